@@ -1,0 +1,157 @@
+"""The lower bounds of the paper, each a harmonic program, and what the paper guarantees for W-CPE.
+
+For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
+(Theorem 1; Theorem 4 for the top N), and no uniformly efficient one has a regret below `regret * log(T)` (Theorem 3).
+The relaxed values need no knowledge of the best arms. Two slips of the paper are mended here: the relaxed regret
+program has `gap^2 / 2` on its right side (the appendix writes `gap / 2`), and the relaxed Top-N value is the oracle at
+the Top-N gaps themselves (not at `gap^2 / 2`). Regret is about mixed means, as in the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.confidence.thresholds import mixture_constant
+from parley.errors import TiedArms
+from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
+from parley.problem import FloatArray, Instance, Problem
+
+__all__ = ["Bound", "Bounds", "Guarantee", "bai", "bai_relaxed", "lower_bounds", "oracle", "regret", "regret_relaxed"]
+
+ACCURACY = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A complexity: `value` is attained by `allocation`, and provably within the relative `gap` of the optimum."""
+
+    value: float
+    gap: float
+    allocation: FloatArray  # (arm, agent)
+
+    @classmethod
+    def of(cls, solution: Solution, shape: tuple[int, int]) -> Bound:
+        """The sum over the programs of a solution."""
+        value, lower = float(solution.value.sum()), float(solution.lower.sum())
+        gap = (value - lower) / value if value > 0 else 0.0
+        return cls(value=value, gap=max(gap, 0.0), allocation=solution.allocation.reshape(shape))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """The bounds of one instance, for its `top`; regret is None where two arms tie for an agent's very best."""
+
+    bai: Bound
+    bai_relaxed: Bound
+    regret: Bound | None
+    regret_relaxed: Bound | None
+
+
+def oracle(problem: Problem, gaps: FloatArray, *, accuracy: float = ACCURACY) -> FloatArray:
+    """The oracle allocation of Definition 1 at any positive `gaps (..., arm, agent)`, for the problem's noise.
+
+    >>> problem = Problem(arms=2, weights=np.eye(2))
+    >>> oracle(problem, np.array([[1.0, 0.5], [1.0, 0.5]])).round(6).tolist()
+    [[2.0, 8.0], [2.0, 8.0]]
+    """
+    bounds = np.square(gaps) / (2 * problem.noise.variance)
+    programs = ArmPrograms.of(problem.squared_weights, bounds.reshape(-1, problem.agent_count))
+    return solve(programs, accuracy=accuracy).allocation.reshape(gaps.shape)
+
+
+def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
+    """T*_W (Theorem 1), or N*_W for the top N (Theorem 4): every arm outside the top against every arm inside."""
+    instance.require_distinct()
+    problem, mixed, best = instance.problem, instance.mixed_means, instance.best
+    ranked = np.argsort(-mixed, axis=0)[: problem.top]  # (top, agent): the arms of S*_m
+    opponents = np.broadcast_to(ranked[:, None, :], (problem.top, *problem.shape))
+    gaps = np.take_along_axis(mixed[None], opponents, axis=1) - mixed
+    rows = np.where(best, np.inf, np.square(gaps) / (2 * problem.noise.variance))
+    programs = ContrastPrograms.of(problem.squared_weights, opponents[None], rows[None])
+    return Bound.of(solve(programs, accuracy=accuracy), problem.shape)
+
+
+def bai_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
+    """T~*_W (Lemma 1), or N~*_W for the top N (Appendix D): one program per arm."""
+    instance.require_distinct()
+    return _per_arm(instance, None, accuracy)
+
+
+def regret(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
+    """C*_W (Theorem 3): draws cost their gap, and an agent's own best arm costs nothing."""
+    single = _best_arm_only(instance)
+    return _per_arm(single, np.where(single.best, np.inf, single.gaps), accuracy)
+
+
+def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
+    """C~*_W (Lemma 5): as C*, without using who is best."""
+    single = _best_arm_only(instance)
+    return _per_arm(single, single.gaps, accuracy)
+
+
+def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
+    """All four bounds of an instance; raises `TiedArms` where they are infinite."""
+    try:
+        regrets = regret(instance, accuracy=accuracy), regret_relaxed(instance, accuracy=accuracy)
+    except TiedArms:
+        if instance.problem.top == 1:
+            raise
+        regrets = None
+    return Bounds(
+        bai=bai(instance, accuracy=accuracy),
+        bai_relaxed=bai_relaxed(instance, accuracy=accuracy),
+        regret=regrets[0] if regrets else None,
+        regret_relaxed=regrets[1] if regrets else None,
+    )
+
+
+def expected_samples(bound: Bound, delta: float) -> float:
+    """`value * log(1 / (2.4 delta))`: what any delta-correct algorithm must expect to draw; 0 for delta above 1/2.4."""
+    return bound.value * max(math.log(1 / (2.4 * delta)), 0.0)
+
+
+def _best_arm_only(instance: Instance) -> Instance:
+    """The same means asked for the single best arm: regret knows no top N."""
+    single = Instance(problem=instance.problem.with_(top=1), means=instance.means)
+    single.require_distinct()
+    return single
+
+
+def _per_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> Bound:
+    problem = instance.problem
+    rows = np.square(instance.gaps) / (2 * problem.noise.variance)
+    return Bound.of(solve(ArmPrograms.of(problem.squared_weights, rows, costs), accuracy=accuracy), problem.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """What the paper proves for W-CPE with probability at least 1 - delta (Theorem 2; Theorem 5 for the top N)."""
+
+    rounds: int  # at most this many
+    samples: float  # at most this many: the largest n with n <= 32 T log2(8 / gap_min) beta*(n) + K M
+    samples_explicit: float  # the paper's closed form (Appendix B), which is looser
+
+    @classmethod
+    def of(cls, instance: Instance) -> Guarantee:
+        """For one instance; the proxy gaps start at `largest_gap`, which rescales the paper's 8 / gap_min."""
+        problem = instance.problem
+        arms, agents = problem.shape
+        phases = math.log2(8 * problem.largest_gap / instance.smallest_gap)
+        factor = 32 * bai(instance).value * phases
+        constant = mixture_constant(problem.delta, arms, agents)
+
+        def most(samples: float) -> float:
+            beta = 2 * (constant + 2 * agents * math.log(4 + math.log(samples)))
+            return factor * beta + arms * agents
+
+        # `most` is increasing and concave, so its largest fixed point attracts from above; start above it.
+        a, b = arms * agents + 2 * constant, 4 * agents
+        inner = 4 + factor**2 / math.e * (a + b * (2 + math.sqrt(math.e))) ** 2
+        explicit = factor * (a + b * math.log(inner))
+        samples = explicit
+        while (closer := most(samples)) < samples * (1 - 1e-12):
+            samples = closer
+        return cls(rounds=math.ceil(phases), samples=samples, samples_explicit=explicit)

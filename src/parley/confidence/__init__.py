@@ -1,0 +1,1 @@
+"""What it takes to believe a difference: thresholds of confidence intervals."""

@@ -1,0 +1,76 @@
+"""Every exception that Parley raises on purpose.
+
+    ParleyError                     anything below; catch this one to catch them all
+    ├── InvalidInput                a value the caller can mend (also a ValueError); the command line exits with 2
+    │   ├── InvalidStudy            a study file: which file, which key
+    │   ├── UnknownName             a name that is not in a registry; lists the names that are
+    │   └── TiedArms                two arms tie at an agent's top-N boundary: the question has no answer
+    └── NotConverged                a solver ran out of steps; carries the best certified solution it had
+
+An error says what was found, what is allowed and, where it is not obvious, what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["InvalidInput", "InvalidStudy", "NotConverged", "ParleyError", "TiedArms", "UnknownName"]
+
+
+class ParleyError(Exception):
+    """The root of the tree."""
+
+
+class InvalidInput(ParleyError, ValueError):
+    """A value that cannot be used, with its key, what was found and what is allowed.
+
+    >>> print(InvalidInput("delta", found=2.0, allowed="a number strictly between 0 and 1"))
+    delta: found 2.0; allowed: a number strictly between 0 and 1
+    """
+
+    def __init__(self, key: str, *, found: object, allowed: str, hint: str | None = None) -> None:
+        self.key, self.found, self.allowed, self.hint = key, found, allowed, hint
+        message = f"{key}: found {found}; allowed: {allowed}"
+        super().__init__(f"{message}. {hint}" if hint else message)
+
+
+class InvalidStudy(InvalidInput):
+    """An `InvalidInput` met while reading a study file: the message starts with the file's name."""
+
+    def __init__(self, source: str, cause: InvalidInput) -> None:
+        super().__init__(cause.key, found=cause.found, allowed=cause.allowed, hint=cause.hint)
+        self.source = source
+        self.args = (f"{source}: {cause}",)
+
+
+class UnknownName(InvalidInput):
+    """A name that no registry entry has.
+
+    >>> print(UnknownName("policy", "wcp", ["wcpe", "uniform"]))
+    policy: found 'wcp'; allowed: one of uniform, wcpe
+    """
+
+    def __init__(self, key: str, found: object, names: Iterable[str]) -> None:
+        super().__init__(key, found=repr(found), allowed="one of " + ", ".join(sorted(names)))
+
+
+class TiedArms(InvalidInput):
+    """Arms that tie at the boundary between an agent's top N and the rest: every lower bound is infinite."""
+
+    def __init__(self, *, agent: str, arms: Iterable[str], top: int) -> None:
+        tied = ", ".join(arms)
+        what = "best arm" if top == 1 else f"top {top}"
+        super().__init__(
+            "means",
+            found=f"a tie at the boundary of the {what} of agent {agent}: {tied}",
+            allowed="distinct mixed means at the boundary",
+            hint="With a tie every lower bound is infinite and no policy can be expected to stop",
+        )
+
+
+class NotConverged(ParleyError):
+    """The accuracy that was asked for was not reached; `solution` is the best one, with its proven gap."""
+
+    def __init__(self, message: str, solution: object) -> None:
+        super().__init__(message)
+        self.solution = solution

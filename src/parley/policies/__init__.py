@@ -1,0 +1,62 @@
+"""The policies by name, and how one is made from a study's words.
+
+>>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
+>>> make_policy("wcpe", problem, {"threshold": "paper"}).name
+'wcpe'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from parley.errors import InvalidInput, UnknownName
+from parley.policies.base import Explanation, PhaseStats, Policy, State
+from parley.policies.oracle import Oracle
+from parley.policies.pf_ucb_bai import PfUcbBai
+from parley.policies.uniform import Uniform
+from parley.policies.wcpe import Wcpe
+from parley.problem import Instance, Problem
+
+__all__ = ["POLICIES", "Explanation", "PhaseStats", "Policy", "State", "make_policy", "option_names"]
+
+POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in (Wcpe, PfUcbBai, Oracle, Uniform)}
+
+NOT_OPTIONS = ("problem", "instance")
+KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "text"),
+    "float": ((int, float), "a number"),
+    "int": ((int,), "a whole number"),
+    "bool": ((bool,), "true or false"),
+    "float | None": ((int, float), "a number"),
+    "int | None": ((int,), "a whole number"),
+}
+
+
+def option_names(name: str) -> list[str]:
+    """The options a policy takes."""
+    if name not in POLICIES:
+        raise UnknownName("policy", name, POLICIES)
+    return [field.name for field in fields(POLICIES[name]) if field.name not in NOT_OPTIONS]
+
+
+def make_policy(
+    name: str, problem: Problem, options: Mapping[str, Any] | None = None, instance: Instance | None = None
+) -> Policy:
+    """A policy by its registered name; only `oracle` looks at the instance."""
+    known = option_names(name)
+    kinds = {field.name: str(field.type) for field in fields(POLICIES[name])}
+    arguments: dict[str, Any] = {"problem": problem}
+    for key, value in (options or {}).items():
+        if key not in known:
+            raise UnknownName(f"option of the policy {name}", key, known or ["none"])
+        allowed, words = KINDS[kinds[key]]
+        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+            raise InvalidInput(f"policy.{key}", found=repr(value), allowed=words)
+        arguments[key] = value
+    if "instance" in kinds:
+        if instance is None:
+            raise InvalidInput("policy", found=name, allowed="a study with a [truth] section: it must know the gaps")
+        arguments["instance"] = instance
+    return POLICIES[name](**arguments)

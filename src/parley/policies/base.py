@@ -1,0 +1,174 @@
+"""What a policy is: three pure functions over `(..., arm, agent)` arrays, and the state that survives between them.
+
+    state  = policy.start(batch=())        () for a live study, (R,) for R replications
+    quotas = policy.plan(state)            integers: fresh draws wanted this phase, all 0 once finished
+    state  = policy.update(state, PhaseStats(counts=..., sums=...))
+
+A policy never samples, sleeps, logs or opens a socket; the simulator, a live coordinator, a planner and an audit that
+replays a finished study all drive the same code. `plan` is a function of the state alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.errors import InvalidInput
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
+
+__all__ = ["Explanation", "PhaseStats", "Policy", "State", "nth_largest"]
+
+DTYPES: dict[str, type[np.generic]] = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseStats:
+    """What one phase brought in: how many draws of every arm by every agent, and the sums of their rewards."""
+
+    counts: IntArray
+    sums: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.counts.shape != self.sums.shape:
+            raise InvalidInput("sums", found=f"shape {self.sums.shape}", allowed=f"that of counts, {self.counts.shape}")
+        if (self.counts < 0).any():
+            raise InvalidInput("counts", found=int(self.counts.min()), allowed="at least 0")
+        if not np.isfinite(self.sums).all():
+            raise InvalidInput("sums", found="a value that is not finite", allowed="finite numbers")
+        if (self.sums[self.counts == 0] != 0).any():
+            raise InvalidInput("sums", found="a sum without a draw", allowed="0 where the count is 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What must survive between phases; policies that remember more extend it. Never changed in place."""
+
+    phase: IntArray  # (...): phases completed, which is also the rounds of communication
+    counts: IntArray  # (..., arm, agent): draws so far
+    sums: FloatArray  # (..., arm, agent): their rewards, added up
+    active: BoolArray  # (..., arm, agent): still a candidate of this agent
+    eliminated_in: IntArray  # (..., arm, agent): the phase that ruled it out (from 1), 0 while active
+    finished: BoolArray  # (...): every agent has its top N
+
+    @property
+    def means(self) -> FloatArray:
+        """Local means `(..., arm, agent)`, 0 without data."""
+        return np.asarray(self.sums / np.maximum(self.counts, 1))
+
+    @property
+    def answers(self) -> BoolArray:
+        """`(..., arm, agent)`: the arms that remain; each agent's top N where finished."""
+        return self.active
+
+    def take(self, chosen: IntArray | BoolArray) -> Self:
+        """Some replications of a batch."""
+        return replace(self, **{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers; `from_json` gives back the same state to the last bit."""
+        return {field.name: getattr(self, field.name).tolist() for field in fields(self)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """The state that `to_json` wrote; a missing or unknown key is an error."""
+        names = [field.name for field in fields(cls)]
+        if set(document) != set(names):
+            wrong = ", ".join(sorted(set(document) ^ set(names)))
+            raise InvalidInput("state", found=f"missing or unknown keys: {wrong}", allowed=", ".join(names))
+        arrays: dict[str, NDArray[Any]] = {
+            field.name: np.array(document[field.name], dtype=DTYPES[cast(str, field.type)]) for field in fields(cls)
+        }
+        return cls(**arrays)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Why arms are in or out, for people to look at; nothing decides by it."""
+
+    mixed_means: FloatArray  # (..., arm, agent)
+    radius: FloatArray  # (..., arm, agent): half-width to draw around the mixed mean
+    score: FloatArray  # (..., arm, agent): how far the case against the arm has come; out at `line`
+    line: float
+    words: str  # what the score is, in a sentence
+
+
+def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
+    """The n-th largest over the arm axis among the marked arms, kept as `(..., 1, agent)`; -inf with fewer than n.
+
+    >>> nth_largest(np.array([[3.0], [9.0], [5.0]]), 2, np.array([[True], [False], [True]])).tolist()
+    [[3.0]]
+    """
+    masked = np.where(among, values, -np.inf)
+    place = masked.shape[-2] - n
+    return np.partition(masked, place, axis=-2)[..., place : place + 1, :]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy(ABC):
+    """A problem and the options of an algorithm. Subclasses say how to `plan` and which arms to keep.
+
+    Guarantees every policy gives: quotas are never negative and 0 for finished replications; an arm is only ruled out
+    on data; an agent always keeps at least N arms; replications of a batch do not influence each other.
+    """
+
+    name: ClassVar[str]
+    state_type: ClassVar[type[State]] = State
+    problem: Problem
+
+    @property
+    def guarantee(self) -> str:
+        """What may be claimed of the answer, in words a user reads."""
+        return f"all answers right with probability at least {1 - self.problem.delta:g}"
+
+    def start(self, batch: tuple[int, ...] = ()) -> State:
+        """Nothing drawn, everything possible."""
+        return State(**self._blank(batch))
+
+    @abstractmethod
+    def plan(self, state: State) -> IntArray:
+        """Fresh draws wanted this phase, `(..., arm, agent)`."""
+
+    @abstractmethod
+    def explain(self, state: State) -> Explanation:
+        """The case against every arm so far."""
+
+    @abstractmethod
+    def _keep(self, before: State, after: State) -> BoolArray:
+        """Which active arms stay candidates, given the state before the phase and the totals after it."""
+
+    def update(self, state: State, stats: PhaseStats) -> State:
+        """The state after a phase; finished replications stay as they are."""
+        if stats.counts.shape != state.counts.shape:
+            raise InvalidInput("stats", found=f"shape {stats.counts.shape}", allowed=f"{state.counts.shape}")
+        live = ~state.finished[..., None, None]
+        totals = replace(
+            state,
+            phase=state.phase + ~state.finished,
+            counts=state.counts + np.where(live, stats.counts, 0),
+            sums=state.sums + np.where(live, stats.sums, 0.0),
+        )
+        active = state.active & (self._keep(state, totals) | ~live)
+        ruled_out = state.active & ~active
+        return replace(
+            totals,
+            active=active,
+            eliminated_in=np.where(ruled_out, totals.phase[..., None, None], state.eliminated_in),
+            finished=(active.sum(axis=-2) <= self.problem.top).all(axis=-1),
+        )
+
+    def _blank(self, batch: tuple[int, ...]) -> dict[str, Any]:
+        """The fields of `State` at the start."""
+        shape = (*batch, *self.problem.shape)
+        return {
+            "phase": np.zeros(batch, dtype=np.int64),
+            "counts": np.zeros(shape, dtype=np.int64),
+            "sums": np.zeros(shape),
+            "active": np.ones(shape, dtype=np.bool_),
+            "eliminated_in": np.zeros(shape, dtype=np.int64),
+            "finished": np.zeros(batch, dtype=np.bool_),
+        }

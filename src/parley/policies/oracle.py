@@ -1,0 +1,91 @@
+"""The oracle: knows the true gaps, draws once in the proportions of the lower bound, answers with the best estimates.
+
+No policy that must find the gaps out can be expected to do better; what the others spend above it is the price of
+not knowing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from parley.bounds import bai
+from parley.errors import InvalidInput, UnknownName
+from parley.policies.base import Explanation, Policy, State, nth_largest
+from parley.problem import BoolArray, FloatArray, Instance, IntArray
+
+__all__ = ["Oracle"]
+
+SIZES = {
+    "guaranteed": "enough for the chosen error, by a union bound over the comparisons",
+    "paper": "ceil(T* log(1 / (2.4 delta))), as in the paper's experiment: NO GUARANTEE on the error",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oracle(Policy):
+    """`size`: "guaranteed" errs at most delta; "paper" draws what the lower bound says, and guarantees nothing."""
+
+    name: ClassVar[str] = "oracle"
+    instance: Instance
+    size: str = "guaranteed"
+    accuracy: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.size not in SIZES:
+            raise UnknownName("size", self.size, SIZES)
+        if self.instance.problem.shape != self.problem.shape:
+            raise InvalidInput("instance", found=self.instance.problem.shape, allowed=str(self.problem.shape))
+        self.instance.require_distinct()
+
+    @property
+    def guarantee(self) -> str:
+        told = "told the true gaps, which no real study is"
+        return f"{super().guarantee} ({told})" if self.size == "guaranteed" else f"NO GUARANTEE: {SIZES[self.size]}"
+
+    @cached_property
+    def _counts(self) -> IntArray:
+        allocation = bai(self.instance, accuracy=self.accuracy).allocation
+        return np.maximum(np.ceil(allocation * self._information()), 1).astype(np.int64)
+
+    def _information(self) -> float:
+        """How often to repeat T*'s allocation, under which every contrast has variance at most gap^2 / 2."""
+        problem = self.problem
+        if self.size == "paper":
+            return max(math.log(1 / (2.4 * problem.delta)), 0.0)
+        # An error needs one of these contrasts to have the wrong sign: gap / sd standard deviations off.
+        comparisons = problem.agent_count * problem.top * (problem.arm_count - problem.top)
+        share = problem.delta / comparisons
+        if problem.noise.kind == "gaussian":
+            return float(ndtri(share)) ** 2 / 2
+        return math.log(1 / share)
+
+    def plan(self, state: State) -> IntArray:
+        return np.where(state.finished[..., None, None], 0, np.maximum(self._counts - state.counts, 0))
+
+    def explain(self, state: State) -> Explanation:
+        mixed = self.problem.mixed(state.means)
+        return Explanation(
+            mixed_means=mixed,
+            radius=np.zeros_like(mixed),
+            score=nth_largest(mixed, self.problem.top, state.active) - mixed,
+            line=0.0,
+            words="distance of the estimate below the N-th best estimate",
+        )
+
+    def _keep(self, before: State, after: State) -> BoolArray:
+        enough = np.all(after.counts >= self._counts, axis=(-2, -1), keepdims=True)
+        return np.asarray(~enough | self._top_estimates(after.means, before.active))
+
+    def _top_estimates(self, means: FloatArray, active: BoolArray) -> BoolArray:
+        """The N best estimates of every agent; equal ones by position, so that there are never more than N."""
+        mixed = np.where(active, self.problem.mixed(means), -np.inf)
+        order = np.argsort(-mixed, axis=-2, kind="stable")
+        best = np.zeros(mixed.shape, dtype=np.bool_)
+        np.put_along_axis(best, order[..., : self.problem.top, :], True, axis=-2)
+        return best

@@ -1,0 +1,84 @@
+"""PF-UCB-BAI (Algorithm 3 of the paper): the baseline for personalized weights, with phases of fixed length.
+
+Phases are counted from 1, so that `log r` is defined; `F(r)` sums `f(1..r)` with `f(p) = 2^p log(1 / delta)`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from parley.confidence.thresholds import pf_ucb_radius
+from parley.errors import InvalidInput
+from parley.policies.base import Explanation, Policy, State, nth_largest
+from parley.problem import BoolArray, FloatArray, IntArray
+
+__all__ = ["PfUcbBai"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PfUcbBai(Policy):
+    """No options. Personalized weights with one alpha, and the single best arm, only: its radius holds nowhere else."""
+
+    name: ClassVar[str] = "pf-ucb-bai"
+
+    def __post_init__(self) -> None:
+        if self.problem.top != 1:
+            raise InvalidInput("top", found=self.problem.top, allowed="1 with the policy pf-ucb-bai")
+        weights, agents = self.problem.weights, self.problem.agent_count
+        expected = self.alpha * np.eye(agents) + (1 - self.alpha) / agents
+        if not np.allclose(weights, expected, rtol=0, atol=1e-9):
+            raise InvalidInput(
+                "weights",
+                found="a matrix that is not alpha * identity + (1 - alpha) / M",
+                allowed="personalized weights with one alpha, with the policy pf-ucb-bai",
+                hint="Use wcpe or evidence for general weights",
+            )
+
+    @property
+    def alpha(self) -> float:
+        """The level of personalization that the weights hold."""
+        if self.problem.agent_count == 1:
+            return 1.0
+        return float(self.problem.weights[0, 0] - self.problem.weights[1, 0])
+
+    @cached_property
+    def _log_delta(self) -> float:
+        return math.log(1 / self.problem.delta)
+
+    def plan(self, state: State) -> IntArray:
+        effort = (np.exp2(state.phase + 1.0) * self._log_delta)[..., None, None]
+        everyone = np.ceil((1 - self.alpha) * effort)
+        own = np.ceil(self.alpha * self.problem.agent_count * effort)
+        contested = self._contested(state)
+        wanted = everyone * contested.any(axis=-1, keepdims=True) + own * contested
+        return np.asarray(wanted, dtype=np.int64)
+
+    def _contested(self, state: State) -> BoolArray:
+        """An agent that has found its arm asks for nothing more: the paper empties its set."""
+        return np.asarray(state.active & (state.active.sum(axis=-2, keepdims=True) > 1))
+
+    def explain(self, state: State) -> Explanation:
+        mixed, half, bar = self._intervals(state, state.active)
+        return Explanation(
+            mixed_means=mixed,
+            radius=np.broadcast_to(half, mixed.shape),
+            score=np.where(state.phase[..., None, None] > 0, (bar - mixed) / half, 0.0),
+            line=1.0,
+            words="distance below the best lower confidence bound, in half-widths of the phase's interval",
+        )
+
+    def _keep(self, before: State, after: State) -> BoolArray:
+        mixed, half, bar = self._intervals(after, before.active)
+        return np.asarray(mixed + half >= bar)
+
+    def _intervals(self, state: State, among: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        phase = np.maximum(state.phase, 1)
+        effort = (np.exp2(phase + 1.0) - 2) * self._log_delta  # f(1) + ... + f(phase)
+        half = pf_ucb_radius(self.problem, effort, phase)[..., None, None]
+        mixed = self.problem.mixed(state.means)
+        return mixed, half, nth_largest(mixed - half, 1, among)

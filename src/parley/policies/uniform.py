@@ -1,0 +1,26 @@
+"""Uniform phases: W-CPE without its oracle; every agent draws an arm equally often. Shows what the oracle saves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from parley.policies.wcpe import Wcpe
+from parley.problem import FloatArray
+
+__all__ = ["Uniform"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform(Wcpe):
+    """Options as for `wcpe`; `accuracy` is not used: equal counts have a closed form."""
+
+    name: ClassVar[str] = "uniform"
+
+    def _solve(self, proxies: FloatArray) -> FloatArray:
+        # With equal counts x, sum_n w_nm^2 / x <= proxy^2 for every agent asks for the largest ratio.
+        variances = self.problem.noise.variance * self.problem.squared_weights.sum(axis=0)
+        needed = (variances / np.square(proxies)).max(axis=-1, keepdims=True)
+        return np.broadcast_to(needed, proxies.shape)

@@ -1,0 +1,108 @@
+"""W-CPE-BAI and W-CPE-TopN (Algorithms 1 and 2 of the paper) in one: with N = 1 the second is the first.
+
+Every phase halves the *proxy gap* of the arms that remain, asks the oracle for the cheapest allocation that makes
+every confidence interval as narrow as its proxy gap, and draws the exact smallest counts that reach it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from parley.bounds import oracle
+from parley.confidence.thresholds import THRESHOLDS, Threshold, guaranteed, make_threshold, radius
+from parley.errors import InvalidInput, UnknownName
+from parley.policies.base import Explanation, PhaseStats, Policy, State, nth_largest
+from parley.problem import BoolArray, FloatArray, IntArray
+from parley.quotas import smallest_counts
+
+__all__ = ["Halvings", "Wcpe"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halvings(State):
+    """A state that remembers how often each proxy gap was halved."""
+
+    halvings: IntArray  # (..., arm, agent): the proxy gap is largest_gap / 2**halvings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wcpe(Policy):
+    """`threshold`: "paper" keeps the error below delta; "heuristic" is the authors' and guarantees nothing.
+
+    `accuracy`: how close the oracle's allocation must provably be to the cheapest one.
+    """
+
+    name: ClassVar[str] = "wcpe"
+    state_type: ClassVar[type[State]] = Halvings
+    threshold: str = "paper"
+    accuracy: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.threshold not in THRESHOLDS:
+            raise UnknownName("threshold", self.threshold, THRESHOLDS)
+        if not 0 < self.accuracy < 1:
+            raise InvalidInput("accuracy", found=self.accuracy, allowed="a number strictly between 0 and 1")
+
+    @property
+    def guarantee(self) -> str:
+        return super().guarantee if guaranteed(self.threshold) else f"NO GUARANTEE: {THRESHOLDS[self.threshold]}"
+
+    @cached_property
+    def _beta(self) -> Threshold:
+        return make_threshold(self.threshold, self.problem)
+
+    def start(self, batch: tuple[int, ...] = ()) -> Halvings:
+        return Halvings(**self._blank(batch), halvings=np.zeros((*batch, *self.problem.shape), dtype=np.int64))
+
+    def plan(self, state: State) -> IntArray:
+        assert isinstance(state, Halvings)
+        # The paper draws everything once before the first phase; nothing is decided in between, so it is one phase.
+        drawn = np.maximum(state.counts, 1)
+        wanted = smallest_counts(drawn, self._allocation(state), self._beta) - state.counts
+        contested = state.active.any(axis=-1, keepdims=True) & ~state.finished[..., None, None]
+        return np.where(contested, wanted, 0)
+
+    def explain(self, state: State) -> Explanation:
+        mixed, half, bar = self._intervals(state, state.active)
+        return Explanation(
+            mixed_means=mixed,
+            radius=half,
+            score=np.where(state.phase[..., None, None] > 0, (bar - mixed) / half, 0.0),
+            line=1.0,
+            words="distance below the N-th best lower confidence bound, in half-widths of the arm's own interval",
+        )
+
+    def update(self, state: State, stats: PhaseStats) -> State:
+        after = super().update(state, stats)
+        assert isinstance(after, Halvings)
+        undecided = after.active.sum(axis=-2, keepdims=True) > self.problem.top
+        halved = after.active & undecided & ~state.finished[..., None, None]
+        return replace(after, halvings=after.halvings + halved)
+
+    def _keep(self, before: State, after: State) -> BoolArray:
+        mixed, half, bar = self._intervals(after, before.active)
+        return np.asarray(mixed + half >= bar)
+
+    def _intervals(self, state: State, among: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mixed means, half-widths, and the N-th best lower bound among some arms."""
+        mixed = self.problem.mixed(state.means)
+        half = radius(self.problem, state.counts, self._beta)
+        return mixed, half, nth_largest(mixed - half, self.problem.top, among)
+
+    def _allocation(self, state: Halvings) -> FloatArray:
+        """t(r) of Algorithm 1: the oracle at sqrt(2) times the proxy gaps.
+
+        Proxy gaps are powers of two, so the rows of a large batch hold few distinct programs: each is solved once.
+        """
+        rows = state.halvings.reshape(-1, self.problem.agent_count)
+        distinct, which = np.unique(rows, axis=0, return_inverse=True)
+        proxies = self.problem.largest_gap * np.exp2(-distinct.astype(np.float64))
+        return self._solve(proxies)[which.ravel()].reshape(state.halvings.shape)
+
+    def _solve(self, proxies: FloatArray) -> FloatArray:
+        """`(arms, agent)`: the allocation at which an arm's intervals are as narrow as its proxy gaps (times beta)."""
+        return oracle(self.problem, np.sqrt(2) * proxies, accuracy=self.accuracy)

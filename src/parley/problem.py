@@ -1,0 +1,295 @@
+"""What everybody knows (`Problem`), what only nature knows (`Instance`), and the noise of a reward.
+
+Arrays are `(..., arm, agent)`; `weights[n, m]` is the weight of agent n's reward in agent m's mixed reward, so
+columns sum to 1 and `mixed_means = means @ weights` (paper, Section 1; the sentence above its Algorithm 1
+transposes W by mistake).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.errors import InvalidInput, TiedArms, UnknownName
+
+__all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Noise", "Problem", "top_gaps"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+NoiseKind = Literal["gaussian", "subgaussian", "bounded"]
+NOISE_KINDS = ("gaussian", "subgaussian", "bounded")
+
+# A hand-typed column may be off by a rounding; anything more is a mistake the user wants to hear about.
+COLUMN_SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """How rewards scatter around their mean: `scale` is the sub-Gaussian parameter (a standard deviation).
+
+    >>> Noise().variance
+    1.0
+    >>> Noise.bounded(low=0, high=1).scale
+    0.5
+    """
+
+    kind: NoiseKind = "gaussian"
+    scale: float = 1.0
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in NOISE_KINDS:
+            raise UnknownName("noise.kind", self.kind, NOISE_KINDS)
+        if self.kind == "bounded":
+            low, high = self.low, self.high
+            if low is None or high is None or not np.isfinite([low, high]).all() or not low < high:
+                raise InvalidInput(
+                    "noise.low, noise.high", found=f"{low}, {high}", allowed="two numbers with low < high"
+                )
+            object.__setattr__(self, "scale", (high - low) / 2)
+        elif self.low is not None or self.high is not None:
+            raise InvalidInput(
+                "noise.low, noise.high",
+                found=f"{self.low}, {self.high} with kind {self.kind!r}",
+                allowed="only with kind 'bounded'",
+            )
+        if not (np.isfinite(self.scale) and self.scale > 0):
+            raise InvalidInput("noise.scale", found=self.scale, allowed="a finite number above 0")
+
+    @classmethod
+    def bounded(cls, *, low: float, high: float) -> Noise:
+        """Rewards in [low, high]: sub-Gaussian with scale (high - low) / 2."""
+        return cls(kind="bounded", low=low, high=high)
+
+    @property
+    def variance(self) -> float:
+        """The square of the scale: how noise enters every formula."""
+        return self.scale**2
+
+
+def _as_matrix(key: str, value: Any, shape: str) -> FloatArray:
+    try:
+        matrix = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(key, found="rows of different lengths or not numbers", allowed=shape) from None
+    if matrix.ndim != 2:
+        raise InvalidInput(key, found=f"{matrix.ndim} dimension(s)", allowed=shape)
+    if not np.isfinite(matrix).all():
+        where = np.argwhere(~np.isfinite(matrix))[0]
+        raise InvalidInput(
+            key,
+            found=f"{matrix[tuple(where)]} in row {where[0]}, column {where[1]}",
+            allowed="finite numbers",
+        )
+    return matrix
+
+
+def _checked_weights(value: Any) -> FloatArray:
+    weights = _as_matrix("weights", value, "a square matrix of numbers, one row and one column per agent")
+    if weights.shape[0] != weights.shape[1] or weights.size == 0:
+        raise InvalidInput(
+            "weights",
+            found=f"a matrix of {weights.shape[0]} x {weights.shape[1]}",
+            allowed="a square matrix, one row and one column per agent",
+        )
+    if (weights < 0).any():
+        row, column = np.argwhere(weights < 0)[0]
+        raise InvalidInput(
+            "weights",
+            found=f"{weights[row, column]} in row {row}, column {column}",
+            allowed="weights of at least 0",
+        )
+    sums = weights.sum(axis=0)
+    off = np.abs(sums - 1) > COLUMN_SUM_TOLERANCE
+    if off.any():
+        column = int(np.argmax(off))
+        raise InvalidInput(
+            "weights",
+            found=f"column {column} sums to {sums[column]:.9g}",
+            allowed="columns that sum to 1 (column m holds the weights of agent m's mix)",
+            hint="Rows that sum to 1 mean the matrix is transposed" if np.allclose(weights.sum(axis=1), 1) else None,
+        )
+    return np.asarray(weights / sums)
+
+
+def _names(key: str, value: int | Sequence[str], prefix: str) -> tuple[str, ...]:
+    if isinstance(value, bool) or not isinstance(value, int | Sequence) or isinstance(value, str):
+        raise InvalidInput(key, found=repr(value), allowed="a whole number or a list of names")
+    if isinstance(value, int):
+        if value < 1:
+            raise InvalidInput(key, found=value, allowed="at least 1")
+        return tuple(f"{prefix} {i + 1}" for i in range(value))
+    for name in value:
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidInput(key, found=repr(name), allowed="names that are non-empty text")
+    if len(set(value)) != len(value):
+        twice = next(name for name in value if list(value).count(name) > 1)
+        raise InvalidInput(key, found=f"the name {twice!r} twice", allowed="distinct names")
+    return tuple(value)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """K arms, M agents, the weights that mix their rewards, and the question: everyone's top N, error at most delta.
+
+    >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]], delta=0.1)
+    >>> problem.arm_count, problem.agent_count, problem.agents
+    (3, 2, ('agent 1', 'agent 2'))
+    """
+
+    arms: tuple[str, ...]  # a number of arms, or any sequence of names, is taken too
+    weights: FloatArray  # any nested sequence of numbers is taken too
+    agents: tuple[str, ...] = ()  # made up when left out
+    delta: float = 0.1
+    top: int = 1
+    noise: Noise = field(default_factory=Noise)
+    largest_gap: float = 1.0
+
+    def __post_init__(self) -> None:
+        weights = _checked_weights(self.weights)
+        weights.setflags(write=False)
+        arms = _names("arms", self.arms, "arm")
+        agents = _names("agents", self.agents or len(weights), "agent")
+        if len(arms) < 2:
+            raise InvalidInput("arms", found=len(arms), allowed="at least 2 arms: with one there is nothing to find")
+        if len(agents) != len(weights):
+            raise InvalidInput(
+                "weights",
+                found=f"a matrix of {len(weights)} x {len(weights)} for {len(agents)} agents",
+                allowed=f"{len(agents)} x {len(agents)}",
+            )
+        if not 0 < self.delta < 1:
+            raise InvalidInput("delta", found=self.delta, allowed="a number strictly between 0 and 1")
+        if isinstance(self.top, bool) or not isinstance(self.top, int | np.integer):
+            raise InvalidInput("top", found=repr(self.top), allowed="a whole number")
+        if not 1 <= self.top < len(arms):
+            raise InvalidInput(
+                "top", found=self.top, allowed=f"at least 1 and less than the number of arms, {len(arms)}"
+            )
+        if not (np.isfinite(self.largest_gap) and self.largest_gap > 0):
+            raise InvalidInput("largest_gap", found=self.largest_gap, allowed="a finite number above 0")
+        for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def arm_count(self) -> int:
+        """K."""
+        return len(self.arms)
+
+    @property
+    def agent_count(self) -> int:
+        """M."""
+        return len(self.agents)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(K, M): the last two axes of every array about this problem."""
+        return self.arm_count, self.agent_count
+
+    @cached_property
+    def squared_weights(self) -> FloatArray:
+        """`weights**2`, `(agent n, agent m)`: turns the variances of local means into those of mixed means."""
+        return np.square(self.weights)
+
+    def mixed(self, values: FloatArray) -> FloatArray:
+        """`(..., arm, agent)` local values to mixed ones: `values @ weights`."""
+        return values @ self.weights
+
+    def with_(self, **changes: Any) -> Problem:
+        """A copy with some fields changed, checked again."""
+        return replace(self, **changes)
+
+
+def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
+    """Top-N gaps `(..., arm, agent)`: to the N-th best if outside the top N, to the (N+1)-th best if inside.
+
+    N = 1 gives the gaps of the paper's Section 1; its Appendix D defines the rest. A tie at the boundary gives 0.
+
+    >>> top_gaps(np.array([[3.0], [2.5], [1.0]]), top=1).ravel().tolist()
+    [0.5, 0.5, 2.0]
+    """
+    ranked = -np.sort(-mixed_means, axis=-2)
+    inside, outside = ranked[..., top - 1 : top, :], ranked[..., top : top + 1, :]
+    return np.where(mixed_means >= inside, mixed_means - outside, inside - mixed_means)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Instance:
+    """A problem together with its true local means `(arm, agent)`, which no policy may see (but `oracle`).
+
+    >>> problem = Problem(arms=2, weights=[[1, 0.9], [0.9, 1]] / np.float64(1.9))
+    >>> instance = Instance(problem=problem, means=[[0.9, 0.8], [0.1, 0.5]])
+    >>> instance.best.tolist()
+    [[True, True], [False, False]]
+    """
+
+    problem: Problem
+    means: FloatArray  # any nested sequence of numbers is taken too
+
+    def __post_init__(self) -> None:
+        arms, agents = self.problem.shape
+        means = _as_matrix("means", self.means, f"{arms} rows (arms) of {agents} columns (agents)")
+        if means.shape != (arms, agents):
+            raise InvalidInput(
+                "means",
+                found=f"{means.shape[0]} rows of {means.shape[1]} columns",
+                allowed=f"{arms} rows (arms) of {agents} columns (agents)",
+            )
+        noise = self.problem.noise
+        if noise.low is not None and noise.high is not None:
+            outside = (means < noise.low) | (means > noise.high)
+            if outside.any():
+                raise InvalidInput(
+                    "means",
+                    found=f"{means[outside][0]:.9g}",
+                    allowed=f"means between noise.low = {noise.low:g} and noise.high = {noise.high:g}",
+                )
+        means.setflags(write=False)
+        object.__setattr__(self, "means", means)
+
+    @cached_property
+    def mixed_means(self) -> FloatArray:
+        """mu' = mu W."""
+        return self.problem.mixed(self.means)
+
+    @cached_property
+    def gaps(self) -> FloatArray:
+        """The Top-N gaps of the mixed means, `(arm, agent)`."""
+        return top_gaps(self.mixed_means, self.problem.top)
+
+    @cached_property
+    def best(self) -> BoolArray:
+        """Which arms are in each agent's top N, `(arm, agent)`; more than N where arms tie."""
+        boundary = -np.sort(-self.mixed_means, axis=0)[self.problem.top - 1]
+        return self.mixed_means >= boundary  # type: ignore[no-any-return]
+
+    @property
+    def smallest_gap(self) -> float:
+        """Delta'_min: what makes an instance hard; 0 where arms tie at a boundary."""
+        return float(self.gaps.min())
+
+    @property
+    def tied(self) -> bool:
+        """Whether arms tie at some agent's top-N boundary."""
+        return self.smallest_gap <= 0
+
+    def require_distinct(self) -> None:
+        """Raise `TiedArms`, naming agent and arms, if arms tie at a top-N boundary."""
+        if not self.tied:
+            return
+        agent = int(np.argwhere(self.gaps <= 0)[0, 1])
+        arms = [name for name, gap in zip(self.problem.arms, self.gaps[:, agent], strict=True) if gap <= 0]
+        raise TiedArms(agent=self.problem.agents[agent], arms=arms, top=self.problem.top)
+
+    def is_correct(self, chosen: IntArray) -> BoolArray:
+        """`(...,)`: whether every arm of `chosen (..., top, agent)` is in its agent's top N."""
+        agents = np.arange(self.problem.agent_count)
+        return np.asarray(self.best[chosen, agents].all(axis=(-2, -1)))

@@ -1,0 +1,6 @@
+"""Thousands of replications at once: environments that draw sums of rewards, and the loop that drives a policy."""
+
+from parley.simulation.environments import ENVIRONMENTS, Environment, make_environment
+from parley.simulation.simulate import Outcome, Phase, phases, simulate
+
+__all__ = ["ENVIRONMENTS", "Environment", "Outcome", "Phase", "make_environment", "phases", "simulate"]

@@ -1,0 +1,220 @@
+"""Drive a policy against an environment, many replications at a time.
+
+Replications come in *blocks* of a fixed size. The rewards of a block in a phase come from their own generator, seeded
+by (seed, block, phase), and within it replications are drawn in order. So replication i sees the same rewards whatever
+the chunk size, however many replications follow it, and (as far as it draws the same counts) whatever the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.policies.base import PhaseStats, Policy, State
+from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.simulation.environments import Environment, make_environment
+
+__all__ = ["Outcome", "Phase", "phases", "simulate"]
+
+BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
+CHUNK_VALUES = 2**22  # arrays of a chunk take at most 32 MiB each
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of R replications, one entry each."""
+
+    policy: str
+    seed: int
+    costs: IntArray  # (R,): samples drawn
+    rounds: IntArray  # (R,): phases, which are rounds of communication
+    correct: BoolArray  # (R,): every agent's answer is right (False where unfinished)
+    finished: BoolArray  # (R,): False where the sample cap came first
+    mistaken: BoolArray  # (R,): some agent lost one of its top arms, whether or not the run finished
+    chosen: IntArray  # (R, top, agent): arm indices in ascending order, -1 where unfinished
+    draws: FloatArray  # (arm, agent): mean draws over the replications
+    seconds: float
+
+    @property
+    def error_rate(self) -> float:
+        """Share of the replications that ruled out a true top arm: what delta bounds."""
+        return float(self.mistaken.mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """One phase of one run, for people to follow."""
+
+    number: int  # from 1
+    quotas: IntArray  # (arm, agent): drawn in this phase
+    before: State
+    after: State
+
+
+def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | None = None) -> Iterator[Phase]:
+    """A single run, phase by phase: replication 0 of `simulate` with the same seed.
+
+    Runs until the policy is finished; the caller may stop earlier (a tie never finishes).
+    """
+    draw, state = make_environment(instance, environment), policy.start((1,))
+    number = 0
+    while not state.finished.all():
+        quotas = policy.plan(state)
+        sums = _draw(draw, seed, block=0, phase=number, counts=quotas)
+        after = policy.update(state, PhaseStats(counts=quotas, sums=sums))
+        number += 1
+        zero = np.array(0)
+        yield Phase(number=number, quotas=quotas[0], before=state.take(zero), after=after.take(zero))
+        state = after
+
+
+def simulate(
+    policy: Policy,
+    instance: Instance,
+    *,
+    replications: int,
+    seed: int,
+    environment: str | None = None,
+    max_samples: int | None = None,
+    chunk: int | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Run `replications` independent studies; `max_samples` stops a run before the phase that would exceed it.
+
+    `chunk` (replications held in memory at once) changes no number. `progress` is told how many more are done.
+
+    >>> from parley.policies import make_policy
+    >>> from parley.problem import Problem
+    >>> instance = Instance(problem=Problem(arms=2, weights=[[1.0]]), means=[[0.9], [0.1]])
+    >>> outcome = simulate(make_policy("wcpe", instance.problem), instance, replications=10, seed=1)
+    >>> outcome.costs.shape, outcome.error_rate
+    ((10,), 0.0)
+    """
+    if replications < 1:
+        raise InvalidInput("replications", found=replications, allowed="at least 1")
+    if max_samples is not None and max_samples < 1:
+        raise InvalidInput("max_samples", found=max_samples, allowed="at least 1")
+    if max_samples is None:
+        instance.require_distinct()
+    begun = perf_counter()
+    size = instance.means.size
+    block = max(1, min(256, BLOCK_VALUES // size))
+    wanted = chunk if chunk is not None else CHUNK_VALUES // size
+    per_chunk = max(1, -(-wanted // block)) * block
+    record = _Record.blank(instance, replications)
+    draw = make_environment(instance, environment)
+    for first in range(0, replications, per_chunk):
+        members = np.arange(first, min(first + per_chunk, replications))
+        _run(policy, draw, members, block, seed, max_samples, record, progress or _silent)
+    return record.outcome(policy.name, instance, seed, perf_counter() - begun)
+
+
+def _silent(_: int) -> None:
+    return
+
+
+def _draw(draw: Environment, seed: int, *, block: int, phase: int, counts: IntArray) -> FloatArray:
+    generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
+    return draw(generator, counts)
+
+
+def _rewards(draw: Environment, seed: int, phase: int, members: IntArray, block: int, quotas: IntArray) -> FloatArray:
+    """Sums for the replications that are left, each at its own place in its block's stream."""
+    sums = np.empty(quotas.shape)
+    blocks, starts = np.unique(members // block, return_index=True)
+    for which, start, end in zip(blocks, starts, [*starts[1:], len(members)], strict=True):
+        places = members[start:end] % block
+        padded = np.zeros((places[-1] + 1, *quotas.shape[1:]), dtype=np.int64)
+        padded[places] = quotas[start:end]
+        sums[start:end] = _draw(draw, seed, block=int(which), phase=phase, counts=padded)[places]
+    return sums
+
+
+def _run(
+    policy: Policy,
+    draw: Environment,
+    members: IntArray,
+    block: int,
+    seed: int,
+    max_samples: int | None,
+    record: _Record,
+    progress: Progress,
+) -> None:
+    state, phase = policy.start((len(members),)), 0
+    while members.size:
+        quotas = policy.plan(state)
+        over = np.zeros(len(members), dtype=np.bool_)
+        if max_samples is not None:
+            over = (state.counts + quotas).sum(axis=(-2, -1)) > max_samples
+        if over.any():
+            record.enter(members[over], state.take(over))
+            progress(int(over.sum()))
+            members, state, quotas = members[~over], state.take(~over), quotas[~over]
+            if not members.size:
+                return
+        sums = _rewards(draw, seed, phase, members, block, quotas)
+        state = policy.update(state, PhaseStats(counts=quotas, sums=sums))
+        done, phase = state.finished, phase + 1
+        if done.any():
+            record.enter(members[done], state.take(done))
+            progress(int(done.sum()))
+            members, state = members[~done], state.take(~done)
+
+
+@dataclass
+class _Record:
+    """The outcome in the making."""
+
+    best: BoolArray
+    top: int
+    costs: IntArray
+    rounds: IntArray
+    finished: BoolArray
+    mistaken: BoolArray
+    chosen: IntArray
+    draws: FloatArray
+
+    @classmethod
+    def blank(cls, instance: Instance, count: int) -> _Record:
+        problem = instance.problem
+        return cls(
+            best=instance.best,
+            top=problem.top,
+            costs=np.zeros(count, dtype=np.int64),
+            rounds=np.zeros(count, dtype=np.int64),
+            finished=np.zeros(count, dtype=np.bool_),
+            mistaken=np.zeros(count, dtype=np.bool_),
+            chosen=np.full((count, problem.top, problem.agent_count), -1, dtype=np.int64),
+            draws=np.zeros(problem.shape),
+        )
+
+    def enter(self, members: IntArray, state: State) -> None:
+        self.costs[members] = state.counts.sum(axis=(-2, -1))
+        self.rounds[members] = state.phase
+        self.finished[members] = state.finished
+        # An answer is right when it is a subset of the true top arms; with ties those can be more than N.
+        lost = (state.active & self.best).sum(axis=-2) < self.top
+        self.mistaken[members] = lost.any(axis=-1)
+        ranked = np.sort(np.where(state.active, np.arange(state.active.shape[-2])[:, None], 10**9), axis=-2)
+        self.chosen[members] = np.where(state.finished[:, None, None], ranked[:, : self.top], -1)
+        self.draws += state.counts.sum(axis=0)
+
+    def outcome(self, policy: str, instance: Instance, seed: int, seconds: float) -> Outcome:
+        return Outcome(
+            policy=policy,
+            seed=seed,
+            costs=self.costs,
+            rounds=self.rounds,
+            correct=self.finished & ~self.mistaken & instance.is_correct(self.chosen),
+            finished=self.finished,
+            mistaken=self.mistaken,
+            chosen=self.chosen,
+            draws=self.draws / len(self.costs),
+            seconds=seconds,
+        )

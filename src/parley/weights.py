@@ -1,0 +1,125 @@
+"""Builders of weight matrices: `weights[n, m]` is what agent n's reward weighs in agent m's mix; columns sum to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from parley.errors import InvalidInput, UnknownName
+from parley.problem import FloatArray
+
+__all__ = ["clusters", "features", "from_file", "identity", "personalized", "population", "similarity"]
+
+KERNELS = ("rbf", "cosine")
+
+
+def identity(agents: int) -> FloatArray:
+    """Every agent alone: no collaboration.
+
+    >>> identity(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    return np.eye(agents)
+
+
+def personalized(agents: int, alpha: ArrayLike) -> FloatArray:
+    """Federated learning with personalization: agent m keeps alpha of its own reward, the rest is everyone's average.
+
+    `alpha` is one number, or one per agent (column m uses alpha[m]).
+
+    >>> personalized(2, 0.5).tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
+    """
+    levels = np.asarray(alpha, dtype=np.float64)
+    if levels.ndim > 1 or (levels.ndim == 1 and len(levels) != agents):
+        raise InvalidInput("alpha", found=f"{levels.size} numbers", allowed=f"one number, or {agents} (one per agent)")
+    if not ((levels >= 0) & (levels <= 1)).all():
+        raise InvalidInput("alpha", found=alpha, allowed="numbers between 0 and 1")
+    return np.eye(agents) * levels + (1 - levels) / agents * np.ones((agents, 1))
+
+
+def clusters(labels: Sequence[object]) -> FloatArray:
+    """Agents with the same label share equally, and ignore the others.
+
+    >>> clusters(["north", "north", "south"]).tolist()
+    [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    """
+    same = np.array([[a == b for b in labels] for a in labels], dtype=np.float64)
+    return same / same.sum(axis=0)  # type: ignore[no-any-return]
+
+
+def similarity(matrix: ArrayLike) -> FloatArray:
+    """Weights proportional to a similarity: entry (n, m) says how much n resembles m; columns are normalised.
+
+    >>> similarity([[1.0, 0.25], [0.25, 1.0]]).round(2).tolist()
+    [[0.8, 0.2], [0.2, 0.8]]
+    """
+    values = np.array(matrix, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise InvalidInput("similarity", found=f"shape {values.shape}", allowed="a square matrix, a row per agent")
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise InvalidInput("similarity", found=values.min(), allowed="finite similarities of at least 0")
+    sums = values.sum(axis=0)
+    if (sums <= 0).any():
+        raise InvalidInput(
+            "similarity",
+            found=f"column {int(np.argmin(sums))} is all zero",
+            allowed="every agent similar to some agent (usually to itself)",
+        )
+    return values / sums  # type: ignore[no-any-return]
+
+
+def features(vectors: ArrayLike, *, kernel: str = "rbf", bandwidth: float = 1.0) -> FloatArray:
+    """Similarity weights from one feature vector per agent.
+
+    `rbf` is exp(-|a - b|^2 / (2 bandwidth^2)); `cosine` is the cosine of the angle, with negative values taken as 0.
+
+    >>> features([[0.0], [1.0]], kernel="rbf").round(3).tolist()
+    [[0.622, 0.378], [0.378, 0.622]]
+    """
+    points = np.array(vectors, dtype=np.float64)
+    if points.ndim != 2 or not np.isfinite(points).all():
+        raise InvalidInput(
+            "features", found=f"shape {points.shape}", allowed="a finite vector per agent, equal lengths"
+        )
+    if kernel not in KERNELS:
+        raise UnknownName("kernel", kernel, KERNELS)
+    if not bandwidth > 0:
+        raise InvalidInput("bandwidth", found=bandwidth, allowed="a number above 0")
+    if kernel == "rbf":
+        distances = np.square(points[:, None, :] - points[None, :, :]).sum(axis=-1)
+        return similarity(np.exp(-distances / (2 * bandwidth**2)))
+    lengths = np.linalg.norm(points, axis=1)
+    if (lengths == 0).any():
+        raise InvalidInput("features", found="a vector of length 0", allowed="non-zero vectors for the cosine kernel")
+    unit = points / lengths[:, None]
+    return similarity(np.maximum(unit @ unit.T, 0))
+
+
+def population(shares: ArrayLike) -> FloatArray:
+    """Everyone wants the arm that is best for the whole population: the same column for all, the agents' shares.
+
+    >>> population([3, 1]).tolist()
+    [[0.75, 0.75], [0.25, 0.25]]
+    """
+    sizes = np.array(shares, dtype=np.float64)
+    if sizes.ndim != 1 or not np.isfinite(sizes).all() or (sizes < 0).any() or sizes.sum() <= 0:
+        raise InvalidInput("shares", found=shares, allowed="a non-negative size per agent, not all zero")
+    return np.repeat((sizes / sizes.sum())[:, None], len(sizes), axis=1)
+
+
+def from_file(path: Path) -> FloatArray:
+    """A matrix from a `.csv` (comma-separated rows) or `.npy` file, row n and column m as in `weights[n, m]`."""
+    if not path.is_file():
+        raise InvalidInput("weights.file", found=f"no file at {path}", allowed="an existing .csv or .npy file")
+    try:
+        if path.suffix == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
+        if path.suffix == ".csv":
+            return np.loadtxt(path, delimiter=",", ndmin=2)
+    except (ValueError, OSError) as error:
+        raise InvalidInput("weights.file", found=f"{path}: {error}", allowed="a matrix of numbers") from None
+    raise InvalidInput("weights.file", found=path.name, allowed="a name that ends in .csv or .npy")
