@@ -1,0 +1,38 @@
+# Everything on a machine with Python 3.11+, make and nothing else: each target sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test lint bench clean help
+
+help:            ## what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: $(STAMP)  ## create .venv with everything in it
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Parley needs Python 3.11 or newer, found " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(STAMP)
+
+demo: setup      ## the main job, end to end, on the paper's instance; writes an HTML report
+	$(BIN)/parley demo
+
+test: setup      ## linters, types, import directions, doctests and every test but the long ones
+	$(MAKE) --no-print-directory lint
+	$(BIN)/pytest --numprocesses 2 --durations 8
+
+lint: setup      ## the linters alone
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup     ## speed, as ratios in one run; rewrites docs/benchmarks.md
+	$(BIN)/python -m benchmarks
+
+clean:           ## remove what was made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

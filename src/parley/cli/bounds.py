@@ -1,0 +1,84 @@
+"""`parley bounds`: every lower bound of a study's instance, with its certificate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from parley.bounds import Bound, Bounds, Guarantee, expected_samples, lower_bounds
+from parley.cli.console import json_option, print_json, screen, study_argument, table
+from parley.problem import Instance
+from parley.study import load_study
+
+__all__ = ["command"]
+
+TITLES = {
+    "bai": "identification, T* (N* for a top N)",
+    "bai_relaxed": "identification, relaxed",
+    "regret": "regret, C*",
+    "regret_relaxed": "regret, relaxed",
+}
+
+
+@click.command()
+@study_argument
+@click.option("--accuracy", default=1e-9, show_default=True, help="Largest relative gap between bound and proof.")
+@click.option("--allocation", is_flag=True, help="Show the optimal allocation of the identification bound too.")
+@json_option
+def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> None:
+    """Compute every lower bound of STUDY, each with a proven gap.
+
+    Identification: no algorithm with error at most delta can expect to draw fewer than value * log(1 / (2.4 delta))
+    samples. Regret: none that is uniformly efficient has a regret below value * log(T). The study needs a [truth].
+    """
+    loaded = load_study(study)
+    instance = loaded.require_truth()
+    bounds, guarantee = lower_bounds(instance, accuracy=accuracy), Guarantee.of(instance)
+    if as_json:
+        print_json(_document(loaded.name, instance, bounds, guarantee))
+        return
+    problem = instance.problem
+    shown = table(
+        f"{loaded.name}: {problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, "
+        f"smallest gap {instance.smallest_gap:.4g}",
+        "lower bound", "value", "proven gap",
+    )  # fmt: skip
+    for key, title in TITLES.items():
+        bound: Bound | None = getattr(bounds, key)
+        if bound is None:
+            shown.add_row(title, "infinite", "tie for a best arm")
+        else:
+            shown.add_row(title, f"{bound.value:,.5f}", f"{bound.gap:.0e}")
+    screen.print(shown)
+    least = expected_samples(bounds.bai, problem.delta)
+    screen.print(f"At delta = {problem.delta:g} no algorithm can expect to draw fewer than {least:,.0f} samples.")
+    screen.print(
+        f"W-CPE is proven to need at most {guarantee.rounds} rounds and {guarantee.samples:,.0f} samples "
+        f"(with probability {1 - problem.delta:g}); in practice far fewer: try `parley simulate {study}`."
+    )
+    if allocation:
+        optimal = table("Optimal allocation, per unit of log(1 / (2.4 delta))", "arm", *problem.agents)
+        for name, row in zip(problem.arms, bounds.bai.allocation, strict=True):
+            optimal.add_row(name, *(f"{value:,.2f}" for value in row))
+        screen.print(optimal)
+
+
+def _document(name: str, instance: Instance, bounds: Bounds, guarantee: Guarantee) -> dict[str, Any]:
+    problem = instance.problem
+    document: dict[str, Any] = {
+        "study": name,
+        "top": problem.top,
+        "delta": problem.delta,
+        "smallest_gap": instance.smallest_gap,
+    }
+    for key in TITLES:
+        bound: Bound | None = getattr(bounds, key)
+        document[key] = bound and {"value": bound.value, "gap": bound.gap, "allocation": bound.allocation.tolist()}
+    document["lower_bound"] = expected_samples(bounds.bai, problem.delta)
+    document["wcpe_guarantee"] = {
+        "rounds": guarantee.rounds,
+        "samples": guarantee.samples,
+        "samples_explicit": guarantee.samples_explicit,
+    }
+    return document

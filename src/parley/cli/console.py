@@ -1,0 +1,55 @@
+"""What every command shares: consoles, progress bars, tables, `--json` and study arguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from parley.policies import POLICIES
+
+__all__ = ["errors", "json_option", "policy_option", "print_json", "progress_bar", "screen", "study_argument", "table"]
+
+screen = Console()
+errors = Console(stderr=True)
+
+study_argument = click.argument("study", type=click.Path(dir_okay=False), metavar="STUDY")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+policy_option = click.option(
+    "--policy", metavar="NAME", help=f"One of {', '.join(sorted(POLICIES))}; default: the study's own."
+)
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """One object on standard output, and nothing else."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+@contextmanager
+def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Callable[[int], None]]:
+    """A bar with the time that is left, on standard error; yields a function that is told how many more are done."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors, transient=True, disable=hidden or not errors.is_terminal) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+def table(title: str, *columns: str) -> Table:
+    """A table whose first column is text and whose other columns are numbers."""
+    made = Table(title=title, title_justify="left", title_style="bold")
+    for place, column in enumerate(columns):
+        made.add_column(column, justify="left" if place == 0 else "right")
+    return made
