@@ -20,6 +20,7 @@ __all__ = ["main", "run"]
 COMMANDS = {
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
+    "demo": "parley.cli.demo",
     "simulate": "parley.cli.simulate",
 }
 
