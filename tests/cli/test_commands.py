@@ -172,7 +172,9 @@ def test_the_demo_tells_the_course_and_writes_a_page_that_needs_no_other_host(tm
 def test_the_demo_on_ones_own_study_escapes_its_names(tmp_path):
     study = tmp_path / "mine.toml"
     names = '["<b>x</b>", "y", "z"]'
-    study.write_text(f'name = "<i>s</i>"\narms = {names}\nagents = 2\n[truth]\nmeans = [[0.9, 0.9], [0.1, 0.1], [0, 0]]\n')
+    study.write_text(
+        f'name = "<i>s</i>"\narms = {names}\nagents = 2\n[truth]\nmeans = [[0.9, 0.9], [0.1, 0.1], [0, 0]]\n'
+    )
     done = parley("demo", "--study", str(study), "--replications", "20", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)

@@ -79,7 +79,8 @@ def demo_page(
 <title>{escape(title)}</title><style>{STYLE}</style></head><body>
 <h1>{escape(title)}</h1>
 <p>{problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, delta {problem.delta:g}.
-Each agent's reward is a weighted mix of everybody's. The policy <code>{escape(policy)}</code> gives this guarantee: {escape(guarantee)}.</p>
+Each agent's reward is a weighted mix of everybody's.</p>
+<p>The policy <code>{escape(policy)}</code> gives this guarantee: {escape(guarantee)}.</p>
 <h2>One run</h2>
 <figure role="img" aria-label="Mixed means of every arm over the phases, one panel per agent">{pictures}</figure>
 {table(("phase", "samples drawn", "so far", *(f"arms left, {agent}" for agent in problem.agents)), phases)}
