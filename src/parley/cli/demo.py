@@ -112,7 +112,7 @@ def command(study: str | None, replications: int, seed: int, output: str, as_jso
     for row in rows:
         shown.add_row(*row)
     screen.print(shown)
-    screen.print(f"Report: [bold]{path.resolve()}[/] (open it in a browser)")
+    screen.print(f"Report: [bold]{path.resolve()}[/] (open it in a browser)", soft_wrap=True)
     screen.print(
         "Next: copy examples/paper.toml, put in your own arms, agents and weights, and run `parley demo --study`."
     )

@@ -21,6 +21,7 @@ COMMANDS = {
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
     "demo": "parley.cli.demo",
+    "plan": "parley.cli.plan",
     "simulate": "parley.cli.simulate",
 }
 
