@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
 from parley.bounds import bai, expected_samples
-from parley.cli.console import print_json, progress_bar, screen, table
+from parley.cli.console import print_json, progress_bar, screen, table, write_page
 from parley.cli.simulate import summary
 from parley.errors import InvalidInput
 from parley.experiments.demo_page import demo_page
@@ -76,7 +75,6 @@ def command(study: str | None, replications: int, seed: int, output: str, as_jso
         ]
         for result in results
     ]
-    path = Path(output)
     page = demo_page(
         title=f"Parley: {loaded.name}",
         problem=loaded.problem,
@@ -88,12 +86,7 @@ def command(study: str | None, replications: int, seed: int, output: str, as_jso
         lower_bound=least,
         command=f"parley demo{f' --study {study}' if study else ''} --replications {replications} --seed {seed}",
     )
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(
-            "--output", found=f"{path}: {error.strerror}", allowed="a file that can be written"
-        ) from None
+    path = write_page(output, page)
     right = bool((course[-1].after.answers == instance.best).all())
     if as_json:
         answers = course[-1].after.answers.T

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from parley.cli.console import json_option, policy_option, print_json, progress_bar, screen, study_argument, table
+from parley.cli.console import (
+    json_option,
+    policy_option,
+    print_json,
+    progress_bar,
+    screen,
+    study_argument,
+    table,
+    write_page,
+)
 from parley.errors import InvalidInput
 from parley.experiments.plan_page import HEAD, move_rows, plan_page, plan_rows
 from parley.experiments.planning import (
@@ -99,17 +107,11 @@ def command(
         )
     )
     plan = _run(problem, scenarios, name, dict(options), replications, seed, quiet=as_json)
-    path = Path(output)
     told = f"parley plan {study} --instances {instances} --replications {replications} --seed {seed}"
     made = plan_page(
         plan, title=f"Plan: {loaded.name}", problem=problem, policy=name, guarantee=chosen.guarantee, command=told
     )
-    try:
-        path.write_text(made, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(
-            "--output", found=f"{path}: {error.strerror}", allowed="a file that can be written"
-        ) from None
+    path = write_page(output, made)
     if as_json:
         print_json(_document(plan) | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
         return
