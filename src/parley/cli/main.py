@@ -20,6 +20,7 @@ __all__ = ["main", "run"]
 COMMANDS = {
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
+    "reproduce": "parley.cli.reproduce",
     "simulate": "parley.cli.simulate",
 }
 
