@@ -22,6 +22,7 @@ COMMANDS = {
     "completion": "parley.cli.completion",
     "reproduce": "parley.cli.reproduce",
     "simulate": "parley.cli.simulate",
+    "sweep": "parley.cli.sweep",
 }
 
 

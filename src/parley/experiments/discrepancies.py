@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import Bounds, NonlinearConstraint, minimize
@@ -82,14 +82,14 @@ class SearchedWcpe(Wcpe):
         def slack(values: FloatArray) -> FloatArray:
             return self._slack(totals + values.reshape(shape), allocation).ravel()
 
+        slopes: Any = {"jac": np.ones_like, "hess": lambda values: np.zeros((values.size, values.size))}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about its differences; what it returns is judged by `shortfall`
             result = minimize(
-                lambda values: float(values.sum()),
+                np.sum,
                 np.ones(shape).ravel(),
                 method="trust-constr",
-                jac=lambda values: np.ones(values.size),
-                hess=lambda values: np.zeros((values.size, values.size)),
+                **slopes,
                 bounds=Bounds(0, np.inf),
                 constraints=[NonlinearConstraint(slack, 0, np.inf)],
                 options={"maxiter": iterations},
