@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -103,6 +104,7 @@ def _ray(engine: Engine, stack: ExitStack) -> Crew:
     ray = need("ray", extra="ray", purpose="the engine ray")
     register = need("ray.util.joblib", extra="ray", purpose="the engine ray").register_ray
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    stack.enter_context(redirect_stdout(sys.stderr))  # Ray tells of lost workers there, whatever it is told
     if engine.address is not None:
         _knock(engine.address)
         try:

@@ -109,7 +109,7 @@ class Folder:
             raise self._other(f"results of Parley {manifest['parley']}, and this is {__version__}")
         held, wanted = manifest["sweep"], _plain(sweep.document)
         differ = [key for key in wanted if held.get(key) != wanted[key]]
-        if not differ or (differ == ["axes"] and extend and list(held["axes"]) == list(wanted["axes"])):
+        if not differ or (differ == ["axes"] and extend and set(held["axes"]) == set(wanted["axes"])):
             return
         name = held.get("name")
         hint = "With --extend the new cells are added to this folder" if differ == ["axes"] else None
@@ -198,7 +198,8 @@ def _flush_folder(path: Path) -> None:
 
 
 def _plain(document: Any) -> Any:
-    return json.loads(canonical(document))
+    """As JSON gives it back, in its own order (the axes keep theirs)."""
+    return json.loads(json.dumps(document))
 
 
 def _key(specification: dict[str, Any]) -> str:
