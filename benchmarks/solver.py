@@ -56,10 +56,10 @@ def against_clarabel() -> Section:
         rows.append([f"{agents}", f"{count:,}", *times, f"{each / ours:,.0f} x", f"{again / ours:,.0f} x"])
     return Section(
         title="Solver against CVXPY with Clarabel",
-        words="Relaxed programs with random asymmetric weights and gaps uniform in [0.05, 1], relative gap 1e-8. CVXPY either "
-        "states and solves every program, or is compiled once and solves again with new parameters.",
+        words="Relaxed programs with random asymmetric weights and gaps uniform in [0.05, 1], relative gap 1e-8. CVXPY "
+        "either states and solves every program, or is compiled once and solves again with new parameters.",
         columns=(
-            "M", "programs", "Parley, µs each", "CVXPY, µs each", "compiled, µs each", "against CVXPY", "against compiled",
+            "M", "programs", "Parley, µs", "CVXPY, µs", "compiled, µs", "CVXPY / Parley", "compiled / Parley",
         ),
         rows=rows,
     )  # fmt: skip

@@ -154,3 +154,35 @@ def test_bad_arguments_exit_with_2(arguments, says):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell):
     assert "_PARLEY_COMPLETE" in parley("completion", shell).stdout
+
+
+def test_the_demo_tells_the_course_and_writes_a_page_that_needs_no_other_host(tmp_path):
+    done = parley("demo", "--replications", "50", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Phase 1" in done.stdout
+    assert "is out for agent" in done.stdout
+    assert "wcpe" in done.stdout
+    page = (tmp_path / "parley-demo.html").read_text()
+    assert page.count("<svg") == 2  # light and dark
+    assert "<script" not in page
+    assert "src=" not in page
+    assert "parley-demo.html" in done.stdout
+
+
+def test_the_demo_on_ones_own_study_escapes_its_names(tmp_path):
+    study = tmp_path / "mine.toml"
+    names = '["<b>x</b>", "y", "z"]'
+    study.write_text(
+        f'name = "<i>s</i>"\narms = {names}\nagents = 2\n[truth]\nmeans = [[0.9, 0.9], [0.1, 0.1], [0, 0]]\n'
+    )
+    done = parley("demo", "--study", str(study), "--replications", "20", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["answers"] == {"agent 1": ["<b>x</b>"], "agent 2": ["<b>x</b>"]}
+    assert document["correct"] is True
+    page = (tmp_path / "parley-demo.html").read_text()
+    assert "<b>x</b>" not in page
+    assert "<i>s</i>" not in page
+    done = parley("demo", "--study", str(study), "--replications", "20", "--output", str(tmp_path / "no" / "way.html"))
+    assert done.returncode == 2
+    assert "--output: found" in done.stderr

@@ -20,6 +20,9 @@ __all__ = ["main", "run"]
 COMMANDS = {
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
+    "demo": "parley.cli.demo",
+    "plan": "parley.cli.plan",
+    "report": "parley.cli.report",
     "reproduce": "parley.cli.reproduce",
     "simulate": "parley.cli.simulate",
     "sweep": "parley.cli.sweep",

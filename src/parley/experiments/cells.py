@@ -54,15 +54,16 @@ class Cell:
     seed: int
     environment: str | None = None
     max_samples: int | None = None
+    version: str = __version__  # of Parley: another version is another cell, its results are not mixed in
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", hashlib.sha256(canonical(self.specification()).encode()).hexdigest()[:32])
 
     def specification(self) -> dict[str, Any]:
-        """Everything the numbers depend on, the version of Parley included: another version is another cell."""
+        """Everything the numbers depend on."""
         return {
-            "parley": __version__,
+            "parley": self.version,
             "study": self.study,
             "axes": self.axes,
             "replications": self.replications,

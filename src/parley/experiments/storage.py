@@ -242,7 +242,7 @@ def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
     described = {
         "reward_seed": cell.seed,
         "lower_bound": result.lower_bound,
-        "version": __version__,
+        "version": cell.version,
         "seconds": result.seconds,
         "cell": cell.key,
     }

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parley import weights
+from parley import __version__, weights
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.experiments.cells import AxisValue, Cell
 from parley.simulation import ENVIRONMENTS
@@ -99,8 +99,13 @@ def load_sweep(path: str | Path) -> Sweep:
         raise InvalidStudy(str(path), error) from None
 
 
-def parse_sweep(document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "sweep") -> Sweep:
-    """Check a parsed sweep document, multiply its axes out and check every cell."""
+def parse_sweep(
+    document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "sweep", made_by: str | None = None
+) -> Sweep:
+    """Check a parsed sweep document, multiply its axes out and check every cell.
+
+    `made_by` is the version of Parley that ran a finished sweep: its cells are named, not checked again.
+    """
     _check_keys(document)
     base = _base_study(document["study"], folder)
     axes = {name: _checked_axis(name, values) for name, values in document["axes"].items()}
@@ -129,6 +134,7 @@ def parse_sweep(document: Mapping[str, Any], *, folder: Path = Path(), default_n
             whole,
             {name: axes[name][at] for name, at in zip(axes, place, strict=True)},
             {name: labels[name][at] for name, at in zip(axes, place, strict=True)},
+            made_by,
         )
         for place in places
     )
@@ -212,7 +218,9 @@ def _label(axis: str, value: Any) -> AxisValue:
     raise InvalidInput(f"axes.{axis}", found=repr(value), allowed="text, numbers, lists (tables for policy and noise)")
 
 
-def _checked_cell(sweep: Mapping[str, Any], values: Mapping[str, Any], labels: Mapping[str, AxisValue]) -> Cell:
+def _checked_cell(
+    sweep: Mapping[str, Any], values: Mapping[str, Any], labels: Mapping[str, AxisValue], made_by: str | None
+) -> Cell:
     study = copy.deepcopy(sweep["study"])
     for axis, value in sorted(
         values.items(), key=lambda pair: "." in pair[0]
@@ -225,7 +233,10 @@ def _checked_cell(sweep: Mapping[str, Any], values: Mapping[str, Any], labels: M
         seed=sweep["seed"],
         environment=sweep["environment"],
         max_samples=sweep["max_samples"],
+        version=made_by or __version__,
     )
+    if made_by is not None:
+        return cell
     try:
         cell.prepare()
     except InvalidInput as error:
