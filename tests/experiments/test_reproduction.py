@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from parley.cli.main import main
 from parley.experiments.discrepancies import CappedWcpe, LocalMeansPfUcb, searches
-from parley.experiments.exhibits import CELLS, EXHIBITS, make_exhibit
+from parley.experiments.exhibits import EXHIBITS
 from parley.experiments.published import TABLE1, TABLE2
-from parley.experiments.reproduction import baseline_demonstration, paper_instance, table_one, table_two
+from parley.experiments.reproduction import jobs, measure_all, measured, paper_instance
 from parley.simulation import simulate
 
 REPLICATIONS = 4_000
@@ -25,7 +25,7 @@ RATIO_BY_DELTA = {0.1: 85.4, 0.05: 59.2, 0.01: 35.7, 0.001: 24.0, 0.0001: 18.7, 
 
 @pytest.fixture(scope="module")
 def first():
-    return table_one(replications=REPLICATIONS, seed=7)
+    return measured("table1", replications=REPLICATIONS, seed=7)
 
 
 def test_table_one_as_written_is_within_monte_carlo_error(first):
@@ -46,7 +46,7 @@ def test_table_one_has_published_figures_beside_measured_ones(first):
 
 
 def test_table_two_is_within_monte_carlo_error():
-    rows = table_two(replications=2_000, seed=7)
+    rows = measured("table2", replications=2_000, seed=7)
     for row in rows:
         if row.algorithm == "W-CPE-BAI" and row.source == "as written":
             error = math.hypot(row.standard_error, row.cost_std / math.sqrt(20_000))
@@ -59,7 +59,7 @@ def test_table_two_is_within_monte_carlo_error():
 
 
 def test_local_means_reproduce_the_published_baseline():
-    rows = baseline_demonstration(replications=REPLICATIONS, seed=3)
+    rows = measured("baseline", replications=REPLICATIONS, seed=3)
     published = {row.alpha: row for row in rows if row.source == "published"}
     for row in rows:
         if row.source == "local means":
@@ -98,7 +98,9 @@ def test_the_search_is_cut_off_and_the_exact_counts_are_not():
 
 @pytest.mark.parametrize("name", sorted(EXHIBITS))
 def test_every_exhibit_is_written_in_every_form(tmp_path, name):
-    result = CliRunner().invoke(main, ["reproduce", name, "--replications", "40", "--out", str(tmp_path), "--json"])
+    result = CliRunner().invoke(
+        main, ["reproduce", name, "--replications", "40", "--out", str(tmp_path), "--workers", "1", "--json"]
+    )
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     for file in document["files"]:
@@ -111,14 +113,30 @@ def test_every_exhibit_is_written_in_every_form(tmp_path, name):
     assert "parley reproduce" in (tmp_path / f"{name}.md").read_text()
 
 
-def test_progress_counts_every_replication():
+def test_what_several_tables_share_is_measured_once():
+    wanted = jobs(["table1", "table2", "baseline", "counts"], replications=10, seed=0)
+    assert len(wanted) == len(set(wanted)) == 12 + 10 + 4 + 9
     told = []
-    make_exhibit("baseline", replications=10, seed=0, progress=told.append)
-    assert sum(told) == CELLS["baseline"] * 10
+    measure_all(wanted[:3], progress=told.append)
+    assert told == [1, 1, 1]
+
+
+def test_processes_change_no_number():
+    wanted = jobs(["baseline"], replications=50, seed=0)[:4]
+    assert measure_all(wanted, workers=2) == measure_all(wanted)
+
+
+def test_evidence_racing_needs_a_tenth(first):
+    for alpha in (0.4, 0.5, 0.6, 0.7):
+        costs = {row.source: row.cost for row in first if row.alpha == alpha and row.algorithm != "PF-UCB-BAI"}
+        assert costs["ours"] < 0.12 * costs["as written"]
+    assert all(row.error_rate <= 0.1 for row in first if row.source == "ours")
 
 
 def test_people_get_tables_and_words(tmp_path):
-    result = CliRunner().invoke(main, ["reproduce", "baseline", "--replications", "40", "--out", str(tmp_path)])
+    result = CliRunner().invoke(
+        main, ["reproduce", "baseline", "--replications", "40", "--out", str(tmp_path), "--workers", "1"]
+    )
     assert result.exit_code == 0
     assert "published" in result.stdout
     assert "local mean" in result.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import click
 from parley import __version__
 from parley.cli.console import json_option, print_json, progress_bar, screen, table
 from parley.errors import InvalidInput
-from parley.experiments.exhibits import CELLS, EXHIBITS, Exhibit, make_exhibit
+from parley.experiments.exhibits import EXHIBITS, Exhibit, make_exhibit
+from parley.experiments.reproduction import jobs, measure_all, rows_of
 from parley.experiments.tables import Table
 
 __all__ = ["command"]
@@ -29,8 +31,9 @@ FOLDER = "parley-reproduction"
     show_default=True,
     help="Folder for Markdown, CSV, PNG and SVG.",
 )
+@click.option("--workers", type=click.IntRange(min=1), help="Processes to use; default: one a core.")
 @json_option
-def command(what: str, replications: int, seed: int, out: Path, as_json: bool) -> None:
+def command(what: str, replications: int, seed: int, out: Path, workers: int | None, as_json: bool) -> None:
     """Reproduce the paper's tables: the published figures, the algorithms as written, and evidence racing.
 
     \b
@@ -43,10 +46,10 @@ def command(what: str, replications: int, seed: int, out: Path, as_json: bool) -
     if replications < 2:
         raise InvalidInput("--replications", found=replications, allowed="at least 2: one run has no spread")
     names = list(EXHIBITS) if what == "all" else [what]
-    exhibits = []
-    for name in names:
-        with progress_bar(f"reproduce {name}", CELLS[name] * replications, hidden=as_json) as advance:
-            exhibits.append(make_exhibit(name, replications=replications, seed=seed, progress=advance))
+    wanted = jobs(names, replications=replications, seed=seed)
+    with progress_bar(f"reproduce {what}", len(wanted), hidden=as_json) as advance:
+        found = measure_all(wanted, workers=workers or os.cpu_count() or 1, progress=advance)
+    exhibits = [make_exhibit(name, rows_of(name, found, replications=replications, seed=seed)) for name in names]
     out.mkdir(parents=True, exist_ok=True)
     made = f"parley reproduce {what} --replications {replications} --seed {seed}"
     files = [file for exhibit in exhibits for file in _write(exhibit, out, made)]

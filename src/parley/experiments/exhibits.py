@@ -9,24 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parley.experiments.discrepancies import ITERATIONS, CappedWcpe, Search, searches
-from parley.experiments.published import ALPHAS, CITATION, DELTAS
-from parley.experiments.reproduction import (
-    MEASURED,
-    Row,
-    baseline_demonstration,
-    capped_demonstration,
-    paper_instance,
-    table_one,
-    table_two,
-)
+from parley.experiments.published import CITATION
+from parley.experiments.reproduction import Row, paper_instance
 from parley.experiments.tables import Column, Table, fixed, share, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CELLS", "EXHIBITS", "Exhibit", "make_exhibit"]
+__all__ = ["EXHIBITS", "Exhibit", "make_exhibit"]
 
-Progress = Callable[[int], None]
 SEARCH_SEED = 1  # a run of six phases: the last one needs more draws than the search can reach
 
 
@@ -47,35 +38,28 @@ class Exhibit:
         return FIGURES[self.name](self, theme)
 
 
-def make_exhibit(name: str, *, replications: int, seed: int, progress: Progress | None = None) -> Exhibit:
-    """An exhibit by its name in `EXHIBITS`."""
-    return EXHIBITS[name](replications, seed, progress)
+def make_exhibit(name: str, rows: list[Row]) -> Exhibit:
+    """An exhibit by its name in `EXHIBITS`, from the rows of the table of that name."""
+    return EXHIBITS[name](rows)
 
 
-def _table1(replications: int, seed: int, progress: Progress | None) -> Exhibit:
-    rows = table_one(replications=replications, seed=seed, progress=progress)
-    title = f"Table 1 of the paper: delta = 0.1, {replications:,} replications (published: 100 runs)"
-    return Exhibit(
-        name="table1",
-        tables=(_comparison("table1", title, rows, by=("alpha",)),),
-        words=_verdict(rows),
-        rows=tuple(rows),
-    )
+def _runs(rows: list[Row]) -> str:
+    return f"{max(row.replications for row in rows):,} replications"
 
 
-def _table2(replications: int, seed: int, progress: Progress | None) -> Exhibit:
-    rows = table_two(replications=replications, seed=seed, progress=progress)
-    title = f"Table 2 of the paper: alpha = 0.5, {replications:,} replications (published: 100 runs)"
-    return Exhibit(
-        name="table2",
-        tables=(_comparison("table2", title, rows, by=("delta",)),),
-        words=_verdict(rows),
-        rows=tuple(rows),
-    )
+def _table1(rows: list[Row]) -> Exhibit:
+    title = f"Table 1 of the paper: delta = 0.1, {_runs(rows)} (published: 100 runs)"
+    table = _comparison("table1", title, rows, by=("alpha",))
+    return Exhibit(name="table1", tables=(table,), words=_verdict(rows), rows=tuple(rows))
 
 
-def _baseline(replications: int, seed: int, progress: Progress | None) -> Exhibit:
-    rows = baseline_demonstration(replications=replications, seed=seed, progress=progress)
+def _table2(rows: list[Row]) -> Exhibit:
+    title = f"Table 2 of the paper: alpha = 0.5, {_runs(rows)} (published: 100 runs)"
+    table = _comparison("table2", title, rows, by=("delta",))
+    return Exhibit(name="table2", tables=(table,), words=_verdict(rows), rows=tuple(rows))
+
+
+def _baseline(rows: list[Row]) -> Exhibit:
     far = [mine.distance(theirs) for mine, theirs in _pairs(rows, "local means")]
     words = (
         "The published costs of PF-UCB-BAI are those of a variant that compares an arm's local mean with the best "
@@ -83,15 +67,14 @@ def _baseline(replications: int, seed: int, progress: Progress | None) -> Exhibi
         f"{', '.join(f'{value:+.1f}' for value in far)} standard errors from the published one (the published means "
         "are over 100 runs). The algorithm as written compares mixed with mixed means, and needs far fewer samples."
     )
-    title = f"The baseline, {replications:,} replications"
+    title = f"The baseline, {_runs(rows)}"
     table = _comparison("baseline", title, rows, by=("alpha",), hide=("ratio",), against="published")
     return Exhibit(name="baseline", tables=(table,), words=words, rows=tuple(rows))
 
 
-def _counts(replications: int, seed: int, progress: Progress | None) -> Exhibit:
+def _counts(rows: list[Row]) -> Exhibit:
     cap = CappedWcpe.cap
     found = searches(paper_instance(alpha=0.5, delta=0.1), seed=SEARCH_SEED)
-    rows = capped_demonstration(replications=replications, seed=seed, cap=cap, progress=progress)
     last = found[-1]
     off = [f"{100 * (mine.cost / theirs.cost - 1):+.0f}%" for mine, theirs in _pairs(rows, "capped counts")]
     words = (
@@ -106,25 +89,18 @@ def _counts(replications: int, seed: int, progress: Progress | None) -> Exhibit:
         "state, as the first table shows, so one constant cap cannot imitate it further. At delta 0.001 the published "
         "cost agrees with the algorithm as written: there the authors' search presumably converged."
     )
-    title = f"Counts capped at {cap:,}, {replications:,} replications"
+    title = f"Counts capped at {cap:,}, {_runs(rows)}"
     hide = ("ratio", "error_rate")
     capped = _comparison("counts", title, rows, by=("alpha", "delta"), hide=hide, against="published")
     tables = (_search_table(found), capped)
     return Exhibit(name="counts", tables=tables, words=words, rows=tuple(rows), searches=tuple(found))
 
 
-EXHIBITS: dict[str, Callable[[int, int, Progress | None], Exhibit]] = {
+EXHIBITS: dict[str, Callable[[list[Row]], Exhibit]] = {
     "table1": _table1,
     "table2": _table2,
     "baseline": _baseline,
     "counts": _counts,
-}
-# Simulated cells of each, for a progress bar.
-CELLS = {
-    "table1": len(ALPHAS) * len(MEASURED),
-    "table2": len(DELTAS) * (len(MEASURED) - 1),
-    "baseline": 2 * len(ALPHAS),
-    "counts": 2 * (len(ALPHAS) + len(DELTAS) - 1),
 }
 
 

@@ -1,41 +1,55 @@
 """The paper's two tables again: the published figures, the algorithms as written, and evidence racing.
 
-Every row is a mean over replications on the paper's synthetic instance (6 arms, 3 agents, personalized weights).
+Every measured row is a mean over replications on the paper's synthetic instance (6 arms, 3 agents, personalized
+weights). A table is a list of lines: cells that the paper published, and jobs that are measured, each once however many
+tables show it.
 
->>> rows = table_one(replications=20, seed=0, alphas=(0.5,))
->>> [(row.algorithm, row.source) for row in rows][:2]
-[('W-CPE-BAI', 'published'), ('W-CPE-BAI', 'as written')]
+>>> rows = measured("baseline", replications=20, seed=0)
+>>> [(row.alpha, row.source) for row in rows][:3]
+[(0.4, 'published'), (0.4, 'as written'), (0.4, 'local means')]
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import multiprocessing
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import cache
 
 from parley.bounds import bai, expected_samples
 from parley.experiments.discrepancies import CappedWcpe, LocalMeansPfUcb
 from parley.experiments.published import ALPHAS, DELTAS, PUBLISHED_RUNS, TABLE1, TABLE2, Published
-from parley.policies import POLICIES, Policy, make_policy
+from parley.policies import Policy, make_policy
 from parley.problem import Instance
-from parley.simulation import Outcome, simulate
+from parley.simulation import simulate
 from parley.study import parse_study
 
-__all__ = [
-    "ALGORITHMS",
-    "Row",
-    "baseline_demonstration",
-    "capped_demonstration",
-    "paper_instance",
-    "table_one",
-    "table_two",
-]
+__all__ = ["ALGORITHMS", "LINES", "Job", "Row", "jobs", "measure_all", "measured", "paper_instance", "rows_of"]
 
 ALGORITHMS = {"wcpe": "W-CPE-BAI", "pf-ucb-bai": "PF-UCB-BAI", "evidence": "evidence racing"}
-MEASURED = [name for name in ALGORITHMS if name in POLICIES]
-SOURCES = {"wcpe": "as written", "pf-ucb-bai": "as written", "evidence": "ours"}
+# Where a job's figures come from -> how its policy is made.
+SOURCES: dict[str, Callable[[str, Instance], Policy]] = {
+    "as written": lambda name, instance: make_policy(name, instance.problem),
+    "ours": lambda name, instance: make_policy(name, instance.problem),
+    "local means": lambda _, instance: LocalMeansPfUcb(problem=instance.problem),
+    "capped counts": lambda _, instance: CappedWcpe(problem=instance.problem),
+}
 
 Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Something to measure: an algorithm by its registered name, how it is meant, and where."""
+
+    policy: str
+    source: str
+    alpha: float
+    delta: float
+    replications: int
+    seed: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +57,7 @@ class Row:
     """One line of a table: an algorithm at one alpha and delta, printed by the paper or measured here."""
 
     algorithm: str
-    source: str  # "published", "as written", "ours", or what a demonstration does
+    source: str  # "published", or a key of SOURCES
     alpha: float
     delta: float
     replications: int
@@ -68,6 +82,7 @@ class Row:
         return (self.cost - other.cost) / math.hypot(self.standard_error, other.standard_error)
 
 
+@cache
 def paper_instance(*, alpha: float, delta: float) -> Instance:
     """The instance behind both tables; alpha changes the weights, not the means."""
     study = parse_study(
@@ -82,82 +97,116 @@ def paper_instance(*, alpha: float, delta: float) -> Instance:
     return study.require_truth()
 
 
-def table_one(
-    *, replications: int, seed: int, alphas: Sequence[float] = ALPHAS, progress: Progress | None = None
-) -> list[Row]:
-    """Every algorithm at delta 0.1, for several levels of personalization."""
-    rows = []
-    for alpha in alphas:
-        instance = paper_instance(alpha=alpha, delta=0.1)
-        bound = _bound(instance)
-        for name in MEASURED:
-            rows += [_published(cell, bound) for cell in TABLE1 if (cell.policy, cell.alpha) == (name, alpha)]
-            outcome = _run(make_policy(name, instance.problem), instance, replications, seed, progress)
-            rows.append(_measured(outcome, ALGORITHMS[name], SOURCES[name], alpha, 0.1, bound))
-    return rows
+Line = Published | tuple[str, str, float, float]  # or policy, source, alpha, delta
 
 
-def table_two(
-    *, replications: int, seed: int, deltas: Sequence[float] = DELTAS, progress: Progress | None = None
-) -> list[Row]:
-    """W-CPE-BAI and evidence racing at alpha 0.5, down to very small errors, against c*."""
-    rows = []
-    for delta in deltas:
-        instance = paper_instance(alpha=0.5, delta=delta)
-        bound = _bound(instance)
-        rows += [_published(cell, bound) for cell in TABLE2 if cell.delta == delta]
-        for name in (name for name in MEASURED if name != "pf-ucb-bai"):
-            outcome = _run(make_policy(name, instance.problem), instance, replications, seed, progress)
-            rows.append(_measured(outcome, ALGORITHMS[name], SOURCES[name], 0.5, delta, bound))
-    return rows
+def _published(policy: str, alpha: float) -> list[Line]:
+    return [cell for cell in TABLE1 if (cell.policy, cell.alpha) == (policy, alpha)]
 
 
-def baseline_demonstration(
-    *, replications: int, seed: int, alphas: Sequence[float] = ALPHAS, progress: Progress | None = None
-) -> list[Row]:
-    """PF-UCB-BAI published, as written, and with local means where mixed ones belong, which is what was published."""
-    rows = []
-    for alpha in alphas:
-        instance = paper_instance(alpha=alpha, delta=0.1)
-        bound = _bound(instance)
-        rows += [_published(cell, bound) for cell in TABLE1 if (cell.policy, cell.alpha) == ("pf-ucb-bai", alpha)]
-        variants: dict[str, Policy] = {
-            "as written": make_policy("pf-ucb-bai", instance.problem),
-            "local means": LocalMeansPfUcb(problem=instance.problem),
-        }
-        for source, policy in variants.items():
-            outcome = _run(policy, instance, replications, seed, progress)
-            rows.append(_measured(outcome, "PF-UCB-BAI", source, alpha, 0.1, bound))
-    return rows
+def _table1() -> Iterable[Line]:
+    for alpha in ALPHAS:
+        for policy in ALGORITHMS:
+            yield from _published(policy, alpha)
+            yield policy, "ours" if policy == "evidence" else "as written", alpha, 0.1
 
 
-def capped_demonstration(*, replications: int, seed: int, cap: int, progress: Progress | None = None) -> list[Row]:
-    """W-CPE-BAI published, as written, and with capped counts: over alpha at delta 0.1, over delta at alpha 0.5."""
-    published = [cell for cell in TABLE1 if cell.policy == "wcpe"] + [cell for cell in TABLE2 if cell.delta != 0.1]
-    rows = []
-    for cell in published:
-        instance = paper_instance(alpha=cell.alpha, delta=cell.delta)
-        bound = _bound(instance)
-        rows.append(_published(cell, bound))
-        variants: dict[str, Policy] = {
-            "as written": make_policy("wcpe", instance.problem),
-            "capped counts": CappedWcpe(problem=instance.problem, cap=cap),
-        }
-        for source, policy in variants.items():
-            outcome = _run(policy, instance, replications, seed, progress)
-            rows.append(_measured(outcome, "W-CPE-BAI", source, cell.alpha, cell.delta, bound))
-    return rows
+def _table2() -> Iterable[Line]:
+    for delta in DELTAS:
+        yield from (cell for cell in TABLE2 if cell.delta == delta)
+        yield "wcpe", "as written", 0.5, delta
+        yield "evidence", "ours", 0.5, delta
 
 
-def _bound(instance: Instance) -> float:
-    return expected_samples(bai(instance), instance.problem.delta)
+def _baseline() -> Iterable[Line]:
+    for alpha in ALPHAS:
+        yield from _published("pf-ucb-bai", alpha)
+        yield "pf-ucb-bai", "as written", alpha, 0.1
+        yield "pf-ucb-bai", "local means", alpha, 0.1
 
 
-def _run(policy: Policy, instance: Instance, replications: int, seed: int, progress: Progress | None) -> Outcome:
-    return simulate(policy, instance, replications=replications, seed=seed, progress=progress)
+def _counts() -> Iterable[Line]:
+    """Over alpha at delta 0.1, then over the other deltas at alpha 0.5."""
+    for cell in (*(cell for cell in TABLE1 if cell.policy == "wcpe"), *(cell for cell in TABLE2 if cell.delta != 0.1)):
+        yield cell
+        yield "wcpe", "as written", cell.alpha, cell.delta
+        yield "wcpe", "capped counts", cell.alpha, cell.delta
 
 
-def _published(cell: Published, bound: float) -> Row:
+LINES: dict[str, Callable[[], Iterable[Line]]] = {
+    "table1": _table1,
+    "table2": _table2,
+    "baseline": _baseline,
+    "counts": _counts,
+}
+
+
+def jobs(names: Iterable[str], *, replications: int, seed: int) -> list[Job]:
+    """What some tables need measured, each once."""
+    lines = (line for name in names for line in LINES[name]() if not isinstance(line, Published))
+    return list(dict.fromkeys(_job(line, replications, seed) for line in lines))
+
+
+def measure_all(wanted: list[Job], *, workers: int = 1, progress: Progress | None = None) -> dict[Job, Row]:
+    """Measure jobs, in this process or in several; `progress` is told of every one that is done."""
+    told = progress or (lambda _: None)
+    found = {}
+    if workers == 1:
+        for job in wanted:
+            found[job] = _measure(job)
+            told(1)
+        return found
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        futures = {pool.submit(_measure, job): job for job in wanted}
+        for future in as_completed(futures):
+            found[futures[future]] = future.result()
+            told(1)
+    return found
+
+
+def rows_of(name: str, found: dict[Job, Row], *, replications: int, seed: int) -> list[Row]:
+    """The lines of a table, with what was measured in its places."""
+    return [
+        _printed(line) if isinstance(line, Published) else found[_job(line, replications, seed)]
+        for line in LINES[name]()
+    ]
+
+
+def measured(name: str, *, replications: int, seed: int) -> list[Row]:
+    """One table, measured here and now."""
+    found = measure_all(jobs([name], replications=replications, seed=seed))
+    return rows_of(name, found, replications=replications, seed=seed)
+
+
+def _job(line: tuple[str, str, float, float], replications: int, seed: int) -> Job:
+    policy, source, alpha, delta = line
+    return Job(policy=policy, source=source, alpha=alpha, delta=delta, replications=replications, seed=seed)
+
+
+def _measure(job: Job) -> Row:
+    instance = paper_instance(alpha=job.alpha, delta=job.delta)
+    policy = SOURCES[job.source](job.policy, instance)
+    outcome = simulate(policy, instance, replications=job.replications, seed=job.seed)
+    return Row(
+        algorithm=ALGORITHMS[job.policy],
+        source=job.source,
+        alpha=job.alpha,
+        delta=job.delta,
+        replications=job.replications,
+        cost=float(outcome.costs.mean()),
+        cost_std=float(outcome.costs.std()),
+        rounds=float(outcome.rounds.mean()),
+        error_rate=outcome.error_rate,
+        bound=_bound(job.alpha, job.delta),
+    )
+
+
+@cache
+def _bound(alpha: float, delta: float) -> float:
+    return expected_samples(bai(paper_instance(alpha=alpha, delta=delta)), delta)
+
+
+def _printed(cell: Published) -> Row:
     return Row(
         algorithm=ALGORITHMS[cell.policy],
         source="published",
@@ -168,20 +217,5 @@ def _published(cell: Published, bound: float) -> Row:
         cost_std=cell.cost_std,
         rounds=cell.rounds,
         error_rate=cell.error_rate,
-        bound=cell.bound or bound,
-    )
-
-
-def _measured(outcome: Outcome, algorithm: str, source: str, alpha: float, delta: float, bound: float) -> Row:
-    return Row(
-        algorithm=algorithm,
-        source=source,
-        alpha=alpha,
-        delta=delta,
-        replications=len(outcome.costs),
-        cost=float(outcome.costs.mean()),
-        cost_std=float(outcome.costs.std()),
-        rounds=float(outcome.rounds.mean()),
-        error_rate=outcome.error_rate,
-        bound=bound,
+        bound=cell.bound or _bound(cell.alpha, cell.delta),
     )
