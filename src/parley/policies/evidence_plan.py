@@ -10,16 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.confidence.evidence import stake_that_crosses
+from parley.errors import InvalidInput
 from parley.harmonic import ContrastPrograms, solve
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-__all__ = ["Contrasts", "Temper", "further_draws"]
+__all__ = ["Contrasts", "Temper", "further_draws", "require_possible"]
 
 ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one before
 STEPS = 500
 FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # standard deviations of safety per contrast
 LEAST_STAKE = 0.1
-LARGEST_QUOTA = 2.0**53  # beyond this float64 no longer tells whole numbers apart; a later phase draws the rest
+LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,17 @@ class Contrasts:
     missing: FloatArray  # log wealth still needed
     live: BoolArray  # bets are placed
     losing: BoolArray  # live, and the arm looks like a loser: worth drawing for
+
+
+def require_possible(samples: float) -> None:
+    """Refuse a study of more samples than can be counted, with the library's error."""
+    if not samples <= LARGEST_STUDY:
+        raise InvalidInput(
+            "planned draws",
+            found=f"{samples:.3g} in all",
+            allowed="at most 2^62",
+            hint="The gaps are too small for this noise to be told apart by any study; set a sample cap",
+        )
 
 
 def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temper: Temper, boosted: bool) -> IntArray:
@@ -72,6 +84,6 @@ def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temp
         margin = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
     spent, wanted = counts.sum(axis=(-2, -1)), solution.allocation.sum(axis=(-2, -1))
     total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
-    scaled = solution.allocation * (total / wanted)[:, None, None]
-    quotas = np.clip(np.ceil(scaled), 1, LARGEST_QUOTA)
+    require_possible((spent + total).max() + counts[0].size)
+    quotas = np.maximum(np.ceil(solution.allocation * (total / wanted)[:, None, None]), 1)
     return np.where(programs.touched(), quotas, 0).astype(np.int64)
