@@ -70,18 +70,18 @@ def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temp
     and margins depend on each other: three solves, each from the last one's multipliers.
     """
     gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
-    margin, dual = np.full(gaps.shape, FIRST_MARGIN), None
+    losing, margin, dual = contrasts.losing, np.full(gaps.shape, FIRST_MARGIN), None
     for accuracy in ACCURACIES:
-        stakes = np.maximum(stake_that_crosses(contrasts.missing, margin, boosted=boosted), LEAST_STAKE)
-        variances = gaps / np.square(stakes)
-        rows = np.where(contrasts.losing, variances / problem.noise.variance, np.inf)
+        stakes = stake_that_crosses(contrasts.missing[losing], margin[losing], boosted=boosted)
+        rows = np.full(gaps.shape, np.inf)
+        rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / problem.noise.variance
         programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
         solution = solve(programs, accuracy=accuracy, max_steps=STEPS, strict=False, start=dual)
         dual = solution.dual
-        share = np.where(contrasts.losing, np.maximum(dual * np.where(contrasts.losing, rows, 1.0), 1e-9), 1.0)
+        share = np.maximum(dual[losing] * rows[losing], 1e-9)
         safety = np.sqrt(2 * np.maximum(np.log(temper.caution / share), 0.0))
-        margin = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
+        margin[losing] = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
     spent, wanted = counts.sum(axis=(-2, -1)), solution.allocation.sum(axis=(-2, -1))
     total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
     require_possible((spent + total).max() + counts[0].size)
