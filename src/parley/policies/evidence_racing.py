@@ -182,14 +182,13 @@ class EvidenceRacing(Policy):
 
     def update(self, state: State, stats: PhaseStats) -> State:
         assert isinstance(state, Wealth)
-        weighed = self._weigh(state, stats) if stats.counts.shape == state.counts.shape else state
-        return super().update(weighed, stats)
+        same_shape = stats.counts.shape == state.counts.shape  # otherwise the base class says what is wrong
+        return super().update(self._weigh(state, stats, self._contrasts(state)) if same_shape else state, stats)
 
-    def _weigh(self, state: Wealth, stats: PhaseStats) -> Wealth:
+    def _weigh(self, state: Wealth, stats: PhaseStats, contrasts: Contrasts) -> Wealth:
         """Settle the bets of a phase. The first phase has none: its data choose the first opponents."""
         betting = ((state.phase > 0) & ~state.finished)[..., None, None]
         counts = np.where(betting, stats.counts, 0)
-        contrasts = self._contrasts(state)
         means = self.problem.mixed(np.where(counts > 0, stats.sums / np.maximum(counts, 1), 0.0))
         y = _against(means, contrasts.opponents)
         v = _both(self._variances(counts), contrasts.opponents)
