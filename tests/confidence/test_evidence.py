@@ -149,7 +149,7 @@ def test_no_bet_or_nothing_missing_gives_no_boost():
 
 
 @LAWS
-@given(missing=st.floats(1e-6, 5000), margin=st.floats(0.25, 2), more=st.floats(1e-3, 100), boosted=st.booleans())
+@given(missing=st.floats(0.02, 5000), margin=st.floats(0.25, 2), more=st.floats(1e-3, 100), boosted=st.booleans())
 def test_more_missing_or_more_margin_asks_for_a_larger_stake(missing, margin, more, boosted):
     def stake(a, b):
         with np.errstate(all="raise", under="ignore"):
