@@ -3,9 +3,14 @@
     ParleyError                     anything below; catch this one to catch them all
     ├── InvalidInput                a value the caller can mend (also a ValueError); the command line exits with 2
     │   ├── InvalidStudy            a study file: which file, which key
+    │   ├── OtherResults            a results folder that belongs to another sweep
+    │   ├── MissingPackage          an optional package that is not installed; says what to install
+    │   ├── NoCluster               a cluster address that does not answer
     │   ├── UnknownName             a name that is not in a registry; lists the names that are
     │   └── TiedArms                two arms tie at an agent's top-N boundary: the question has no answer
-    └── NotConverged                a solver ran out of steps; carries the best certified solution it had
+    ├── NotConverged                a solver ran out of steps; carries the best certified solution it had
+    ├── EngineFailed                workers or a cluster were lost, again and again
+    └── NoRoom                      results could not be written: disk, quota or file size
 
 An error says what was found, what is allowed and, where it is not obvious, what to do.
 """
@@ -14,7 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["InvalidInput", "InvalidStudy", "NotConverged", "ParleyError", "TiedArms", "UnknownName"]
+__all__ = [
+    "EngineFailed",
+    "InvalidInput",
+    "InvalidStudy",
+    "MissingPackage",
+    "NoCluster",
+    "NoRoom",
+    "NotConverged",
+    "OtherResults",
+    "ParleyError",
+    "TiedArms",
+    "UnknownName",
+]
 
 
 class ParleyError(Exception):
@@ -74,3 +91,31 @@ class NotConverged(ParleyError):
     def __init__(self, message: str, solution: object) -> None:
         super().__init__(message)
         self.solution = solution
+
+
+class OtherResults(InvalidInput):
+    """A results folder that holds something else than the sweep at hand; nothing in it is touched."""
+
+
+class MissingPackage(InvalidInput):
+    """An optional package is not installed.
+
+    >>> print(MissingPackage("ray", extra="ray", purpose="the engine ray"))
+    the engine ray: found no package ray; allowed: the package ray, installed by `pip install 'parley[ray]'`
+    """
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        allowed = f"the package {package}, installed by `pip install 'parley[{extra}]'`"
+        super().__init__(purpose, found=f"no package {package}", allowed=allowed)
+
+
+class NoCluster(InvalidInput):
+    """Nobody answers at the address of a cluster."""
+
+
+class EngineFailed(ParleyError):
+    """Workers were lost again and again; what was finished before is kept."""
+
+
+class NoRoom(ParleyError):
+    """A result could not be written; what was written before is kept."""

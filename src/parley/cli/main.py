@@ -22,7 +22,10 @@ COMMANDS = {
     "completion": "parley.cli.completion",
     "demo": "parley.cli.demo",
     "plan": "parley.cli.plan",
+    "report": "parley.cli.report",
+    "reproduce": "parley.cli.reproduce",
     "simulate": "parley.cli.simulate",
+    "sweep": "parley.cli.sweep",
 }
 
 
