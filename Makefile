@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: reproduction setup demo test lint bench clean help
+.PHONY: setup demo test lint bench correctness savings reproduction clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,12 @@ bench: setup     ## speed, as ratios in one run; rewrites docs/benchmarks.md
 reproduction: setup  ## the paper's tables again, into docs/reproduction and its page (minutes)
 	$(BIN)/parley reproduce all --out docs/reproduction
 	$(BIN)/python -m benchmarks.reproduction_page
+
+correctness: setup  ## error rates at near-ties, full size (about an hour of two cores); rewrites docs/delta-correctness.md
+	$(BIN)/python -m tests.correctness ties
+
+savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
+	$(BIN)/python -m tests.correctness savings
 
 clean:           ## remove what was made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -49,7 +49,7 @@ def sections() -> list[Section]:
     return [
         Section(
             title="Engines",
-            words="A sweep of 32 cells of 20,000 replications on the paper's instance, files and all; starting included. "
+            words="A sweep of 32 cells of 20,000 replications on the paper's instance, files and start included. "
             "The last column is the same sweep with 10 replications a cell: what an engine costs to start and to stop.",
             columns=("engine", "seconds", "against one process", "seconds with almost nothing to do"),
             rows=rows,
