@@ -41,6 +41,7 @@ def test_axes_multiply_out_in_the_order_of_the_file():
         ("policy", ["wcpe", "uniform", {"name": "wcpe", "threshold": "heuristic"}]),
         ("noise", ["gaussian", "subgaussian", {"kind": "bounded", "low": -1.0, "high": 1.0}]),
         ("seed", [0, 1]),
+        ("weights", ["identity", {"label": "pooled", "kind": "population", "shares": [1, 2]}]),
         ("truth.min_gap", [0.1, 0.2]),
         ("largest_gap", [1, 2.0]),
         ("policy.accuracy", [1e-3, 1e-4]),
@@ -55,7 +56,7 @@ def test_every_kind_of_axis_runs(axis, values):
 
 
 def test_the_short_names_are_tested():
-    assert set(AXES) == {"alpha", "delta", "K", "M", "N", "policy", "noise", "seed"}
+    assert set(AXES) == {"alpha", "delta", "K", "M", "N", "policy", "noise", "seed", "weights"}
 
 
 def test_options_of_one_policy_do_not_reach_another():

@@ -7,8 +7,9 @@
     rows = "replication"              # or "cell": what a row of the results is
 
     [axes]
-    alpha = [0.4, 0.5]
+    delta = [0.1, 0.05]
     policy = ["wcpe", { name = "uniform", threshold = "heuristic" }]
+    weights = [{ label = "alone", kind = "identity" }, { label = "together", kind = "population", shares = [1, 1] }]
     "truth.min_gap" = [0.05, 0.1]     # any key of the study file
 
 Every cell is checked before any is run.
@@ -42,6 +43,7 @@ AXES = {
     "N": "top",
     "policy": "policy.name",
     "noise": "noise.kind",
+    "weights": "weights.kind",
     "seed": "truth.seed",
 }
 KEYS: dict[str, tuple[type, ...]] = {
@@ -54,6 +56,7 @@ KEYS: dict[str, tuple[type, ...]] = {
     "max_samples": (int,),
     "axes": (dict,),
 }
+TABLES = {"policy": "name", "noise": "kind", "weights": "kind"}  # whole sections as axes; the key that names a value
 ROWS = ("replication", "cell")
 MOST_CELLS = 1_000_000
 
@@ -209,13 +212,17 @@ def _label(axis: str, value: Any) -> AxisValue:
     """How results name an axis value: itself, or its parts in words where it is a table or a list."""
     if isinstance(value, str | int | float | bool):
         return value
-    if isinstance(value, dict) and axis in ("policy", "noise"):
-        named = str(value.get("name" if axis == "policy" else "kind", ""))
+    if isinstance(value, dict) and axis in TABLES:
+        if "label" in value:
+            return str(value["label"])
+        named = str(value.get(TABLES[axis], ""))
         options = [f"{key}={part}" for key, part in sorted(value.items()) if part != named]
         return " ".join([named, *options]).strip()
     if isinstance(value, list):
         return "[" + ", ".join(map(str, value)) + "]"
-    raise InvalidInput(f"axes.{axis}", found=repr(value), allowed="text, numbers, lists (tables for policy and noise)")
+    raise InvalidInput(
+        f"axes.{axis}", found=repr(value), allowed="text, numbers, lists (tables for policy, noise and weights)"
+    )
 
 
 def _checked_cell(
@@ -255,10 +262,13 @@ def _set(study: dict[str, Any], axis: str, value: Any) -> None:
     if not isinstance(place, dict):
         raise InvalidInput(section, found=repr(place), allowed="a section")
     if isinstance(value, dict):
-        study[section] = dict(value)
-    elif axis == "policy" and place.get("name") != value:
-        study[section] = {"name": value}  # options of another policy mean nothing to this one
-    elif axis == "noise" and "bounded" in (value, place.get("kind")) and place.get("kind") != value:
-        study[section] = {"kind": value}  # bounded noise has a range, the others have a scale
+        study[section] = {name: part for name, part in value.items() if name != "label"}
+    elif axis in TABLES and place.get(key) != value and not (axis == "noise" and _both_scaled(place, value)):
+        study[section] = {key: value}  # options of one policy, noise or kind of weights mean nothing to another
     else:
         place[key] = value
+
+
+def _both_scaled(noise: Mapping[str, Any], kind: Any) -> bool:
+    """Gaussian and sub-Gaussian noise have a scale in common; bounded noise has a range."""
+    return "bounded" not in (kind, noise.get("kind", "gaussian"))

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from parley.experiments.curves import TITLES, Curve, bound_curve, boxes, curves, drawn_axes, saving_curves
+from parley.experiments.curves import TITLES, Curve, bound_curve, box_axis, boxes, curves, drawn_axes, saving_curves
 from parley.experiments.palette import DASHES, MARKERS, Theme, theme_named
 from parley.experiments.results import Results
 from parley.problem import FloatArray, Problem
@@ -154,7 +154,7 @@ def sweep_figures(results: Results, summary: pd.DataFrame) -> dict[str, Callable
         if saving_curves(results, x):
             made[f"collaboration-{x}"] = partial(collaboration, results, x)
     if results.per_replication:
-        made["boxes"] = partial(cost_boxes, results, next(iter(drawn_axes(results)), None))
+        made["boxes"] = partial(cost_boxes, results, box_axis(results))
     chosen = last_draws(results)
     made["allocation"] = partial(allocation, [pair[:2] for pair in chosen], chosen[0][2])
     return made
