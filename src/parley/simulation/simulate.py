@@ -18,7 +18,7 @@ from parley.policies.base import PhaseStats, Policy, State
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.simulation.environments import Environment, make_environment
 
-__all__ = ["Outcome", "Phase", "phases", "simulate"]
+__all__ = ["Outcome", "Phase", "phase_sums", "phases", "simulate"]
 
 BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
 CHUNK_VALUES = 2**22  # arrays of a chunk take at most 32 MiB each
@@ -113,6 +113,11 @@ def simulate(
         members = np.arange(first, min(first + per_chunk, replications))
         _run(policy, draw, members, block, seed, max_samples, record, progress or _silent)
     return record.outcome(policy.name, instance, seed, perf_counter() - begun)
+
+
+def phase_sums(draw: Environment, *, seed: int, phase: int, counts: IntArray) -> FloatArray:
+    """`(arm, agent)`: the sums that replication 0 draws in a phase (from 0), for who must draw them elsewhere."""
+    return np.asarray(_draw(draw, seed, block=0, phase=phase, counts=counts[None])[0])
 
 
 def _silent(_: int) -> None:
