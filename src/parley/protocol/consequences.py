@@ -75,7 +75,7 @@ def freeze_consequences(trial: Trial, agent: str) -> Consequences:
         termination=_termination(pairs, never),
         guarantee=(
             f"{trial.policy.guarantee}: kept, if the reason for freezing is not in the rewards themselves. Counts "
-            "stay, intervals are computed from the draws that were made; what may be lost is an answer, not its error rate"
+            "stay, intervals are computed from the draws that were made; an answer may be lost, its error rate is not"
         ),
     )
 
