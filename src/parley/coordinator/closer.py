@@ -19,7 +19,7 @@ MOMENT = 2.0  # seconds between looks when nobody calls
 
 
 class Closer:
-    """Looks for studies in `closing` when called, and now and then; what it finds it derives from the database alone."""
+    """Looks for studies in `closing` when called, and now and then; what is due follows from the database alone."""
 
     def __init__(self, storage: Storage, clock: Clock, metrics: Metrics, tell: Callable[[StudyRow], None]) -> None:
         self._storage, self._clock, self._metrics, self._tell = storage, clock, metrics, tell

@@ -49,6 +49,11 @@ class Watch:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def running(self) -> bool:
+        """Between `start` and `stop`."""
+        return self._loop is not None
+
     def start(self) -> None:
         """Begin to look."""
         self._loop = asyncio.get_running_loop()

@@ -21,6 +21,11 @@ __all__ = ["PostgresStorage"]
 T = TypeVar("T")
 
 
+def _words(error: Exception) -> str:
+    """What the database said, without the statement and its values, which do not belong in a log."""
+    return str(getattr(error, "orig", error))
+
+
 class PostgresStorage(Storage):
     """A `Storage` in a PostgreSQL database."""
 
@@ -45,14 +50,14 @@ class PostgresStorage(Storage):
             reached("after-commit")
             return result
         except (DBAPIError, PoolTimeout) as error:
-            raise StorageUnavailable(str(error)) from error
+            raise StorageUnavailable(_words(error)) from error
 
     def read(self, work: Callable[[Connection], T]) -> T:
         try:
             with self._snapshots.begin() as connection:
                 return work(connection)
         except (DBAPIError, PoolTimeout) as error:
-            raise StorageUnavailable(str(error)) from error
+            raise StorageUnavailable(_words(error)) from error
 
     def ping(self) -> None:
         self.read(lambda connection: connection.execute(text("SELECT count(*) FROM studies")).scalar())

@@ -154,7 +154,7 @@ class SqliteStorage(Storage):
             reached("after-commit")
         except SQLAlchemyError as error:
             for _, done in group:
-                done.set_exception(StorageUnavailable(str(error)))
+                done.set_exception(StorageUnavailable(str(getattr(error, "orig", error))))
             return
         for done, result, failure in results:
             if failure is None:
