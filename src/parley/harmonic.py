@@ -66,7 +66,7 @@ class Solution:
 
 
 def _total(values: FloatArray) -> FloatArray:
-    total: FloatArray = values.reshape(len(values), -1).sum(axis=1)
+    total: FloatArray = values.sum(axis=tuple(range(1, values.ndim)))
     return total
 
 

@@ -63,7 +63,7 @@ WEIGHT_KEYS = {  # kind -> the keys it reads, the first of which must be there
 }
 GENERATORS = ("paper",)
 # The recipe draws again until the gaps are wide enough; past this the wish is taken to be impossible.
-MAX_DRAWS = 100_000
+MAX_DRAWS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,9 +13,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from parley.errors import InvalidInput
 from parley.policies import POLICIES
 
-__all__ = ["errors", "json_option", "policy_option", "print_json", "progress_bar", "screen", "study_argument", "table"]
+__all__ = [
+    "errors",
+    "json_option",
+    "policy_option",
+    "print_json",
+    "progress_bar",
+    "screen",
+    "study_argument",
+    "table",
+    "write_page",
+]
 
 screen = Console()
 errors = Console(stderr=True)
@@ -45,6 +57,18 @@ def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Ca
     with Progress(*columns, console=errors, transient=True, disable=hidden or not errors.is_terminal) as progress:
         task = progress.add_task(label, total=total)
         yield lambda done: progress.advance(task, done)
+
+
+def write_page(output: str, text: str) -> Path:
+    """Write a page where the user wants it, or say why that cannot be."""
+    path = Path(output)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(
+            "--output", found=f"{path}: {error.strerror}", allowed="a file that can be written"
+        ) from None
+    return path
 
 
 def table(title: str, *columns: str) -> Table:

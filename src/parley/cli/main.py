@@ -20,6 +20,8 @@ __all__ = ["main", "run"]
 COMMANDS = {
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
+    "demo": "parley.cli.demo",
+    "plan": "parley.cli.plan",
     "simulate": "parley.cli.simulate",
 }
 

@@ -1,4 +1,4 @@
-"""Uniform phases: W-CPE without its oracle; every agent draws an arm equally often. Shows what the oracle saves."""
+"""Uniform phases: W-CPE without its oracle, everyone draws an arm equally often. Shows what the oracle saves."""
 
 from __future__ import annotations
 
@@ -23,4 +23,5 @@ class Uniform(Wcpe):
         # With equal counts x, sum_n w_nm^2 / x <= proxy^2 for every agent asks for the largest ratio.
         variances = self.problem.noise.variance * self.problem.squared_weights.sum(axis=0)
         needed = (variances / np.square(proxies)).max(axis=-1, keepdims=True)
-        return np.broadcast_to(needed, proxies.shape)
+        weighed = self.problem.squared_weights.any(axis=1)  # nobody asks for draws that nobody's mix holds
+        return np.asarray(needed * weighed)

@@ -18,6 +18,8 @@ __all__ = ["ENVIRONMENTS", "Environment", "bernoulli", "gaussian", "make_environ
 Environment: TypeAlias = Callable[[np.random.Generator, IntArray], FloatArray]
 
 UNIFORM_BITS = 48  # of each uniform reward; what is cut off is below 2^-48 of the range
+BITS = 0.5 ** np.arange(1, UNIFORM_BITS + 1)
+SLICE = 2**14
 
 
 def gaussian(instance: Instance) -> Environment:
@@ -60,10 +62,12 @@ def uniform(instance: Instance) -> Environment:
     half = np.minimum(instance.means - low, high - instance.means)
 
     def draw(generator: np.random.Generator, counts: IntArray) -> FloatArray:
-        total = counts * 2.0 ** -(UNIFORM_BITS + 1)
-        for bit in range(1, UNIFORM_BITS + 1):
-            total += generator.binomial(counts, 0.5) * 2.0**-bit
-        return np.asarray(counts * (instance.means - half) + 2 * half * total)
+        total = np.empty(counts.size)
+        for start in range(0, counts.size, SLICE):  # all bits of a value before the next value: see simulate.py
+            part = counts.ravel()[start : start + SLICE]
+            total[start : start + SLICE] = generator.binomial(part[:, None], 0.5, (len(part), UNIFORM_BITS)) @ BITS
+        total += counts.ravel() * BITS[-1] / 2
+        return np.asarray(counts * (instance.means - half) + 2 * half * total.reshape(counts.shape))
 
     return draw
 

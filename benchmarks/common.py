@@ -1,0 +1,54 @@
+"""Timing, memory and Markdown for every benchmark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One table of docs/benchmarks.md."""
+
+    title: str
+    words: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        lines = [f"### {self.title}", "", self.words, "", "| " + " | ".join(self.columns) + " |"]
+        lines.append("|" + "|".join("---" for _ in self.columns) + "|")
+        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
+        return "\n".join(lines)
+
+
+def best_of(call: Callable[[], object], repeats: int = 3) -> float:
+    """Seconds of the fastest of a few runs: the one least disturbed."""
+    times = []
+    for _ in range(repeats):
+        begun = perf_counter()
+        call()
+        times.append(perf_counter() - begun)
+    return min(times)
+
+
+def in_process(module: str, *arguments: str) -> dict[str, float]:
+    """Run `python -m module arguments` on its own; its JSON answer with the peak memory in MiB added."""
+    program = (
+        "import json, resource, runpy, sys;"
+        f"sys.argv = {[module, *arguments]!r};"
+        f"namespace = runpy.run_module({module!r}, run_name='measured');"
+        "answer = namespace['measured'](*sys.argv[1:]);"
+        "answer['mebibytes'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024;"
+        "print(json.dumps(answer))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return answer

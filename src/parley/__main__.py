@@ -1,0 +1,6 @@
+"""`python -m parley` is `parley`."""
+
+from parley.cli.main import run
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,159 @@
+"""`parley demo`: one study followed phase by phase, then the policies side by side, then a page to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import numpy as np
+
+from parley.bounds import bai, expected_samples
+from parley.cli.console import print_json, progress_bar, screen, table, write_page
+from parley.cli.simulate import summary
+from parley.errors import InvalidInput
+from parley.experiments.demo_page import demo_page
+from parley.policies import POLICIES, Policy, make_policy
+from parley.problem import Instance
+from parley.simulation import Phase, phases, simulate
+from parley.study import DEFAULT_POLICY, Study, load_study, parse_study
+
+__all__ = ["command"]
+
+EMBEDDED = {
+    "name": "the paper's instance",
+    "arms": 6,
+    "agents": 3,
+    "delta": 0.1,
+    "weights": {"kind": "personalized", "alpha": 0.5},
+    "policy": {"name": DEFAULT_POLICY},
+    "truth": {"generate": "paper", "seed": 0},
+}
+
+
+@click.command()
+@click.option("--study", type=click.Path(dir_okay=False), help="Your own study file; default: the paper's instance.")
+@click.option("--replications", default=1000, show_default=True, help="Runs per policy in the comparison.")
+@click.option("--seed", default=0, show_default=True)
+@click.option(
+    "--output",
+    default="parley-demo.html",
+    show_default=True,
+    type=click.Path(dir_okay=False),
+    help="Where the page goes.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def command(study: str | None, replications: int, seed: int, output: str, as_json: bool) -> None:
+    """Watch one study being decided, then compare the policies against the lower bound.
+
+    Everything is simulated, on the instance of the paper's tables unless you name a study of your own.
+    """
+    loaded = load_study(study) if study else parse_study(EMBEDDED)
+    instance = loaded.require_truth()
+    instance.require_distinct()
+    policy = make_policy(loaded.policy, loaded.problem, loaded.options, instance)
+    if not as_json:
+        screen.print(f"[bold]{loaded.name}[/]: {_sizes(instance)}")
+        screen.print(f"Policy [bold]{policy.name}[/]: {policy.guarantee}.\n")
+    course, reasons = [], []
+    for phase in phases(policy, instance, seed=seed):
+        course.append(phase)
+        told = list(_eliminations(policy, phase))
+        reasons += told
+        if not as_json:
+            _show(phase, told)
+    least = expected_samples(bai(instance, accuracy=1e-6), loaded.problem.delta)
+    results = _compare(loaded, instance, replications, seed, least, quiet=as_json)
+    head = ("policy", "samples, mean ± sd", "rounds", "wrong answers", "over the lower bound")
+    rows = [
+        [
+            result["policy"],
+            f"{result['cost']['mean']:,.0f} ± {result['cost']['std']:,.0f}",
+            f"{result['rounds']['mean']:.2f}",
+            f"{result['error_rate']:.4f}",
+            f"{result['ratio']:.1f} x" if result["ratio"] is not None else "-",
+        ]
+        for result in results
+    ]
+    page = demo_page(
+        title=f"Parley: {loaded.name}",
+        problem=loaded.problem,
+        policy=policy.name,
+        guarantee=policy.guarantee,
+        course=course,
+        reasons=reasons,
+        comparison=(head, rows),
+        lower_bound=least,
+        command=f"parley demo{f' --study {study}' if study else ''} --replications {replications} --seed {seed}",
+    )
+    path = write_page(output, page)
+    right = bool((course[-1].after.answers == instance.best).all())
+    if as_json:
+        answers = course[-1].after.answers.T
+        chosen = {
+            agent: [loaded.problem.arms[arm] for arm in np.flatnonzero(row)]
+            for agent, row in zip(loaded.problem.agents, answers, strict=True)
+        }
+        samples = int(course[-1].after.counts.sum())
+        print_json(
+            {"study": loaded.name, "policy": policy.name, "answers": chosen, "correct": right, "samples": samples}
+            | {"rounds": len(course), "lower_bound": least, "policies": results, "report": str(path)}
+        )
+        return
+    screen.print(f"\nEvery agent has its answer, and {'all are right' if right else 'at least one is WRONG'}.\n")
+    shown = table(f"{replications:,} runs each; no algorithm can expect fewer than {least:,.0f} samples", *head)
+    for row in rows:
+        shown.add_row(*row)
+    screen.print(shown)
+    screen.print(f"Report: [bold]{path.resolve()}[/] (open it in a browser)", soft_wrap=True)
+    screen.print(
+        "Next: copy examples/paper.toml, put in your own arms, agents and weights, and run `parley demo --study`."
+    )
+
+
+def _sizes(instance: Instance) -> str:
+    problem = instance.problem
+    return (
+        f"{problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, delta {problem.delta:g}, "
+        f"smallest gap {instance.smallest_gap:.3f}"
+    )
+
+
+def _eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
+    """One sentence for every arm that this phase ruled out."""
+    problem, case = policy.problem, policy.explain(phase.after)
+    for arm, agent in np.argwhere(phase.before.active & ~phase.after.active):
+        leaders = np.where(phase.after.active[:, agent], case.mixed_means[:, agent], -np.inf)
+        leader = problem.arms[int(leaders.argmax())]
+        yield (
+            f"Phase {phase.number}: {problem.arms[arm]} is out for {problem.agents[agent]}, mixed mean "
+            f"{case.mixed_means[arm, agent]:.3f} against {leaders.max():.3f} of {leader}."
+        )
+
+
+def _show(phase: Phase, told: list[str]) -> None:
+    drawn, total = int(phase.quotas.sum()), int(phase.after.counts.sum())
+    spread = ", ".join(f"{int(count):,}" for count in phase.quotas.sum(axis=0))
+    screen.print(f"[bold]Phase {phase.number}[/]: {drawn:,} samples (per agent {spread}), {total:,} so far")
+    for sentence in told:
+        screen.print("  " + sentence.partition(": ")[2])
+    if not told:
+        screen.print("  nobody ruled out yet")
+
+
+def _compare(
+    study: Study, instance: Instance, replications: int, seed: int, least: float, *, quiet: bool
+) -> list[dict[str, Any]]:
+    made: list[Policy] = []
+    for name in POLICIES:
+        options = study.options if name == study.policy else {}
+        try:
+            made.append(make_policy(name, study.problem, options, instance))
+        except InvalidInput:
+            continue  # a policy that this problem is not for: PF-UCB beyond personalized weights
+    results = []
+    with progress_bar("comparing policies", replications * len(made), hidden=quiet) as advance:
+        for policy in made:
+            outcome = simulate(policy, instance, replications=replications, seed=seed, progress=advance)
+            results.append(summary(outcome, least))
+    return results

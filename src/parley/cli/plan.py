@@ -1,0 +1,165 @@
+"""`parley plan`: before launch, what a study will cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from parley.cli.console import (
+    json_option,
+    policy_option,
+    print_json,
+    progress_bar,
+    screen,
+    study_argument,
+    table,
+    write_page,
+)
+from parley.errors import InvalidInput
+from parley.experiments.plan_page import HEAD, move_rows, plan_page, plan_rows
+from parley.experiments.planning import (
+    Estimate,
+    Plan,
+    Planner,
+    Scenario,
+    gap_scenario,
+    make_plan,
+    prior_scenario,
+    studies_of,
+)
+from parley.policies import make_policy
+from parley.problem import Problem
+from parley.study import load_study
+
+__all__ = ["command"]
+
+SHARES_OF_LARGEST = (0.5, 0.25, 0.125)
+
+
+@click.command()
+@study_argument
+@policy_option
+@click.option(
+    "--gap",
+    "gaps",
+    multiple=True,
+    type=float,
+    help="A gap scenario; may be repeated. Default: 1/2, 1/4 and 1/8 of largest_gap.",
+)
+@click.option("--spread", type=float, help="Prior: how far apart arms can be. Default: largest_gap.")
+@click.option(
+    "--heterogeneity", default=0.5, show_default=True, help="Prior: how much agents differ, from 0 (not at all) to 1."
+)
+@click.option(
+    "--min-gap",
+    type=float,
+    help="Prior: truths with a smaller gap are drawn again. Default: a twentieth of the spread.",
+)
+@click.option("--instances", default=20, show_default=True, help="Prior: how many truths to draw.")
+@click.option("--replications", default=20, show_default=True, help="Simulated studies per truth.")
+@click.option("--seed", default=0, show_default=True)
+@click.option(
+    "--output",
+    default="parley-plan.html",
+    show_default=True,
+    type=click.Path(dir_okay=False),
+    help="Where the page goes.",
+)
+@json_option
+def command(
+    study: str,
+    policy: str | None,
+    gaps: tuple[float, ...],
+    spread: float | None,
+    heterogeneity: float,
+    min_gap: float | None,
+    instances: int,
+    replications: int,
+    seed: int,
+    output: str,
+    as_json: bool,
+) -> None:
+    """Estimate what STUDY will cost before it is launched: samples per agent, rounds, chance of error.
+
+    Nothing is known of the truth yet, so plausible ones are simulated: for each --gap the hardest truth with that
+    gap, and truths drawn from a prior. Also shown: what collaborating saves against every agent alone, and how the
+    cost moves with delta and with the weights.
+    """
+    loaded = load_study(study)
+    problem, name = loaded.problem, policy or loaded.policy
+    if name == "oracle":
+        raise InvalidInput("policy", found=name, allowed="a policy that can run without knowing the truth")
+    options = loaded.options if name == loaded.policy else {}
+    chosen = make_policy(name, problem, options)
+    wide = spread if spread is not None else problem.largest_gap
+    scenarios = [
+        gap_scenario(problem, gap) for gap in gaps or [part * problem.largest_gap for part in SHARES_OF_LARGEST]
+    ]
+    scenarios.append(
+        prior_scenario(
+            problem,
+            spread=wide,
+            heterogeneity=heterogeneity,
+            min_gap=min_gap if min_gap is not None else wide / 20,
+            instances=instances,
+            seed=seed,
+        )
+    )
+    plan = _run(problem, scenarios, name, dict(options), replications, seed, quiet=as_json)
+    told = f"parley plan {study} --instances {instances} --replications {replications} --seed {seed}"
+    made = plan_page(
+        plan, title=f"Plan: {loaded.name}", problem=problem, policy=name, guarantee=chosen.guarantee, command=told
+    )
+    path = write_page(output, made)
+    if as_json:
+        print_json(_document(plan) | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
+        return
+    shown = table(f"{loaded.name}: {name}, delta {problem.delta:g}", *HEAD)
+    for row in plan_rows(plan):
+        shown.add_row(*row)
+    screen.print(shown)
+    moves = table(f"What moves the cost ({plan.scenarios[-1].scenario})", "setting", "samples, median")
+    for row in move_rows(plan):
+        moves.add_row(*row)
+    screen.print(moves)
+    screen.print(f"Draws per agent and a picture: [bold]{path.resolve()}[/]", soft_wrap=True)
+
+
+def _run(
+    problem: Problem,
+    scenarios: list[Scenario],
+    policy: str,
+    options: dict[str, Any],
+    replications: int,
+    seed: int,
+    *,
+    quiet: bool,
+) -> Plan:
+    planner = Planner(policy=policy, options=options, replications=replications, seed=seed)
+    with progress_bar("simulating studies", studies_of(planner, scenarios), hidden=quiet) as advance:
+        counted = Planner(policy=policy, options=options, replications=replications, seed=seed, progress=advance)
+        return make_plan(counted, problem, scenarios)
+
+
+def _document(plan: Plan) -> dict[str, Any]:
+    return {
+        "scenarios": [
+            _figures(estimate) | {"alone": _figures(alone)}
+            for estimate, alone in zip(plan.scenarios, plan.alone, strict=True)
+        ],
+        "by_delta": [{"delta": value} | _figures(estimate) for value, estimate in plan.by_delta],
+        "by_weights": [{plan.weights_axis: value} | _figures(estimate) for value, estimate in plan.by_weights],
+    }
+
+
+def _figures(estimate: Estimate) -> dict[str, Any]:
+    low, middle, high = estimate.quantiles(0.1, 0.5, 0.9)
+    return {
+        "scenario": estimate.scenario,
+        "cost": {"mean": float(estimate.samples.mean()), "p10": low, "p50": middle, "p90": high},
+        "per_agent": estimate.per_agent.tolist(),
+        "rounds": {"mean": float(estimate.rounds.mean()), "max": int(estimate.rounds.max())},
+        "error_rate": estimate.error_rate,
+        "unfinished": estimate.unfinished,
+    }

@@ -1,0 +1,1 @@
+"""Experiments at any scale: the paper's tables, sweeps over many cells, results, figures and reports."""

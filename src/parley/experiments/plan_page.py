@@ -1,0 +1,119 @@
+"""The picture and the page of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from matplotlib.figure import Figure
+
+from parley.experiments.page import page, picture, table
+from parley.experiments.palette import theme_named
+from parley.experiments.planning import Estimate, Plan
+from parley.problem import Problem
+
+__all__ = ["move_rows", "plan_figure", "plan_page", "plan_rows"]
+
+HEAD = (
+    "scenario",
+    "samples, mean",
+    "10% to 90%",
+    "rounds",
+    "wrong",
+    "median",
+    "median alone",
+    "saved by collaborating",
+)
+
+
+def plan_rows(plan: Plan) -> list[list[str]]:
+    """One row per scenario, for a table of any kind."""
+    return [_row(estimate, alone) for estimate, alone in zip(plan.scenarios, plan.alone, strict=True)]
+
+
+def move_rows(plan: Plan) -> list[list[str]]:
+    """How the cost of the reference scenario moves, one setting a row."""
+    settings = [(f"delta {value:g}", estimate) for value, estimate in plan.by_delta]
+    settings += [(f"{plan.weights_axis} {value:g}", estimate) for value, estimate in plan.by_weights]
+    return [[setting, f"{estimate.quantiles(0.5)[0]:,.0f}"] for setting, estimate in settings]
+
+
+def _row(estimate: Estimate, alone: Estimate) -> list[str]:
+    low, high = estimate.quantiles(0.1, 0.9)
+    # One near-tie of an agent alone would swamp a mean: compare what is typical.
+    together, apart = estimate.quantiles(0.5)[0], alone.quantiles(0.5)[0]
+    return [
+        estimate.scenario,
+        f"{estimate.samples.mean():,.0f}",
+        f"{low:,.0f} to {high:,.0f}",
+        f"{estimate.rounds.mean():.1f}",
+        f"{estimate.error_rate:.3f}",
+        f"{together:,.0f}",
+        f"{apart:,.0f}",
+        f"{apart / together:.2f} x" if apart >= together else f"{apart / together:.2f} x (costs more)",
+    ]
+
+
+def plan_figure(plan: Plan, *, theme: str = "light") -> Figure:
+    """Samples per scenario together and alone; how they move with delta; how they move with the weights."""
+    look = theme_named(theme)
+    with look.context():
+        figure = Figure(figsize=(11, 4.2), layout="constrained")
+        spread, delta, share = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
+        places = range(len(plan.scenarios))
+        for offset, estimates, colour, label in (
+            (-0.18, plan.scenarios, look.colour(0), "together"),
+            (0.18, plan.alone, look.colour(1), "every agent alone"),
+        ):
+            boxes = spread.boxplot(
+                [estimate.samples for estimate in estimates],
+                positions=[place + offset for place in places],
+                widths=0.3,
+                showfliers=False,
+                patch_artist=True,
+                medianprops={"color": look.ink},
+            )
+            for box in boxes["boxes"]:
+                box.set_facecolor(colour)
+            spread.plot([], [], "s", color=colour, label=label)
+        spread.set_xticks(list(places), [estimate.scenario.replace(" (", "\n(") for estimate in plan.scenarios], size=8)
+        spread.set_yscale("log")
+        spread.set_ylabel("samples drawn by all agents")
+        spread.set_title("Cost by scenario")
+        spread.legend()
+        for panel, points, label in (
+            (delta, plan.by_delta, "delta, the error allowed"),
+            (share, plan.by_weights, plan.weights_axis),
+        ):
+            values = [value for value, _ in points]
+            panel.plot(values, [estimate.quantiles(0.5)[0] for _, estimate in points], "o-", color=look.colour(0))
+            low, high = zip(*(estimate.quantiles(0.1, 0.9) for _, estimate in points), strict=True)
+            panel.fill_between(values, low, high, color=look.colour(0), alpha=0.2, linewidth=0)
+            panel.set_xlabel(label)
+            panel.set_ylabel("samples, median and 10% to 90%")
+            panel.set_yscale("log")
+        delta.set_xscale("log")
+        delta.set_title("Cost by delta")
+        share.set_title("Cost by weights")
+    return figure
+
+
+def plan_page(plan: Plan, *, title: str, problem: Problem, policy: str, guarantee: str, command: str) -> str:
+    """Everything a plan tells, on one page."""
+    reference = plan.scenarios[-1]
+    per_agent: Sequence[Sequence[str]] = [
+        [estimate.scenario, *(f"{value:,.0f}" for value in estimate.per_agent)] for estimate in plan.scenarios
+    ]
+    return page(
+        title,
+        f"<p>{problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, delta {problem.delta:g}. "
+        f"Policy <code>{escape(policy)}</code>: {escape(guarantee)}. Each figure comes from simulated studies.</p>",
+        picture(lambda theme: plan_figure(plan, theme=theme), "Samples by scenario, by delta and by weights"),
+        "<h2>What it will cost</h2>",
+        table(HEAD, plan_rows(plan)),
+        "<h2>Who will draw how much</h2>",
+        table(("scenario, mean draws", *problem.agents), per_agent),
+        f"<h2>What moves the cost</h2><p>Scenario: {escape(reference.scenario)}.</p>",
+        table(("setting", "samples, median"), move_rows(plan)),
+        command=command,
+    )

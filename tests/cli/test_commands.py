@@ -1,0 +1,188 @@
+"""The command line as a user meets it: real processes, their output and exit status."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parley.cli.main import COMMANDS, run
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def parley(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "parley", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False, timeout=120)
+
+
+def as_json(*arguments: str) -> dict:
+    done = parley(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def in_process(monkeypatch, capsys):
+    """The console script without a new interpreter: quick enough for dozens of cases. Gives status, out, err."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["parley", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            run()
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    return call
+
+
+def test_help_lists_every_command_and_each_has_its_own(in_process):
+    shown = parley("--help").stdout
+    for name in COMMANDS:
+        assert name in shown
+        status, out, _ = in_process(name, "--help")
+        assert status == 0
+        assert "Usage:" in out
+
+
+def test_bounds_of_the_two_by_two_example():
+    assert as_json("bounds", str(EXAMPLES / "two-by-two.toml"))["bai"]["value"] == pytest.approx(27.75855, abs=5e-6)
+    alone = as_json("bounds", str(EXAMPLES / "two-alone.toml"))
+    assert alone["bai"]["value"] == pytest.approx(101.38889, abs=5e-6)
+    for key in ("bai", "bai_relaxed", "regret", "regret_relaxed"):
+        assert alone[key]["gap"] <= 1e-8
+        assert len(alone[key]["allocation"]) == 2
+
+
+def test_bounds_for_people():
+    shown = parley("bounds", str(EXAMPLES / "paper.toml"), "--allocation").stdout
+    assert "768.03979" in shown
+    assert "Optimal allocation" in shown
+
+
+def test_simulate_json_has_the_keys_others_rely_on():
+    document = as_json(
+        "simulate", str(EXAMPLES / "paper.toml"), "--policy", "wcpe", "--replications", "200", "--seed", "4"
+    )
+    assert document["policy"] == "wcpe"
+    assert document["replications"] == 200
+    assert document["seed"] == 4
+    assert document["cost"]["mean"] / document["lower_bound"] == pytest.approx(document["ratio"])
+    assert {"mean", "std"} <= set(document["cost"])
+    assert {"rounds", "error_rate", "seconds"} <= set(document)
+    again = as_json(
+        "simulate", str(EXAMPLES / "paper.toml"), "--policy", "wcpe", "--replications", "200", "--seed", "4"
+    )
+    assert again["cost"] == document["cost"]
+
+
+def test_a_threshold_without_a_guarantee_is_labelled(tmp_path):
+    study = tmp_path / "study.toml"
+    text = (EXAMPLES / "paper.toml").read_text()
+    head, _, truth = text.partition("[policy]")
+    study.write_text(
+        head + '[policy]\nname = "wcpe"\nthreshold = "heuristic"\n\n[truth]' + truth.partition("[truth]")[2]
+    )
+    assert "NO GUARANTEE" in as_json("simulate", str(study), "--replications", "50")["guarantee"]
+    assert "NO GUARANTEE" in parley("simulate", str(study), "--replications", "50").stdout
+
+
+TRUTH = "[truth]\nmeans = [[0.9, 0.8], [0.4, 0.3], [0.1, 0.2]]\n"
+
+
+@pytest.mark.parametrize(
+    ("study", "says"),
+    [
+        ("[weights]\nkind = 'matrix'\nmatrix = [[1.5, 0], [-0.5, 1]]\n" + TRUTH, "weights: found -0.5"),
+        ("[weights]\nkind = 'matrix'\nmatrix = [[nan, 0], [0.5, 1]]\n" + TRUTH, "weights: found nan"),
+        ("[weights]\nkind = 'matrix'\nmatrix = [[0.5, 0], [0.4, 1]]\n" + TRUTH, "column 0 sums to 0.9"),
+        ("[weights]\nkind = 'matrix'\nmatrix = [[1, 0, 0], [0, 1, 0]]\n" + TRUTH, "a matrix of 2 x 3"),
+        ("[weights]\nkind = 'matrix'\nmatrix = [[1]]\n" + TRUTH, "1 x 1 for 2 agents"),
+        ("delta = 0\n" + TRUTH, "delta: found 0.0"),
+        ("delta = 1\n" + TRUTH, "delta: found 1.0"),
+        ("top = 0\n" + TRUTH, "top: found 0"),
+        ("top = 3\n" + TRUTH, "top: found 3; allowed: at least 1 and less than the number of arms, 3"),
+        ("[noise]\nscale = 0\n" + TRUTH, "noise.scale: found 0"),
+        ("[noise]\nscale = -2.0\n" + TRUTH, "noise.scale: found -2.0"),
+        ("[truth]\nmeans = [[0.9, 0.8], [0.9, 0.3], [0.1, 0.2]]\n", "every lower bound is infinite"),
+        ("[truth]\nmeans = [[0.9, 0.8], [0.4, 0.3]]\n", "2 rows of 2 columns; allowed: 3 rows"),
+        ("[policy]\nname = 'wpce'\n" + TRUTH, "policy: found 'wpce'; allowed: one of"),
+        ("[policy]\nname = 'wcpe'\nspeed = 2\n" + TRUTH, "option of the policy wcpe: found 'speed'"),
+        ("colour = 'red'\n" + TRUTH, "key: found 'colour'"),
+        (
+            "[policy]\nname = 'pf-ucb-bai'\n[weights]\nkind = 'matrix'\nmatrix = [[0.9, 0.3], [0.1, 0.7]]\n" + TRUTH,
+            "pf-ucb-bai",
+        ),
+        ("", "a study without a [truth] section"),
+        ("arms = [", "TOML: found"),
+    ],
+)
+def test_bad_input_is_one_clear_message_and_status_2(in_process, tmp_path, study, says):
+    path = tmp_path / "study.toml"
+    path.write_text("arms = 3\nagents = 2\n" + study if study != "arms = [" else study)
+    for command in (("simulate", "--replications", "10"), ("bounds",)):
+        if command[0] == "bounds" and "policy" in study:
+            continue
+        status, out, err = in_process(command[0], str(path), *command[1:])
+        assert status == 2, (out, err)
+        assert says in err
+        assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("bounds", "nowhere.toml"), "no file at nowhere.toml"),
+        (("simulate", str(EXAMPLES / "paper.toml"), "--policy", "nope"), "policy: found 'nope'"),
+        (("simulate", str(EXAMPLES / "paper.toml"), "--replications", "0"), "replications: found 0"),
+        (("simulate", str(EXAMPLES / "paper.toml"), "--replications", "many"), "not a valid integer"),
+        (("simulate", str(EXAMPLES / "paper.toml"), "--environment", "mars"), "environment: found 'mars'"),
+        (("bounds", str(EXAMPLES / "paper.toml"), "--accuracy", "2"), "accuracy: found 2.0"),
+        (("launch",), "No such command"),
+    ],
+)
+def test_bad_arguments_exit_with_2(arguments, says):
+    done = parley(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell):
+    assert "_PARLEY_COMPLETE" in parley("completion", shell).stdout
+
+
+def test_the_demo_tells_the_course_and_writes_a_page_that_needs_no_other_host(tmp_path):
+    done = parley("demo", "--replications", "50", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Phase 1" in done.stdout
+    assert "is out for agent" in done.stdout
+    assert "wcpe" in done.stdout
+    page = (tmp_path / "parley-demo.html").read_text()
+    assert page.count("<svg") == 2  # light and dark
+    assert "<script" not in page
+    assert "src=" not in page
+    assert "parley-demo.html" in done.stdout
+
+
+def test_the_demo_on_ones_own_study_escapes_its_names(tmp_path):
+    study = tmp_path / "mine.toml"
+    names = '["<b>x</b>", "y", "z"]'
+    study.write_text(
+        f'name = "<i>s</i>"\narms = {names}\nagents = 2\n[truth]\nmeans = [[0.9, 0.9], [0.1, 0.1], [0, 0]]\n'
+    )
+    done = parley("demo", "--study", str(study), "--replications", "20", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["answers"] == {"agent 1": ["<b>x</b>"], "agent 2": ["<b>x</b>"]}
+    assert document["correct"] is True
+    page = (tmp_path / "parley-demo.html").read_text()
+    assert "<b>x</b>" not in page
+    assert "<i>s</i>" not in page
+    done = parley("demo", "--study", str(study), "--replications", "20", "--output", str(tmp_path / "no" / "way.html"))
+    assert done.returncode == 2
+    assert "--output: found" in done.stderr

@@ -1,0 +1,99 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tests.support import paper_study, random_instance
+
+from parley.errors import InvalidInput, TiedArms
+from parley.policies import make_policy
+from parley.problem import Instance, Noise, Problem
+from parley.simulation import phases, simulate
+
+
+@pytest.mark.parametrize("environment", [None, "bernoulli", "uniform"])
+def test_chunks_and_later_replications_change_no_number(environment):
+    if environment is None:
+        instance = paper_study().instance
+    else:
+        noise = Noise.bounded(low=0, high=1)
+        instance = Instance(
+            problem=Problem(arms=3, weights=[[0.7, 0.2], [0.3, 0.8]], noise=noise),
+            means=[[0.6, 0.1], [0.4, 0.5], [0, 0]],
+        )
+    policy = make_policy("wcpe", instance.problem)
+
+    def run(count: int, chunk: int | None):
+        return simulate(policy, instance, replications=count, seed=5, chunk=chunk, environment=environment)
+
+    whole = run(700, None)
+    for count, chunk in ((700, 1), (700, 300), (300, None)):
+        part = run(count, chunk)
+        assert (part.costs == whole.costs[:count]).all()
+        assert (part.rounds == whole.rounds[:count]).all()
+        assert (part.chosen == whole.chosen[:count]).all()
+    other = simulate(policy, instance, replications=700, seed=6, environment=environment)
+    assert (other.costs != whole.costs).any()
+
+
+def test_a_single_run_is_replication_zero():
+    instance = random_instance(3, arms=4, agents=3)
+    policy = make_policy("wcpe", instance.problem)
+    steps = list(phases(policy, instance, seed=9))
+    outcome = simulate(policy, instance, replications=300, seed=9)
+    assert steps[-1].after.counts.sum() == outcome.costs[0]
+    assert len(steps) == outcome.rounds[0]
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    for before, after in pairwise(steps):
+        assert (before.after.counts == after.before.counts).all()
+
+
+def test_mean_draws_add_up_to_the_mean_cost_and_progress_to_everything():
+    instance = paper_study().instance
+    told: list[int] = []
+    outcome = simulate(
+        make_policy("uniform", instance.problem), instance, replications=600, seed=0, chunk=256, progress=told.append
+    )
+    assert outcome.draws.sum() == pytest.approx(outcome.costs.mean())
+    assert sum(told) == 600
+
+
+def test_a_cap_stops_before_it_is_exceeded_and_says_so():
+    instance = paper_study().instance
+    policy = make_policy("wcpe", instance.problem)
+    outcome = simulate(policy, instance, replications=500, seed=0, max_samples=60_000)
+    assert 0 < outcome.finished.sum() < 500
+    assert (outcome.costs <= 60_000).all()
+    assert (outcome.chosen[~outcome.finished] == -1).all()
+    assert not outcome.correct[~outcome.finished].any()
+    assert outcome.error_rate == 0  # stopped is not mistaken
+
+
+def test_a_tie_needs_a_cap_and_never_finishes():
+    problem = Problem(arms=2, weights=np.eye(1))
+    tied = Instance(problem=problem, means=[[0.5], [0.5]])
+    policy = make_policy("wcpe", problem)
+    with pytest.raises(TiedArms):
+        simulate(policy, tied, replications=1, seed=0)
+    outcome = simulate(policy, tied, replications=50, seed=0, max_samples=100_000)
+    assert not outcome.finished.any()
+
+
+def test_errors_are_counted():
+    """With a heuristic threshold scaled to nothing, near-ties are often decided wrongly; the rate must show it."""
+    problem = Problem(arms=2, weights=[[1.0]], delta=0.9)
+    instance = Instance(problem=problem, means=[[0.51], [0.5]])
+    outcome = simulate(make_policy("wcpe", problem, {"threshold": "heuristic"}), instance, replications=400, seed=0)
+    oracle = simulate(make_policy("oracle", problem, {"size": "paper"}, instance), instance, replications=400, seed=0)
+    assert oracle.error_rate > 0.3
+    assert (oracle.correct == ~oracle.mistaken).all()
+    assert outcome.finished.all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"), [({"replications": 0}, "replications"), ({"max_samples": 0}, "max_samples")]
+)
+def test_bad_arguments_are_named(changes, says):
+    instance = paper_study().instance
+    arguments = {"replications": 1, "seed": 0} | changes
+    with pytest.raises(InvalidInput, match=says):
+        simulate(make_policy("wcpe", instance.problem), instance, **arguments)

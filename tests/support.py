@@ -1,0 +1,52 @@
+"""What several tests share: the paper's instance, random instances, and hypothesis strategies for them."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from parley.problem import Instance, Noise, Problem
+from parley.study import Study, parse_study
+
+
+def paper_study(alpha: float = 0.5, **changes: object) -> Study:
+    document: dict[str, object] = {
+        "arms": 6,
+        "agents": 3,
+        "weights": {"kind": "personalized", "alpha": alpha},
+        "truth": {"generate": "paper"},
+    }
+    return parse_study(document | changes)
+
+
+def random_weights(rng: np.random.Generator, agents: int) -> np.ndarray:
+    """Column-stochastic and asymmetric, with some zeros: a symmetric matrix would hide a transposition."""
+    weights = rng.dirichlet(np.full(agents, 0.7), size=agents).T
+    weights[rng.random(weights.shape) < 0.2] = 0
+    weights[np.arange(agents), np.arange(agents)] += 0.05
+    return weights / weights.sum(axis=0)
+
+
+def random_instance(
+    seed: int, *, arms: int, agents: int, top: int = 1, min_gap: float = 0.02, delta: float = 0.05, scale: float = 1.0
+) -> Instance:
+    rng = np.random.default_rng(seed)
+    while True:
+        problem = Problem(
+            arms=arms, weights=random_weights(rng, agents), top=top, delta=delta, noise=Noise(scale=scale)
+        )
+        instance = Instance(problem=problem, means=rng.uniform(0, 1, (arms, agents)))
+        if instance.smallest_gap >= min_gap:
+            return instance
+
+
+@st.composite
+def instances(draw: st.DrawFn, max_arms: int = 6, max_agents: int = 5, top: int | None = None) -> Instance:
+    arms = draw(st.integers(2, max_arms))
+    return random_instance(
+        draw(st.integers(0, 2**32 - 1)),
+        arms=arms,
+        agents=draw(st.integers(1, max_agents)),
+        top=top if top is not None else draw(st.integers(1, arms - 1)),
+        min_gap=1e-3,
+    )

@@ -1,0 +1,154 @@
+"""The figures of the paper and of the design, and the laws that the bounds obey."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support import instances, paper_study
+
+from parley.bounds import Guarantee, bai, bai_relaxed, expected_samples, lower_bounds, oracle, regret, regret_relaxed
+from parley.errors import TiedArms
+from parley.problem import Instance, Noise, Problem
+
+LAWS = settings(deadline=None, max_examples=60)
+
+
+def test_the_two_by_two_example():
+    means = [[0.9, 0.8], [0.1, 0.5]]
+    similar = Problem(arms=2, weights=np.array([[1, 0.9], [0.9, 1]]) / 1.9)
+    assert bai(Instance(problem=similar, means=means)).value == pytest.approx(27.75855, abs=5e-6)
+    alone = Problem(arms=2, weights=np.eye(2))
+    assert bai(Instance(problem=alone, means=means)).value == pytest.approx(101.38889, abs=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "exact", "relaxed"),
+    [(0.4, 978.4710, 542.4865), (0.5, 768.0398, 425.9531), (0.6, 737.4426, 408.7612), (0.7, 739.0429, 409.6718)],
+)
+def test_the_papers_instance(alpha, exact, relaxed):
+    bounds = lower_bounds(paper_study(alpha).instance)
+    assert bounds.bai.value == pytest.approx(exact, abs=5e-5)
+    assert bounds.bai_relaxed.value == pytest.approx(relaxed, abs=5e-5)
+    assert max(bounds.bai.gap, bounds.bai_relaxed.gap, bounds.regret.gap, bounds.regret_relaxed.gap) <= 1e-8
+
+
+def test_one_agent_two_arms_has_a_closed_form():
+    instance = Instance(problem=Problem(arms=2, weights=[[1.0]]), means=[[1.0], [0.5]])
+    assert bai(instance).value == pytest.approx(8 / 0.25)  # (sqrt(1) + sqrt(1))^2 * 2 / gap^2
+    assert regret(instance).value == pytest.approx(2 / 0.5)  # Lai and Robbins: 2 / gap
+
+
+@LAWS
+@given(instances(top=1))
+def test_identification_is_between_its_relaxation_and_twice_that(instance):
+    exact, relaxed = bai(instance).value, bai_relaxed(instance).value
+    assert relaxed <= exact * (1 + 1e-8)
+    assert exact <= 2 * relaxed * (1 + 1e-8)
+
+
+@LAWS
+@given(instances())
+def test_the_top_n_relaxation_is_below_the_bound(instance):
+    assert bai_relaxed(instance).value <= bai(instance).value * (1 + 1e-8)
+
+
+@LAWS
+@given(instances(top=1))
+def test_the_regret_relaxation_is_above_the_bound(instance):
+    assert regret(instance).value <= regret_relaxed(instance).value * (1 + 1e-8)
+
+
+@LAWS
+@given(instances(top=1))
+def test_the_regret_relaxation_is_at_most_four_times_the_bound(instance):
+    # Lemma 5 of the paper proves the factor 4 where an agent's mix holds something of itself.
+    assert regret_relaxed(instance).value <= 4 * regret(instance).value * (1 + 1e-8)
+
+
+@LAWS
+@given(instances(), st.floats(0.01, 100))
+def test_bounds_scale_with_the_inverse_square_of_the_gaps(instance, factor):
+    scaled = Instance(problem=instance.problem, means=instance.means * factor)
+    for bound, power in ((bai, 2), (bai_relaxed, 2)):
+        assert bound(scaled).value == pytest.approx(bound(instance).value / factor**power, rel=1e-7)
+    single = Instance(problem=instance.problem.with_(top=1), means=instance.means)
+    if single.smallest_gap > 1e-4:
+        times = Instance(problem=single.problem, means=instance.means * factor)
+        assert regret(times).value == pytest.approx(regret(single).value / factor, rel=1e-7)
+
+
+@LAWS
+@given(instances(), st.floats(0.1, 10))
+def test_noise_enters_as_variance(instance, scale):
+    noisy = Instance(problem=instance.problem.with_(noise=Noise(scale=scale)), means=instance.means)
+    assert bai(noisy).value == pytest.approx(bai(instance).value * scale**2, rel=1e-7)
+
+
+@LAWS
+@given(instances(), st.randoms(use_true_random=False))
+def test_renaming_arms_and_agents_renames_the_allocation(instance, random):
+    arms, agents = instance.problem.shape
+    k, m = random.sample(range(arms), arms), random.sample(range(agents), agents)
+    problem = instance.problem.with_(weights=instance.problem.weights[np.ix_(m, m)])
+    renamed = Instance(problem=problem, means=instance.means[np.ix_(k, m)])
+    for bound in (bai, bai_relaxed):
+        before, after = bound(instance), bound(renamed)
+        assert after.value == pytest.approx(before.value, rel=1e-8)
+
+
+@LAWS
+@given(instances(), st.integers(0, 2**32 - 1), st.floats(0.1, 3))
+def test_the_oracle_is_monotone_in_the_gaps(instance, seed, factor):
+    """Lemma 3 of the paper, both directions."""
+    rng = np.random.default_rng(seed)
+    gaps = instance.gaps
+    smaller = gaps * factor * rng.uniform(0.3, 1, gaps.shape)
+    cost, cost_smaller = (oracle(instance.problem, g).sum() for g in (gaps, smaller))
+    assert cost / factor**2 <= cost_smaller * (1 + 1e-8)
+    assert cost_smaller <= cost / (0.3 * factor) ** 2 * (1 + 1e-8)
+
+
+def test_the_top_n_bound_with_n_one_is_the_best_arm_bound_whatever_the_code_path():
+    instance = paper_study().instance
+    mirrored = Instance(problem=instance.problem.with_(top=5), means=-instance.means)  # worst arm = all but top 5
+    assert bai(mirrored).value == pytest.approx(bai(instance).value, rel=1e-8)
+
+
+def test_a_tie_is_an_error_for_every_bound():
+    tied = Instance(problem=Problem(arms=3, weights=np.eye(1)), means=[[1.0], [1.0], [0.0]])
+    for bound in (bai, bai_relaxed, regret, regret_relaxed, lower_bounds):
+        with pytest.raises(TiedArms, match="every lower bound is infinite"):
+            bound(tied)
+    top_two = Instance(problem=tied.problem.with_(top=2), means=tied.means)
+    assert lower_bounds(top_two).regret is None
+    assert lower_bounds(top_two).bai.value > 0
+
+
+def test_agents_that_no_one_weighs_are_never_asked():
+    weights = [[1.0, 1.0], [0.0, 0.0]]
+    instance = Instance(problem=Problem(arms=3, weights=weights), means=[[0.9, 0.0], [0.4, 0.0], [0.1, 0.0]])
+    for bound in (bai, bai_relaxed):
+        assert (bound(instance).allocation[:, 1] == 0).all()
+
+
+def test_an_arm_that_is_best_for_all_costs_no_regret():
+    instance = Instance(problem=Problem(arms=2, weights=np.eye(2)), means=[[0.9, 0.8], [0.1, 0.5]])
+    assert (regret(instance).allocation[0] == 0).all()
+    assert regret(instance).value == pytest.approx(2 / 0.8 + 2 / 0.3)
+
+
+def test_expected_samples_is_the_papers_c_star():
+    bound = bai(paper_study().instance)
+    assert math.ceil(expected_samples(bound, 0.1)) == 1097
+    assert expected_samples(bound, 0.6) == 0.0
+
+
+def test_the_guarantee_is_what_theorem_2_says():
+    instance = paper_study().instance
+    guarantee = Guarantee.of(instance)
+    assert guarantee.rounds == math.ceil(math.log2(8 / instance.smallest_gap)) == 6
+    assert guarantee.samples < guarantee.samples_explicit
+    harder = Guarantee.of(Instance(problem=instance.problem, means=instance.means / 4))
+    assert harder.rounds == guarantee.rounds + 2

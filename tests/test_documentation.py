@@ -1,0 +1,79 @@
+"""What the docs say is there, is there, and what they show runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import parley
+from parley.cli.main import COMMANDS
+from parley.policies import POLICIES, make_policy, option_names
+from parley.study import load_study, parse_study
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_are_shown_exist(page):
+    for name in re.findall(
+        r"\bparley ([a-z-]+)", "\n".join(re.findall(r"`([^`]+)`", page.read_text(encoding="utf-8")))
+    ):
+        assert name in COMMANDS, f"parley {name}"
+
+
+def test_the_python_example_of_the_readme_runs(capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert code
+    for block in code:
+        exec(compile(block, "README.md", "exec"), {})
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_the_study_file_of_the_readme_is_one():
+    import tomllib
+
+    for page in ("README.md", "docs/study-file.md"):
+        blocks = re.findall(r"```toml\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert blocks
+        for block in blocks:
+            assert parse_study(tomllib.loads(block)).instance is not None
+
+
+def test_every_policy_and_option_is_explained():
+    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    for name in POLICIES:
+        assert f"## `{name}`" in page
+        for option in option_names(name):
+            assert f"`{option}`" in page
+
+
+def test_make_targets_of_the_readme_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"`?make ([a-z-]+)", (ROOT / "README.md").read_text(encoding="utf-8")):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.name)
+def test_examples_load_and_their_commands_are_right(path):
+    study = load_study(path)
+    make_policy(study.policy, study.problem, study.options, study.instance)
+    for line in re.findall(r"^# +(parley .*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        words = shlex.split(line.partition("  (")[0])
+        assert words[1] in COMMANDS
+        assert any((ROOT / word).exists() for word in words if word.endswith(".toml"))
+
+
+def test_public_names_are_explicit_and_there():
+    assert sorted(parley.__all__) == sorted(set(parley.__all__))
+    for name in parley.__all__:
+        assert hasattr(parley, name)

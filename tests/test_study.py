@@ -1,0 +1,95 @@
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support import paper_study
+
+from parley.errors import InvalidInput, InvalidStudy
+from parley.study import SECTIONS, WEIGHT_KEYS, load_study, parse_study
+
+ROOT = Path(__file__).parents[1]
+GOOD = {"arms": ["p", "A", "B"], "agents": ["Paris", "Lille"], "weights": {"kind": "personalized", "alpha": 0.5}}
+
+
+def test_the_paper_instance_is_the_second_draw_of_its_recipe():
+    generator = np.random.RandomState(0)
+    generator.normal(0, 1, (6, 3))
+    second = generator.normal(0, 1, (6, 3))
+    for alpha in (0.4, 0.5, 0.6, 0.7):
+        assert paper_study(alpha).instance.means == pytest.approx(second / np.linalg.norm(second))
+
+
+def test_per_agent_random_alphas_are_reproducible():
+    document = GOOD | {"weights": {"kind": "personalized", "alpha": "random", "seed": 3}}
+    first, second = parse_study(document).problem.weights, parse_study(document).problem.weights
+    assert (first == second).all()
+    alphas = np.diag(first) - np.array([first[1, 0], first[0, 1]])
+    assert alphas[0] != alphas[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"armz": 3}, "key: found 'armz'; allowed: one of agents, arms"),
+        ({"weights": {"kind": "personalized", "alpha": 0.5, "labels": ["a"]}}, "'labels'; allowed: one of alpha, kind"),
+        ({"weights": {"kind": "personalised"}}, "weights.kind: found 'personalised'; allowed: one of clusters"),
+        ({"weights": {"kind": "clusters"}}, "weights.labels: found nothing"),
+        ({"weights": {"kind": "matrix", "matrix": [[1, 0], [0.5, 1]]}}, "column 0 sums to 1.5"),
+        ({"weights": {"kind": "matrix", "matrix": [[1, 0], [0.5]]}}, "uneven rows"),
+        ({"weights": {"kind": "matrix", "file": "nowhere.csv"}}, "no file at nowhere.csv"),
+        ({"weights": {"kind": "personalized", "alpha": "lots"}}, "weights.alpha: found 'lots'"),
+        ({"weights": {"kind": "personalized", "alpha": 0.5, "seed": 1}}, "seed = 1 with alpha = 0.5"),
+        ({"noise": {"kind": "gaussian", "sigma": 1}}, r"key in \[noise\]: found 'sigma'"),
+        ({"noise": {"scale": "big"}}, "noise.scale: found 'big'; allowed: a number"),
+        ({"delta": "small"}, "delta: found 'small'; allowed: a number"),
+        ({"delta": True}, "delta: found True; allowed: a number"),
+        ({"top": 1.5}, "top: found 1.5; allowed: a whole number"),
+        ({"truth": {"generate": "magic"}}, "truth.generate: found 'magic'; allowed: one of paper"),
+        ({"truth": {"seed": 1}}, "truth: found seed; allowed: means or generate"),
+        ({"truth": {"means": [[0, 1]], "seed": 1}}, "either means or generate"),
+        ({"truth": {"generate": "paper", "min_gap": 5.0}}, "which none of 10,000 random instances"),
+        ({"agents": 0}, "agents: found 0"),
+        ({"policy": {"name": 3}}, "policy.name: found 3; allowed: text"),
+    ],
+)
+def test_bad_documents_are_named(changes, says):
+    with pytest.raises(InvalidInput, match=says):
+        parse_study(GOOD | changes)
+
+
+@pytest.mark.parametrize("key", ["arms", "agents"])
+def test_what_is_required_is_said(key):
+    with pytest.raises(InvalidInput, match=f"{key}: found nothing"):
+        parse_study({name: value for name, value in GOOD.items() if name != key})
+
+
+def test_errors_of_a_file_start_with_its_name(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("arms = 2\nagents = [")
+    with pytest.raises(InvalidStudy, match=r"mine.toml: TOML: found"):
+        load_study(path)
+    path.write_text("arms = 2\nagents = 2\ndelta = 7")
+    with pytest.raises(InvalidStudy, match=r"mine.toml: delta: found 7.0"):
+        load_study(path)
+    with pytest.raises(InvalidInput, match="no file at"):
+        load_study(tmp_path / "none.toml")
+
+
+def test_a_weights_file_is_found_beside_the_study(tmp_path):
+    (tmp_path / "w.csv").write_text("0.9,0.4\n0.1,0.6\n")
+    (tmp_path / "s.toml").write_text('arms = 2\nagents = 2\n[weights]\nkind = "matrix"\nfile = "w.csv"\n')
+    assert load_study(tmp_path / "s.toml").problem.weights[0, 1] == pytest.approx(0.4)
+
+
+def test_a_study_without_truth_says_what_is_missing():
+    with pytest.raises(InvalidInput, match="a study without a"):
+        parse_study(GOOD).require_truth()
+
+
+def test_every_key_is_documented():
+    page = (ROOT / "docs" / "study-file.md").read_text()
+    documented = set(re.findall(r"^\| `([a-z_.]+)` \|", page, flags=re.MULTILINE))
+    keys = {f"{section}.{key}" if section else key for section, keys in SECTIONS.items() for key in keys}
+    assert documented == keys - {"weights", "noise", "policy", "truth"}
+    assert all(f'`"{kind}"`' in page for kind in WEIGHT_KEYS)
