@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 
 from parley.errors import InvalidInput, ParleyError
-from parley.policies import PhaseStats, State
+from parley.policies import PhaseStats
 from parley.policies.base import nth_largest
-from parley.problem import FloatArray
+from parley.problem import BoolArray, FloatArray
 from parley.protocol.trial import Trial, make_plan
 from parley.protocol.wire import Message
 
@@ -65,9 +65,9 @@ def freeze_consequences(trial: Trial, agent: str) -> Consequences:
         raise InvalidInput("agent", found=f"{agent!r}, which is frozen already", allowed="an agent that is not frozen")
     frozen = sorted(trial.frozen | {agent})
     floor, gaps = _floors(trial, frozen), _gaps(trial)
-    projected = _projected(trial, frozen)
+    ahead = _projected(trial, frozen)
     undecided = trial.state.active.sum(axis=0) > problem.top
-    left = projected.active & (projected.active.sum(axis=0) > problem.top)[None, :]
+    left = ahead & (ahead.sum(axis=0) > problem.top)[None, :]
     pairs = tuple(
         Pair(
             arm=study.arms[arm],
@@ -124,14 +124,14 @@ def _gaps(trial: Trial) -> FloatArray:
     return np.where(mixed >= inside, mixed - outside, inside - mixed)
 
 
-def _projected(trial: Trial, frozen: Iterable[str]) -> State:
-    """The policy's state after running ahead without the frozen agents, on rewards that are their estimates.
+def _projected(trial: Trial, frozen: Iterable[str]) -> BoolArray:
+    """`(arm, agent)`: candidates after running ahead without the frozen agents, on rewards that are their estimates.
 
-    Without any data there is nothing to go on: the projection is then the present.
+    Without any data there is nothing to go on, and nothing is said against anybody.
     """
     state, means = trial.state, trial.state.means
     if not state.counts.any():
-        return state
+        return np.zeros_like(state.active)
     spent = SAMPLES_AHEAD * int(state.counts.sum())
     for _ in range(PHASES_AHEAD):
         try:
@@ -143,7 +143,7 @@ def _projected(trial: Trial, frozen: Iterable[str]) -> State:
             break
         if bool(state.finished):
             break
-    return state
+    return state.active
 
 
 def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
