@@ -1,6 +1,7 @@
 """A coordinator for tests: a real server on a real socket and a real database."""
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import threading
 import time
 
 import numpy as np
+import structlog
 import uvicorn
 
 from parley.agent.client import Client
@@ -18,6 +20,8 @@ from parley.coordinator.app import create_app
 from parley.coordinator.auth import Role, issue_token
 from parley.coordinator.settings import Settings
 from parley.protocol import StudyMessage
+
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 def study_message(agents=3, arms=4, policy="wcpe", *, name="a study", weight=0.5, **changes):

@@ -84,6 +84,9 @@ def _options(server: str, token: str) -> dict[str, Any]:
         "headers": {"Authorization": f"Bearer {token}"},
         "timeout": TIMEOUT,
         "trust_env": False,
+        # Certificates are checked wherever there are any; reading the authorities for plain HTTP would cost and serve
+        # nothing.
+        "verify": server.startswith("https://"),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Callable
 
@@ -33,9 +34,15 @@ def _bind(settings: Settings) -> socket.socket:
     return listener
 
 
+def _leave(*_: object) -> None:
+    raise SystemExit(0)
+
+
 def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serve until told to stop; `announce` hears the address as soon as connections are taken."""
     configure(settings.log_level)
+    # uvicorn stops gracefully and then raises the signal once more; this turns it into an orderly exit.
+    signal.signal(signal.SIGTERM, _leave)
     storage = open_storage(settings.db, connections=settings.connections, statement_timeout=settings.statement_timeout)
     try:
         with _bind(settings) as listener:
