@@ -26,7 +26,6 @@ COMMANDS = {
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
     "demo": "parley.cli.demo",
-    "live-demo": "parley.cli.live",
     "plan": "parley.cli.plan",
     "report": "parley.cli.report",
     "reproduce": "parley.cli.reproduce",
