@@ -14,13 +14,24 @@ from parley.errors import InvalidInput
 from parley.harmonic import ContrastPrograms, solve
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-__all__ = ["Contrasts", "Temper", "further_draws", "require_possible"]
+__all__ = ["TEMPERS", "Contrasts", "Temper", "against", "both", "further_draws", "require_possible"]
 
 ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one before
 FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # of a solve; in between, as many as make WORK multiplications
 FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # standard deviations of safety per contrast
 LEAST_STAKE = 0.1
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
+
+
+# What `rounds` stands for: precision, growth, optimism, caution. Measured, see docs/evidence-racing.md.
+TEMPERS = {
+    3: (0.065, 30.0, 0.7, 4.0),
+    4: (0.085, 6.0, 1.4, 1.2),
+    5: (0.11, 3.0, 2.25, 0.5),
+    6: (0.12, 2.5, 2.6, 0.4),
+    7: (0.13, 2.2, 2.8, 0.35),
+    8: (0.14, 2.0, 3.0, 0.3),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,3 +99,15 @@ def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temp
     require_possible((spent + total).max() + counts[0].size)
     quotas = np.maximum(np.ceil(solution.allocation * (total / wanted)[:, None, None]), 1)
     return np.where(programs.touched(), quotas, 0).astype(np.int64)
+
+
+def against(values: FloatArray, opponents: IntArray) -> FloatArray:
+    """Opponent minus arm, `(..., opponent, arm, agent)`."""
+    own = values[..., None, :, :]
+    return np.asarray(np.take_along_axis(own, opponents, axis=-2) - own)
+
+
+def both(values: FloatArray, opponents: IntArray) -> FloatArray:
+    """Opponent plus arm, `(..., opponent, arm, agent)`."""
+    own = values[..., None, :, :]
+    return np.asarray(np.take_along_axis(own, opponents, axis=-2) + own)
