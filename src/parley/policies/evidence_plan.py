@@ -17,7 +17,7 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 __all__ = ["Contrasts", "Temper", "further_draws", "require_possible"]
 
 ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one before
-STEPS = 500
+FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # of a solve; in between, as many as make WORK multiplications
 FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # standard deviations of safety per contrast
 LEAST_STAKE = 0.1
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
@@ -71,13 +71,14 @@ def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temp
     """
     gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
     losing, margin, dual = contrasts.losing, np.full(gaps.shape, FIRST_MARGIN), None
+    steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in ACCURACIES:
         stakes = stake_that_crosses(contrasts.missing[losing], margin[losing], boosted=boosted)
         rows = np.full(gaps.shape, np.inf)
         rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / problem.noise.variance
         programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
-        solution = solve(programs, accuracy=accuracy, max_steps=STEPS, strict=False, start=dual)
+        solution = solve(programs, accuracy=accuracy, max_steps=steps, strict=False, start=dual)
         dual = solution.dual
         share = np.maximum(dual[losing] * rows[losing], 1e-9)
         safety = np.sqrt(2 * np.maximum(np.log(temper.caution / share), 0.0))

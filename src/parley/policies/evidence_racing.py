@@ -41,7 +41,7 @@ TEMPERS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Wealth(State):
     """A state with the evidence so far; `opponents` is -1 before the first bets."""
 
@@ -66,6 +66,7 @@ class EvidenceRacing(Policy):
 
     name: ClassVar[str] = "evidence"
     state_type: ClassVar[type[State]] = Wealth
+    values_per_pair: ClassVar[int] = 80
     rounds: int = 5
     precision: float | None = None
     growth: float | None = None
