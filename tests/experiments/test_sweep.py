@@ -95,6 +95,9 @@ def test_a_weights_file_counts_by_its_content(tmp_path):
         (tmp_path / "w.csv").write_text(content)
         keys.append(parse_sweep({"study": study, "axes": {"delta": [0.1]}}, folder=tmp_path).cells[0].key)
     assert keys[0] != keys[1]
+    axes = {"weights": ["identity", {"label": "file", "kind": "matrix", "file": "w.csv"}]}
+    cell = parse_sweep({"study": study, "axes": axes}, folder=tmp_path).cells[1]
+    assert cell.study["weights"] == {"kind": "matrix", "matrix": [[0.6, 0.4], [0.4, 0.6]]}
 
 
 @pytest.mark.parametrize(
@@ -111,6 +114,7 @@ def test_a_weights_file_counts_by_its_content(tmp_path):
         ({"study": STUDY, "axes": {"delta": [{"a": 1}]}}, "allowed: text, numbers"),
         ({"study": STUDY, "axes": {"epsilon": [1]}}, "axis: found 'epsilon'; allowed: one of K, M, N, alpha"),
         ({"study": STUDY, "axes": {"truth": [1]}}, "axis: found 'truth'"),
+        ({"study": STUDY, "axes": {"weights.file": ["w.csv"]}}, "axis: found 'weights.file'"),
         ({"study": STUDY, "axes": {"truth.colour": [1]}}, "axis: found 'truth.colour'"),
         ({"study": STUDY, "axes": {"policy.gain": [1]}}, "option of the policy wcpe: found 'gain'"),
         ({"study": STUDY, "axes": {"policy": ["best"]}}, "policy: found 'best'"),

@@ -96,8 +96,6 @@ def load_sweep(path: str | Path) -> Sweep:
         raise InvalidStudy(str(path), cause) from None
     try:
         return parse_sweep(document, folder=path.parent, default_name=path.stem)
-    except InvalidStudy:
-        raise
     except InvalidInput as error:
         raise InvalidStudy(str(path), error) from None
 
@@ -111,7 +109,9 @@ def parse_sweep(
     """
     _check_keys(document)
     base = _base_study(document["study"], folder)
-    axes = {name: _checked_axis(name, values) for name, values in document["axes"].items()}
+    axes = {name: _checked_axis(name, copy.deepcopy(values)) for name, values in document["axes"].items()}
+    for section in axes.get("weights", ()):
+        _take_in(section, folder)
     whole = {
         "name": document.get("name", default_name),
         "study": base,
@@ -178,15 +178,20 @@ def _base_study(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
         folder = path.parent
     else:
         study = copy.deepcopy(dict(value))
-    section = study.get("weights")
+    _take_in(study.get("weights"), folder)
+    return study
+
+
+def _take_in(section: Any, folder: Path) -> None:
+    """Put the matrix of a weights file in the place of its name: a hash must see the content."""
     if isinstance(section, dict) and isinstance(section.get("file"), str):
         section["matrix"] = weights.from_file(folder / section.pop("file")).tolist()
-    return study
 
 
 def _checked_axis(name: str, values: Any) -> list[Any]:
     section, _, key = AXES.get(name, name).rpartition(".")
-    if section not in SECTIONS or not (key in SECTIONS[section] or section == "policy") or key in SECTIONS:
+    known = section in SECTIONS and (key in SECTIONS[section] or section == "policy") and key not in SECTIONS
+    if not known or (section, key) == ("weights", "file"):  # a file is given in a table of the axis weights
         some = ["policy.<option>", *(f"{where}.{what}" for where in SECTIONS if where for what in SECTIONS[where])]
         raise UnknownName("axis", name, [*AXES, "largest_gap", *some])
     if not isinstance(values, list):
