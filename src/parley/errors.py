@@ -7,30 +7,49 @@
     │   ├── MissingPackage          an optional package that is not installed; says what to install
     │   ├── NoCluster               a cluster address that does not answer
     │   ├── UnknownName             a name that is not in a registry; lists the names that are
-    │   └── TiedArms                two arms tie at an agent's top-N boundary: the question has no answer
+    │   ├── TiedArms                two arms tie at an agent's top-N boundary: the question has no answer
+    │   └── ImpossibleReport        counts that are not the plan's, or sums that no rewards can have
     ├── NotConverged                a solver ran out of steps; carries the best certified solution it had
     ├── EngineFailed                workers or a cluster were lost, again and again
-    └── NoRoom                      results could not be written: disk, quota or file size
+    ├── NoRoom                      results could not be written: disk, quota or file size
+    ├── IllegalMove                 an event that cannot happen where a live study is; the study is unchanged
+    ├── BrokenChain                 a log that was changed after it was written
+    └── CoordinatorError            what a client hears from a coordinator, or fails to hear
+        ├── Unreachable             no answer, or one that says "later": the same request may be sent again
+        ├── NotAllowed              the token is unknown, revoked, or not for this
+        ├── NotThere                no such study, phase, agent or report
+        ├── Conflict                the study is somewhere else: another plan, a taken place, a closed phase
+        └── Rejected                the request itself is wrong; sending it again cannot help
 
 An error says what was found, what is allowed and, where it is not obvious, what to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 __all__ = [
+    "BrokenChain",
+    "Conflict",
+    "CoordinatorError",
     "EngineFailed",
+    "IllegalMove",
+    "ImpossibleReport",
     "InvalidInput",
     "InvalidStudy",
     "MissingPackage",
     "NoCluster",
     "NoRoom",
+    "NotAllowed",
     "NotConverged",
+    "NotThere",
     "OtherResults",
     "ParleyError",
+    "Rejected",
     "TiedArms",
     "UnknownName",
+    "Unreachable",
 ]
 
 
@@ -83,6 +102,50 @@ class TiedArms(InvalidInput):
             allowed="distinct mixed means at the boundary",
             hint="With a tie every lower bound is infinite and no policy can be expected to stop",
         )
+
+
+class ImpossibleReport(InvalidInput):
+    """A report whose counts are not the plan's, or whose sums no rewards can have."""
+
+
+class IllegalMove(ParleyError):
+    """An event that the table of transitions does not have where the study is."""
+
+
+class BrokenChain(ParleyError):
+    """A record that was changed, dropped, moved or cut off: which one, and how it shows."""
+
+
+class CoordinatorError(ParleyError):
+    """A coordinator's problem document (RFC 9457), or its absence; `retry` says whether sending again can help."""
+
+    retry = False
+
+    def __init__(self, message: str, problem: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.problem: Mapping[str, Any] = problem or {}
+
+
+class Unreachable(CoordinatorError):
+    """No answer, or an answer that asks to come back later; nothing is lost by sending the same again."""
+
+    retry = True
+
+
+class NotAllowed(CoordinatorError):
+    """The token is missing, unknown, revoked, or has no right to this."""
+
+
+class NotThere(CoordinatorError):
+    """No such study, phase, agent, report or certificate."""
+
+
+class Conflict(CoordinatorError):
+    """The request does not fit where the study is; `problem["type"]` says how."""
+
+
+class Rejected(CoordinatorError):
+    """The request can never be right as it is."""
 
 
 class NotConverged(ParleyError):

@@ -103,7 +103,10 @@ def _checked_weights(value: Any) -> FloatArray:
             allowed="columns that sum to 1 (column m holds the weights of agent m's mix)",
             hint="Rows that sum to 1 mean the matrix is transposed" if np.allclose(weights.sum(axis=1), 1) else None,
         )
-    return np.asarray(weights / sums)
+    # A column that sums to 1 up to rounding is left alone, so that a problem made from a problem's weights (`with_`, a
+    # stored study) has the same bits; dividing again would move them.
+    rounding = len(weights) * np.finfo(np.float64).eps
+    return np.where(np.abs(sums - 1) <= rounding, weights, weights / sums)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -42,12 +42,24 @@ EMBEDDED = {
     type=click.Path(dir_okay=False),
     help="Where the page goes.",
 )
+@click.option("--live", is_flag=True, help="A real coordinator and one agent process each, on this machine.")
+@click.option("--db", help="With --live: postgresql://...; default: an SQLite file, removed afterwards.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def command(study: str | None, replications: int, seed: int, output: str, as_json: bool) -> None:
+def command(
+    study: str | None, replications: int, seed: int, output: str, live: bool, db: str | None, as_json: bool
+) -> None:
     """Watch one study being decided, then compare the policies against the lower bound.
 
-    Everything is simulated, on the instance of the paper's tables unless you name a study of your own.
+    Rewards are simulated, on the instance of the paper's tables unless you name a study of your own. With --live the
+    study is run by a real coordinator and agents that talk over HTTP; then its log is verified, and all is cleaned up.
     """
+    if live:
+        from parley.cli.live import show_live
+
+        show_live(study, seed=seed, db=db, as_json=as_json)
+        return
+    if db is not None:
+        raise InvalidInput("--db", found=db, allowed="only with --live")
     checked_output(output)
     if replications < 1:
         raise InvalidInput("--replications", found=replications, allowed="at least 1")

@@ -21,14 +21,18 @@ __all__ = ["main", "run"]
 
 # Name -> module of the command; imported only when it is called, so that `parley --help` answers at once.
 COMMANDS = {
+    "admin": "parley.cli.admin",
+    "agent": "parley.cli.agent",
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
     "demo": "parley.cli.demo",
     "plan": "parley.cli.plan",
     "report": "parley.cli.report",
     "reproduce": "parley.cli.reproduce",
+    "serve": "parley.cli.serve",
     "simulate": "parley.cli.simulate",
     "sweep": "parley.cli.sweep",
+    "verify": "parley.cli.verify",
 }
 
 

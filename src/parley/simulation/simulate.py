@@ -18,7 +18,7 @@ from parley.policies.base import PhaseStats, Policy, State
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.simulation.environments import Environment, make_environment
 
-__all__ = ["Outcome", "Phase", "phases", "simulate"]
+__all__ = ["Outcome", "Phase", "phase_sums", "phases", "simulate"]
 
 BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
 CHUNK_VALUES = 2**25  # all that a policy holds for a chunk takes about 256 MiB at most
@@ -130,6 +130,11 @@ def _check_fit(policy: Policy, instance: Instance) -> None:
             found=f"one for {asked.shape[0]} x {asked.shape[1]}, top {asked.top}, and its own weights",
             allowed=f"one with the weights of the instance, {true.shape[0]} x {true.shape[1]}, top {true.top}",
         )
+
+
+def phase_sums(draw: Environment, *, seed: int, phase: int, counts: IntArray) -> FloatArray:
+    """`(arm, agent)`: the sums that replication 0 draws in a phase (from 0), for who must draw them elsewhere."""
+    return np.asarray(_draw(draw, seed, block=0, phase=phase, counts=counts[None])[0])
 
 
 def _silent(_: int) -> None:

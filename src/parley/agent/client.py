@@ -1,0 +1,193 @@
+"""The coordinator's API in Python, sync and async. Failures are typed: `parley.errors` draws the tree.
+
+client = Client(server, token)
+plan = client.plan("trial", "Lyon")
+receipt = client.send(plan.report(Totals.of(rewards)))
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from parley.agent.plans import AgentPlan
+from parley.errors import (
+    Conflict,
+    CoordinatorError,
+    InvalidInput,
+    MissingPackage,
+    NotAllowed,
+    NotThere,
+    Rejected,
+    Unreachable,
+)
+from parley.protocol import Plan, Receipt, Report
+
+try:
+    import httpx2 as httpx
+except ModuleNotFoundError:  # pragma: no cover - shown to who installed the core only
+    raise MissingPackage("httpx2", extra="agent", purpose="the agent") from None
+
+__all__ = ["AsyncClient", "Client", "read_token"]
+
+TIMEOUT = 30.0
+ERRORS: dict[int, type[CoordinatorError]] = {401: NotAllowed, 403: NotAllowed, 404: NotThere, 409: Conflict}
+
+
+def read_token(file: str | Path | None = None, variable: str = "PARLEY_TOKEN") -> str:
+    """A token from a file, or else from the environment; never from a command line, where everybody can read it."""
+    if file is not None:
+        try:
+            token = Path(file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise InvalidInput("token file", found=f"{file}: {error.strerror}", allowed="a readable file") from None
+    else:
+        token = os.environ.get(variable, "").strip()
+    if not token or any(character.isspace() for character in token) or not token.isascii():
+        raise InvalidInput("token", found="none, or no token", allowed=f"a token in a file, or in {variable}")
+    return token
+
+
+def _path(*parts: object) -> str:
+    return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
+
+
+def _headers(receipt: Receipt | None) -> dict[str, str]:
+    return {} if receipt is None else {"Parley-Receipt": f"{receipt.sequence}:{receipt.head}"}
+
+
+def _checked(response: httpx.Response) -> httpx.Response:
+    """The response, or the typed error that its problem document means."""
+    if response.is_success:
+        return response
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = {}
+    if not isinstance(problem, dict):
+        problem = {}
+    message = f"{problem.get('title', f'HTTP {response.status_code}')}: {problem.get('detail', 'no details')}"
+    if problem.get("retry") or response.status_code in (429, 502, 503, 504) or response.status_code >= 500:
+        raise Unreachable(message, problem)
+    raise ERRORS.get(response.status_code, Rejected)(message, problem)
+
+
+def _options(server: str, token: str) -> dict[str, Any]:
+    if not server.startswith(("http://", "https://")):
+        raise InvalidInput("server", found=server, allowed="an address that starts with https:// or http://")
+    return {
+        "base_url": server.rstrip("/"),
+        "headers": {"Authorization": f"Bearer {token}"},
+        "timeout": TIMEOUT,
+        "trust_env": False,
+        # Certificates are checked wherever there are any; reading the authorities for plain HTTP would cost and serve
+        # nothing.
+        "verify": server.startswith("https://"),
+    }
+
+
+class Client:
+    """A coordinator seen by one token. Use it as a context manager, or close it."""
+
+    def __init__(self, server: str, token: str) -> None:
+        self.server = server.rstrip("/")
+        self._http = httpx.Client(**_options(server, token))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._http.close()
+
+    def request(self, method: str, *parts: object, **options: Any) -> Any:
+        """Any operation by its path below /v1; the answer's JSON."""
+        return self._send(method, _path(*parts), **options).json()
+
+    def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        try:
+            return _checked(self._http.request(method, path, **options))
+        except httpx.TransportError as error:
+            raise Unreachable(f"no answer: {error or type(error).__name__}") from None
+
+    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
+        """What is asked of an agent; with `wait`, once the study has moved past phase `after` or time is up."""
+        query = {"after": after, "wait": wait}
+        found = self.request("GET", "studies", study, "agents", agent, "plan", params=query, timeout=TIMEOUT + wait)
+        return AgentPlan.from_json(found)
+
+    def whole_plan(self, study: str, phase: int) -> Plan:
+        """Every agent's draws in a phase."""
+        return Plan.from_json(self.request("GET", "studies", study, "phases", phase, "plan"))
+
+    def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
+        """Send a report, as often as needed; `receipt` is the last one held: the log must still contain it."""
+        path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
+        body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
+        return Receipt.from_json(self._send("PUT", path, **body).json())
+
+    def status(self, study: str) -> Mapping[str, Any]:
+        """Where a study is, whom it waits for and since when."""
+        found: Mapping[str, Any] = self.request("GET", "studies", study)
+        return found
+
+    def export(self, study: str) -> Iterator[str]:
+        """The lines of a study's log."""
+        with self._http.stream("GET", _path("studies", study, "export")) as response:
+            if not response.is_success:
+                response.read()
+            yield from _checked(response).iter_lines()
+
+
+class AsyncClient:
+    """The same for asyncio."""
+
+    def __init__(self, server: str, token: str) -> None:
+        self.server = server.rstrip("/")
+        self._http = httpx.AsyncClient(**_options(server, token))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._http.aclose()
+
+    async def request(self, method: str, *parts: object, **options: Any) -> Any:
+        """Any operation by its path below /v1; the answer's JSON."""
+        return (await self._send(method, _path(*parts), **options)).json()
+
+    async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        try:
+            return _checked(await self._http.request(method, path, **options))
+        except httpx.TransportError as error:
+            raise Unreachable(f"no answer: {error or type(error).__name__}") from None
+
+    async def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
+        """What is asked of an agent."""
+        query = {"after": after, "wait": wait}
+        path = ("studies", study, "agents", agent, "plan")
+        return AgentPlan.from_json(await self.request("GET", *path, params=query, timeout=TIMEOUT + wait))
+
+    async def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
+        """Send a report, as often as needed."""
+        path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
+        body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
+        return Receipt.from_json((await self._send("PUT", path, **body)).json())
+
+    async def status(self, study: str) -> Mapping[str, Any]:
+        """Where a study is, whom it waits for and since when."""
+        found: Mapping[str, Any] = await self.request("GET", "studies", study)
+        return found

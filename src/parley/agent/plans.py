@@ -1,0 +1,89 @@
+"""What an agent is asked, and the report that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from parley.errors import InvalidInput
+from parley.protocol import Report
+
+__all__ = ["AgentPlan", "Totals"]
+
+OVER = ("finished", "cancelled", "stalled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """Per arm: how many rewards, their sum, and the sum of their squares."""
+
+    counts: tuple[int, ...]
+    sums: tuple[float, ...]
+    squares: tuple[float, ...]
+
+    @classmethod
+    def of(cls, rewards: Iterable[Sequence[float]]) -> Self:
+        """From every arm's rewards.
+
+        >>> Totals.of([[1.0, 2.0], []]).sums
+        (3.0, 0.0)
+        """
+        drawn = [[float(value) for value in values] for values in rewards]
+        return cls(
+            counts=tuple(len(values) for values in drawn),
+            sums=tuple(float(sum(values)) for values in drawn),
+            squares=tuple(float(sum(value * value for value in values)) for values in drawn),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentPlan:
+    """Where a study is for one agent; `draws` is None when nothing is asked of it now."""
+
+    study: str
+    agent: str
+    stage: str
+    reason: str
+    phase: int
+    plan: str | None
+    arms: tuple[str, ...]
+    draws: tuple[int, ...] | None
+    reported: bool
+    frozen: bool
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """From the coordinator's answer; keys that a later version adds are ignored."""
+        known = {name: document[name] for name in (entry.name for entry in fields(cls))}
+        known["arms"] = tuple(known["arms"])
+        known["draws"] = None if known["draws"] is None else tuple(known["draws"])
+        return cls(**known)
+
+    @property
+    def over(self) -> bool:
+        """Nothing will be asked any more."""
+        return self.stage in OVER or self.frozen
+
+    @property
+    def due(self) -> bool:
+        """Something is to be drawn and reported now."""
+        return self.stage == "running" and self.draws is not None and not self.reported and not self.frozen
+
+    def report(self, totals: Totals) -> Report:
+        """The report that answers this plan."""
+        if self.plan is None or self.draws is None:
+            raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
+        if totals.counts != self.draws:
+            raise InvalidInput(
+                "rewards", found=f"{list(totals.counts)} draws", allowed=f"the plan's, {list(self.draws)}"
+            )
+        return Report(
+            study=self.study,
+            phase=self.phase,
+            agent=self.agent,
+            plan=self.plan,
+            counts=totals.counts,
+            sums=totals.sums,
+            squares=totals.squares,
+        )

@@ -1,0 +1,83 @@
+"""The application: routes, failures as problem documents, and what runs beside the requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio.to_thread
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from parley import __version__
+from parley.coordinator.clock import Clock, utc_now
+from parley.coordinator.closer import Closer
+from parley.coordinator.context import Context
+from parley.coordinator.guard import answer_problem, refusal_of
+from parley.coordinator.limits import Pace
+from parley.coordinator.logs import logger
+from parley.coordinator.metrics import Metrics
+from parley.coordinator.problems import Refusal
+from parley.coordinator.routes import health, oversight, reports, studies, tokens
+from parley.coordinator.schemas import ProblemView
+from parley.coordinator.settings import Settings
+from parley.coordinator.storage import Storage
+from parley.coordinator.watch import Watch
+
+__all__ = ["create_app"]
+
+THREADS = 64  # that may wait for the database at once
+
+DESCRIPTION = """Runs live studies: publishes plans, takes reports exactly once, decides, and keeps a log that can be
+verified. Every refusal is `application/problem+json` (RFC 9457) with a stable `type` and `retry`, which says whether
+the same request may succeed later."""
+
+
+def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
+    """A coordinator over an open storage; whoever opened it closes it."""
+    metrics, watch = Metrics(), Watch(storage)
+    context = Context(
+        storage=storage,
+        settings=settings,
+        clock=clock,
+        metrics=metrics,
+        pace=Pace(rate=settings.rate, burst=settings.burst),
+        watch=watch,
+        closer=Closer(storage, clock, metrics, watch.tell),
+    )
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        watch.start()
+        context.closer.start()
+        logger.info("started", version=__version__, database=storage.url)
+        yield
+        await watch.stop()
+        await anyio.to_thread.run_sync(context.closer.stop)
+        logger.info("stopped")
+
+    app = FastAPI(
+        title="Parley coordinator",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=running,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        generate_unique_id_function=lambda route: route.name,
+        responses={"4XX": {"model": ProblemView, "content": {"application/problem+json": {}}}},
+    )
+    app.state.context = context
+    for part in (health, studies, reports, oversight, tokens):
+        app.include_router(part.router)
+    for kind in (Refusal, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _problem)
+    return app
+
+
+async def _problem(_: Request, error: Exception) -> JSONResponse:
+    return answer_problem(refusal_of(error))

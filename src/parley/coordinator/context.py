@@ -1,0 +1,69 @@
+"""What every request needs: storage, settings, clock, and who waits for what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import anyio.to_thread
+from sqlalchemy import Connection
+from starlette.requests import Request
+
+from parley.coordinator.auth import Principal
+from parley.coordinator.clock import Clock
+from parley.coordinator.closer import Closer
+from parley.coordinator.limits import Pace
+from parley.coordinator.metrics import Metrics
+from parley.coordinator.problems import Refusal
+from parley.coordinator.settings import Settings
+from parley.coordinator.storage import Storage
+from parley.coordinator.storage.studies import StudyRow
+from parley.coordinator.watch import Watch
+from parley.protocol import Stage
+
+__all__ = ["Context", "context_of", "principal_of"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """One running coordinator."""
+
+    storage: Storage
+    settings: Settings
+    clock: Clock
+    metrics: Metrics
+    pace: Pace
+    watch: Watch
+    closer: Closer
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run on a snapshot, off the event loop."""
+        return await anyio.to_thread.run_sync(self.storage.read, work)
+
+    async def change(self, work: Callable[[Connection], T | Refusal]) -> T:
+        """Run in a transaction, off the event loop. A returned refusal is raised after the commit of its trace."""
+        result = await anyio.to_thread.run_sync(self.storage.change, work)
+        if isinstance(result, Refusal):
+            raise result
+        return result
+
+    def changed(self, row: StudyRow) -> None:
+        """Tell who waits, and call the closer if a step is due."""
+        self.watch.tell(row)
+        if row.stage is Stage.CLOSING:
+            self.closer.call()
+
+
+def context_of(request: Request) -> Context:
+    """The coordinator that answers this request."""
+    context: Context = request.app.state.context
+    return context
+
+
+def principal_of(request: Request) -> Principal:
+    """Who is asking; the guard has put it there."""
+    principal: Principal = request.state.principal
+    return principal

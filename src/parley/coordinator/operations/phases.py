@@ -1,0 +1,134 @@
+"""Closing a phase: one step of the policy, stored whole or not at all.
+
+A small study takes its step in the transaction of its last report. A large one is marked `closing`, its step is
+computed outside every lock, and it is stored only if the study has not changed since (compare-and-set on the log's
+sequence). What is due follows from the stage alone, so a crash strands nothing: `closing_studies` finds it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from parley import __version__
+from parley.coordinator.killpoints import reached
+from parley.coordinator.storage import Storage, StorageUnavailable, ledger, reports, studies
+from parley.coordinator.storage.studies import StudyRow
+from parley.errors import ParleyError
+from parley.protocol import Stage, Step, Trial, issue_certificate
+from parley.protocol.events import Certified, StepFailed
+from parley.protocol.stages import require
+
+__all__ = ["COORDINATOR", "close_now", "closing_studies", "load_trial", "store_step", "take_step", "use_certificate"]
+
+COORDINATOR = "coordinator"  # the actor of what follows from the data alone
+
+
+def load_trial(connection: Connection, row: StudyRow) -> Trial:
+    """A study as the protocol's value, from what the tables hold."""
+    study = studies.message(connection, row)
+    # The state after this phase is there once it was decided (finished, stalled); before that, the one it began with.
+    state = studies.state_after(connection, study, row.id, row.phase)
+    if state is None:
+        state = studies.state_after(connection, study, row.id, row.phase - 1)
+    plan = studies.plan_of(connection, row.id, row.phase)
+    if state is None or plan is None:
+        raise StorageUnavailable(f"the study {row.id} has no state or no plan for phase {row.phase}: damaged data")
+    taken = reports.of_phase(connection, row.id, row.phase)
+    return Trial(
+        id=row.id,
+        study=study,
+        stage=row.stage,
+        state=state,
+        plan=plan,
+        reports={agent: found.report for agent, found in taken.items()},
+        frozen=frozenset(studies.frozen_agents(connection, row.id)),
+    )
+
+
+def store_step(connection: Connection, row: StudyRow, trial: Trial, step: Step, at: str) -> StudyRow:
+    """Write a step of a locked study: decision, state, next plan, log, and the certificate at the end."""
+    require(row.stage, "phase-closed", step.stage)
+    studies.close_phase(connection, step.decision, at)
+    reached("step-decision-stored")
+    studies.store_state(connection, row.id, row.phase, step.state)
+    row = replace(row, stage=step.stage, reason="", awaited=0)
+    if step.plan is not None:
+        studies.open_phase(connection, step.plan, trial.study.agents, at)
+        asked = int((step.plan.array.sum(axis=0) > 0).sum())
+        row = replace(row, phase=step.plan.phase, awaited=asked, opened_at=at)
+    reached("step-plan-stored")
+    row = ledger.append(connection, row, step.event, actor=COORDINATOR, at=at)
+    reached("step-logged")
+    if step.stage is Stage.FINISHED:
+        row = use_certificate(connection, row, trial.close(step), at)
+        reached("step-certified")
+    studies.save(connection, row)
+    return row
+
+
+def use_certificate(connection: Connection, row: StudyRow, trial: Trial, at: str) -> StudyRow:
+    """Issue the certificate of a study that is over, into the log and beside it."""
+    data = [decision.data for decision in studies.decisions(connection, row.id)]
+    certificate = issue_certificate(trial, data=data, sequence=row.sequence, head=row.head, version=__version__)
+    row = ledger.append(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
+    studies.save(connection, row, certificate=certificate.text)
+    return row
+
+
+def close_now(connection: Connection, row: StudyRow, at: str) -> StudyRow:
+    """Take the due step of a locked study within its transaction."""
+    trial = load_trial(connection, row)
+    try:
+        step = trial.step()
+    except ParleyError as error:
+        return store_failure(connection, row, str(error), at)
+    reached("step-computed")
+    return store_step(connection, row, trial, step, at)
+
+
+def store_failure(connection: Connection, row: StudyRow, error: str, at: str) -> StudyRow:
+    """The step cannot be taken: the study is paused, and an administrator reads why."""
+    event = StepFailed(phase=row.phase, error=error)
+    row = ledger.append(connection, row, event, actor=COORDINATOR, at=at)
+    row = replace(row, stage=Stage.PAUSED, reason=f"the policy's step failed: {error}")
+    studies.save(connection, row)
+    return row
+
+
+def closing_studies(connection: Connection) -> list[str]:
+    """Studies whose step is due."""
+    return [row.id for row in studies.find(connection, stage=Stage.CLOSING, limit=1000)]
+
+
+def take_step(storage: Storage, study: str, at: str) -> bool:
+    """Take the due step of a study outside every lock and store it if nothing changed; False if there is none."""
+
+    def look(connection: Connection) -> tuple[StudyRow, Trial] | None:
+        row = studies.get(connection, study)
+        return None if row is None or row.stage is not Stage.CLOSING else (row, load_trial(connection, row))
+
+    found = storage.read(look)
+    if found is None:
+        return False
+    seen, trial = found
+    step: Step | None = None
+    failure = ""
+    try:
+        step = trial.step()
+    except ParleyError as error:
+        failure = str(error)
+    reached("step-computed")
+
+    def store(connection: Connection) -> bool:
+        row = studies.lock(connection, study)
+        if row is None or row.sequence != seen.sequence or row.stage is not Stage.CLOSING:
+            return False
+        if step is None:
+            store_failure(connection, row, failure, at)
+        else:
+            store_step(connection, row, trial, step, at)
+        return True
+
+    return storage.change(store)

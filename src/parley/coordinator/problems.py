@@ -1,0 +1,81 @@
+"""Everything the API can answer that is not success: RFC 9457 problem documents with stable types.
+
+One table: slug -> status, title, and what a client gains by sending the same request again. A released slug keeps its
+meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["MEDIA_TYPE", "PROBLEMS", "Kind", "Refusal"]
+
+MEDIA_TYPE = "application/problem+json"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of problem. `retry`: the same request may succeed later."""
+
+    status: int
+    title: str
+    retry: bool = False
+
+
+PROBLEMS: dict[str, Kind] = {
+    "bad-request": Kind(400, "The request cannot be read"),
+    "no-token": Kind(401, "A token is needed"),
+    "bad-token": Kind(401, "The token is unknown or revoked"),
+    "not-allowed": Kind(403, "The token does not allow this"),
+    "not-found": Kind(404, "There is no such thing"),
+    "method-not-allowed": Kind(405, "This address does not take that method"),
+    "report-conflict": Kind(409, "Another report stands in this place; this one is kept in quarantine"),
+    "wrong-plan": Kind(409, "The report follows another plan"),
+    "phase-closed": Kind(409, "The phase is closed"),
+    "phase-future": Kind(409, "The phase has not begun"),
+    "nothing-asked": Kind(409, "Nothing is asked of this agent in this phase"),
+    "agent-frozen": Kind(409, "The agent is frozen and is asked for nothing more"),
+    "study-paused": Kind(409, "The study is paused", retry=True),
+    "receipt-unknown": Kind(409, "The log does not contain the receipt; the study is paused"),
+    "illegal-move": Kind(409, "This cannot happen where the study is"),
+    "already-exists": Kind(409, "The name is taken"),
+    "changed-meanwhile": Kind(409, "The study changed since it was looked at"),
+    "too-many-tokens": Kind(409, "The principal has two live tokens already"),
+    "too-large": Kind(413, "The body is too large"),
+    "unsupported-media-type": Kind(415, "The body must be JSON"),
+    "invalid-request": Kind(422, "The request has the wrong form"),
+    "invalid-study": Kind(422, "The study cannot be run"),
+    "impossible-report": Kind(422, "The report cannot be true"),
+    "too-fast": Kind(429, "Too many requests of one token", retry=True),
+    "internal": Kind(500, "The coordinator failed", retry=True),
+    "storage-unavailable": Kind(503, "The database does not answer", retry=True),
+}
+
+
+class Refusal(Exception):
+    """A problem to be answered. Raised inside a transaction it undoes it; returned from one, what was written stays."""
+
+    def __init__(self, slug: str, detail: str, *, headers: dict[str, str] | None = None, **extra: Any) -> None:
+        super().__init__(detail)
+        self.slug, self.detail, self.extra, self.headers = slug, detail, extra, headers or {}
+
+    @property
+    def kind(self) -> Kind:
+        """Status, title and retry."""
+        return PROBLEMS[self.slug]
+
+    def document(self) -> dict[str, Any]:
+        """The problem document.
+
+        >>> Refusal("phase-closed", "phase 2 was decided", phase=2).document()["status"]
+        409
+        """
+        return {
+            "type": f"urn:parley:problem:{self.slug}",
+            "title": self.kind.title,
+            "status": self.kind.status,
+            "detail": self.detail,
+            "retry": self.kind.retry,
+            **self.extra,
+        }

@@ -1,0 +1,167 @@
+"""Studies: list, create, look at."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Query
+from sqlalchemy import Connection
+from starlette.requests import Request
+from starlette.responses import Response
+
+from parley.coordinator.auth import Role
+from parley.coordinator.context import context_of, principal_of
+from parley.coordinator.guard import GuardedRoute
+from parley.coordinator.operations.studies import create_study as store_study
+from parley.coordinator.operations.studies import prepare_study, suggest_id
+from parley.coordinator.problems import Refusal
+from parley.coordinator.schemas import LARGEST_PHASE, NewStudyBody, PathPhase
+from parley.coordinator.settings import Settings
+from parley.coordinator.storage import studies
+from parley.coordinator.views import board, history, require_study, status, summary
+from parley.errors import InvalidInput
+from parley.protocol import Stage, StudyMessage, Trial
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["studies"])
+
+
+@router.get("/whoami")
+async def whoami(request: Request) -> dict[str, Any]:
+    """Role and scope of the token."""
+    who = principal_of(request)
+    return {
+        "kid": who.kid,
+        "role": str(who.role),
+        "principal": who.name,
+        "study": who.study,
+        "agent": who.agent,
+        "blinded": who.role is Role.VIEWER,
+    }
+
+
+@router.get("/studies")
+async def list_studies(
+    request: Request,
+    search: Annotated[str, Query(max_length=100)] = "",
+    stage: Stage | None = None,
+    after: Annotated[str, Query(max_length=64)] = "",
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+) -> dict[str, Any]:
+    """Studies by id; `search` looks into names and ids, `after` continues a list."""
+    only = principal_of(request).study
+
+    def work(connection: Connection) -> list[dict[str, Any]]:
+        found = studies.find(connection, search=search, stage=stage, only=only, after=after, limit=limit)
+        return [summary(row) for row in found]
+
+    listed = await context_of(request).read(work)
+    return {"studies": listed, "next": listed[-1]["id"] if len(listed) == limit else None}
+
+
+@router.post("/studies", status_code=201)
+async def create_study(request: Request, body: NewStudyBody) -> dict[str, Any]:
+    """Create a study and open its first phase. The document is a study file's content with the weights as a matrix."""
+    context, actor = context_of(request), principal_of(request).name
+    trial = await anyio.to_thread.run_sync(_prepare, body, context.settings)
+    row = await context.change(lambda connection: store_study(connection, trial, actor=actor, at=context.clock()))
+    context.changed(row)
+    return summary(row)
+
+
+def _prepare(body: NewStudyBody, settings: Settings) -> Trial:
+    document = body.study
+    agents, arms = document.get("agents"), document.get("arms")
+    if isinstance(agents, list) and isinstance(arms, list):
+        cells = len(agents) * len(arms)
+        if len(agents) > settings.max_agents or cells > settings.max_cells:
+            raise Refusal(
+                "invalid-study",
+                f"{len(arms)} arms x {len(agents)} agents: at most {settings.max_agents} agents and "
+                f"{settings.max_cells} cells are allowed here",
+            )
+    try:
+        study = StudyMessage.from_json({"schema": StudyMessage.schema, **document})
+    except InvalidInput as error:
+        raise Refusal("invalid-study", str(error)[:400]) from None
+    return prepare_study(body.id if body.id is not None else suggest_id(study.name), study)
+
+
+@router.get("/studies/{study}")
+async def get_study(request: Request, study: str) -> dict[str, Any]:
+    """Where a study is, whom it waits for and since when."""
+    return await context_of(request).read(lambda connection: status(connection, require_study(connection, study)))
+
+
+@router.get("/studies/{study}/document")
+async def get_document(request: Request, study: str) -> Response:
+    """The study as it was created: canonical JSON, whose SHA-256 is the study's digest."""
+
+    def work(connection: Connection) -> str:
+        return studies.message(connection, require_study(connection, study)).text
+
+    return Response(await context_of(request).read(work), media_type="application/json")
+
+
+@router.get("/studies/{study}/board")
+async def get_board(request: Request, study: str) -> dict[str, Any]:
+    """Arm x agent: candidates, when others were ruled out, answers, draws so far."""
+    return await context_of(request).read(lambda connection: board(connection, require_study(connection, study)))
+
+
+@router.get("/studies/{study}/history")
+async def get_history(
+    request: Request,
+    study: str,
+    after: Annotated[int, Query(ge=0, le=LARGEST_PHASE)] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> dict[str, Any]:
+    """What every decided phase brought: draws, eliminations and, unless blinded, means, radii and scores."""
+    blinded = principal_of(request).role is Role.VIEWER
+
+    def work(connection: Connection) -> dict[str, Any]:
+        row = require_study(connection, study)
+        return history(connection, row, after=after, limit=limit, blinded=blinded)
+
+    return await context_of(request).read(work)
+
+
+@router.get("/studies/{study}/phases/{phase}/plan")
+async def get_plan(request: Request, study: str, phase: PathPhase) -> Response:
+    """The whole plan of a phase, every agent's draws."""
+
+    def work(connection: Connection) -> str:
+        plan = studies.plan_of(connection, require_study(connection, study).id, phase)
+        if plan is None:
+            raise Refusal("not-found", f"phase {phase} has no plan")
+        return plan.text
+
+    return Response(await context_of(request).read(work), media_type="application/json")
+
+
+@router.get("/studies/{study}/phases/{phase}/decision")
+async def get_decision(request: Request, study: str, phase: PathPhase) -> Response:
+    """What a phase decided, and from which data."""
+
+    def work(connection: Connection) -> str:
+        found = studies.phase_row(connection, require_study(connection, study).id, phase)
+        if found is None or found.decision is None:
+            raise Refusal("not-found", f"phase {phase} has no decision")
+        return str(found.decision)
+
+    return Response(await context_of(request).read(work), media_type="application/json")
+
+
+@router.get("/studies/{study}/certificate")
+async def get_certificate(request: Request, study: str) -> Response:
+    """The certificate, once the study is over."""
+
+    def work(connection: Connection) -> str:
+        text = studies.certificate_of(connection, require_study(connection, study).id)
+        if text is None:
+            raise Refusal("not-found", "the study is not over: there is no certificate yet")
+        return text
+
+    return Response(await context_of(request).read(work), media_type="application/json")

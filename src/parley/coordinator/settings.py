@@ -1,0 +1,100 @@
+"""Every setting of `parley serve` in one table, which feeds the command line, the docs and the checks.
+
+A setting comes from its option, else from its environment variable, else from its default.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from parley.errors import InvalidInput
+
+__all__ = ["Settings"]
+
+
+def _setting(default: Any, help: str, *, least: float | None = None) -> Any:  # noqa: A002
+    return field(default=default, metadata={"help": help, "least": least})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a coordinator runs.
+
+    >>> Settings(port=0).port, Settings().is_loopback
+    (0, True)
+    """
+
+    db: str = _setting("parley.db", "Database: a file (SQLite) or postgresql://USER:PASSWORD@HOST/DATABASE.")
+    host: str = _setting("127.0.0.1", "Address to listen on.")
+    port: int = _setting(8642, "Port to listen on; 0 takes a free one.", least=0)
+    tls_cert: str = _setting("", "Certificate file (PEM), to serve HTTPS directly.")
+    tls_key: str = _setting("", "Key file of the certificate (PEM).")
+    plain_http: bool = _setting(False, "Allow plain HTTP on a non-loopback address: only behind a TLS reverse proxy.")
+    rate: float = _setting(50.0, "Requests per second that one token may make for long.", least=0.1)
+    burst: int = _setting(200, "Requests that one token may make at once.", least=1)
+    body_limit: int = _setting(1_048_576, "Largest body of a request, in bytes.", least=1024)
+    study_body_limit: int = _setting(67_108_864, "Largest body of a new study, in bytes (administrators).", least=1024)
+    max_cells: int = _setting(100_000, "Largest number of arms x agents of a study.", least=2)
+    max_agents: int = _setting(2_000, "Largest number of agents of a study.", least=1)
+    connections: int = _setting(10, "PostgreSQL connections of one server process.", least=1)
+    statement_timeout: float = _setting(30.0, "Seconds after which PostgreSQL gives a statement up.", least=0.1)
+    log_level: str = _setting("info", "debug, info, warning or error.")
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            least, value = entry.metadata["least"], getattr(self, entry.name)
+            if least is not None and not value >= least:
+                raise InvalidInput(entry.name, found=value, allowed=f"at least {least:g}")
+        if self.port > 65_535:
+            raise InvalidInput("port", found=self.port, allowed="0 to 65535")
+        if self.log_level not in ("debug", "info", "warning", "error"):
+            raise InvalidInput("log_level", found=self.log_level, allowed="debug, info, warning or error")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise InvalidInput("tls_cert, tls_key", found="one of them", allowed="both or none")
+        for name in ("tls_cert", "tls_key"):
+            path = getattr(self, name)
+            if path and not Path(path).is_file():
+                raise InvalidInput(name, found=f"no file at {path}", allowed="a PEM file")
+        if not (self.is_loopback or self.tls_cert or self.plain_http):
+            raise InvalidInput(
+                "host",
+                found=f"{self.host} with plain HTTP",
+                allowed="a loopback address, or HTTPS (--tls-cert, --tls-key)",
+                hint="Tokens would cross the network in the clear. Behind a TLS reverse proxy, say --plain-http",
+            )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @classmethod
+    def environment_name(cls, name: str) -> str:
+        """The variable that sets a setting.
+
+        >>> Settings.environment_name("db")
+        'PARLEY_DB'
+        """
+        return f"PARLEY_{name.upper()}"
+
+    @classmethod
+    def describe(cls) -> list[Mapping[str, Any]]:
+        """Name, default, help and variable of every setting, for the command line and the docs."""
+        return [
+            {
+                "name": entry.name,
+                "default": entry.default,
+                "help": entry.metadata["help"],
+                "variable": cls.environment_name(entry.name),
+            }
+            for entry in fields(cls)
+        ]

@@ -1,0 +1,54 @@
+"""The storage contract. One conformance suite (tests/coordinator/test_storage.py) runs over every implementation.
+
+- `change(work)` runs `work(connection)` in one transaction and returns its result **only after the commit is durable**:
+  on SQLite it was synced to the disk, on PostgreSQL the server said so. If `work` raises, nothing of it is kept and the
+  exception reaches the caller. If the commit fails, the caller gets `StorageUnavailable` and must assume neither
+  outcome: every operation is written so that sending it again is safe.
+- `work` runs exactly once per call, may only use the connection it is given, and must first lock what it changes:
+  `studies.lock` for a study, `ledger.lock_server` for tokens. Locks are held to the end of the transaction, so two
+  works on one study never overlap, in whatever process they run.
+- `read(work)` shows one consistent snapshot and cannot write.
+- Several changes may share one commit (SQLite does this under load); they keep their order, and one that raises takes
+  none of the others with it.
+- `ping` answers whether a change could be made now.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from parley.errors import ParleyError
+
+__all__ = ["Storage", "StorageUnavailable"]
+
+T = TypeVar("T")
+
+
+class StorageUnavailable(ParleyError):
+    """The database did not answer, or not in time; the same request may be sent again."""
+
+
+class Storage(ABC):
+    """Where studies live. The module's docstring is the contract."""
+
+    url: str
+
+    @abstractmethod
+    def change(self, work: Callable[[Connection], T]) -> T:
+        """Run in a transaction; return after the commit."""
+
+    @abstractmethod
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Run on a snapshot."""
+
+    @abstractmethod
+    def ping(self) -> None:
+        """Raise `StorageUnavailable` unless the database answers and has the newest schema."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back connections, threads and locks."""

@@ -1,0 +1,43 @@
+"""A live study without I/O: messages, events, the one table of transitions, the log's chain, and its verification."""
+
+from parley.protocol.certificates import issue_certificate
+from parley.protocol.chain import GENESIS, Record, chained, check_receipts
+from parley.protocol.consequences import Consequences, freeze_consequences
+from parley.protocol.events import EVENTS, Event, kind_of, read_event
+from parley.protocol.messages import Certificate, Decision, Plan, Receipt, Report, StudyMessage
+from parley.protocol.reports import check_report, check_rewards
+from parley.protocol.stages import TRANSITIONS, Stage
+from parley.protocol.trial import Step, Trial, apply, create, replay
+from parley.protocol.verify import Verification, read_log, verify_log
+
+__all__ = [
+    "EVENTS",
+    "GENESIS",
+    "TRANSITIONS",
+    "Certificate",
+    "Consequences",
+    "Decision",
+    "Event",
+    "Plan",
+    "Receipt",
+    "Record",
+    "Report",
+    "Stage",
+    "Step",
+    "StudyMessage",
+    "Trial",
+    "Verification",
+    "apply",
+    "chained",
+    "check_receipts",
+    "check_report",
+    "check_rewards",
+    "create",
+    "freeze_consequences",
+    "issue_certificate",
+    "kind_of",
+    "read_event",
+    "read_log",
+    "replay",
+    "verify_log",
+]

@@ -1,0 +1,52 @@
+"""One text for one value: what is hashed, stored and sent.
+
+Sorted keys, no spaces, UTF-8, floats as the shortest text that reads back to the same bits, and neither NaN nor
+infinities. Two documents are equal exactly when their canonical texts are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NoReturn
+
+from parley.errors import InvalidInput
+
+__all__ = ["canonical", "digest", "read_json"]
+
+
+def canonical(document: Any) -> str:
+    """The canonical text of plain lists, dictionaries, text, numbers, booleans and None.
+
+    >>> canonical({"b": [1.0, 2], "a": 0.1 + 0.2})
+    '{"a":0.30000000000000004,"b":[1.0,2]}'
+    """
+    try:
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise InvalidInput("number", found="NaN or an infinity", allowed="finite numbers") from None
+
+
+def digest(document: Any) -> str:
+    """SHA-256 of the canonical text, in hexadecimal.
+
+    >>> digest({})[:12]
+    '44136fa355b3'
+    """
+    return hashlib.sha256(canonical(document).encode()).hexdigest()
+
+
+def read_json(text: str | bytes, key: str = "document") -> Any:
+    """Parse JSON as the standard has it: no NaN, no infinities.
+
+    >>> read_json("[1, 2.5]")
+    [1, 2.5]
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(key, found=f"no valid JSON ({error})", allowed="JSON with finite numbers") from None
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")

@@ -1,0 +1,74 @@
+"""The certificate at the end of a study: made by the coordinator, made again by whoever verifies the log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from parley.protocol.canonical import digest
+from parley.protocol.messages import Certificate
+from parley.protocol.stages import Stage
+from parley.protocol.trial import Trial
+
+__all__ = ["issue_certificate", "same_certificate"]
+
+ROUNDING = 1e-9
+
+
+def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head: str, version: str) -> Certificate:
+    """What a finished or cancelled trial may claim; `data` are the decisions' digests of the phases' reports."""
+    policy, state, study = trial.policy, trial.state, trial.study
+    complete = trial.stage is Stage.FINISHED
+    guarantee = policy.guarantee
+    if not complete:
+        guarantee = f"stopped early: what is listed are the candidates that remain, not answers ({guarantee} of them)"
+    return Certificate(
+        study=trial.id,
+        problem=study.digest,
+        data=digest(list(data)),
+        policy=study.policy,
+        options=study.options,
+        version=version,
+        delta=study.delta,
+        guarantee=guarantee,
+        complete=complete,
+        answers={
+            agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept]
+            for agent, column in zip(study.agents, np.asarray(state.answers).T, strict=True)
+        },
+        phases=len(data),
+        samples=int(state.counts.sum()),
+        frozen=tuple(sorted(trial.frozen)),
+        evidence=_finite(policy.certificate(state)),
+        state=state.to_json(),
+        sequence=sequence,
+        head=head,
+    )
+
+
+def _finite(value: Any) -> Any:
+    """None where JSON has no word for a number: an interval without data is infinite."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def same_certificate(one: Certificate, other: Certificate) -> list[str]:
+    """The names of the fields in which two certificates differ by more than the rounding of another machine."""
+    first, second = one.to_json(), other.to_json()
+    return [key for key in first if key != "version" and not _same(first[key], second[key])]
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= ROUNDING * max(1.0, abs(one), abs(other))
+    return one == other

@@ -1,0 +1,96 @@
+"""The audit log as a chain: every record holds the hash of the one before, so none can be changed, dropped or moved.
+
+Cutting the end off is the one thing a chain alone cannot show; the receipts that agents keep do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from parley.errors import BrokenChain, InvalidInput
+from parley.protocol.canonical import digest
+from parley.protocol.wire import Message
+
+__all__ = ["GENESIS", "Record", "chained", "check_receipts"]
+
+GENESIS = "0" * 64  # what the first record names as the one before it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Message):
+    """One line of a log. `at` is for people; nothing is decided by it.
+
+    >>> first = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
+    >>> second = Record.after(first, stream="s", at="2026-01-02T00:00:00Z", actor="me", kind="resumed", payload={})
+    >>> [record.sequence for record in chained([first, second])]
+    [1, 2]
+    """
+
+    schema: ClassVar[str] = "parley/record/1"
+    stream: str  # a study's id, or "server"
+    sequence: int  # from 1
+    at: str
+    actor: str  # the principal that caused it
+    kind: str
+    payload: Mapping[str, Any]
+    previous: str
+    hash: str
+
+    @classmethod
+    def after(
+        cls, last: Record | None, *, stream: str, at: str, actor: str, kind: str, payload: Mapping[str, Any]
+    ) -> Record:
+        """The next record of a chain."""
+        head = (last.sequence, last.hash) if last else (0, GENESIS)
+        return cls.linked(*head, stream=stream, at=at, actor=actor, kind=kind, payload=payload)
+
+    @classmethod
+    def linked(
+        cls, sequence: int, head: str, *, stream: str, at: str, actor: str, kind: str, payload: Mapping[str, Any]
+    ) -> Record:
+        """The record that follows a chain of `sequence` records whose last hash is `head`."""
+        body: dict[str, Any] = {
+            "stream": stream,
+            "sequence": sequence + 1,
+            "at": at,
+            "actor": actor,
+            "kind": kind,
+            "payload": payload,
+            "previous": head,
+        }
+        return cls(**body, hash=digest(body))
+
+    @property
+    def computed(self) -> str:
+        """The hash this record should have."""
+        body = self.to_json()
+        return digest({key: value for key, value in body.items() if key not in ("schema", "hash")})
+
+
+def chained(records: Iterable[Record]) -> Iterator[Record]:
+    """The records as they come, each checked against the one before; the first flaw raises `BrokenChain`."""
+    sequence, head, stream = 0, GENESIS, None
+    for record in records:
+        stream = record.stream if stream is None else stream
+        if record.sequence != sequence + 1:
+            raise BrokenChain(f"record {sequence + 1} is missing or out of order: found {record.sequence}")
+        if record.stream != stream:
+            raise BrokenChain(f"record {record.sequence} belongs to {record.stream!r}, not to {stream!r}")
+        if record.previous != head:
+            raise BrokenChain(f"record {record.sequence} does not follow record {sequence}: its link is wrong")
+        if record.hash != record.computed:
+            raise BrokenChain(f"record {record.sequence} was changed: its hash does not fit its content")
+        sequence, head = record.sequence, record.hash
+        yield record
+
+
+def check_receipts(heads: Mapping[int, str], receipts: Iterable[tuple[int, str]]) -> None:
+    """Raise `BrokenChain` if a receipt (sequence, head) names a record the log does not have."""
+    for sequence, head in receipts:
+        if sequence < 1 or not head:
+            raise InvalidInput("receipt", found=f"{sequence}, {head!r:.80}", allowed="a sequence from 1 and a hash")
+        if heads.get(sequence) != head:
+            what = "ends before it" if sequence not in heads else "has another record there"
+            raise BrokenChain(f"a receipt names record {sequence} with the hash {head:.12}..., but the log {what}")

@@ -1,0 +1,194 @@
+"""What can happen to a study. The log holds these, in order, and nothing else changes a study.
+
+Facts, not wishes: an event is written after it was found to be legal (`stages.TRANSITIONS`) and checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from parley.errors import UnknownName
+from parley.protocol.messages import Certificate, Decision, Plan, Report, StudyMessage
+from parley.protocol.wire import Message
+
+__all__ = [
+    "EVENTS",
+    "AgentFrozen",
+    "Cancelled",
+    "Certified",
+    "Disputed",
+    "Event",
+    "Paused",
+    "PhaseClosed",
+    "ReportAccepted",
+    "ReportAmended",
+    "ReportQuarantined",
+    "Resumed",
+    "StepFailed",
+    "StudyCreated",
+    "kind_of",
+    "read_event",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyCreated(Message):
+    """The study and its first plan."""
+
+    schema: ClassVar[str] = "parley/event/study-created/1"
+    study_id: str
+    study: StudyMessage
+    plan: Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportAccepted(Message):
+    """The first report of an agent in a phase."""
+
+    schema: ClassVar[str] = "parley/event/report-accepted/1"
+    report: Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportQuarantined(Message):
+    """Another report for a place that is taken: kept, not used."""
+
+    schema: ClassVar[str] = "parley/event/report-quarantined/1"
+    report: Report
+    stands: str  # digest of the report that stands
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportAmended(Message):
+    """An administrator put another report in the place of an accepted one, before the phase was decided."""
+
+    schema: ClassVar[str] = "parley/event/report-amended/1"
+    report: Report
+    replaces: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseClosed(Message):
+    """One step of the policy, and the plan of the next phase unless there is none."""
+
+    schema: ClassVar[str] = "parley/event/phase-closed/1"
+    decision: Decision
+    plan: Plan | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepFailed(Message):
+    """The policy could not take its step; the study waits for an administrator."""
+
+    schema: ClassVar[str] = "parley/event/step-failed/1"
+    phase: int
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentFrozen(Message):
+    """An agent is asked for nothing more; what it reported stays."""
+
+    schema: ClassVar[str] = "parley/event/agent-frozen/1"
+    agent: str
+    reason: str
+    consequences: str  # digest of what the administrator was shown before confirming
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paused(Message):
+    """No report is taken until it is resumed."""
+
+    schema: ClassVar[str] = "parley/event/paused/1"
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed(Message):
+    """Back to where it was."""
+
+    schema: ClassVar[str] = "parley/event/resumed/1"
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disputed(Message):
+    """An agent holds a receipt that is not in this log: an old backup or a rewritten log. The study is paused."""
+
+    schema: ClassVar[str] = "parley/event/disputed/1"
+    agent: str
+    sequence: int
+    head: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cancelled(Message):
+    """Stopped before every agent had its answer; what remains is a set of candidates."""
+
+    schema: ClassVar[str] = "parley/event/cancelled/1"
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certified(Message):
+    """The certificate, in the log it speaks of."""
+
+    schema: ClassVar[str] = "parley/event/certified/1"
+    certificate: Certificate
+
+
+Event: TypeAlias = (
+    StudyCreated
+    | ReportAccepted
+    | ReportQuarantined
+    | ReportAmended
+    | PhaseClosed
+    | StepFailed
+    | AgentFrozen
+    | Paused
+    | Resumed
+    | Disputed
+    | Cancelled
+    | Certified
+)
+
+# kind -> class; the kind is the middle of the schema: "parley/event/paused/1" is "paused"
+EVENTS: dict[str, type[Event]] = {
+    kind.schema.split("/")[2]: kind
+    for kind in (
+        StudyCreated,
+        ReportAccepted,
+        ReportQuarantined,
+        ReportAmended,
+        PhaseClosed,
+        StepFailed,
+        AgentFrozen,
+        Paused,
+        Resumed,
+        Disputed,
+        Cancelled,
+        Certified,
+    )
+}
+
+
+def kind_of(event: Event) -> str:
+    """The word under which an event stands in the log and in the table of transitions.
+
+    >>> kind_of(Paused(reason="holiday"))
+    'paused'
+    """
+    return event.schema.split("/")[2]
+
+
+def read_event(kind: str, payload: Any) -> Event:
+    """An event from a log record.
+
+    >>> read_event("paused", {"schema": "parley/event/paused/1", "reason": "holiday"}).reason
+    'holiday'
+    """
+    if kind not in EVENTS:
+        raise UnknownName("event", kind, EVENTS)
+    return EVENTS[kind].from_json(payload)

@@ -1,0 +1,210 @@
+"""What travels between the coordinator and the agents, and what is kept: study, plan, report, receipt, decision,
+certificate.
+
+Matrices are nested tuples `(arm, agent)`, as in the numeric rooms; a report's rows are one agent's column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.policies import Policy, make_policy
+from parley.problem import IntArray, Noise, Problem
+from parley.protocol.wire import Message
+from parley.study import Study
+
+__all__ = ["Certificate", "Decision", "Plan", "Receipt", "Report", "StudyMessage"]
+
+LONGEST_NAME = 100
+Rows = tuple[tuple[int, ...], ...]
+
+
+def _checked_names(key: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        clean = name.isprintable() and "/" not in name and name not in (".", "..") and name == name.strip()
+        if len(name) > LONGEST_NAME or not clean:
+            raise InvalidInput(
+                key,
+                found=repr(name[: LONGEST_NAME + 1]),
+                allowed=f"printable names of up to {LONGEST_NAME} characters without a slash or outer spaces "
+                "(they become part of addresses)",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyMessage(Message):
+    """Everything a live study is about; its digest is the hash of the problem that a certificate names.
+
+    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
+    >>> StudyMessage.read(study.text) == study, study.problem.shape
+    (True, (2, 1))
+    """
+
+    schema: ClassVar[str] = "parley/study/1"
+    name: str
+    arms: tuple[str, ...]
+    agents: tuple[str, ...]
+    weights: tuple[tuple[float, ...], ...]
+    delta: float = 0.1
+    top: int = 1
+    largest_gap: float = 1.0
+    noise: Mapping[str, Any] = field(default_factory=lambda: {"kind": "gaussian", "scale": 1.0})
+    policy: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _checked_names("name", (self.name,))
+        _checked_names("arms", self.arms)
+        _checked_names("agents", self.agents)
+        if not self.name:
+            raise InvalidInput("name", found="nothing", allowed="a name")
+        self.make_policy()
+
+    @classmethod
+    def of(cls, study: Study) -> StudyMessage:
+        """A study file's content without its truth, which a live study does not know."""
+        problem, noise = study.problem, study.problem.noise
+        bounded = {"kind": noise.kind, "low": noise.low, "high": noise.high}
+        return cls(
+            name=study.name,
+            arms=problem.arms,
+            agents=problem.agents,
+            weights=tuple(map(tuple, problem.weights.tolist())),
+            delta=problem.delta,
+            top=int(problem.top),
+            largest_gap=problem.largest_gap,
+            noise=bounded if noise.kind == "bounded" else {"kind": noise.kind, "scale": noise.scale},
+            policy=study.policy,
+            options=dict(study.options),
+        )
+
+    @cached_property
+    def problem(self) -> Problem:
+        """Checked again, and the same to the last bit as the one it was made from."""
+        return Problem(
+            arms=self.arms,
+            agents=self.agents,
+            weights=np.array(self.weights, dtype=np.float64) if _rectangular(self.weights) else self.weights,  # type: ignore[arg-type]
+            delta=self.delta,
+            top=self.top,
+            largest_gap=self.largest_gap,
+            noise=_noise(self.noise),
+        )
+
+    def make_policy(self) -> Policy:
+        """The policy that runs this study."""
+        return make_policy(self.policy, self.problem, self.options)
+
+
+def _rectangular(rows: tuple[tuple[float, ...], ...]) -> bool:
+    return len({len(row) for row in rows}) == 1
+
+
+def _noise(document: Mapping[str, Any]) -> Noise:
+    known = ("kind", "scale", "low", "high")
+    for key, value in document.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if key not in known or not (isinstance(value, str) if key == "kind" else number):
+            raise InvalidInput("noise", found=f"{key!r:.60}: {value!r:.60}", allowed="kind, scale, low, high")
+    try:
+        return Noise(**document)
+    except OverflowError:
+        raise InvalidInput("noise", found="a huge number", allowed="finite numbers") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Message):
+    """Draw arm k `quotas[k][m]` times at agent m, in this phase (from 1)."""
+
+    schema: ClassVar[str] = "parley/plan/1"
+    study: str
+    phase: int
+    quotas: Rows
+
+    def draws(self, agent: int) -> tuple[int, ...]:
+        """One agent's column."""
+        return tuple(row[agent] for row in self.quotas)
+
+    @cached_property
+    def array(self) -> IntArray:
+        """`(arm, agent)`."""
+        return np.array(self.quotas, dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Message):
+    """What an agent drew in a phase: per arm the count, the sum of the rewards and the sum of their squares.
+
+    The squares only serve to catch impossible sums; no policy reads them.
+
+    >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2, 0), sums=(1.5, 0.0), squares=(1.25, 0.0))
+    >>> Report.read(report.text).digest == report.digest
+    True
+    """
+
+    schema: ClassVar[str] = "parley/report/1"
+    study: str
+    phase: int
+    agent: str
+    plan: str  # digest of the plan that was followed
+    counts: tuple[int, ...]
+    sums: tuple[float, ...]
+    squares: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt(Message):
+    """Proof that a report is in the log: at `sequence` its chain had the head `head`. The agent keeps it."""
+
+    schema: ClassVar[str] = "parley/receipt/1"
+    study: str
+    phase: int
+    agent: str
+    report: str  # digest of the report
+    sequence: int
+    head: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision(Message):
+    """What one step of the policy decided, and from what."""
+
+    schema: ClassVar[str] = "parley/decision/1"
+    study: str
+    phase: int
+    plan: str  # digest
+    data: str  # digest of the digests of the phase's reports
+    counts: Rows  # drawn in this phase
+    eliminated_in: Rows  # after this phase: the phase that ruled the arm out for the agent, 0 while a candidate
+    finished: bool
+    state: str  # digest of the policy's state after this phase
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate(Message):
+    """The end of a study, for good: what was asked, what was seen, what follows and how far it may be trusted."""
+
+    schema: ClassVar[str] = "parley/certificate/1"
+    study: str
+    problem: str  # digest of the study message
+    data: str  # digest of the digests of every phase's data
+    policy: str
+    options: Mapping[str, Any]
+    version: str  # of Parley
+    delta: float
+    guarantee: str
+    complete: bool  # False when stopped early: then `answers` are the candidates that remain
+    answers: Mapping[str, Any]  # agent -> the names of its arms
+    phases: int
+    samples: int
+    frozen: tuple[str, ...]
+    evidence: Mapping[str, Any]  # the policy's own certificate: thresholds, and the case against every arm per agent
+    state: Mapping[str, Any]  # the policy's: everything above can be computed from it again
+    sequence: int  # of the log when it was issued
+    head: str

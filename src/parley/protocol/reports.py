@@ -1,0 +1,57 @@
+"""What makes a report believable: it follows the plan, and its sums can be those of real rewards."""
+
+from __future__ import annotations
+
+from parley.errors import ImpossibleReport, InvalidInput
+from parley.problem import Noise
+from parley.protocol.messages import Plan, Report, StudyMessage
+
+__all__ = ["check_report", "check_rewards"]
+
+ROUNDING = 1e-9  # relative; sums of many rewards are rounded, in any order
+
+
+def check_report(report: Report, plan: Plan, study: StudyMessage) -> None:
+    """Raise unless the report answers this plan of this study with possible numbers."""
+    if (report.study, report.phase, report.plan) != (plan.study, plan.phase, plan.digest):
+        raise InvalidInput("report", found="another study, phase or plan", allowed=f"the plan of phase {plan.phase}")
+    if report.agent not in study.agents:
+        raise InvalidInput("agent", found=repr(report.agent), allowed="an agent of the study")
+    check_rewards(report, plan.draws(study.agents.index(report.agent)), study.problem.noise)
+
+
+def check_rewards(report: Report, draws: tuple[int, ...], noise: Noise) -> None:
+    """Raise `ImpossibleReport` unless the counts are the planned `draws` and the sums fit the noise.
+
+    >>> good = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
+    >>> check_rewards(good, (2,), Noise())
+    >>> check_rewards(good, (3,), Noise())
+    Traceback (most recent call last):
+    parley.errors.ImpossibleReport: counts: found [2]; allowed: the plan's, [3]
+    """
+    if len(report.counts) != len(draws) or len(report.sums) != len(draws) or len(report.squares) != len(draws):
+        lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
+        raise ImpossibleReport("report", found=lengths, allowed=f"{len(draws)} of each, one per arm")
+    if report.counts != draws:
+        raise ImpossibleReport("counts", found=_some(report.counts), allowed=f"the plan's, {_some(draws)}")
+    for arm, (count, total, square) in enumerate(zip(report.counts, report.sums, report.squares, strict=True)):
+        if count == 0:
+            if total != 0 or square != 0:
+                raise ImpossibleReport(f"sums[{arm}]", found=total, allowed="0 where nothing was drawn")
+            continue
+        # Cauchy-Schwarz: (sum x)^2 <= n * sum x^2, with room for rounding.
+        if square < 0 or total * total > count * square * (1 + ROUNDING) + ROUNDING * count:
+            raise ImpossibleReport(
+                f"squares[{arm}]", found=square, allowed=f"at least sum^2 / count = {total * total / count:.9g}"
+            )
+        if noise.low is not None and noise.high is not None:
+            slack = ROUNDING * count * max(abs(noise.low), abs(noise.high))
+            if not count * noise.low - slack <= total <= count * noise.high + slack:
+                raise ImpossibleReport(
+                    f"sums[{arm}]", found=total, allowed=f"{count} rewards between {noise.low:g} and {noise.high:g}"
+                )
+
+
+def _some(numbers: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, numbers[:8]))
+    return f"[{shown}]" if len(numbers) <= 8 else f"[{shown}, ... {len(numbers)} in all]"

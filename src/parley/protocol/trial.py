@@ -1,0 +1,237 @@
+"""A study in progress as a value: events go in, a new value comes out, and no clock, file or network is near.
+
+The coordinator stores what this module decides, an audit replays its log through it, and the simulator's policies
+run in it unchanged. An event that is not legal raises, and since a trial is never changed in place, nothing happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.policies import PhaseStats, Policy, State
+from parley.problem import IntArray
+from parley.protocol.canonical import digest
+from parley.protocol.events import (
+    AgentFrozen,
+    Cancelled,
+    Disputed,
+    Event,
+    Paused,
+    PhaseClosed,
+    ReportAccepted,
+    ReportAmended,
+    Resumed,
+    StepFailed,
+    StudyCreated,
+    kind_of,
+)
+from parley.protocol.messages import Decision, Plan, Report, StudyMessage
+from parley.protocol.reports import check_report
+from parley.protocol.stages import Stage, illegal, require
+
+__all__ = ["Step", "Trial", "apply", "create", "make_plan", "replay"]
+
+PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What one step of the policy makes of a full phase."""
+
+    state: State
+    decision: Decision
+    plan: Plan | None
+    stage: Stage
+
+    @property
+    def event(self) -> PhaseClosed:
+        """The step as the log keeps it."""
+        return PhaseClosed(decision=self.decision, plan=self.plan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Everything that decides what may happen next.
+
+    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
+    >>> trial = create("s", study)
+    >>> trial.stage.value, trial.phase, trial.awaited
+    ('running', 1, ('x',))
+    """
+
+    id: str
+    study: StudyMessage
+    stage: Stage
+    state: State  # the policy's, after the last closed phase
+    plan: Plan  # of the phase in progress, or of the last one
+    reports: Mapping[str, Report] = field(default_factory=dict)  # agent -> report, of the phase in progress
+    frozen: frozenset[str] = frozenset()
+
+    @property
+    def phase(self) -> int:
+        """The number of the phase in progress, from 1; of the last one once it is over."""
+        return self.plan.phase
+
+    @cached_property
+    def policy(self) -> Policy:
+        """Drives the study."""
+        return self.study.make_policy()
+
+    @cached_property
+    def awaited(self) -> tuple[str, ...]:
+        """The agents whose reports this phase still needs: asked for something, not frozen, not reported."""
+        asked = self.plan.array.sum(axis=0) > 0
+        names = (name for name, wanted in zip(self.study.agents, asked, strict=True) if wanted)
+        return tuple(name for name in names if name not in self.frozen and name not in self.reports)
+
+    def step(self) -> Step:
+        """One step of the policy on the reports that are in. Pure; the slow part of closing a phase."""
+        stats = self._stats()
+        after = self.policy.update(self.state, stats)
+        finished = bool(after.finished)
+        plan = None if finished else make_plan(self.policy, after, self.id, self.phase + 1, self.frozen)
+        stalled = plan is not None and not plan.array.any()
+        decision = Decision(
+            study=self.id,
+            phase=self.phase,
+            plan=self.plan.digest,
+            data=digest([self.reports[name].digest for name in sorted(self.reports)]),
+            counts=_rows(stats.counts),
+            eliminated_in=_rows(after.eliminated_in),
+            finished=finished,
+            state=digest(after.to_json()),
+        )
+        stage = Stage.FINISHED if finished else Stage.STALLED if stalled else Stage.RUNNING
+        return Step(state=after, decision=decision, plan=None if stalled else plan, stage=stage)
+
+    def _stats(self) -> PhaseStats:
+        shape = self.study.problem.shape
+        counts, sums = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        for place, name in enumerate(self.study.agents):
+            if name in self.reports:
+                counts[:, place], sums[:, place] = self.reports[name].counts, self.reports[name].sums
+        return PhaseStats(counts=counts, sums=sums)
+
+    def close(self, step: Step) -> Trial:
+        """The trial after a step that was taken from it."""
+        require(self.stage, "phase-closed", step.stage)
+        if step.plan is None:
+            return replace(self, stage=step.stage, state=step.state)
+        return replace(self, stage=step.stage, state=step.state, plan=step.plan, reports={})
+
+
+def _rows(array: IntArray) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, array.tolist()))
+
+
+def make_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str]) -> Plan:
+    """The policy's plan, without what it asks of frozen agents."""
+    quotas = policy.plan(state).copy()
+    for name in frozen:
+        quotas[:, policy.problem.agents.index(name)] = 0
+    return Plan(study=study, phase=phase, quotas=_rows(quotas))
+
+
+def create(study_id: str, study: StudyMessage) -> Trial:
+    """A new study with its first plan out."""
+    policy = study.make_policy()
+    state = policy.start()
+    plan = make_plan(policy, state, study_id, 1, ())
+    return Trial(id=study_id, study=study, stage=Stage.RUNNING, state=state, plan=plan)
+
+
+def apply(trial: Trial, event: Event) -> Trial:
+    """The trial after an event; an illegal one raises. Recorded steps are taken again and compared."""
+    kind = kind_of(event)
+    require(trial.stage, kind)
+    match event:
+        case ReportAccepted(report=report):
+            if report.agent not in trial.awaited:
+                raise illegal(trial.stage, kind, f"no report of {report.agent!r} is awaited")
+            check_report(report, trial.plan, trial.study)
+            return _settled(replace(trial, reports={**trial.reports, report.agent: report}))
+        case ReportAmended(report=report, replaces=replaces):
+            standing = trial.reports.get(report.agent)
+            if standing is None or standing.digest != replaces:
+                raise illegal(trial.stage, kind, f"the report of {report.agent!r} that it replaces does not stand")
+            check_report(report, trial.plan, trial.study)
+            return replace(trial, reports={**trial.reports, report.agent: report})
+        case AgentFrozen(agent=agent):
+            if agent not in trial.study.agents or agent in trial.frozen:
+                raise illegal(trial.stage, kind, f"{agent!r} is no agent that could be frozen")
+            return _settled(replace(trial, frozen=trial.frozen | {agent}))
+        case PhaseClosed():
+            return _closed_as_recorded(trial, event)
+        case Paused() | Disputed() | StepFailed():
+            return replace(trial, stage=Stage.PAUSED)
+        case Resumed():
+            return _settled(replace(trial, stage=Stage.RUNNING))
+        case Cancelled():
+            return replace(trial, stage=Stage.CANCELLED)
+        case StudyCreated():
+            raise illegal(trial.stage, kind)
+        case _:  # quarantined, certified: kept for the record
+            return trial
+
+
+def _settled(trial: Trial) -> Trial:
+    """Running or closing, whichever the reports say; a paused trial stays paused."""
+    if trial.stage is Stage.PAUSED:
+        return trial
+    return replace(trial, stage=Stage.RUNNING if trial.awaited else Stage.CLOSING)
+
+
+def _closed_as_recorded(trial: Trial, event: PhaseClosed) -> Trial:
+    step = trial.step()
+    recorded, mine = event.decision, step.decision
+    for name in ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished"):
+        if getattr(recorded, name) != getattr(mine, name):
+            raise InvalidInput(
+                f"decision of phase {recorded.phase}",
+                found=f"a recorded {name!r} that the reports do not give",
+                allowed="the decision recomputed from the log",
+            )
+    if (event.plan is None) != (step.plan is None):
+        raise InvalidInput(
+            f"phase {recorded.phase}", found="a plan too many or too few after it", allowed="the policy's"
+        )
+    if event.plan is not None and step.plan is not None:
+        _check_plan(event.plan, step.plan)
+    return trial.close(replace(step, plan=event.plan))
+
+
+def _check_plan(recorded: Plan, mine: Plan) -> None:
+    same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
+    if not same_place or recorded.array.shape != mine.array.shape:
+        raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")
+    if not np.allclose(recorded.array, mine.array, rtol=PLAN_TOLERANCE, atol=1):
+        raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")
+
+
+def replay(events: Iterable[Event]) -> Trial:
+    """The trial that a log leads to, every decision taken again on the way.
+
+    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
+    >>> trial = create("s", study)
+    >>> created = StudyCreated(study_id="s", study=study, plan=trial.plan)
+    >>> replay([created, Paused(reason="holiday")]).stage.value
+    'paused'
+    """
+    trial: Trial | None = None
+    for event in events:
+        if trial is None:
+            if not isinstance(event, StudyCreated):
+                raise InvalidInput("log", found=f"{kind_of(event)} as its first event", allowed="study-created")
+            trial = create(event.study_id, event.study)
+            _check_plan(event.plan, trial.plan)
+            trial = replace(trial, plan=event.plan)
+        else:
+            trial = apply(trial, event)
+    if trial is None:
+        raise InvalidInput("log", found="no event", allowed="at least study-created")
+    return trial

@@ -1,0 +1,121 @@
+"""Believe nothing: check a log's chain, take every decision again, and compare with what was recorded.
+
+Needs the records and nothing else, so a log exported from one machine is verified on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from parley.errors import BrokenChain, InvalidInput, ParleyError
+from parley.protocol.canonical import digest
+from parley.protocol.certificates import issue_certificate, same_certificate
+from parley.protocol.chain import Record, chained, check_receipts
+from parley.protocol.events import Certified, PhaseClosed, StudyCreated, read_event
+from parley.protocol.stages import Stage
+from parley.protocol.trial import Trial, apply, replay
+
+__all__ = ["Verification", "read_log", "verify_log"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """What a check found; `problem` is None when all is well."""
+
+    study: str
+    records: int
+    head: str
+    phases: int  # decisions taken again
+    stage: str
+    exact: bool  # every state agreed to the last bit; another machine's rounding may differ in the last digits
+    certificate: str | None  # its digest
+    receipts: int  # receipts that were found in the log
+    problem: str | None
+    trial: Trial | None  # where the log leads
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found."""
+        return self.problem is None
+
+
+def verify_log(records: Iterable[Record], receipts: Iterable[tuple[int, str]] = ()) -> Verification:
+    """Check a study's whole log, and that every receipt (sequence, head) is in it."""
+    seen = _Seen()
+    problem = None
+    known = list(receipts)
+    try:
+        for record in chained(records):
+            seen.take(record)
+        if seen.trial is None:
+            raise InvalidInput("log", found="no record", allowed="at least study-created")
+        if seen.trial.stage in (Stage.FINISHED, Stage.CANCELLED) and seen.certificate is None:
+            raise BrokenChain("the study is over, but its certificate is not in the log")
+        check_receipts(seen.heads, known)
+    except ParleyError as error:
+        problem = str(error)
+    trial = seen.trial
+    return Verification(
+        study=trial.id if trial else "",
+        records=len(seen.heads),
+        head=seen.heads.get(len(seen.heads), ""),
+        phases=len(seen.data),
+        stage=str(trial.stage) if trial else "",
+        exact=seen.exact,
+        certificate=seen.certificate,
+        receipts=len(known) if problem is None else 0,
+        problem=problem,
+        trial=trial,
+    )
+
+
+class _Seen:
+    """What is known after some records."""
+
+    def __init__(self) -> None:
+        self.trial: Trial | None = None
+        self.heads: dict[int, str] = {}
+        self.data: list[str] = []
+        self.exact = True
+        self.certificate: str | None = None
+
+    def take(self, record: Record) -> None:
+        try:
+            event = read_event(record.kind, record.payload)
+            if self.trial is None:
+                if isinstance(event, StudyCreated) and event.study_id != record.stream:
+                    raise InvalidInput("study", found=event.study_id, allowed=record.stream)
+                self.trial = replay([event])
+            else:
+                before = self.trial
+                self.trial = apply(self.trial, event)
+                if isinstance(event, PhaseClosed):
+                    self.data.append(event.decision.data)
+                    self.exact &= digest(self.trial.state.to_json()) == event.decision.state
+                if isinstance(event, Certified):
+                    self._check_certificate(event, before)
+        except ParleyError as error:
+            raise InvalidInput(f"record {record.sequence}", found=str(error), allowed="what the log gives") from None
+        self.heads[record.sequence] = record.hash
+
+    def _check_certificate(self, event: Certified, trial: Trial) -> None:
+        last = len(self.heads)
+        if self.certificate is not None:
+            raise InvalidInput("certificate", found="a second one", allowed="one")
+        version = event.certificate.version
+        mine = issue_certificate(trial, data=self.data, sequence=last, head=self.heads[last], version=version)
+        wrong = same_certificate(event.certificate, mine)
+        if wrong:
+            raise InvalidInput("certificate", found=f"another {', '.join(wrong)}", allowed="what the log gives")
+        self.certificate = event.certificate.digest
+
+
+def read_log(lines: Iterable[str]) -> Iterator[Record]:
+    """The records of an exported log, one JSON object a line; blank lines are skipped."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield Record.read(line)
+            except InvalidInput as error:
+                raise BrokenChain(f"line {number} is no record: {error}") from None

@@ -1,0 +1,120 @@
+"""From a frozen dataclass to plain JSON and back, checked by the field's own type.
+
+A message states its `schema` ("parley/report/1"); a reader refuses any other, unknown or missing keys, and values of
+another type, and says where. Released schemas stay readable: a change of meaning gets a new number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, cached_property
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+
+from parley.errors import InvalidInput
+from parley.protocol.canonical import canonical, digest, read_json
+
+__all__ = ["LARGEST_INTEGER", "Message"]
+
+LARGEST_INTEGER = 2**53  # what every JSON reader and float64 tell apart
+WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """Something that is sent, stored or hashed."""
+
+    schema: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and dictionaries, with the schema."""
+        document = {field.name: _encode(getattr(self, field.name)) for field in fields(self)}
+        return {"schema": self.schema, **document}
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """What `to_json` wrote; anything else is an `InvalidInput` that names the place."""
+        if not isinstance(document, Mapping):
+            raise InvalidInput(cls.schema, found=type(document).__name__, allowed="an object")
+        if document.get("schema") != cls.schema:
+            raise InvalidInput("schema", found=repr(document.get("schema")), allowed=cls.schema)
+        hints: dict[str, Any] = _hints(cls)  # type: ignore[arg-type]
+        given = {key for key in document if key != "schema"}
+        optional = {field.name for field in fields(cls) if field.default is not MISSING}
+        wrong = sorted((given - set(hints)) | (set(hints) - optional - given))
+        if wrong:
+            raise InvalidInput(
+                cls.schema, found=f"missing or unknown keys: {', '.join(map(str, wrong))}", allowed=", ".join(hints)
+            )
+        return cls(**{key: _decode(hints[key], document[key], key) for key in hints if key in document})
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Self:
+        """From canonical text."""
+        return cls.from_json(read_json(text, cls.schema))
+
+    @cached_property
+    def text(self) -> str:
+        """The canonical text."""
+        return canonical(self.to_json())
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical text."""
+        return digest(self.to_json())
+
+
+@cache
+def _hints(cls: type[Message]) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in fields(cls)}
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Message):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [_encode(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _encode(item) for key, item in value.items()}
+    return value
+
+
+def _decode(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is UnionType:
+        if value is None and NoneType in arguments:
+            return None
+        return _decode(next(kind for kind in arguments if kind is not NoneType), value, where)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise InvalidInput(where, found=_short(value), allowed="a list")
+        return tuple(_decode(arguments[0], item, f"{where}[{place}]") for place, item in enumerate(value))
+    if origin is not None:  # Mapping[str, Any]: checked by whoever gives it meaning
+        if not isinstance(value, Mapping):
+            raise InvalidInput(where, found=_short(value), allowed="an object")
+        return dict(value)
+    if isinstance(hint, type) and issubclass(hint, Message):
+        return hint.from_json(value)
+    return _scalar(hint, value, where)
+
+
+def _scalar(hint: Any, value: Any, where: str) -> Any:
+    if hint is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER:
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise InvalidInput(where, found=_short(value), allowed=WORDS[hint])
+    if hint is int and abs(value) > LARGEST_INTEGER:
+        raise InvalidInput(where, found="a huge number", allowed="whole numbers up to 2^53")
+    if hint is float and not math.isfinite(value):
+        raise InvalidInput(where, found=value, allowed="a finite number")
+    if hint is str and "\x00" in value:
+        raise InvalidInput(where, found="text with a NUL character", allowed="text without it")
+    return value
+
+
+def _short(value: Any) -> str:
+    shown = repr(value) if not isinstance(value, int) or abs(value) <= LARGEST_INTEGER else "a huge number"
+    return shown if len(shown) <= 80 else shown[:77] + "..."
