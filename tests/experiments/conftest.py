@@ -22,6 +22,7 @@ seed = 3
 [study]
 arms = 4
 agents = 2
+largest_gap = 2.0
 weights = {{ kind = "personalized", alpha = 0.5 }}
 truth = {{ generate = "paper", min_gap = 0.1 }}
 policy = {{ name = "wcpe" }}

@@ -5,12 +5,14 @@ import copy
 import pytest
 
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
+from parley.experiments.axes import AXES
 from parley.experiments.cells import Cell, run_cell
-from parley.experiments.sweep import AXES, load_sweep, parse_sweep
+from parley.experiments.sweep import load_sweep, parse_sweep
 
 STUDY = {
     "arms": 4,
     "agents": 2,
+    "largest_gap": 2.0,
     "weights": {"kind": "personalized", "alpha": 0.5},
     "policy": {"name": "wcpe", "accuracy": 1e-5},
     "truth": {"generate": "paper", "min_gap": 0.1},
@@ -43,7 +45,7 @@ def test_axes_multiply_out_in_the_order_of_the_file():
         ("seed", [0, 1]),
         ("weights", ["identity", {"label": "pooled", "kind": "population", "shares": [1, 2]}]),
         ("truth.min_gap", [0.1, 0.2]),
-        ("largest_gap", [1, 2.0]),
+        ("largest_gap", [2, 4.0]),
         ("policy.accuracy", [1e-3, 1e-4]),
         ("weights.alpha", ["random", 0.5]),
     ],
