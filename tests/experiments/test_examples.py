@@ -9,9 +9,10 @@ import pytest
 from benchmarks.reproduction_page import PAGE, refreshed
 
 from parley.cli.main import COMMANDS
+from parley.experiments.axes import AXES
 from parley.experiments.cells import run_cell
 from parley.experiments.engines import ENGINES
-from parley.experiments.sweep import AXES, KEYS, load_sweep, parse_sweep
+from parley.experiments.sweep import KEYS, load_sweep, parse_sweep
 from parley.policies import make_policy
 from parley.simulation import simulate
 from parley.study import load_study

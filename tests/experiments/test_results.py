@@ -122,7 +122,7 @@ def test_curves_hold_means_bounds_and_savings(results):
 
 def test_a_seed_axis_is_averaged_over(tmp_path):
     axes = {"seed": [0, 1, 2], "delta": [0.1, 0.01], "policy": ["wcpe"]}
-    study = {**SWEEP["study"], "arms": 3, "truth": {"generate": "paper", "min_gap": 0.2}}
+    study = {**SWEEP["study"], "arms": 3, "largest_gap": 2.0, "truth": {"generate": "paper", "min_gap": 0.2}}
     run_sweep(parse_sweep({**SWEEP, "study": study, "axes": axes}), Folder(path=tmp_path / "o"), Engine(workers=1))
     results = load_results(tmp_path / "o")
     made = summary(results)

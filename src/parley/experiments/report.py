@@ -151,7 +151,7 @@ def _allocation(results: Results) -> list[str]:
         return []
     problem = chosen[0][2]
     chart = charts.heat_maps([pair[:2] for pair in chosen], problem)
-    caption = "Mean draws of every arm by every agent, in the last cell of each policy; choose the policy above."
+    caption = "Mean draws of every arm by every agent in a policy's last cell (choose it above); colour: share of all."
     return ["<h2>Who draws what</h2>", _chart(chart, caption, tall=True)]
 
 
