@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint bench clean help
+.PHONY: setup demo test lint bench correctness savings clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,12 @@ lint: setup      ## the linters alone
 
 bench: setup     ## speed, as ratios in one run; rewrites docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+correctness: setup  ## error rates at near-ties, full size (about an hour of two cores); rewrites docs/delta-correctness.md
+	$(BIN)/python -m tests.correctness ties
+
+savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
+	$(BIN)/python -m tests.correctness savings
 
 clean:           ## remove what was made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -3,11 +3,11 @@ import sys
 
 import pytest
 
-from parley.agent.outbox import Interrupted, Outbox
+from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, Totals
 from parley.agent.sources import NotYet, make_source
 from parley.agent.worker import Worker
-from parley.errors import Conflict, CoordinatorError, InvalidInput, Unreachable
+from parley.errors import Conflict, CoordinatorError, Interrupted, InvalidInput, Unreachable
 from parley.protocol import Receipt
 
 

@@ -25,8 +25,11 @@ COMMANDS = {
     "demo": "parley.cli.demo",
     "live-demo": "parley.cli.live",
     "plan": "parley.cli.plan",
+    "report": "parley.cli.report",
+    "reproduce": "parley.cli.reproduce",
     "serve": "parley.cli.serve",
     "simulate": "parley.cli.simulate",
+    "sweep": "parley.cli.sweep",
     "verify": "parley.cli.verify",
 }
 
