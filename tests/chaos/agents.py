@@ -68,19 +68,22 @@ def _supervise(house, study, name, program, folder, chance, counts):
     command = f"command:{shlex.quote(sys.executable)} {shlex.quote(str(program))}"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     arguments = ["agent", "--server", house.url, "--study", study, "--source", command, "--outbox", str(folder / "box")]
-    for _ in range(1000):
+    for _ in range(1000):  # starts
         process = subprocess.Popen(
             [sys.executable, "-m", "parley", *arguments],
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**environment, "PARLEY_TOKEN": house.tokens[study, name]},
         )
-        try:
-            _, errors = process.communicate(timeout=chance.uniform(0.5, 3.0))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
+        killer = None
+        if process.stdout.readline() and chance.random() < 0.7:  # it is at work: any moment from now
+            killer = threading.Timer(chance.uniform(0, 1.5), process.send_signal, (signal.SIGKILL,))
+            killer.start()
+        _, errors = process.communicate(timeout=120)
+        if killer is not None:
+            killer.cancel()
+        if process.returncode == -signal.SIGKILL:
             counts[0] += 1
             continue
         if process.returncode == 0:
