@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint bench correctness savings clean help chaos
+.PHONY: setup demo test lint bench chaos correctness savings reproduction clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,10 @@ lint: setup      ## the linters alone
 
 bench: setup     ## speed, as ratios in one run; rewrites docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+reproduction: setup  ## the paper's tables again, into docs/reproduction and its page (minutes)
+	$(BIN)/parley reproduce all --out docs/reproduction
+	$(BIN)/python -m benchmarks.reproduction_page
 
 correctness: setup  ## error rates at near-ties, full size (about an hour of two cores); rewrites docs/delta-correctness.md
 	$(BIN)/python -m tests.correctness ties

@@ -44,9 +44,9 @@ def run(db, *, kills, seed):
             house.create(message, study)
             program = folder / f"{study}.py"
             program.write_text(PROGRAM)
-            counts = [0, 0]
+            counts, failures = [0, 0], []
             threads = [
-                threading.Thread(target=_supervise, args=(house, study, name, program, folder, chance, counts))
+                threading.Thread(target=_safely, args=(failures, house, study, name, program, folder, chance, counts))
                 for name in message.agents
             ]
             for thread in threads:
@@ -54,6 +54,7 @@ def run(db, *, kills, seed):
             for thread in threads:
                 thread.join(timeout=300)
                 assert not thread.is_alive(), "an agent is stuck"
+            assert not failures, failures
             happened += counts[0]
             blocked += counts[1]
             _check(storage, house, study, program)
@@ -61,6 +62,14 @@ def run(db, *, kills, seed):
         house.close()
         storage.close()
     return {"kills": happened, "studies": number, "draws_found_interrupted": blocked}
+
+
+def _safely(failures, *arguments):
+    try:
+        _supervise(*arguments)
+    except BaseException as error:
+        failures.append(error)
+        raise
 
 
 def _supervise(house, study, name, program, folder, chance, counts):

@@ -1,6 +1,7 @@
 """Sweeps small enough for tests, and ways to watch a real run from outside."""
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -10,6 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+# Ray guards its clusters with a token; the tests' clusters have one of their own, and no file of the user is touched.
+RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
 BASE = """
 name = "{name}"
 replications = {replications}
@@ -18,8 +22,10 @@ seed = 3
 [study]
 arms = 4
 agents = 2
+largest_gap = 2.0
 weights = {{ kind = "personalized", alpha = 0.5 }}
 truth = {{ generate = "paper", min_gap = 0.1 }}
+policy = {{ name = "wcpe" }}
 
 [axes]
 """
@@ -37,6 +43,12 @@ def sweep_file(tmp_path):
     return write
 
 
+@pytest.fixture
+def ray_environment():
+    """The environment of a Ray cluster that the commands of `parley` can join."""
+    return {**os.environ, **RAY}
+
+
 class Command:
     """A `parley` of its own process group, with its descendants in view."""
 
@@ -48,7 +60,7 @@ class Command:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"},
+            env={**os.environ, **RAY, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"},
         )
 
     def workers(self, *words):

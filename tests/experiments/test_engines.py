@@ -1,7 +1,9 @@
 """Real workers and real clusters of two workers: the same numbers everywhere, and a worker killed in mid-sweep."""
 
 import json
+import os
 import socket
+import subprocess
 import sys
 
 import pandas as pd
@@ -23,7 +25,7 @@ def _rows(folder):
 @pytest.mark.parametrize("engine", ["local", "dask", "ray"])
 def test_a_worker_killed_in_mid_sweep_costs_no_cell(parley, sweep_file, tmp_path, engine):
     # Cells slow enough to be caught at work.
-    busy = sweep_file('delta = [0.1, 0.05, 0.02, 0.01, 0.005, 0.002]\n"truth.seed" = [0, 1, 2, 3]', replications=2500)
+    busy = sweep_file('delta = [0.1, 0.05, 0.02, 0.01, 0.005, 0.002]\n"truth.seed" = [0, 1, 2, 3]', replications=1200)
     alone, folder = tmp_path / "alone", tmp_path / engine
     run_sweep(load_sweep(busy), Folder(path=alone), Engine(workers=1))
     run = parley("sweep", busy, "--out", folder, "--engine", engine, "--workers", 2, "--json")
@@ -38,9 +40,45 @@ def test_a_worker_killed_in_mid_sweep_costs_no_cell(parley, sweep_file, tmp_path
     pd.testing.assert_frame_equal(_rows(folder), _rows(alone))
 
 
-def test_workers_that_die_are_reported_as_lost():
-    import os
+RUNS = {"dask": 2, "ray": 1}
+CLUSTERS = {
+    "dask": """
+from distributed import LocalCluster
+cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+address = cluster.scheduler_address""",
+    "ray": """
+import ray
+address = ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR").address_info["gcs_address"]""",
+}
 
+
+@pytest.mark.parametrize("engine", ["dask", "ray"])
+def test_a_cluster_that_runs_already_is_used_and_left_running(parley, sweep_file, tmp_path, ray_environment, engine):
+    small = sweep_file("delta = [0.1, 0.05, 0.02]")
+    run_sweep(load_sweep(small), Folder(path=tmp_path / "alone"), Engine(workers=1))
+    script = f"if __name__ == '__main__':{CLUSTERS[engine]}\nprint(address, flush=True)\ninput()".replace(
+        "\n", "\n    "
+    )
+    (tmp_path / "cluster.py").write_text(script)
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "cluster.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=ray_environment,
+    ) as cluster:
+        address = cluster.stdout.readline().strip()
+        for number in range(RUNS[engine]):  # a second one finds the cluster as the first left it
+            folder = tmp_path / f"run {number}"
+            run = parley("sweep", small, "--out", folder, "--engine", engine, "--address", address)
+            status, _, err = run.finish()
+            assert status == 0, err
+            pd.testing.assert_frame_equal(_rows(folder), _rows(tmp_path / "alone"))
+        cluster.communicate("\n", timeout=60)
+
+
+def test_workers_that_die_are_reported_as_lost():
     with Engine(workers=2).open() as crew, pytest.raises(WorkersLost):
         list(crew.map(os._exit, [1]))
 

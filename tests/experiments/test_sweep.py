@@ -5,12 +5,14 @@ import copy
 import pytest
 
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
+from parley.experiments.axes import AXES
 from parley.experiments.cells import Cell, run_cell
-from parley.experiments.sweep import AXES, load_sweep, parse_sweep
+from parley.experiments.sweep import load_sweep, parse_sweep
 
 STUDY = {
     "arms": 4,
     "agents": 2,
+    "largest_gap": 2.0,
     "weights": {"kind": "personalized", "alpha": 0.5},
     "policy": {"name": "wcpe", "accuracy": 1e-5},
     "truth": {"generate": "paper", "min_gap": 0.1},
@@ -41,8 +43,9 @@ def test_axes_multiply_out_in_the_order_of_the_file():
         ("policy", ["wcpe", "uniform", {"name": "wcpe", "threshold": "heuristic"}]),
         ("noise", ["gaussian", "subgaussian", {"kind": "bounded", "low": -1.0, "high": 1.0}]),
         ("seed", [0, 1]),
+        ("weights", ["identity", {"label": "pooled", "kind": "population", "shares": [1, 2]}]),
         ("truth.min_gap", [0.1, 0.2]),
-        ("largest_gap", [1, 2.0]),
+        ("largest_gap", [2, 4.0]),
         ("policy.accuracy", [1e-3, 1e-4]),
         ("weights.alpha", ["random", 0.5]),
     ],
@@ -55,7 +58,7 @@ def test_every_kind_of_axis_runs(axis, values):
 
 
 def test_the_short_names_are_tested():
-    assert set(AXES) == {"alpha", "delta", "K", "M", "N", "policy", "noise", "seed"}
+    assert set(AXES) == {"alpha", "delta", "K", "M", "N", "policy", "noise", "seed", "weights"}
 
 
 def test_options_of_one_policy_do_not_reach_another():
@@ -94,6 +97,9 @@ def test_a_weights_file_counts_by_its_content(tmp_path):
         (tmp_path / "w.csv").write_text(content)
         keys.append(parse_sweep({"study": study, "axes": {"delta": [0.1]}}, folder=tmp_path).cells[0].key)
     assert keys[0] != keys[1]
+    axes = {"weights": ["identity", {"label": "file", "kind": "matrix", "file": "w.csv"}]}
+    cell = parse_sweep({"study": study, "axes": axes}, folder=tmp_path).cells[1]
+    assert cell.study["weights"] == {"kind": "matrix", "matrix": [[0.6, 0.4], [0.4, 0.6]]}
 
 
 @pytest.mark.parametrize(
@@ -110,6 +116,7 @@ def test_a_weights_file_counts_by_its_content(tmp_path):
         ({"study": STUDY, "axes": {"delta": [{"a": 1}]}}, "allowed: text, numbers"),
         ({"study": STUDY, "axes": {"epsilon": [1]}}, "axis: found 'epsilon'; allowed: one of K, M, N, alpha"),
         ({"study": STUDY, "axes": {"truth": [1]}}, "axis: found 'truth'"),
+        ({"study": STUDY, "axes": {"weights.file": ["w.csv"]}}, "axis: found 'weights.file'"),
         ({"study": STUDY, "axes": {"truth.colour": [1]}}, "axis: found 'truth.colour'"),
         ({"study": STUDY, "axes": {"policy.gain": [1]}}, "option of the policy wcpe: found 'gain'"),
         ({"study": STUDY, "axes": {"policy": ["best"]}}, "policy: found 'best'"),

@@ -1,18 +1,17 @@
-"""What only evidence racing promises: its figures, its slots, its certificate; the rest is in the conformance suite."""
+"""What only evidence racing promises: its figures, options, slots and bets; the rest is in the conformance suite."""
 
-import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.policies.racing import after_first_phase, racing, tie
 from tests.support import paper_study, random_instance
 
 from parley.errors import InvalidInput
-from parley.policies import PhaseStats, make_policy
-from parley.policies.evidence_racing import EvidenceRacing, Wealth
+from parley.policies import PhaseStats
 from parley.problem import Instance, Noise, Problem
-from parley.simulation import phases, simulate
+from parley.simulation import simulate
 
 COUNT, SEED = 600, 4
 FIGURES = [  # alpha, delta, noise, samples at most, by the issue that asked for this policy
@@ -25,25 +24,6 @@ FIGURES = [  # alpha, delta, noise, samples at most, by the issue that asked for
     (0.5, 0.1, "subgaussian", 10_000),
     (0.5, 1e-5, "subgaussian", 22_000),
 ]
-
-
-def racing(problem: Problem, **options: object) -> EvidenceRacing:
-    policy = make_policy("evidence", problem, options)
-    assert isinstance(policy, EvidenceRacing)
-    return policy
-
-
-def tie(arms: int = 3, top: int = 1, **changes: object) -> Instance:
-    return Instance(problem=Problem(arms=arms, weights=[[1.0]], top=top, **changes), means=np.zeros((arms, 1)))
-
-
-def after_first_phase(policy: EvidenceRacing, mixed: list[float]) -> Wealth:
-    """One agent that looks as `mixed` says after 100 draws of everything."""
-    state = policy.start()
-    counts = np.full_like(state.counts, 100)
-    state = policy.update(state, PhaseStats(counts=counts, sums=100 * np.array(mixed)[:, None]))
-    assert isinstance(state, Wealth)
-    return state
 
 
 @pytest.mark.parametrize(("alpha", "delta", "noise", "most"), FIGURES)
@@ -208,100 +188,3 @@ def test_boosting_is_for_gaussian_noise_only():
     assert racing(tie().problem).boosted
     assert not racing(tie(noise=Noise(kind="subgaussian")).problem).boosted
     assert not racing(tie(noise=Noise.bounded(low=0, high=1)).problem).boosted
-
-
-@pytest.mark.parametrize("gap", [1e-3, 1e-6])
-@pytest.mark.parametrize("top", [1, 2])
-def test_tiny_gaps_end(gap, top):
-    means = np.array([[0.5, 0.1], [0.5 - gap, 0.1 + gap], [0.1, 0.0], [0.2, 0.05]])
-    means[2] += 0.9 * (top - 1)
-    problem = Problem(arms=4, weights=[[1.0, 0.3], [0.0, 0.7]], top=top)
-    outcome = simulate(racing(problem), Instance(problem=problem, means=means), replications=20, seed=SEED)
-    assert outcome.finished.all()
-    assert outcome.rounds.max() <= 60
-    assert outcome.costs.min() > 1 / gap**2
-
-
-def test_more_samples_than_can_be_counted_are_refused_not_wrapped_around():
-    problem = Problem(arms=2, weights=[[1.0]])
-    instance = Instance(problem=problem, means=[[1e-12], [0.0]])
-    with pytest.raises(InvalidInput, match=r"planned draws: found .* in all; allowed: at most 2\^62.*sample cap"):
-        simulate(racing(problem), instance, replications=1, seed=0)
-    loud = problem.with_(noise=Noise(scale=1e12))
-    with pytest.raises(InvalidInput, match="planned draws"):
-        racing(loud).plan(racing(loud).start())
-
-
-def test_a_tie_runs_into_the_cap_and_says_so():
-    instance = tie(arms=3)
-    outcome = simulate(racing(instance.problem), instance, replications=100, seed=SEED, max_samples=200_000)
-    assert (~outcome.finished).mean() >= 0.5
-    assert (outcome.chosen[~outcome.finished] == -1).all()
-    assert (outcome.costs <= 200_000).all()
-
-
-def test_delta_as_small_as_a_number_can_be():
-    problem = Problem(arms=2, weights=[[1.0]], delta=1e-300)
-    instance = Instance(problem=problem, means=[[1.0], [0.0]])
-    outcome = simulate(racing(problem), instance, replications=20, seed=0)
-    assert outcome.finished.all()
-    assert outcome.correct.all()
-    smallest = racing(Problem(arms=2, weights=np.eye(3), delta=5e-324))
-    assert math.isfinite(smallest.line)
-
-
-def test_wealth_survives_data_that_contradict_everything():
-    """A site that turns round: stakes were high, and all is lost; the study goes on without a NaN."""
-    policy = racing(tie(arms=2).problem)
-    state = after_first_phase(policy, [50.0, 0.0])
-    counts = np.full((2, 1), 10_000)
-    turned = PhaseStats(counts=counts, sums=counts * np.array([[0.0], [40.0]]))
-    state = policy.update(state, turned)
-    assert np.isfinite(state.log_wealth).all()
-    assert state.log_wealth[0, 1, 0] < -1000
-    assert (policy.plan(state) > 0).all()
-    state = policy.update(state, turned)
-    assert state.finished
-    assert state.answers[:, 0].tolist() == [False, True]
-
-
-def test_the_certificate_says_what_decided():
-    instance = random_instance(6, arms=5, agents=3, top=2, min_gap=0.1)
-    policy = racing(instance.problem)
-    steps = list(phases(policy, instance, seed=3))
-    last = steps[-1].after
-    document = json.loads(json.dumps(policy.certificate(last), allow_nan=False))
-    assert document["line"] == policy.line
-    arms = instance.problem.arms
-    for m, agent in enumerate(document["agents"]):
-        assert agent["chosen"] == [arm["arm"] for arm in agent["arms"] if arm["chosen"]]
-        for k, arm in enumerate(agent["arms"]):
-            assert len(set(arm["opponents"]) - {arm["arm"]}) == 2
-            if arm["chosen"]:
-                assert arm["gap_at_least"] == 0
-                assert arm["log_wealth"] < policy.line
-                continue
-            assert arm["log_wealth"] == policy.line
-            assert arm["gap_at_least"] == last.gap_at_least[k, m]
-            deciding = steps[arm["eliminated_in"] - 1]
-            assert not deciding.after.active[k, m]
-            assert deciding.before.active[k, m]
-            met = policy._contrasts(deciding.before).opponents[:, k, m]
-            assert arm["opponents"] == [arms[place] for place in met], "those it met when it went out"
-
-
-@pytest.mark.parametrize("top", [1, 2])
-def test_all_bounds_on_gaps_hold_together(top):
-    """At every phase at once, for all losers of all agents: wrong in at most a share delta of the runs."""
-    instance = random_instance(8 + top, arms=4, agents=3, top=top, min_gap=0.05, delta=0.2)
-    policy, count = racing(instance.problem), 400
-    rng, state = np.random.default_rng(SEED), policy.start((count,))
-    while not state.finished.all():
-        quotas = policy.plan(state)
-        sums = quotas * instance.means + np.sqrt(quotas) * rng.standard_normal(quotas.shape)
-        state = policy.update(state, PhaseStats(counts=quotas, sums=sums))
-    assert isinstance(state, Wealth)  # and gap_at_least is the largest of all phases
-    losers = ~instance.best
-    wrong = ((state.gap_at_least > instance.gaps) & losers).any(axis=(-2, -1))
-    assert wrong.mean() <= 0.2
-    assert (state.gap_at_least[:, losers] > 0).mean() > 0.2, "and they say something"

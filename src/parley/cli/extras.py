@@ -22,6 +22,7 @@ def needs(extra: str, what: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name is not None and error.name.split(".")[0] == "parley":
+        missing = (error.name or "that it needs").partition(".")[0]
+        if missing == "parley":
             raise
-        raise MissingPackage(error.name or "", extra=extra, purpose=what) from None
+        raise MissingPackage(missing, extra=extra, purpose=what) from None

@@ -82,6 +82,6 @@ def command(
         errors.print(f"Damaged and left out: {name}", highlight=False)
     if loaded.missing:
         errors.print(f"{loaded.missing:,} cells are missing; run the sweep again to finish it.", highlight=False)
-    screen.print(f"Report: [bold]{page}[/] (open it in a browser)", soft_wrap=True)
+    screen.print(f"Report: {page} (open it in a browser)", soft_wrap=True)
     if files:
         screen.print(f"Figures: {len(files)} files in {figures}", highlight=False)

@@ -101,20 +101,19 @@ def box_plots(made: Sequence[Boxes]) -> dict[str, Any]:
 
 
 def heat_maps(draws: Sequence[tuple[str, FloatArray]], problem: Problem) -> dict[str, Any]:
-    """Arm x agent, one map at a time, chosen from a list."""
-    top = max(float(values.max()) for _, values in draws)
+    """Arm x agent, one map at a time, chosen from a list: colour is the share of all draws, numbers are draws."""
     figure = go.Figure()
     for place, (title, values) in enumerate(draws):
         figure.add_heatmap(
-            z=values.tolist(),
+            z=(100 * values / values.sum()).tolist(),
+            text=[[f"{value:,.0f}" for value in row] for row in values],
             x=list(problem.agents),
             y=list(problem.arms),
             zmin=0,
-            zmax=top,
             colorscale="Cividis",
-            colorbar={"title": "mean draws"},
-            texttemplate="%{z:,.0f}" if values.size <= 120 else None,
-            hovertemplate="%{y} by %{x}<br>%{z:,.1f} draws<extra></extra>",
+            colorbar={"title": "share of<br>draws (%)"},
+            texttemplate="%{text}" if values.size <= 120 else None,
+            hovertemplate="%{y} by %{x}<br>%{text} draws, %{z:.1f}% of all<extra></extra>",
             visible=place == 0,
             name=title,
         )

@@ -12,7 +12,7 @@ from scipy import stats
 from parley.experiments.results import Results
 from parley.problem import FloatArray
 
-__all__ = ["TITLES", "Boxes", "Curve", "bound_curve", "boxes", "curves", "drawn_axes", "saving_curves"]
+__all__ = ["TITLES", "Boxes", "Curve", "bound_curve", "box_axis", "boxes", "curves", "drawn_axes", "saving_curves"]
 
 # What axes mean, with their units, for the axis of a figure.
 TITLES = {
@@ -57,6 +57,12 @@ def drawn_axes(results: Results) -> list[str]:
         and pd.api.types.is_numeric_dtype(frame[axis])
         and frame[axis].nunique() > 1
     ]
+
+
+def box_axis(results: Results) -> str | None:
+    """What to tell boxes apart by, beside the policy: the first axis of numbers, or of anything but seeds."""
+    names = [axis for axis in results.axes if axis not in (*INSTANCES, "policy")]
+    return next(iter([*drawn_axes(results), *names]), None)
 
 
 def curves(results: Results, summary: pd.DataFrame, x: str, y: str) -> list[Curve]:

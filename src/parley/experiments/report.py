@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from parley.experiments import charts
-from parley.experiments.curves import TITLES, bound_curve, boxes, curves, drawn_axes, saving_curves
+from parley.experiments.curves import TITLES, bound_curve, box_axis, boxes, curves, drawn_axes, saving_curves
 from parley.experiments.optional import need
 from parley.experiments.page import page, table
 from parley.experiments.palette import THEMES
@@ -72,7 +72,7 @@ def html_report(results: Results, summary: pd.DataFrame, *, command: str) -> str
     parts = [STYLE, _facts(results, summary), *_warnings(results)]
     for x in axes:
         parts += _along(results, summary, x)
-    parts += _spread(results, next(iter(axes), None))
+    parts += _spread(results, box_axis(results))
     parts += _allocation(results)
     parts += _comparison(results)
     parts.append("<h2>Every cell</h2>")
@@ -151,7 +151,7 @@ def _allocation(results: Results) -> list[str]:
         return []
     problem = chosen[0][2]
     chart = charts.heat_maps([pair[:2] for pair in chosen], problem)
-    caption = "Mean draws of every arm by every agent, in the last cell of each policy; choose the policy above."
+    caption = "Mean draws of every arm by every agent in a policy's last cell (choose it above); colour: share of all."
     return ["<h2>Who draws what</h2>", _chart(chart, caption, tall=True)]
 
 

@@ -7,8 +7,9 @@
     rows = "replication"              # or "cell": what a row of the results is
 
     [axes]
-    alpha = [0.4, 0.5]
+    delta = [0.1, 0.05]
     policy = ["wcpe", { name = "uniform", threshold = "heuristic" }]
+    weights = [{ label = "alone", kind = "identity" }, { label = "together", kind = "population", shares = [1, 1] }]
     "truth.min_gap" = [0.05, 0.1]     # any key of the study file
 
 Every cell is checked before any is run.
@@ -27,23 +28,12 @@ from typing import Any
 
 from parley import __version__, weights
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
+from parley.experiments.axes import axis_labels, checked_axis, set_axis, target
 from parley.experiments.cells import AxisValue, Cell
 from parley.simulation import ENVIRONMENTS
-from parley.study import SECTIONS
 
-__all__ = ["AXES", "Sweep", "load_sweep", "parse_sweep"]
+__all__ = ["Sweep", "load_sweep", "parse_sweep"]
 
-# The short names of axes; any other axis is a key of the study file, such as "truth.min_gap" or "policy.accuracy".
-AXES = {
-    "alpha": "weights.alpha",
-    "delta": "delta",
-    "K": "arms",
-    "M": "agents",
-    "N": "top",
-    "policy": "policy.name",
-    "noise": "noise.kind",
-    "seed": "truth.seed",
-}
 KEYS: dict[str, tuple[type, ...]] = {
     "name": (str,),
     "study": (str, dict),
@@ -93,8 +83,6 @@ def load_sweep(path: str | Path) -> Sweep:
         raise InvalidStudy(str(path), cause) from None
     try:
         return parse_sweep(document, folder=path.parent, default_name=path.stem)
-    except InvalidStudy:
-        raise
     except InvalidInput as error:
         raise InvalidStudy(str(path), error) from None
 
@@ -108,7 +96,9 @@ def parse_sweep(
     """
     _check_keys(document)
     base = _base_study(document["study"], folder)
-    axes = {name: _checked_axis(name, values) for name, values in document["axes"].items()}
+    axes = {name: checked_axis(name, copy.deepcopy(values)) for name, values in document["axes"].items()}
+    for section in axes.get("weights", ()):
+        _take_in(section, folder)
     whole = {
         "name": document.get("name", default_name),
         "study": base,
@@ -119,15 +109,15 @@ def parse_sweep(
         "max_samples": document.get("max_samples"),
         "axes": axes,
     }
-    targets = [AXES.get(name, name) for name in axes]
-    for target in targets:
-        if targets.count(target) > 1:
-            both = " and ".join(name for name in axes if AXES.get(name, name) == target)
+    targets = [target(name) for name in axes]
+    for key in targets:
+        if targets.count(key) > 1:
+            both = " and ".join(name for name in axes if target(name) == key)
             raise InvalidInput("axes", found=f"{both}, which are the same", allowed="one axis for a key")
     count = math.prod(len(values) for values in axes.values())
     if count > MOST_CELLS:
         raise InvalidInput("axes", found=f"{count:,} cells", allowed=f"at most {MOST_CELLS:,}")
-    labels = {name: _labels(name, values) for name, values in axes.items()}
+    labels = {name: axis_labels(name, values) for name, values in axes.items()}
     places = itertools.product(*(range(len(values)) for values in axes.values()))
     cells = tuple(
         _checked_cell(
@@ -175,47 +165,14 @@ def _base_study(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
         folder = path.parent
     else:
         study = copy.deepcopy(dict(value))
-    section = study.get("weights")
-    if isinstance(section, dict) and isinstance(section.get("file"), str):
-        section["matrix"] = weights.from_file(folder / section.pop("file")).tolist()
+    _take_in(study.get("weights"), folder)
     return study
 
 
-def _checked_axis(name: str, values: Any) -> list[Any]:
-    section, _, key = AXES.get(name, name).rpartition(".")
-    if section not in SECTIONS or not (key in SECTIONS[section] or section == "policy") or key in SECTIONS:
-        some = ["policy.<option>", *(f"{where}.{what}" for where in SECTIONS if where for what in SECTIONS[where])]
-        raise UnknownName("axis", name, [*AXES, "largest_gap", *some])
-    if not isinstance(values, list):
-        raise InvalidInput(f"axes.{name}", found=repr(values), allowed="a list of values")
-    if not values:
-        raise InvalidInput(f"axes.{name}", found="an empty list", allowed="at least one value")
-    return values
-
-
-def _labels(name: str, values: list[Any]) -> list[AxisValue]:
-    """The labels of an axis, of one type, so that they make a column."""
-    labels = [_label(name, value) for value in values]
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise InvalidInput(f"axes.{name}", found=f"{twice!r} twice", allowed="distinct values")
-    kinds = {type(label) for label in labels}
-    if kinds == {int, float}:
-        return [float(label) for label in labels]
-    return labels if len(kinds) == 1 else [str(label) for label in labels]
-
-
-def _label(axis: str, value: Any) -> AxisValue:
-    """How results name an axis value: itself, or its parts in words where it is a table or a list."""
-    if isinstance(value, str | int | float | bool):
-        return value
-    if isinstance(value, dict) and axis in ("policy", "noise"):
-        named = str(value.get("name" if axis == "policy" else "kind", ""))
-        options = [f"{key}={part}" for key, part in sorted(value.items()) if part != named]
-        return " ".join([named, *options]).strip()
-    if isinstance(value, list):
-        return "[" + ", ".join(map(str, value)) + "]"
-    raise InvalidInput(f"axes.{axis}", found=repr(value), allowed="text, numbers, lists (tables for policy and noise)")
+def _take_in(section: Any, folder: Path) -> None:
+    """Put the matrix of a weights file in the place of its name: a hash must see the content."""
+    if isinstance(section, dict) and isinstance(section.get("file"), str):
+        section["matrix"] = weights.from_file(folder / section.pop("file")).tolist()
 
 
 def _checked_cell(
@@ -225,7 +182,7 @@ def _checked_cell(
     for axis, value in sorted(
         values.items(), key=lambda pair: "." in pair[0]
     ):  # options after the policy they belong to
-        _set(study, axis, value)
+        set_axis(study, axis, value)
     cell = Cell(
         study=study,
         axes=labels,
@@ -243,22 +200,3 @@ def _checked_cell(
         where = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
         raise InvalidStudy(f"cell with {where}", error) from None
     return cell
-
-
-def _set(study: dict[str, Any], axis: str, value: Any) -> None:
-    """Put one axis value into a study document."""
-    section, _, key = AXES.get(axis, axis).rpartition(".")
-    if not section:
-        study[key] = value
-        return
-    place = study.setdefault(section, {})
-    if not isinstance(place, dict):
-        raise InvalidInput(section, found=repr(place), allowed="a section")
-    if isinstance(value, dict):
-        study[section] = dict(value)
-    elif axis == "policy" and place.get("name") != value:
-        study[section] = {"name": value}  # options of another policy mean nothing to this one
-    elif axis == "noise" and "bounded" in (value, place.get("kind")) and place.get("kind") != value:
-        study[section] = {"kind": value}  # bounded noise has a range, the others have a scale
-    else:
-        place[key] = value

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from parley.experiments.curves import TITLES, Curve, bound_curve, boxes, curves, drawn_axes, saving_curves
+from parley.experiments.curves import TITLES, Curve, bound_curve, box_axis, boxes, curves, drawn_axes, saving_curves
 from parley.experiments.palette import DASHES, MARKERS, Theme, theme_named
 from parley.experiments.results import Results
 from parley.problem import FloatArray, Problem
@@ -101,33 +101,34 @@ def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figu
 
 
 def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, theme: str = "light") -> Figure:
-    """Heat maps arm x agent of mean draws, one for every (title, draws), on one scale."""
+    """Heat maps arm x agent, one for every (title, draws): colour is the share of all draws, numbers are draws."""
     look = theme_named(theme)
     shown = draws[:MOST_HEAT_MAPS]
-    columns = min(3, len(shown))
+    columns = min(4, len(shown))
     rows = -(-len(shown) // columns)
     arms, agents = problem.shape
     with look.context():
         size = (1.5 + columns * (0.9 + 0.75 * min(agents, 12)), 1.2 + rows * (0.9 + 0.42 * min(arms, 16)))
         figure = Figure(figsize=(max(size[0], 4.5), max(size[1], 3.2)), layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
-        top = max(float(values.max()) for _, values in shown)
+        panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
+        shares = [100 * values / values.sum() for _, values in shown]
+        top = max(float(share.max()) for share in shares)
         image = None
-        for panel, (title, values) in zip(panels, shown, strict=False):
+        for panel, (title, values), share in zip(panels, shown, shares, strict=False):
             panel.grid(visible=False)
-            image = panel.imshow(values, aspect="auto", cmap=look.heat, vmin=0, vmax=top)
+            image = panel.imshow(share, aspect="auto", cmap=look.heat, vmin=0, vmax=top)
             panel.set_title(title)
             panel.set_xticks(range(agents), problem.agents, rotation=30, ha="right")
             panel.set_yticks(range(arms), problem.arms)
             if values.size <= 60:
                 for (arm, agent), value in np.ndenumerate(values):
-                    ink = "#ffffff" if value < 0.55 * top else "#14171c"
+                    ink = "#ffffff" if share[arm, agent] < 0.55 * top else "#14171c"
                     panel.text(agent, arm, f"{value:,.0f}", ha="center", va="center", color=ink, size=8)
         for panel in panels[len(shown) :]:
             panel.set_axis_off()
         if image is not None:
-            figure.colorbar(image, ax=list(panels), label="mean draws of an arm by an agent", shrink=0.9)
-        figure.suptitle("Who draws what", size=11)
+            figure.colorbar(image, ax=list(panels), label="share of all draws (%)", shrink=0.9)
+        figure.suptitle("Who draws what: mean draws of an arm by an agent", size=11)
     return figure
 
 
@@ -154,7 +155,7 @@ def sweep_figures(results: Results, summary: pd.DataFrame) -> dict[str, Callable
         if saving_curves(results, x):
             made[f"collaboration-{x}"] = partial(collaboration, results, x)
     if results.per_replication:
-        made["boxes"] = partial(cost_boxes, results, next(iter(drawn_axes(results)), None))
+        made["boxes"] = partial(cost_boxes, results, box_axis(results))
     chosen = last_draws(results)
     made["allocation"] = partial(allocation, [pair[:2] for pair in chosen], chosen[0][2])
     return made

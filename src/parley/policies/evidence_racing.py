@@ -20,7 +20,7 @@ from parley.confidence.evidence import LARGEST_STAKE, gap_lower_bound, log_bet, 
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, solve
 from parley.policies.base import Explanation, PhaseStats, Policy, State
-from parley.policies.evidence_plan import Contrasts, Temper, further_draws, require_possible
+from parley.policies.evidence_plan import TEMPERS, Contrasts, Temper, against, both, further_draws, require_possible
 from parley.problem import BoolArray, FloatArray, IntArray
 
 __all__ = ["EvidenceRacing", "Wealth"]
@@ -30,18 +30,8 @@ POINTS = np.array([-math.sqrt(3.0), 0.0, math.sqrt(3.0)])
 LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
 BOLDNESS = 1.2  # a capped payoff rewards crossing the line, not wealth: stake a little more than log-optimal
 
-# What `rounds` stands for: precision, growth, optimism, caution. Measured, see docs/evidence-racing.md.
-TEMPERS = {
-    3: (0.065, 30.0, 0.7, 4.0),
-    4: (0.085, 6.0, 1.4, 1.2),
-    5: (0.11, 3.0, 2.25, 0.5),
-    6: (0.12, 2.5, 2.6, 0.4),
-    7: (0.13, 2.2, 2.8, 0.35),
-    8: (0.14, 2.0, 3.0, 0.3),
-}
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Wealth(State):
     """A state with the evidence so far; `opponents` is -1 before the first bets."""
 
@@ -66,6 +56,7 @@ class EvidenceRacing(Policy):
 
     name: ClassVar[str] = "evidence"
     state_type: ClassVar[type[State]] = Wealth
+    values_per_pair: ClassVar[int] = 80
     rounds: int = 5
     precision: float | None = None
     growth: float | None = None
@@ -163,8 +154,8 @@ class EvidenceRacing(Policy):
         live = (state.active & undecided)[..., None, :, :] & (wealth < self.line)
         return Contrasts(
             opponents=opponents,
-            gap=_against(mixed, opponents),
-            error=np.sqrt(_both(self._variances(state.counts), opponents)),
+            gap=against(mixed, opponents),
+            error=np.sqrt(both(self._variances(state.counts), opponents)),
             wealth=wealth,
             missing=np.maximum(self.line - wealth, 0.0),
             live=live,
@@ -190,8 +181,8 @@ class EvidenceRacing(Policy):
         betting = ((state.phase > 0) & ~state.finished)[..., None, None]
         counts = np.where(betting, stats.counts, 0)
         means = self.problem.mixed(np.where(counts > 0, stats.sums / np.maximum(counts, 1), 0.0))
-        y = _against(means, contrasts.opponents)
-        v = _both(self._variances(counts), contrasts.opponents)
+        y = against(means, contrasts.opponents)
+        v = both(self._variances(counts), contrasts.opponents)
         seen = self._drawn(counts)[..., None, :, :] & betting[..., None, :, :]
         drawn = seen & np.take_along_axis(seen, contrasts.opponents, axis=-2)  # a side not drawn: the payoff is 1
         wealth = self._paid(contrasts, y, v, contrasts.live & drawn)
@@ -266,15 +257,3 @@ class EvidenceRacing(Policy):
             "opponents": [self.problem.arms[place] for place in opponents if place >= 0],
             "gap_at_least": float(bound),
         }
-
-
-def _against(values: FloatArray, opponents: IntArray) -> FloatArray:
-    """Opponent minus arm, `(..., opponent, arm, agent)`."""
-    own = values[..., None, :, :]
-    return np.asarray(np.take_along_axis(own, opponents, axis=-2) - own)
-
-
-def _both(values: FloatArray, opponents: IntArray) -> FloatArray:
-    """Opponent plus arm, `(..., opponent, arm, agent)`."""
-    own = values[..., None, :, :]
-    return np.asarray(np.take_along_axis(own, opponents, axis=-2) + own)

@@ -225,7 +225,7 @@ def state_after(connection: Connection, study: StudyMessage, study_id: str, phas
     """The policy's state after a phase (0: at the start), of the policy's own type."""
     here = and_(states.c.study == study_id, states.c.phase == phase)
     text = connection.execute(select(states.c.state).where(here)).scalar_one_or_none()
-    return None if text is None else study.make_policy().state_type.from_json(read_json(text))
+    return None if text is None else study.make_policy().restore(read_json(text))
 
 
 def decisions(connection: Connection, study: str) -> list[Decision]:
