@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint bench correctness savings reproduction clean help
+.PHONY: setup demo test lint bench chaos correctness savings reproduction clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ correctness: setup  ## error rates at near-ties, full size (most of an hour on t
 
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
 	$(BIN)/python -m tests.correctness savings
+
+chaos: setup     ## the long versions of the coordinator's promises: kills, restarts, fuzzing (hours)
+	$(BIN)/python -m tests.chaos
 
 clean:           ## remove what was made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -14,6 +14,8 @@
     ├── NoRoom                      results could not be written: disk, quota or file size
     ├── IllegalMove                 an event that cannot happen where a live study is; the study is unchanged
     ├── BrokenChain                 a log that was changed after it was written
+    ├── StorageUnavailable          a coordinator's database did not answer; the same may be tried again
+    ├── Interrupted                 an agent's draw was begun and its result is not known
     └── CoordinatorError            what a client hears from a coordinator, or fails to hear
         ├── Unreachable             no answer, or one that says "later": the same request may be sent again
         ├── NotAllowed              the token is unknown, revoked, or not for this
@@ -36,6 +38,7 @@ __all__ = [
     "EngineFailed",
     "IllegalMove",
     "ImpossibleReport",
+    "Interrupted",
     "InvalidInput",
     "InvalidStudy",
     "MissingPackage",
@@ -47,6 +50,7 @@ __all__ = [
     "OtherResults",
     "ParleyError",
     "Rejected",
+    "StorageUnavailable",
     "TiedArms",
     "UnknownName",
     "Unreachable",
@@ -114,6 +118,14 @@ class IllegalMove(ParleyError):
 
 class BrokenChain(ParleyError):
     """A record that was changed, dropped, moved or cut off: which one, and how it shows."""
+
+
+class StorageUnavailable(ParleyError):
+    """The database did not answer, or not in time; the same request may be sent again."""
+
+
+class Interrupted(ParleyError):
+    """A draw was begun and its result is not known; drawing again would use other rewards, or spend them twice."""
 
 
 class CoordinatorError(ParleyError):

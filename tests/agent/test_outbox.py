@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from parley.agent.outbox import Interrupted, Outbox
-from parley.errors import InvalidInput
+from parley.agent.outbox import Outbox
+from parley.errors import Interrupted, InvalidInput
 from parley.protocol import Receipt, Report
 
 

@@ -3,11 +3,11 @@ import sys
 
 import pytest
 
-from parley.agent.outbox import Interrupted, Outbox
+from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, Totals
 from parley.agent.sources import NotYet, make_source
 from parley.agent.worker import Worker
-from parley.errors import Conflict, CoordinatorError, InvalidInput, Unreachable
+from parley.errors import Conflict, CoordinatorError, Interrupted, InvalidInput, Unreachable
 from parley.protocol import Receipt
 
 
@@ -120,6 +120,22 @@ def test_a_refused_report_ends_the_worker_with_advice(tmp_path):
 
     with Outbox(tmp_path, study="s", agent="a") as box, pytest.raises(CoordinatorError, match="administrator"):
         Worker(Refusing(), box, Source()).run()
+
+
+def test_a_report_that_comes_after_the_end_stays_in_the_outbox(tmp_path):
+    class Over(Coordinator):
+        over = False
+
+        def plan(self, study, agent, *, after=0, wait=0):
+            return plan(1, None, stage="cancelled") if self.over else plan(1)
+
+        def send(self, report, *, receipt=None):
+            self.over = True
+            raise Conflict("the study is cancelled", {"type": "urn:parley:problem:illegal-move"})
+
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        assert Worker(Over(), box, Source()).run().stage == "cancelled"
+        assert box.pending() is not None
 
 
 def make(text, taken=lambda _: None, whole=lambda _: ((2,), (1,))):

@@ -22,43 +22,8 @@ def fuzz(house, *, examples):
     http = httpx2.Client(base_url=house.url, trust_env=False, timeout=30)
     operations = [result.ok() for result in schema.get_all_operations()]
     for operation in operations:
-        if operation.path.endswith("/events"):  # never ends; its parameters are those of the others
-            continue
-
-        @settings(
-            max_examples=examples,
-            deadline=None,
-            database=None,
-            derandomize=True,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(case=operation.as_strategy(), token=st.sampled_from(tokens), known=st.booleans())
-        def one(case, token, known, operation=operation):
-            request = case.as_transport_kwargs(base_url=house.url)
-            url = request["url"]
-            if known and "study" in (case.path_parameters or {}):
-                url = url.replace(f"/studies/{_quoted(case.path_parameters['study'])}", "/studies/fuzzed")
-            headers = {**dict(request.get("headers") or {}), "Authorization": f"Bearer {token}"}
-            try:
-                response = http.request(
-                    request["method"],
-                    url,
-                    params=request.get("params"),
-                    json=request.get("json"),
-                    headers={key: value for key, value in headers.items() if _sendable(key, value)},
-                )
-            except (httpx2.InvalidURL, UnicodeError):  # cannot be sent by any client
-                return
-            statuses[response.status_code] += 1
-            if response.status_code >= 500 or (
-                response.status_code >= 400 and response.headers["content-type"] != "application/problem+json"
-            ):
-                failures.append((operation.label, response.status_code, response.text[:300], str(request)[:300]))
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            one()
+        if not operation.path.endswith("/events"):  # never ends; its parameters are those of the others
+            _fuzz_operation(operation, house, http, tokens, examples, statuses, failures)
     http.close()
     return {
         "operations": len(operations),
@@ -66,6 +31,43 @@ def fuzz(house, *, examples):
         "statuses": dict(statuses),
         "failures": failures,
     }
+
+
+def _fuzz_operation(operation, house, http, tokens, examples, statuses, failures):
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(), token=st.sampled_from(tokens), known=st.booleans())
+    def one(case, token, known):
+        request = case.as_transport_kwargs(base_url=house.url)
+        url = request["url"]
+        if known and "study" in (case.path_parameters or {}):
+            url = url.replace(f"/studies/{_quoted(case.path_parameters['study'])}", "/studies/fuzzed")
+        headers = {**dict(request.get("headers") or {}), "Authorization": f"Bearer {token}"}
+        try:
+            response = http.request(
+                request["method"],
+                url,
+                params=request.get("params"),
+                json=request.get("json"),
+                headers={key: value for key, value in headers.items() if _sendable(key, value)},
+            )
+        except (httpx2.InvalidURL, UnicodeError):  # cannot be sent by any client
+            return
+        statuses[response.status_code] += 1
+        if response.status_code >= 500 or (
+            response.status_code >= 400 and response.headers["content-type"] != "application/problem+json"
+        ):
+            failures.append((operation.label, response.status_code, response.text[:300], str(request)[:300]))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one()
 
 
 def _quoted(value):

@@ -85,7 +85,7 @@ def test_a_log_rewritten_from_some_record_on_is_found(finished):
         "UPDATE studies SET stage = 'running'",
         "UPDATE studies SET awaited = awaited + 1",
         "UPDATE studies SET head = 'x'",
-        "UPDATE studies SET certificate = replace(certificate, 'arm 1', 'arm 2')",
+        "UPDATE documents SET body = replace(body, 'arm 1', 'arm 9')",
         "UPDATE states SET state = replace(state, 'true', 'false')",
         "UPDATE reports SET body = replace(body, '.1', '.2')",
     ],

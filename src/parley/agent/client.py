@@ -29,8 +29,8 @@ from parley.protocol import Plan, Receipt, Report
 
 try:
     import httpx2 as httpx
-except ModuleNotFoundError:  # pragma: no cover - shown to who installed the core only
-    raise MissingPackage("httpx2", extra="agent", purpose="the agent") from None
+except ModuleNotFoundError:
+    raise MissingPackage("httpx2", extra="agent", purpose="talking to a coordinator") from None
 
 __all__ = ["AsyncClient", "Client", "read_token"]
 

@@ -21,15 +21,11 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from parley.errors import ParleyError
+from parley.errors import StorageUnavailable
 
 __all__ = ["Storage", "StorageUnavailable"]
 
 T = TypeVar("T")
-
-
-class StorageUnavailable(ParleyError):
-    """The database did not answer, or not in time; the same request may be sent again."""
 
 
 class Storage(ABC):
