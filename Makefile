@@ -37,7 +37,7 @@ reproduction: setup  ## the paper's tables again, into docs/reproduction and its
 	$(BIN)/parley reproduce all --out docs/reproduction
 	$(BIN)/python -m benchmarks.reproduction_page
 
-correctness: setup  ## error rates at near-ties, full size (about an hour of two cores); rewrites docs/delta-correctness.md
+correctness: setup  ## error rates at near-ties, full size (most of an hour on two idle cores); rewrites docs/delta-correctness.md
 	$(BIN)/python -m tests.correctness ties
 
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
