@@ -126,7 +126,7 @@ class Worker:
         self._outbox.keep(plan.report(totals))
 
     def _hand_over(self, report: Report) -> AgentPlan | None:
-        """Send until it is acknowledged; where it comes too late, the study being over, return the last plan."""
+        """Send, and keep the receipt. If it comes too late, since the study is over, the last plan is returned."""
         try:
             receipt = self._client.send(report, receipt=self._outbox.last_receipt())
         except Conflict as error:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -34,8 +35,12 @@ class Storage(ABC):
     url: str
 
     @abstractmethod
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        """`change` without waiting: the future has its result, or its exception, after the commit."""
+
     def change(self, work: Callable[[Connection], T]) -> T:
         """Run in a transaction; return after the commit."""
+        return self.submit(work).result()
 
     @abstractmethod
     def read(self, work: Callable[[Connection], T]) -> T:
