@@ -37,6 +37,7 @@ EXPONENT = 1.9  # 2 solves a diagonal A in one step, 1 a rank-one A; every row s
 GROWTH, PATIENCE, SHRINK, LEAST, MOST = 0.5, 60, 0.5, 0.02, 1e4
 LARGEST_STEP = (-20.0, 3.0)  # of log lam: a row may vanish quickly but must come back gently
 FLOOR = 1e-100  # a multiplier never becomes 0: it could not grow again
+COLDEST = 1e-6  # of the largest: multipliers of a warm start that have all but vanished may matter again
 CHECK_EVERY = 3
 POLISH_AFTER, POLISH_UP_TO = 150, 1_000_000  # steps; entries of the matrix that Newton's method writes down
 
@@ -70,6 +71,10 @@ def _total(values: FloatArray) -> FloatArray:
     return total
 
 
+def _largest(values: FloatArray) -> FloatArray:
+    return np.asarray(values.max(axis=tuple(range(1, values.ndim)), initial=0.0))
+
+
 def _per_program(values: FloatArray, like: FloatArray) -> FloatArray:
     return values.reshape(-1, *[1] * (like.ndim - 1))
 
@@ -78,8 +83,15 @@ def _reciprocals(allocation: FloatArray, touched: BoolArray) -> FloatArray:
     return np.divide(1.0, allocation, out=np.zeros_like(allocation), where=touched)
 
 
-def solve(programs: Programs, *, accuracy: float = 1e-9, max_steps: int = 20_000, strict: bool = True) -> Solution:
-    """Solve a batch of programs, each to relative gap `accuracy`.
+def solve(
+    programs: Programs,
+    *,
+    accuracy: float = 1e-9,
+    max_steps: int = 20_000,
+    strict: bool = True,
+    start: FloatArray | None = None,
+) -> Solution:
+    """Solve a batch of programs, each to relative gap `accuracy`; `start` is the dual of a similar batch.
 
     What is not reached raises `NotConverged` with the best solution inside, unless `strict` is off: then the status
     says so (the allocation is feasible and its gap proven all the same).
@@ -95,7 +107,11 @@ def solve(programs: Programs, *, accuracy: float = 1e-9, max_steps: int = 20_000
     live = np.flatnonzero(_total(programs.touched().astype(np.float64)) > 0)
     part, steps = programs.take(live), 0
     touched, costs, wanted = _prepared(part)
-    lam = wanted / _per_program(_total(wanted), wanted)
+    lam = wanted
+    if start is not None:
+        warm = np.divide(start[live], part.inverse, out=np.zeros_like(wanted), where=part.inverse > 0)
+        lam = wanted * np.maximum(warm, COLDEST * _per_program(_largest(warm), warm))
+    lam = lam / _per_program(_total(lam), lam)
     exponents, before = np.full_like(lam, EXPONENT), np.zeros_like(lam)
     while live.size and steps < max_steps:
         allocation = np.sqrt(np.divide(part.columns(lam), costs, out=np.zeros_like(costs), where=touched))
@@ -198,7 +214,7 @@ class _Best:
         # Rounding may leave a row over its bound by a few units in the last place: feasible means feasible.
         touched = programs.touched()
         ratios = programs.rows(_reciprocals(self.allocation, touched & (self.allocation > 0)))
-        excess = ratios.reshape(len(ratios), -1).max(axis=1, initial=0.0)
+        excess = _largest(ratios)
         scale = np.where(excess > 1, excess * (1 + 1e-15), 1.0)
         return Solution(
             value=self.upper * scale,
@@ -219,7 +235,7 @@ def proven_gap(programs: Programs, allocation: FloatArray, dual: FloatArray) -> 
     costs = np.where(touched, programs.costs, 0.0)
     starved = (touched & (allocation <= 0)).reshape(len(allocation), -1).any(axis=1)
     ratios = programs.rows(_reciprocals(allocation, touched & (allocation > 0)))
-    feasible = (ratios.reshape(len(ratios), -1).max(axis=1, initial=0.0) <= 1 + 1e-12) & ~starved
+    feasible = (_largest(ratios) <= 1 + 1e-12) & ~starved
     live = programs.inverse > 0
     scaled = np.divide(dual, programs.inverse, out=np.zeros_like(dual), where=live)  # dual in units where b = 1
     lower = _total(np.sqrt(costs * programs.columns(scaled))) ** 2

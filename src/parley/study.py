@@ -20,7 +20,7 @@ from parley.problem import FloatArray, Instance, Noise, Problem
 
 __all__ = ["DEFAULT_POLICY", "Study", "load_study", "paper_means", "parse_study"]
 
-DEFAULT_POLICY = "wcpe"
+DEFAULT_POLICY = "evidence"
 
 Number = (int, float)
 SECTIONS: dict[str, dict[str, tuple[type, ...]]] = {
@@ -72,7 +72,7 @@ class Study:
 
     >>> study = parse_study({"arms": 3, "agents": 2, "truth": {"generate": "paper"}})
     >>> study.name, study.policy, study.instance.means.shape
-    ('study', 'wcpe', (3, 2))
+    ('study', 'evidence', (3, 2))
     """
 
     name: str = "study"

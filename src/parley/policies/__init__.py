@@ -13,6 +13,7 @@ from typing import Any
 
 from parley.errors import InvalidInput, UnknownName
 from parley.policies.base import Explanation, PhaseStats, Policy, State
+from parley.policies.evidence_racing import EvidenceRacing
 from parley.policies.oracle import Oracle
 from parley.policies.pf_ucb_bai import PfUcbBai
 from parley.policies.uniform import Uniform
@@ -21,7 +22,9 @@ from parley.problem import Instance, Problem
 
 __all__ = ["POLICIES", "Explanation", "PhaseStats", "Policy", "State", "make_policy", "option_names"]
 
-POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in (Wcpe, PfUcbBai, Oracle, Uniform)}
+POLICIES: dict[str, type[Policy]] = {
+    policy.name: policy for policy in (EvidenceRacing, Wcpe, PfUcbBai, Oracle, Uniform)
+}
 
 NOT_OPTIONS = ("problem", "instance")
 KINDS: dict[str, tuple[tuple[type, ...], str]] = {

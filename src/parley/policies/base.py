@@ -137,6 +137,40 @@ class Policy(ABC):
     def explain(self, state: State) -> Explanation:
         """The case against every arm so far."""
 
+    def certificate(self, state: State) -> dict[str, Any]:
+        """Why the answers of one study may be believed, ready for JSON: per agent and arm, what decided."""
+        case = self.explain(state)
+        return {
+            "policy": self.name,
+            "delta": self.problem.delta,
+            "guarantee": self.guarantee,
+            "score": case.words,
+            "line": case.line,
+            "agents": [
+                {
+                    "agent": agent,
+                    "chosen": [arm for k, arm in enumerate(self.problem.arms) if state.active[k, m]],
+                    "arms": [
+                        {
+                            "arm": arm,
+                            "chosen": bool(state.active[k, m]),
+                            "eliminated_in": int(state.eliminated_in[k, m]),
+                            "draws": int(state.counts[k, m]),
+                            "mixed_mean": float(case.mixed_means[k, m]),
+                            "score": float(case.score[k, m]),
+                        }
+                        | self._certified(state, k, m)
+                        for k, arm in enumerate(self.problem.arms)
+                    ],
+                }
+                for m, agent in enumerate(self.problem.agents)
+            ],
+        }
+
+    def _certified(self, state: State, arm: int, agent: int) -> dict[str, Any]:  # noqa: ARG002
+        """What a policy adds to the certificate of one arm for one agent."""
+        return {}
+
     @abstractmethod
     def _keep(self, before: State, after: State) -> BoolArray:
         """Which active arms stay candidates, given the state before the phase and the totals after it."""

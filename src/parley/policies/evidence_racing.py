@@ -1,0 +1,277 @@
+"""Evidence racing (W-CER), Parley's own policy: an arm is out when the evidence against it, as wealth, reaches a line.
+
+For agent m and arm k the null is "k is among m's top N". If it is true, then among any N other arms at least one is no
+better than k. So before a phase N *opponents* are fixed for every (k, m), each with a *slot* that holds the wealth of
+bets on "this opponent beats k", settled by the phase's fresh draws only. When all N slots stand on the line
+N M / delta, k is out. `docs/evidence-racing.md` has the proof; the error of the whole answer is at most delta,
+whatever the options: they only trade samples for rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from parley.confidence.evidence import LARGEST_STAKE, gap_lower_bound, log_bet, log_boost
+from parley.errors import InvalidInput
+from parley.harmonic import ArmPrograms, solve
+from parley.policies.base import Explanation, PhaseStats, Policy, State
+from parley.policies.evidence_plan import Contrasts, Temper, further_draws
+from parley.problem import BoolArray, FloatArray, IntArray
+
+__all__ = ["EvidenceRacing", "Wealth"]
+
+# A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
+POINTS = np.array([-math.sqrt(3.0), 0.0, math.sqrt(3.0)])
+LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
+BOLDNESS = 1.2  # a capped payoff rewards crossing the line, not wealth: stake a little more than log-optimal
+NOT_DRAWN = 1e30  # reciprocal of no draws at all; times a weight of 0 it is still 0
+
+# What `rounds` stands for: precision, growth, optimism, caution. Measured, see docs/evidence-racing.md.
+TEMPERS = {
+    3: (0.065, 30.0, 0.7, 4.0),
+    4: (0.085, 6.0, 1.4, 1.2),
+    5: (0.11, 3.0, 2.25, 0.5),
+    6: (0.12, 2.5, 2.6, 0.4),
+    7: (0.13, 2.2, 2.8, 0.35),
+    8: (0.14, 2.0, 3.0, 0.3),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wealth(State):
+    """A state with the evidence so far; `opponents` is -1 before the first bets."""
+
+    log_wealth: FloatArray  # (..., opponent, arm, agent)
+    opponents: IntArray  # (..., opponent, arm, agent): arms of the last phase's bets, ascending
+    signal: FloatArray  # (..., arm, agent): sum of smallest contrast / largest variance, for the bound on the gap
+    information: FloatArray  # (..., arm, agent): sum of 1 / largest variance
+    gap_at_least: FloatArray  # (..., arm, agent): the best such bound so far, at least 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceRacing(Policy):
+    """No option can break the guarantee; they trade samples for rounds.
+
+    `rounds`: about how many rounds you can afford, 3 to 8 (5 unless told); sets the four options after it.
+    `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
+    `growth`: a phase multiplies the samples spent so far by at most this. `smallest_growth`: and by at least this.
+    `optimism`: plan as if gaps were larger than they look by this many standard errors (added in squares).
+    `caution`: what a further round is worth; more of it makes phases larger and rounds fewer.
+    `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps, never the answer.
+    """
+
+    name: ClassVar[str] = "evidence"
+    state_type: ClassVar[type[State]] = Wealth
+    rounds: int = 5
+    precision: float | None = None
+    growth: float | None = None
+    optimism: float | None = None
+    caution: float | None = None
+    smallest_growth: float = 1.03
+    gap_scale: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.rounds not in TEMPERS:
+            raise InvalidInput("policy.rounds", found=self.rounds, allowed="a whole number from 3 to 8")
+        for key in ("precision", "optimism", "caution", "gap_scale"):
+            value = getattr(self, key)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise InvalidInput(f"policy.{key}", found=value, allowed="a finite number above 0")
+        if not 1 < self.smallest_growth <= self._temper.growth < math.inf:
+            found = f"smallest_growth {self.smallest_growth:g}, growth {self._temper.growth:g}"
+            raise InvalidInput("policy.growth", found=found, allowed="1 < smallest_growth <= growth, finite")
+
+    @cached_property
+    def _temper(self) -> Temper:
+        given = (self.precision, self.growth, self.optimism, self.caution)
+        precision, growth, optimism, caution = (
+            usual if own is None else own for own, usual in zip(given, TEMPERS[self.rounds], strict=True)
+        )
+        longer = max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1  # long studies can learn longer
+        return Temper(
+            precision=precision,
+            growth=growth,
+            smallest_growth=self.smallest_growth,
+            optimism=optimism * longer,
+            caution=caution,
+        )
+
+    @property
+    def line(self) -> float:
+        """log(N M / delta): what every slot must reach."""
+        return math.log(self.problem.top * self.problem.agent_count / self.problem.delta)
+
+    @property
+    def boosted(self) -> bool:
+        """Only exactly Gaussian contrasts may be boosted."""
+        return self.problem.noise.kind == "gaussian"
+
+    def start(self, batch: tuple[int, ...] = ()) -> Wealth:
+        slots = (*batch, self.problem.top, *self.problem.shape)
+        blank = self._blank(batch)
+        return Wealth(
+            **blank,
+            log_wealth=np.zeros(slots),
+            opponents=np.full(slots, -1, dtype=np.int64),
+            signal=np.zeros_like(blank["sums"]),
+            information=np.zeros_like(blank["sums"]),
+            gap_at_least=np.zeros_like(blank["sums"]),
+        )
+
+    def plan(self, state: State) -> IntArray:
+        assert isinstance(state, Wealth)
+        quotas = np.where((state.phase == 0)[..., None, None], self._first_phase, 0)
+        racing = (state.phase > 0) & ~state.finished
+        if racing.any():
+            batch = state.take(racing)  # also a single study becomes a batch of one
+            quotas[racing] = further_draws(
+                self.problem, self._contrasts(batch), batch.counts, self._temper, self.boosted
+            )
+        return quotas
+
+    @cached_property
+    def _first_phase(self) -> IntArray:
+        """`(arm, agent)`: the cheapest draws that give every mixed mean the wished standard error; they only inform."""
+        problem, temper = self.problem, self._temper
+        error = temper.precision * problem.largest_gap
+        rows = np.full(
+            (1, problem.agent_count), error**2 / problem.noise.variance * math.sqrt(math.log(30) / self.line)
+        )
+        solution = solve(ArmPrograms.of(problem.squared_weights, rows), accuracy=1e-6)
+        return np.broadcast_to(np.ceil(solution.allocation).astype(np.int64), problem.shape)
+
+    def _contrasts(self, state: Wealth) -> Contrasts:
+        """What the past fixes before a phase, and nothing of the phase itself: opponents, estimates, wealth."""
+        top = self.problem.top
+        mixed, variances = self._pooled(state)
+        order = np.argsort(np.where(state.active, -mixed, np.inf), axis=-2, kind="stable")
+        rank = np.argsort(order, axis=-2, kind="stable")[..., None, :, :]
+        slot = np.arange(top)[:, None, None]
+        opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
+        opponents = np.sort(opponents, axis=-3)  # a set: slots in the order of arms
+        # A slot keeps its wealth while the set stays. When the set changes, no slot may inherit more than the least:
+        # an arm that beats k could leave one slot and come back in another, and no slot would be null throughout.
+        same = (opponents == state.opponents).all(axis=-3, keepdims=True)
+        wealth = np.where(same, state.log_wealth, state.log_wealth.min(axis=-3, keepdims=True))
+        undecided = state.active.sum(axis=-2, keepdims=True) > top
+        live = (state.active & undecided)[..., None, :, :] & (wealth < self.line)
+        return Contrasts(
+            opponents=opponents,
+            gap=_against(mixed, opponents),
+            error=np.sqrt(_both(variances, opponents)),
+            wealth=wealth,
+            missing=np.maximum(self.line - wealth, 0.0),
+            live=live,
+            losing=live & (rank >= top),
+        )
+
+    def _pooled(self, state: State) -> tuple[FloatArray, FloatArray]:
+        """Mixed means of all data so far, and their variances."""
+        return self.problem.mixed(state.means), self._variances(state.counts)
+
+    def _variances(self, counts: IntArray) -> FloatArray:
+        reciprocals = np.where(counts > 0, 1 / np.maximum(counts, 1), NOT_DRAWN)
+        return np.asarray(self.problem.noise.variance * (reciprocals @ self.problem.squared_weights))
+
+    def update(self, state: State, stats: PhaseStats) -> State:
+        assert isinstance(state, Wealth)
+        weighed = self._weigh(state, stats) if stats.counts.shape == state.counts.shape else state
+        return super().update(weighed, stats)
+
+    def _weigh(self, state: Wealth, stats: PhaseStats) -> Wealth:
+        """Settle the bets of a phase. The first phase has none: its data choose the first opponents."""
+        betting = ((state.phase > 0) & ~state.finished)[..., None, None]
+        counts = np.where(betting, stats.counts, 0)
+        contrasts = self._contrasts(state)
+        means = self.problem.mixed(np.where(counts > 0, stats.sums / np.maximum(counts, 1), 0.0))
+        y = _against(means, contrasts.opponents)
+        v = _both(self._variances(counts), contrasts.opponents)
+        drawn = v < NOT_DRAWN * 1e-15  # a contrast with an undrawn side tells nothing: its payoff is 1
+        wealth = self._paid(contrasts, y, v, contrasts.live & drawn)
+        # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
+        # counted with the largest variance, can only understate the gap to it.
+        widest = v.max(axis=-3)
+        told = drawn.all(axis=-3) & betting
+        signal = state.signal + np.where(told, y.min(axis=-3) / widest, 0.0)
+        information = state.information + np.where(told, 1 / widest, 0.0)
+        bound = gap_lower_bound(
+            signal,
+            information,
+            share=self.problem.delta / ((self.problem.arm_count - self.problem.top) * self.problem.agent_count),
+            scale=self.gap_scale * self.problem.largest_gap,
+        )
+        slots = betting[..., None, :, :]
+        return replace(
+            state,
+            log_wealth=np.where(slots, wealth, state.log_wealth),
+            opponents=np.where(slots, contrasts.opponents, state.opponents),
+            signal=signal,
+            information=information,
+            gap_at_least=np.maximum(state.gap_at_least, bound),
+        )
+
+    def _paid(self, contrasts: Contrasts, y: FloatArray, v: FloatArray, betting: BoolArray) -> FloatArray:
+        """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only."""
+        wealth = contrasts.wealth.copy()
+        root = np.sqrt(v[betting])
+        estimate, error, missing = contrasts.gap[betting], contrasts.error[betting], contrasts.missing[betting]
+        boldness = BOLDNESS if self.boosted else 1.0
+        bets = boldness * np.maximum(estimate[:, None] + error[:, None] * POINTS, 0.0)  # 0 abstains
+        stakes = np.minimum(bets / root[:, None], LARGEST_STAKE)
+        paid = log_bet(y[betting] / root, stakes, LOG_SHARES)
+        if not self.boosted:
+            wealth[betting] += paid
+            return wealth
+        paid += log_boost(stakes, LOG_SHARES, missing)
+        wealth[betting] = np.where(paid >= missing, self.line, wealth[betting] + paid)
+        return wealth
+
+    def _keep(self, before: State, after: State) -> BoolArray:
+        assert isinstance(after, Wealth)
+        undecided = before.active.sum(axis=-2, keepdims=True) > self.problem.top
+        out = before.active & undecided & (after.log_wealth >= self.line).all(axis=-3)
+        keep = before.active & ~out
+        # All slots of too many arms on the line at once can only follow an error: keep the N best estimates then.
+        short = keep.sum(axis=-2, keepdims=True) < self.problem.top
+        mixed, _ = self._pooled(before)
+        order = np.argsort(np.where(before.active, -mixed, np.inf), axis=-2, kind="stable")
+        best = np.argsort(order, axis=-2, kind="stable") < self.problem.top
+        return np.where(short, before.active & best, keep)
+
+    def explain(self, state: State) -> Explanation:
+        assert isinstance(state, Wealth)
+        mixed, variances = self._pooled(state)
+        known = variances < NOT_DRAWN * 1e-15
+        return Explanation(
+            mixed_means=mixed,
+            radius=np.where(known, 2 * np.sqrt(variances), 0.0),
+            score=np.minimum(state.log_wealth.min(axis=-3), self.line),
+            line=self.line,
+            words="log evidence against the arm, by the opponent that beats it least; bars are two standard errors",
+        )
+
+    def _certified(self, state: State, arm: int, agent: int) -> dict[str, Any]:
+        assert isinstance(state, Wealth)
+        opponents = state.opponents[:, arm, agent]
+        return {
+            "log_wealth": float(state.log_wealth[:, arm, agent].min()),
+            "opponents": [self.problem.arms[place] for place in opponents if place >= 0],
+            "gap_at_least": float(state.gap_at_least[arm, agent]),
+        }
+
+
+def _against(values: FloatArray, opponents: IntArray) -> FloatArray:
+    """Opponent minus arm, `(..., opponent, arm, agent)`."""
+    own = values[..., None, :, :]
+    return np.asarray(np.take_along_axis(own, opponents, axis=-2) - own)
+
+
+def _both(values: FloatArray, opponents: IntArray) -> FloatArray:
+    """Opponent plus arm, `(..., opponent, arm, agent)`."""
+    own = values[..., None, :, :]
+    return np.asarray(np.take_along_axis(own, opponents, axis=-2) + own)
