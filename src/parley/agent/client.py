@@ -91,6 +91,7 @@ class Client:
     """A coordinator seen by one token. Use it as a context manager, or close it."""
 
     def __init__(self, server: str, token: str) -> None:
+        self.server = server.rstrip("/")
         self._http = httpx.Client(**_options(server, token))
 
     def __enter__(self) -> Self:
@@ -146,6 +147,7 @@ class AsyncClient:
     """The same for asyncio."""
 
     def __init__(self, server: str, token: str) -> None:
+        self.server = server.rstrip("/")
         self._http = httpx.AsyncClient(**_options(server, token))
 
     async def __aenter__(self) -> Self:

@@ -62,6 +62,7 @@ def command(study: str | None, replications: int, seed: int, output: str, as_jso
         reasons += told
         if not as_json:
             _show(phase, told)
+    certificate = policy.certificate(course[-1].after)
     least = expected_samples(bai(instance, accuracy=1e-6), loaded.problem.delta)
     results = _compare(loaded, instance, replications, seed, least, quiet=as_json)
     head = ("policy", "samples, mean ± sd", "rounds", "wrong answers", "over the lower bound")
@@ -81,6 +82,7 @@ def command(study: str | None, replications: int, seed: int, output: str, as_jso
         policy=policy.name,
         guarantee=policy.guarantee,
         course=course,
+        certificate=certificate,
         reasons=reasons,
         comparison=(head, rows),
         lower_bound=least,
@@ -98,9 +100,13 @@ def command(study: str | None, replications: int, seed: int, output: str, as_jso
         print_json(
             {"study": loaded.name, "policy": policy.name, "answers": chosen, "correct": right, "samples": samples}
             | {"rounds": len(course), "lower_bound": least, "policies": results, "report": str(path)}
+            | {"certificate": certificate}
         )
         return
-    screen.print(f"\nEvery agent has its answer, and {'all are right' if right else 'at least one is WRONG'}.\n")
+    screen.print(f"\nEvery agent has its answer, and {'all are right' if right else 'at least one is WRONG'}.")
+    for line in _bounds(certificate):
+        screen.print("  " + line)
+    screen.print()
     shown = table(f"{replications:,} runs each; no algorithm can expect fewer than {least:,.0f} samples", *head)
     for row in rows:
         shown.add_row(*row)
@@ -109,6 +115,16 @@ def command(study: str | None, replications: int, seed: int, output: str, as_jso
     screen.print(
         "Next: copy examples/paper.toml, put in your own arms, agents and weights, and run `parley demo --study`."
     )
+
+
+def _bounds(certificate: dict[str, Any]) -> Iterator[str]:
+    """For every agent its answer, and what is proven of the gaps where the policy bounds them."""
+    for agent in certificate["agents"]:
+        told = f"{agent['agent']}: {', '.join(agent['chosen'])}"
+        proven = [
+            f"{arm['arm']} by {arm['gap_at_least']:.2f}" for arm in agent["arms"] if arm.get("gap_at_least", 0) >= 0.005
+        ]
+        yield f"{told}, proven better than {', '.join(proven)} at least" if proven else told
 
 
 def _sizes(instance: Instance) -> str:

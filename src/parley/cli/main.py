@@ -18,11 +18,16 @@ __all__ = ["main", "run"]
 
 # Name -> module of the command; imported only when it is called, so that `parley --help` answers at once.
 COMMANDS = {
+    "admin": "parley.cli.admin",
+    "agent": "parley.cli.agent",
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
     "demo": "parley.cli.demo",
+    "live-demo": "parley.cli.live",
     "plan": "parley.cli.plan",
+    "serve": "parley.cli.serve",
     "simulate": "parley.cli.simulate",
+    "verify": "parley.cli.verify",
 }
 
 

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from parley.experiments.figures import elimination_course
 from parley.experiments.page import page, picture, table
 from parley.problem import Problem
 from parley.simulation import Phase
 
-__all__ = ["demo_page"]
+__all__ = ["certificate_rows", "demo_page"]
+
+
+def certificate_rows(certificate: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Head and rows of a certificate's table: what decided about every arm of every agent."""
+    bounded = any("gap_at_least" in arm for agent in certificate["agents"] for arm in agent["arms"])
+    head = ["agent", "arm", "mixed mean", "ruled out in phase", "score"]
+    rows = []
+    for agent in certificate["agents"]:
+        for arm in agent["arms"]:
+            out = str(arm["eliminated_in"]) if arm["eliminated_in"] else "chosen" if arm["chosen"] else "-"
+            row = [agent["agent"], arm["arm"], f"{arm['mixed_mean']:.3f}", out, f"{arm['score']:.2f}"]
+            if bounded:
+                against = ", ".join(arm["opponents"]) if arm["eliminated_in"] else ""
+                row += [against, f"{arm['gap_at_least']:.3f}" if arm["eliminated_in"] else ""]
+            rows.append(row)
+    return ([*head, "beaten by", "worse than the chosen by at least"] if bounded else head), rows
 
 
 def demo_page(
@@ -20,6 +37,7 @@ def demo_page(
     policy: str,
     guarantee: str,
     course: Sequence[Phase],
+    certificate: dict[str, Any],
     reasons: Sequence[str],
     comparison: tuple[Sequence[str], Sequence[Sequence[str]]],
     lower_bound: float,
@@ -52,6 +70,9 @@ def demo_page(
         table(("agent", "top arms"), answers),
         "<h2>Why arms are out</h2>",
         f"<ul>{listed}</ul>",
+        "<h2>Certificate</h2>",
+        f"<p>{escape(certificate['score'].capitalize())}. An arm is out at {certificate['line']:.2f}.</p>",
+        table(*certificate_rows(certificate)),
         "<h2>Policies over many runs</h2>",
         f"<p>No algorithm with error at most {problem.delta:g} can expect to draw fewer than {lower_bound:,.0f} "
         "samples.</p>",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parley import __version__
 from parley.problem import FloatArray
 from parley.protocol.canonical import digest
 from parley.protocol.messages import Certificate
@@ -18,7 +17,7 @@ __all__ = ["issue_certificate", "same_certificate"]
 ROUNDING = 1e-9
 
 
-def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head: str) -> Certificate:
+def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head: str, version: str) -> Certificate:
     """What a finished or cancelled trial may claim; `data` are the decisions' digests of the phases' reports."""
     policy, state, study = trial.policy, trial.state, trial.study
     shown = policy.explain(state)
@@ -32,7 +31,7 @@ def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head:
         data=digest(list(data)),
         policy=study.policy,
         options=study.options,
-        version=__version__,
+        version=version,
         delta=study.delta,
         guarantee=guarantee,
         complete=complete,

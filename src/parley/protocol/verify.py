@@ -103,7 +103,8 @@ class _Seen:
         last = len(self.heads)
         if self.certificate is not None:
             raise InvalidInput("certificate", found="a second one", allowed="one")
-        mine = issue_certificate(trial, data=self.data, sequence=last, head=self.heads[last])
+        version = event.certificate.version
+        mine = issue_certificate(trial, data=self.data, sequence=last, head=self.heads[last], version=version)
         wrong = same_certificate(event.certificate, mine)
         if wrong:
             raise InvalidInput("certificate", found=f"another {', '.join(wrong)}", allowed="what the log gives")

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
+from parley import __version__
 from parley.coordinator.killpoints import reached
 from parley.coordinator.storage import Storage, StorageUnavailable, ledger, reports, studies
 from parley.coordinator.storage.studies import StudyRow
@@ -70,7 +71,7 @@ def store_step(connection: Connection, row: StudyRow, trial: Trial, step: Step, 
 def use_certificate(connection: Connection, row: StudyRow, trial: Trial, at: str) -> StudyRow:
     """Issue the certificate of a study that is over, into the log and beside it."""
     data = [decision.data for decision in studies.decisions(connection, row.id)]
-    certificate = issue_certificate(trial, data=data, sequence=row.sequence, head=row.head)
+    certificate = issue_certificate(trial, data=data, sequence=row.sequence, head=row.head, version=__version__)
     row = ledger.append(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
     studies.save(connection, row, certificate=certificate.text)
     return row

@@ -13,7 +13,15 @@ from parley.coordinator.storage.postgres import PostgresStorage
 from parley.coordinator.storage.sqlite import FileLock, SqliteStorage, sqlite_engine
 from parley.errors import InvalidInput
 
-__all__ = ["Storage", "StorageUnavailable", "initialise", "open_storage", "parse_url"]
+__all__ = [
+    "Storage",
+    "StorageUnavailable",
+    "initialise",
+    "open_for_reading",
+    "open_storage",
+    "parse_url",
+    "sqlite_engine",
+]
 
 
 def parse_url(text: str) -> URL:
@@ -64,7 +72,14 @@ def initialise(address: str) -> tuple[str | None, str]:
         engine.dispose()
 
 
-def open_storage(address: str, *, connections: int = 10, statement_timeout: float = 30.0) -> Storage:
+def open_for_reading(address: str) -> Storage:
+    """A database to look at while a server may be writing to it; `change` is refused."""
+    return open_storage(address, writable=False)
+
+
+def open_storage(
+    address: str, *, connections: int = 10, statement_timeout: float = 30.0, writable: bool = True
+) -> Storage:
     """A database that `initialise` has prepared, ready for changes."""
     url = parse_url(address)
     storage: Storage
@@ -74,7 +89,7 @@ def open_storage(address: str, *, connections: int = 10, statement_timeout: floa
             raise InvalidInput(
                 "database", found=f"no file at {path}", allowed=ALLOWED, hint="Run `parley admin init` first"
             )
-        storage = SqliteStorage(path)
+        storage = SqliteStorage(path, writable=writable)
     else:
         storage = PostgresStorage(url, connections=connections, statement_timeout=statement_timeout)
     try:

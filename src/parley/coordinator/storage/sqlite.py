@@ -88,16 +88,19 @@ def sqlite_engine(path: Path, *, readers: int = 0) -> Engine:
 class SqliteStorage(Storage):
     """A `Storage` in one file."""
 
-    def __init__(self, path: Path, *, readers: int = 4) -> None:
+    def __init__(self, path: Path, *, readers: int = 4, writable: bool = True) -> None:
         self.path, self.url = path, f"sqlite:///{path}"
-        self._lock = FileLock(path)
+        self._lock = FileLock(path) if writable else None
         self._writer, self._readers = sqlite_engine(path), sqlite_engine(path, readers=readers)
         self._waiting: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._closed = threading.Lock()  # held for good once closed
         self._thread = threading.Thread(target=self._write, name="sqlite-writer", daemon=True)
-        self._thread.start()
+        if writable:
+            self._thread.start()
 
     def change(self, work: Callable[[Connection], T]) -> T:
+        if self._lock is None:
+            raise StorageUnavailable("the database was opened for reading")
         done: Future[T] = Future()
         self._waiting.put((work, done))
         return done.result()
@@ -117,11 +120,13 @@ class SqliteStorage(Storage):
     def close(self) -> None:
         if not self._closed.acquire(blocking=False):
             return
-        self._waiting.put(None)
-        self._thread.join()
+        if self._lock is not None:
+            self._waiting.put(None)
+            self._thread.join()
         self._readers.dispose()
         self._writer.dispose()
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
     def _write(self) -> None:
         """The writer thread: groups of changes, one commit each, until closed."""

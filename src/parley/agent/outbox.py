@@ -1,0 +1,137 @@
+"""The outbox: what an agent drew but has not yet handed over, and the receipts of what it has.
+
+A folder of small files, one agent of one study each. Every file appears whole or not at all (written aside, synced,
+renamed, and the folder synced), so a kill at any moment leaves either the state before or the state after.
+
+    draws/<phase>.json      the report, written before it is first sent: after this nothing is drawn again
+    receipts/<phase>.json   the receipt, written when the coordinator has acknowledged it
+    drawing/<phase>         this phase was begun; without a report, a source that cannot repeat itself must not run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from parley.errors import InvalidInput, ParleyError
+from parley.protocol import Receipt, Report
+
+__all__ = ["Interrupted", "Outbox"]
+
+KINDS = ("drawing", "draws", "receipts")
+
+
+class Interrupted(ParleyError):
+    """A draw was begun and its result is not known; drawing again would use other rewards, or spend them twice."""
+
+
+class Outbox:
+    """The durable memory of one agent in one study. One process at a time may hold it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Outbox(folder, study="s", agent="x") as outbox:
+    ...     outbox.pending() is None, outbox.last_receipt() is None
+    (True, True)
+    """
+
+    def __init__(self, folder: str | Path, *, study: str, agent: str) -> None:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".-") or "agent"
+        # Two names may read alike once made safe for a file system; their bytes do not.
+        self.folder = Path(folder) / study / f"{name}-{agent.encode().hex()[:24]}"
+        self.study, self.agent = study, agent
+        for kind in KINDS:
+            (self.folder / kind).mkdir(parents=True, exist_ok=True)
+        _sync(self.folder)
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise InvalidInput(
+                "outbox",
+                found=f"{self.folder}, which another process holds",
+                allowed="one process per agent and study",
+                hint="Stop the other one; two would draw twice",
+            ) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another process have it."""
+        with contextlib.suppress(OSError):
+            os.close(self._lock)
+
+    def begin(self, phase: int, *, repeatable: bool) -> None:
+        """Note that a phase is being drawn; refuse if it was begun before by a source that cannot repeat its draws."""
+        mark = self.folder / "drawing" / str(phase)
+        if mark.exists() and not repeatable:
+            raise Interrupted(
+                f"phase {phase} was begun and interrupted, and what was drawn is not known. If nothing was, remove "
+                f"{mark} and start again; if something was, tell the study's administrator"
+            )
+        _write(mark, "")
+
+    def abandon(self, phase: int) -> None:
+        """The draw failed before it spent anything: it may be begun again."""
+        (self.folder / "drawing" / str(phase)).unlink(missing_ok=True)
+
+    def keep(self, report: Report) -> None:
+        """Store a report before it is sent. The first one of a phase stays, whatever comes after."""
+        path = self.folder / "draws" / f"{report.phase}.json"
+        if not path.exists():
+            _write(path, report.text)
+        self.abandon(report.phase)
+
+    def report(self, phase: int) -> Report | None:
+        """What was drawn in a phase, if it was."""
+        path = self.folder / "draws" / f"{phase}.json"
+        return Report.read(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def pending(self) -> Report | None:
+        """The oldest report without a receipt."""
+        waiting = set(self._phases("draws")) - set(self._phases("receipts"))
+        return self.report(min(waiting)) if waiting else None
+
+    def acknowledge(self, receipt: Receipt) -> None:
+        """Keep a receipt."""
+        _write(self.folder / "receipts" / f"{receipt.phase}.json", receipt.text)
+
+    def receipts(self) -> list[Receipt]:
+        """Every receipt, oldest first."""
+        texts = (self.folder / "receipts" / f"{phase}.json" for phase in self._phases("receipts"))
+        return [Receipt.read(path.read_text(encoding="utf-8")) for path in texts]
+
+    def last_receipt(self) -> Receipt | None:
+        """The newest receipt: the furthest that the coordinator's log must reach."""
+        return max(self.receipts(), key=lambda receipt: receipt.sequence, default=None)
+
+    def _phases(self, kind: str) -> list[int]:
+        return sorted(int(path.stem) for path in (self.folder / kind).glob("*.json"))
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, and on the disk when it returns."""
+    aside = path.with_suffix(".part")
+    with aside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,148 @@
+"""The agent's loop: fetch the plan, draw once, keep the report, send until it is acknowledged, keep the receipt.
+
+It may be killed between any two lines. What was drawn is in the outbox before it is sent, so after a restart the same
+report is sent again, and the coordinator takes it once.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from parley.agent.outbox import Outbox
+from parley.agent.plans import AgentPlan
+from parley.agent.sources import NotYet, Source
+from parley.errors import Conflict, CoordinatorError, Unreachable
+from parley.protocol import Receipt, Report
+
+__all__ = ["Backoff", "Worker"]
+
+SETTLED = ("urn:parley:problem:report-conflict", "urn:parley:problem:receipt-unknown")
+
+
+class Coordinator(Protocol):
+    """The two calls a worker makes; `Client` has them."""
+
+    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
+        """What is asked."""
+
+    def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
+        """Hand over."""
+
+
+class Backoff:
+    """Waiting times that double up to a limit, each drawn at random below it, so that agents do not come back as one.
+
+    >>> waits = Backoff(first=1.0, most=4.0, chance=lambda: 1.0)
+    >>> [waits.next() for _ in range(4)]
+    [1.0, 2.0, 4.0, 4.0]
+    """
+
+    def __init__(self, *, first: float = 0.2, most: float = 30.0, chance: Callable[[], float] = random.random) -> None:
+        self._first, self._most, self._chance = first, most, chance
+        self._limit = first
+
+    def next(self) -> float:
+        """How long to wait this time."""
+        wait, self._limit = self._limit * self._chance(), min(2 * self._limit, self._most)
+        return wait
+
+    def reset(self) -> None:
+        """It worked: begin from the start next time."""
+        self._limit = self._first
+
+
+class Worker:
+    """One agent of one study. `say` hears what happens, in words; `patience` bounds one wait for a plan."""
+
+    def __init__(
+        self,
+        client: Coordinator,
+        outbox: Outbox,
+        source: Source,
+        *,
+        say: Callable[[str], None] = lambda _: None,
+        sleep: Callable[[float], None] = time.sleep,
+        patience: float = 20.0,
+    ) -> None:
+        self._client, self._outbox, self._source = client, outbox, source
+        self._say, self._sleep, self._patience = say, sleep, patience
+        self._backoff = Backoff()
+        self._idle = 0  # the last phase that asked nothing of this agent
+
+    def run(self) -> AgentPlan:
+        """Work until nothing more will be asked; returns the last plan seen."""
+        while True:
+            plan = self._step()
+            if plan is not None and plan.over:
+                self._say(f"nothing more to do: the study is {plan.stage}" + (" and this agent frozen" * plan.frozen))
+                return plan
+
+    def _step(self) -> AgentPlan | None:
+        """One round: hand over what is pending, then look for a plan and draw it. Comes back after any trouble."""
+        try:
+            pending = self._outbox.pending()
+            if pending is not None:
+                self._hand_over(pending)
+            last = self._outbox.last_receipt()
+            done = max(last.phase if last else 0, self._idle)
+            plan = self._client.plan(self._outbox.study, self._outbox.agent, after=done, wait=self._patience)
+            if plan.stage == "paused":
+                self._wait(f"the study is paused: {plan.reason}")
+                return plan
+            if plan.due:
+                self._answer(plan)
+            elif plan.draws is None:
+                self._idle = plan.phase
+            self._backoff.reset()
+            return plan
+        except Unreachable as error:
+            self._wait(str(error))
+        except NotYet as error:
+            self._wait(str(error))
+        return None
+
+    def _answer(self, plan: AgentPlan) -> None:
+        """Draw, unless it was drawn before. Then the coordinator has lost the report: it is sent again, and the receipt
+        that goes with it tells the coordinator so.
+        """
+        drawn = self._outbox.report(plan.phase)
+        if drawn is None:
+            self._draw(plan)
+        else:
+            self._hand_over(drawn)
+
+    def _draw(self, plan: AgentPlan) -> None:
+        assert plan.draws is not None
+        self._say(f"phase {plan.phase}: drawing {sum(plan.draws)} rewards")
+        self._outbox.begin(plan.phase, repeatable=self._source.repeatable)
+        try:
+            totals = self._source(plan)
+        except NotYet:
+            self._outbox.abandon(plan.phase)
+            raise
+        self._outbox.keep(plan.report(totals))
+
+    def _hand_over(self, report: Report) -> None:
+        try:
+            receipt = self._client.send(report, receipt=self._outbox.last_receipt())
+        except Conflict as error:
+            kind = str(error.problem.get("type", ""))
+            raise CoordinatorError(_advice(kind, error, report), error.problem) from None
+        self._outbox.acknowledge(receipt)
+        self._say(f"phase {report.phase}: reported, receipt {receipt.sequence}:{receipt.head[:12]}")
+
+    def _wait(self, why: str) -> None:
+        seconds = self._backoff.next()
+        self._say(f"{why}; trying again in {seconds:.1f} s")
+        self._sleep(seconds)
+
+
+def _advice(kind: str, error: CoordinatorError, report: Report) -> str:
+    if kind not in SETTLED:
+        return f"the report of phase {report.phase} was refused: {error}"
+    if kind.endswith("receipt-unknown"):
+        return f"{error}. The coordinator's log is not the one this agent reported to; tell its administrator"
+    return f"{error}. Another report of phase {report.phase} was taken before this one; tell the administrator"

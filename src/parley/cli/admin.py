@@ -1,0 +1,266 @@
+"""`parley admin`: everything an administrator does.
+
+`init`, `backup` and `restore` work on the database itself, everything else goes through the API and into its log.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from parley.cli.console import json_option, print_json, screen, table
+from parley.cli.extras import needs
+from parley.cli.remote import connect, remote_options
+from parley.errors import InvalidInput
+from parley.study import load_study
+
+__all__ = ["command"]
+
+database_option = click.option(
+    "--db", default="parley.db", show_default=True, envvar="PARLEY_DB", help="A file, or postgresql://..."
+)
+reason_option = click.option("--reason", required=True, help="Why; it is kept in the log.")
+
+
+@click.group()
+def command() -> None:
+    """Prepare a coordinator's database, and run its studies.
+
+    Commands that talk to the coordinator take its address from --server or PARLEY_SERVER and the administrator's token
+    from --token-file or PARLEY_TOKEN.
+    """
+
+
+def _hand_over(token: str, file: str | None) -> None:
+    """A secret goes to a file that only its owner can read, or, once, to the screen."""
+    if file is None:
+        screen.print(f"Token (shown once, kept nowhere): {token}", highlight=False, soft_wrap=True)
+        return
+    _write_secret(file, token)
+    screen.print(f"Token written to {file}.", highlight=False, soft_wrap=True)
+
+
+@command.command()
+@database_option
+@click.option("--name", default="root", show_default=True, help="Name of the administrator that gets the token.")
+@click.option("--token-file", type=click.Path(dir_okay=False), help="Write the token here instead of to the screen.")
+@click.option("--new-token", is_flag=True, help="Issue another token though there are some: when the first was lost.")
+def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
+    """Create or upgrade the database, and issue the first administrator's token. Stop servers on it first."""
+    with needs("server", "parley admin init"):
+        from parley.coordinator.bootstrap import prepare
+    before, after, token = prepare(db, name=name, new_token=new_token)
+    change = "is at" if before == after else f"went from {before or 'nothing'} to"
+    screen.print(f"The database {change} revision {after}.", highlight=False)
+    if token is None:
+        screen.print("It has tokens already; --new-token issues another.")
+    else:
+        _hand_over(token, token_file)
+
+
+@command.command("create-study")
+@click.argument("study", type=click.Path(dir_okay=False), metavar="STUDY")
+@click.option("--id", "study_id", help="Address of the study; default: made from its name.")
+@click.option(
+    "--tokens", type=click.Path(file_okay=False), help="Issue every agent a token, each in a file of this folder."
+)
+@remote_options
+@json_option
+def create_study(
+    study: str, study_id: str | None, tokens: str | None, server: str, token_file: str | None, as_json: bool
+) -> None:
+    """Create the study of the file STUDY and open its first phase. Its [truth], if any, is not sent."""
+    from parley.protocol import StudyMessage
+
+    message = StudyMessage.of(load_study(study))
+    with connect(server, token_file) as client:
+        made = client.request("POST", "studies", json={"id": study_id, "study": message.to_json()}, timeout=300)
+        files: dict[str, str] = {}
+        if tokens is not None:
+            Path(tokens).mkdir(parents=True, exist_ok=True)
+            for place, agent in enumerate(message.agents, start=1):
+                body = {"role": "agent", "study": made["id"], "agent": agent}
+                files[agent] = str(Path(tokens) / f"{made['id']}-agent-{place}.token")
+                _write_secret(files[agent], client.request("POST", "tokens", json=body)["token"])
+    if as_json:
+        print_json({**made, "token_files": files})
+        return
+    screen.print(f"Study {made['id']}: phase 1 waits for {made['awaited']} agents.", highlight=False)
+    for agent, file in files.items():
+        screen.print(f"  {agent}: {file}", highlight=False, soft_wrap=True)
+    if not files:
+        screen.print(f"Next: parley admin issue-token --role agent --study {made['id']} --agent NAME", highlight=False)
+
+
+def _write_secret(file: str, token: str) -> None:
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write(token + "\n")
+
+
+@command.command("issue-token")
+@click.option("--role", required=True, type=click.Choice(["agent", "viewer", "analyst", "auditor", "administrator"]))
+@click.option("--name", default="", help="Who it is for (not for agents).")
+@click.option("--study", help="Only this study (needed for an agent).")
+@click.option("--agent", help="The agent it is for.")
+@click.option("--output", type=click.Path(dir_okay=False), help="Write the token here instead of to the screen.")
+@remote_options
+def issue_token(
+    role: str, name: str, study: str | None, agent: str | None, output: str | None, server: str, token_file: str | None
+) -> None:
+    """Issue a token. Every principal may have two live ones: the old and the new, while you rotate."""
+    body = {"role": role, "name": name, "study": study, "agent": agent}
+    with connect(server, token_file) as client:
+        made = client.request("POST", "tokens", json=body)
+    screen.print(f"{made['principal']}, kid {made['kid']}", highlight=False)
+    _hand_over(made["token"], output)
+
+
+@command.command()
+@click.argument("kid")
+@remote_options
+def revoke(kid: str, server: str, token_file: str | None) -> None:
+    """Revoke the token with this KID (the part after parley_), at once and for good."""
+    with connect(server, token_file) as client:
+        done = client.request("DELETE", "tokens", kid)
+    screen.print(f"Revoked: {done['principal']}, kid {done['kid']}", highlight=False)
+
+
+@command.command()
+@remote_options
+@json_option
+def tokens(server: str, token_file: str | None, as_json: bool) -> None:
+    """List every token, without its secret."""
+    with connect(server, token_file) as client:
+        found = client.request("GET", "tokens")
+    if as_json:
+        print_json(found)
+        return
+    shown = table("Tokens", "kid", "principal", "issued", "revoked")
+    for entry in found["tokens"]:
+        shown.add_row(entry["kid"], entry["principal"], entry["created_at"], entry["revoked_at"] or "")
+    screen.print(shown)
+
+
+@command.command()
+@click.argument("study", required=False)
+@remote_options
+@json_option
+def status(study: str | None, server: str, token_file: str | None, as_json: bool) -> None:
+    """Where STUDY is and whom it waits for; without STUDY, every study."""
+    with connect(server, token_file) as client:
+        found = client.request("GET", "studies", *([study] if study else []))
+    if as_json:
+        print_json(found)
+    elif study is None:
+        shown = table("Studies", "id", "stage", "phase", "awaited", "samples", "since")
+        for entry in found["studies"]:
+            numbers = (str(entry["phase"]), str(entry["awaited"]), f"{entry['samples']:,}")
+            shown.add_row(entry["id"], entry["stage"], *numbers, entry["opened_at"])
+        screen.print(shown)
+    else:
+        _show_study(found)
+
+
+def _show_study(found: dict[str, Any]) -> None:
+    screen.print(
+        f"{found['id']} ({found['name']}): {found['stage']}, phase {found['phase']} since {found['opened_at']}, "
+        f"{found['samples']:,} samples. {found['reason']}",
+        highlight=False,
+        markup=False,
+    )
+    for entry in found["missing"]:
+        screen.print(f"  waits for {entry['agent']} since {entry['since']}", highlight=False, markup=False)
+    for entry in found["frozen"]:
+        screen.print(f"  frozen: {entry['agent']} in phase {entry['phase']}: {entry['reason']}", markup=False)
+
+
+@command.command()
+@click.argument("study")
+@click.argument("agent")
+@reason_option
+@click.option("--yes", is_flag=True, help="Do not ask: the consequences were looked at.")
+@remote_options
+def freeze(study: str, agent: str, reason: str, yes: bool, server: str, token_file: str | None) -> None:
+    """Ask nothing more of AGENT in STUDY. What that does to the study is shown first."""
+    with connect(server, token_file) as client:
+        shown = client.request("GET", "studies", study, "agents", agent, "freeze")
+        screen.print(f"Termination: {shown['termination']}.", highlight=False, markup=False)
+        screen.print(f"Guarantee: {shown['guarantee']}.", highlight=False, markup=False)
+        for pair in shown["pairs"]:
+            radius = "none" if pair["smallest_radius"] is None else f"{pair['smallest_radius']:.4g}"
+            gap = "unknown" if pair["gap"] is None else f"{pair['gap']:.4g}"
+            line = (
+                f"  {pair['arm']} of {pair['agent']}: {pair['outlook']} (smallest radius {radius}, estimated gap {gap})"
+            )
+            screen.print(line, highlight=False, markup=False)
+        if not yes:
+            click.confirm(f"Freeze {agent} for good?", abort=True)
+        body = {"reason": reason, "consequences": shown["digest"]}
+        made = client.request("POST", "studies", study, "agents", agent, "freeze", json=body)
+    screen.print(f"Frozen. {study} is {made['stage']} in phase {made['phase']}.", highlight=False)
+
+
+@command.command()
+@click.argument("study")
+@click.argument("agent")
+@click.argument("report", type=click.Path(exists=True, dir_okay=False), metavar="REPORT.json")
+@reason_option
+@remote_options
+def amend(study: str, agent: str, report: str, reason: str, server: str, token_file: str | None) -> None:
+    """Put REPORT.json in the place of AGENT's accepted report, while the phase is in progress. Both are kept."""
+    from parley.protocol import Report
+
+    message = Report.read(Path(report).read_text(encoding="utf-8"))
+    if (message.study, message.agent) != (study, agent):
+        raise InvalidInput("report", found=f"{message.agent} of {message.study}", allowed=f"{agent} of {study}")
+    parts = ("studies", study, "phases", message.phase, "reports", agent, "amend")
+    with connect(server, token_file) as client:
+        made = client.request("POST", *parts, json={"reason": reason, "report": message.to_json()})
+    screen.print(f"Amended. {study} is {made['stage']} in phase {made['phase']}.", highlight=False)
+
+
+def _moving(name: str, words: str) -> None:
+    """pause, resume and cancel differ in a word."""
+
+    @command.command(name, help=words)
+    @click.argument("study")
+    @reason_option
+    @remote_options
+    def move(study: str, reason: str, server: str, token_file: str | None) -> None:
+        with connect(server, token_file) as client:
+            made = client.request("POST", "studies", study, name, json={"reason": reason})
+        screen.print(f"{study} is {made['stage']}.", highlight=False)
+
+
+_moving("pause", "Take no report of STUDY until it is resumed.")
+_moving("resume", "Go on with STUDY where it was.")
+_moving("cancel", "Stop STUDY for good, with a certificate of the candidates that remain.")
+
+
+@command.command()
+@click.argument("output", type=click.Path(dir_okay=False))
+@database_option
+def backup(output: str, db: str) -> None:
+    """Copy the whole database, as of one moment, into the SQLite file OUTPUT. The server may go on meanwhile.
+
+    From SQLite or from PostgreSQL alike: OUTPUT can be verified, served, or restored into either.
+    """
+    with needs("server", "parley admin backup"):
+        from parley.coordinator.backup import backup as copy
+    rows = copy(db, Path(output))
+    screen.print(f"{rows:,} rows in {output}. Check it: parley verify STUDY --db {output}", highlight=False)
+
+
+@command.command()
+@click.argument("source", type=click.Path(exists=True, dir_okay=False))
+@database_option
+def restore(source: str, db: str) -> None:
+    """Copy the backup SOURCE into an empty database. Agents notice when it is older than what they reported."""
+    with needs("server", "parley admin restore"):
+        from parley.coordinator.backup import restore as copy
+    rows = copy(Path(source), db)
+    screen.print(f"{rows:,} rows restored. Check them: parley verify STUDY --db ...", highlight=False)

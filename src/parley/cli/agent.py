@@ -1,0 +1,71 @@
+"""`parley agent`: what a site runs."""
+
+from __future__ import annotations
+
+import click
+
+from parley.cli.console import screen
+from parley.cli.extras import needs
+from parley.cli.remote import connect, remote_options
+
+__all__ = ["command"]
+
+
+@click.command()
+@remote_options
+@click.option("--study", required=True, help="The study's id.")
+@click.option("--agent", "name", help="The agent's name; default: the one the token is for.")
+@click.option(
+    "--source",
+    required=True,
+    metavar="SOURCE",
+    help="python:MODULE:FUNCTION, 'command:PROGRAM ARGUMENTS', csv:FILE or simulate:STUDY.toml",
+)
+@click.option("--seed", default=0, show_default=True, help="Of a simulated source.")
+@click.option(
+    "--outbox",
+    default="parley-outbox",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    envvar="PARLEY_OUTBOX",
+    help="Folder that remembers what was drawn and acknowledged. Keep it for the whole study.",
+)
+def command(
+    server: str, token_file: str | None, study: str, name: str | None, source: str, seed: int, outbox: str
+) -> None:
+    r"""Take part in a study: fetch the plan, draw, report, keep the receipt, until the study is over.
+
+    \b
+    Sources:
+      python:m:f          f(arm, count) of the module m returns that many rewards
+      command:prog args   prog args ARM COUNT prints that many rewards
+      csv:file            columns arm, reward; rows are added; each is used once
+      simulate:study.toml rewards from the file's [truth] and --seed
+
+    It may be stopped or killed at any moment and started again: nothing is drawn twice or reported twice.
+    """
+    with needs("agent", "parley agent"):
+        from parley.agent.outbox import Outbox
+        from parley.agent.sources import make_source
+        from parley.agent.worker import Worker
+    with connect(server, token_file) as client:
+        agent = name if name is not None else client.request("GET", "whoami")["agent"]
+        if agent is None:
+            raise click.UsageError("the token is not an agent's: name one with --agent")
+
+        with Outbox(outbox, study=study, agent=agent) as box:
+
+            def taken(phase: int) -> tuple[int, ...] | None:
+                report = box.report(phase)
+                return None if report is None else report.counts
+
+            drawn_by = make_source(
+                source, seed=seed, taken=taken, whole_plan=lambda phase: client.whole_plan(study, phase).quotas
+            )
+            worker = Worker(client, box, drawn_by, say=lambda words: _say(agent, words))
+            last = worker.run()
+    screen.print(f"{agent}: the study {study} is {last.stage}.", highlight=False)
+
+
+def _say(agent: str, words: str) -> None:
+    screen.print(f"{agent}: {words}", highlight=False, markup=False, soft_wrap=True)

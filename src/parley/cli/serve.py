@@ -1,0 +1,45 @@
+"""`parley serve`: the coordinator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from parley.cli.console import screen
+from parley.cli.extras import needs
+
+with needs("server", "parley serve"):
+    from parley.coordinator.server import serve
+    from parley.coordinator.settings import Settings
+
+__all__ = ["command"]
+
+
+def _options(function: Any) -> Any:
+    """An option for every setting, from the one table."""
+    for entry in reversed(Settings.describe()):
+        name, default = f"--{entry['name'].replace('_', '-')}", entry["default"]
+        flag = {"is_flag": True} if isinstance(default, bool) else {"type": type(default)}
+        option = click.option(
+            name, default=default, show_default=default != "", envvar=entry["variable"], help=entry["help"], **flag
+        )
+        function = option(function)
+    return function
+
+
+@click.command()
+@_options
+def command(**settings: Any) -> None:
+    """Run the coordinator of live studies.
+
+    Prepare its database first: `parley admin init`. Every option can also be set by an environment variable, PARLEY_DB
+    for --db and so on. Logs are JSON lines on standard error. Stop it with Ctrl-C or SIGTERM; what was acknowledged is
+    on the disk at any moment.
+    """
+    chosen = Settings(**settings)
+
+    def announce(address: str) -> None:
+        screen.print(f"Parley coordinator at {address}", highlight=False, soft_wrap=True)
+
+    serve(chosen, announce)

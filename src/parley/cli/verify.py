@@ -1,0 +1,107 @@
+"""`parley verify`: believe nothing, replay everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from parley.cli.console import json_option, print_json, screen
+from parley.cli.extras import needs
+from parley.cli.remote import connect
+from parley.errors import BrokenChain, InvalidInput
+from parley.protocol import Receipt, Record, Verification, read_log, verify_log
+from parley.protocol.canonical import read_json
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("study", metavar="STUDY")
+@click.option("--db", envvar="PARLEY_DB", help="Database in which the study with this id lives.")
+@click.option("--server", envvar="PARLEY_SERVER", help="Coordinator to export the log of the study from.")
+@click.option("--token-file", type=click.Path(dir_okay=False), envvar="PARLEY_TOKEN_FILE", help="For --server.")
+@click.option(
+    "--receipts",
+    type=click.Path(exists=True),
+    multiple=True,
+    help="An agent's outbox, or a file of receipts (one JSON object a line): the log must contain them all.",
+)
+@json_option
+def command(
+    study: str, db: str | None, server: str | None, token_file: str | None, receipts: tuple[str, ...], as_json: bool
+) -> None:
+    """Check a study's log: the chain of hashes, every decision taken again, every plan, the certificate.
+
+    STUDY is a file exported by a coordinator, or the id of a study in --db or on --server. From a database it is also
+    checked that the tables say what the log says. Exit status 1 if anything is wrong.
+    """
+    held = [(receipt.sequence, receipt.head) for path in receipts for receipt in _receipts(Path(path), study)]
+    result = _verify(study, db, server, token_file, held)
+    document = {
+        "study": result.study,
+        "sound": result.sound,
+        "problem": result.problem,
+        "records": result.records,
+        "phases": result.phases,
+        "stage": result.stage,
+        "head": result.head,
+        "exact": result.exact,
+        "receipts": result.receipts,
+        "certificate": result.certificate,
+    }
+    if as_json:
+        print_json(document)
+    elif result.sound:
+        screen.print(
+            f"[green]Sound.[/] {result.study}: {result.records} records chained, {result.phases} decisions taken again "
+            f"and found the same, {result.receipts} receipts found; the study is {result.stage}.",
+            highlight=False,
+        )
+        if not result.exact:
+            screen.print("Numbers differ in the last digits: another machine's rounding. No decision differs.")
+    if not result.sound:
+        raise BrokenChain(f"{study} is not sound: {result.problem}")
+
+
+def _verify(
+    study: str, db: str | None, server: str | None, token_file: str | None, held: list[tuple[int, str]]
+) -> Verification:
+    path = Path(study)
+    if path.is_file():
+        with path.open(encoding="utf-8") as lines:
+            return verify_log(read_log(lines), held)
+    if db is not None:
+        with needs("server", "parley verify --db"):
+            from parley.coordinator.audit import verify_stored
+            from parley.coordinator.storage import open_for_reading
+        storage = open_for_reading(db)
+        try:
+            found = verify_stored(storage, study, held)
+        finally:
+            storage.close()
+        if found is None:
+            raise InvalidInput("study", found=f"no study {study!r} in the database", allowed="a study's id")
+        return found
+    if server is not None:
+        return verify_log(_exported(study, server, token_file), held)
+    raise InvalidInput(
+        "study", found=f"no file {study}", allowed="an exported log, or a study's id with --db or --server"
+    )
+
+
+def _exported(study: str, server: str, token_file: str | None) -> Iterator[Record]:
+    with connect(server, token_file) as client:
+        yield from read_log(client.export(study))
+
+
+def _receipts(path: Path, study: str) -> list[Receipt]:
+    """From a file of lines, or from every receipt below an outbox folder that is about this study."""
+    if path.is_file():
+        texts = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    else:
+        texts = [found.read_text(encoding="utf-8") for found in sorted(path.rglob("receipts/*.json"))]
+    found = [Receipt.from_json(read_json(text, "receipt")) for text in texts]
+    name = Path(study).stem
+    return [receipt for receipt in found if receipt.study == name] if path.is_dir() else found
