@@ -103,7 +103,7 @@ class Agents:
         self.tokens = [server.issue("agent", study=study, agent=name) for name in self.names]
         self.generator = np.random.default_rng(seed)
 
-    def report(self, place: int, **changes) -> bool:
+    def report(self, place: int) -> bool:
         """One agent's report of the phase in progress; False when nothing is due."""
         with Client(self.server.url, self.tokens[place]) as client:
             plan = client.plan(self.study, self.names[place])

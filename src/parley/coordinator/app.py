@@ -76,7 +76,10 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         app.include_router(part.router)
     for kind in (Refusal, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _problem)
-    from parley.dashboard.mount import mount_forecasts, mount_pages  # they stand on this room: imported when it is whole
+    from parley.dashboard.mount import (  # they stand on this room: imported when it is whole
+        mount_forecasts,
+        mount_pages,
+    )
 
     mount_forecasts(app)
     if not settings.no_dashboard:

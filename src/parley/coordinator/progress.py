@@ -9,7 +9,7 @@ runs a study twice with its arms in another order and compares what a viewer get
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,16 @@ from parley.coordinator.storage import studies
 from parley.coordinator.storage.studies import StudyRow
 from parley.policies import Explanation, State
 from parley.problem import IntArray
-from parley.protocol import Decision, Stage
+from parley.protocol import Stage
+from parley.protocol.canonical import read_json
 
 __all__ = ["Columns", "board", "history", "latest_state"]
 
 REMEMBERED = 24  # decided phases kept in memory: they never change
-_states: dict[tuple[str, str, int], tuple[State, Explanation]] = {}
+Key = tuple[str, str, int]  # the study's digest and id, and the phase
+T = TypeVar("T")
+_states: dict[Key, tuple[State, Explanation]] = {}
+_decisions: dict[Key, tuple[IntArray, IntArray, bool]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,43 +119,46 @@ def _phase(connection: Connection, row: StudyRow, phase: int) -> tuple[State, Ex
         if state is None:
             raise Refusal("not-found", f"no state after phase {phase}")
         known = state, study.make_policy().explain(state)
-        if len(_states) >= REMEMBERED:
-            _states.pop(next(iter(_states)), None)
-        _states[key] = known
+        _remember(_states, key, known, REMEMBERED)
     return known
 
 
+def _remember(cache: dict[Key, T], key: Key, value: T, most: int) -> None:
+    if len(cache) >= most:
+        cache.pop(next(iter(cache)), None)
+    cache[key] = value
+
+
 def history(
-    connection: Connection, row: StudyRow, *, after: int, limit: int, columns: Columns, blinded: bool
+    connection: Connection, row: StudyRow, *, after: int, limit: int, columns: Columns, blinded: bool, explain: bool
 ) -> dict[str, Any]:
-    """What each decided phase brought, oldest first."""
+    """What each decided phase brought, oldest first; explanations are the slow part of a large study."""
     study, some = studies.message(connection, row), columns.slice
     shown = []
     for phase in range(after + 1, min(after + limit, row.phase) + 1):
         found = studies.phase_row(connection, row.id, phase)
         if found is None or found.decision is None:
             break
-        decision = Decision.read(found.decision)
-        counts = np.array(decision.counts, dtype=np.int64)
+        counts, out_in, finished = _decision((row.digest, row.id, phase), found.decision)
         told: dict[str, Any] = {
             "phase": phase,
             "opened_at": found.opened_at,
             "closed_at": found.closed_at,
             "samples": int(counts.sum()),
             "drawn": counts.sum(axis=0)[some].tolist(),
-            "finished": decision.finished,
-            "ruled_out": int((np.array(decision.eliminated_in) == phase).sum()),
+            "finished": finished,
+            "ruled_out": int((out_in == phase).sum()),
         }
         arm_by_arm = ("counts", "eliminated", "explanation")
         if blinded:
             told |= dict.fromkeys(arm_by_arm)
         else:
-            out = np.argwhere(np.array(decision.eliminated_in)[:, some] == phase)
+            out = np.argwhere(out_in[:, some] == phase)
             told["counts"] = counts[:, some].tolist()
             told["eliminated"] = [
                 {"arm": study.arms[arm], "agent": study.agents[columns.first + agent]} for arm, agent in out
             ]
-            told["explanation"] = _explained(_phase(connection, row, phase)[1], some)
+            told["explanation"] = _explained(_phase(connection, row, phase)[1], some) if explain else None
         shown.append(told)
     return {
         "study": row.id,
@@ -160,6 +167,17 @@ def history(
         "blinded": blinded,
         "phases": shown,
     }
+
+
+def _decision(key: Key, text: str) -> tuple[IntArray, IntArray, bool]:
+    """Draws of a phase and who was out after it, as arrays; read past the message's checks, which are slow when large."""
+    known = _decisions.get(key)
+    if known is None:
+        told = read_json(text)
+        out_in = np.array(told["eliminated_in"], dtype=np.int64)
+        known = np.array(told["counts"], dtype=np.int64), out_in, bool(told["finished"])
+        _remember(_decisions, key, known, 2 * REMEMBERED)
+    return known
 
 
 def _explained(shown: Explanation, some: slice) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from parley.dashboard.words import number, real
 __all__ = ["Arm", "bullet", "course_chart", "evidence_chart", "meter"]
 
 LOUD = 8  # arms that get a colour, a shape and a label; of more, the others stay in the background
-WIDTH = 640.0
-LONGEST = 20  # characters of a name in a figure
+WIDTH = 480.0
+LONGEST = 16  # characters of a name in a figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,20 +56,20 @@ def _points(arm: Arm) -> list[tuple[int, float, float]]:
 def course_chart(arms: Sequence[Arm], label: str) -> Markup:
     """Mixed means with their intervals over the phases; a line ends where its arm was ruled out."""
     phases = len(arms[0].means)
-    height, left, right, top, bottom = 320.0, 52.0, WIDTH - 150.0, 14.0, 280.0
+    height, left, right, top, bottom = 300.0, 46.0, WIDTH - 132.0, 12.0, 258.0
     every = [_points(arm) for arm in arms]
     ends = [mean + sign * radius for points in every for _, mean, radius in points for sign in (-1, 1)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.05 or 0.5
     y = Scale(low - margin, high + margin, bottom, top)
-    x = Scale(1.0, float(max(phases, 2)), left + 28, right - 28) if phases > 1 else Scale(0.0, 2.0, left, right)
+    x = Scale(1.0, float(max(phases, 2)), left + 24, right - 24) if phases > 1 else Scale(0.0, 2.0, left, right)
     loud = _loud(arms)
     drawn = [_axis(y, left, right), _phases(x, phases, bottom, height)]
     quiet = [place for place in range(len(arms)) if place not in loud]
     for place in quiet:
         drawn.append(path([(x(phase), y(mean)) for phase, mean, _ in every[place]], "quiet"))
     for order, place in enumerate(loud):
-        drawn.append(_course(every[place], arms[place], order, len(loud), x, y))
+        drawn.append(_course(every[place], order, len(loud), x, y))
     drawn.append(_labels([(arms[place], order, every[place]) for order, place in enumerate(loud)], y, right, bottom))
     if quiet:
         drawn.append(text(right + 8, height - 8, f"and {number(len(quiet))} more, in grey", "soft"))
@@ -92,9 +92,7 @@ def _phases(x: Scale, phases: int, bottom: float, height: float) -> Markup:
     return labels + text((x.start + x.end) / 2, height - 4, "phase", "soft", "middle")
 
 
-def _course(
-    points: Sequence[tuple[int, float, float]], arm: Arm, order: int, count: int, x: Scale, y: Scale
-) -> Markup:
+def _course(points: Sequence[tuple[int, float, float]], order: int, count: int, x: Scale, y: Scale) -> Markup:
     aside = (order - (count - 1) / 2) * min(5.0, 40.0 / max(count, 1))  # so that intervals do not hide each other
     class_, shape = f"s{order}", list(SHAPES)[order]
     places = [(x(phase) + aside, y(mean)) for phase, mean, _ in points]
@@ -103,9 +101,6 @@ def _course(
         for phase, mean, radius in points
     ]
     marks = [mark(shape, across, down, 4.5, class_) for across, down in places]
-    if arm.out_in and places:
-        across, down = places[-1]
-        marks.append(text(across + 8, down - 7, "out", f"{class_} small"))
     return Markup("").join([path(places, class_), *bars, *marks])
 
 
@@ -116,7 +111,7 @@ def _labels(
     places = spread([y(points[-1][1]) for _, _, points in with_data], 17.0, y.end + 6, bottom - 4)
     told = []
     for (arm, order, _), down in zip(with_data, places, strict=True):
-        ending = " ★" if arm.chosen else f", out in {arm.out_in}" if arm.out_in else ""
+        ending = " ★" if arm.chosen else ""
         told.append(mark(list(SHAPES)[order], right + 14, down - 4, 4.5, f"s{order}"))
         told.append(text(right + 26, down, _named(arm.name) + ending, "soft" if arm.out_in else "ink"))
     return Markup("").join(told)
@@ -125,7 +120,7 @@ def _labels(
 def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
     """How far the case against every arm has come, and the line at which it is out; notches are earlier phases."""
     loud = _loud(arms)
-    row, left, right, top = 30.0, 150.0, WIDTH - 120.0, 30.0
+    row, left, right, top = 30.0, 136.0, WIDTH - 84.0, 30.0
     height = top + row * len(loud) + (26.0 if len(arms) > len(loud) else 8.0)
     x = Scale(0.0, limit * 1.02, left, right)
     drawn = [line(left, top - 6, left, top + row * len(loud), "grid")]
@@ -134,7 +129,9 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
     drawn.append(line(x(limit), top - 10, x(limit), top + row * len(loud), "limit"))
     drawn.append(text(x(limit), top - 15, f"out at {real(limit, 2)}", "ink", "middle"))
     if len(arms) > len(loud):
-        drawn.append(text(left, height - 6, f"and {number(len(arms) - len(loud))} arms that were out earlier", "soft"))
+        drawn.append(
+            text(left, height - 6, f"and {number(len(arms) - len(loud))} more, among the numbers below", "soft")
+        )
     return svg(WIDTH, height, label, *drawn)
 
 
@@ -143,12 +140,19 @@ def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: flo
     known = [min(max(score, 0.0), limit) for score in arm.scores[:last] if score is not None]
     score = known[-1] if known else 0.0
     middle = top + row / 2
-    height = row * 0.44
+    height, past = row * 0.44, " past" if arm.out_in else ""
     bar = element(
-        "rect", x=x.start, y=middle - height / 2, width=max(x(score) - x.start, 0.0), height=height, class_=f"s{order}"
+        "rect",
+        x=x.start,
+        y=middle - height / 2,
+        width=max(x(score) - x.start, 0.0),
+        height=height,
+        class_=f"s{order}{past}",
     )
-    notches = [line(x(value), middle - height / 2 - 3, x(value), middle + height / 2 + 3, "notch") for value in known[:-1]]
-    state = "chosen ★" if arm.chosen else f"out in phase {arm.out_in}" if arm.out_in else real(arm.scores[-1], 2)
+    notches = [
+        line(x(value), middle - height / 2 - 3, x(value), middle + height / 2 + 3, "notch") for value in known[:-1]
+    ]
+    state = "chosen ★" if arm.chosen else f"out in {arm.out_in}" if arm.out_in else real(arm.scores[-1], 2)
     drawn = [
         mark(list(SHAPES)[order], x.start - 14, middle, 4.5, f"s{order}"),
         text(x.start - 26, middle + 4, _named(arm.name), "soft" if arm.out_in else "ink", "end"),

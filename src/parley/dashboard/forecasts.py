@@ -5,8 +5,10 @@ They live here and not in the coordinator, which never simulates: nothing that d
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -68,6 +70,9 @@ class Forecaster:
         return self._known[key]
 
     def _run(self) -> None:
+        if hasattr(os, "setpriority"):  # requests come first
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while True:
             key, work = self._due.get()
             try:

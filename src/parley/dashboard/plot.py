@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup, escape
 
@@ -21,12 +22,12 @@ def element(name: str, *inside: str, **attributes: object) -> Markup:
     >>> str(element("text", "<b>", x=1.23456, text_anchor="end"))
     '<text x="1.23" text-anchor="end">&lt;b&gt;</text>'
     """
-    told = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _short(value))
+    told = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), told, Markup("").join(inside))
+    return Markup(f"<{name}{told}>{''.join(map(escape, inside))}</{name}>")  # every part is escaped above
 
 
 def _short(value: object) -> str:
@@ -67,8 +68,8 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
         return [low]
     raw = (high - low) / about
     size = 10 ** math.floor(math.log10(raw))
-    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw)
-    digits = max(0, -math.floor(math.log10(step)))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw)
+    digits = max(0, 1 - math.floor(math.log10(step)))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(place * step, digits) + 0.0 for place in range(first, last + 1)]
 
@@ -81,11 +82,11 @@ def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> li
     """
     order = sorted(range(len(wanted)), key=lambda place: wanted[place])
     places = [min(max(value, low), high) for value in wanted]
-    for before, after in zip(order, order[1:], strict=False):
+    for before, after in pairwise(order):
         places[after] = max(places[after], places[before] + apart)
     if order and places[order[-1]] > high:
         places[order[-1]] = high
-        for after, before in zip(order[::-1], order[-2::-1], strict=False):
+        for after, before in pairwise(order[::-1]):
             places[before] = min(places[before], places[after] - apart)
     return places
 

@@ -59,6 +59,8 @@ def _environment() -> Environment:
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "time": _time,
         "clock": words.clock,
+        "stamp": words.stamp,
+        "gap": words.gap,
         "stage": _stage,
         "pretty": _pretty,
         "part": lambda text: quote(str(text), safe=""),
@@ -74,5 +76,3 @@ def render(template: str, **values: Any) -> str:
     True
     """
     return _environment().get_template(template).render(**values)
-
-

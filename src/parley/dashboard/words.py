@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["STAGES", "ago", "clock", "duration", "number", "percent", "plural", "principal", "real"]
+__all__ = ["STAGES", "ago", "clock", "duration", "gap", "number", "percent", "plural", "principal", "real", "stamp"]
 
 # stage -> sign, word, what it means; the sign stands beside the colour, never colour alone
 STAGES: dict[str, tuple[str, str, str]] = {
@@ -93,6 +93,25 @@ def clock(text: str) -> str:
     """
     moment = _moment(text)
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def stamp(text: str) -> str:
+    """A time in a table, to the second; the foot of every page says that times are UTC.
+
+    >>> stamp("2026-01-03T08:09:10.123Z")
+    '3 Jan 2026, 08:09:10'
+    """
+    moment = _moment(text)
+    return f"{moment.day} {moment:%b %Y, %H:%M:%S}"
+
+
+def gap(value: float | None) -> str:
+    """A lower bound on a gap; an arm that was ruled out is worse, even where the bound rounds to nothing.
+
+    >>> gap(0.0351), gap(0.0), gap(None)
+    ('0.035', 'above 0', '–')
+    """
+    return "above 0" if value is not None and value < 0.0005 else real(value)
 
 
 def principal(who: dict[str, Any]) -> str:

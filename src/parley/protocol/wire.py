@@ -91,6 +91,8 @@ def _decode(hint: Any, value: Any, where: str) -> Any:
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise InvalidInput(where, found=_short(value), allowed="a list")
+        if _plain(arguments[0], value):
+            return tuple(value)
         return tuple(_decode(arguments[0], item, f"{where}[{place}]") for place, item in enumerate(value))
     if origin is not None:  # Mapping[str, Any]: checked by whoever gives it meaning
         if not isinstance(value, Mapping):
@@ -99,6 +101,15 @@ def _decode(hint: Any, value: Any, where: str) -> Any:
     if isinstance(hint, type) and issubclass(hint, Message):
         return hint.from_json(value)
     return _scalar(hint, value, where)
+
+
+def _plain(hint: Any, values: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether all are numbers that `_scalar` would take as they are: a matrix of a million is checked at C's speed."""
+    if hint not in (int, float) or set(map(type, values)) != {hint}:
+        return False
+    if hint is float:
+        return all(map(math.isfinite, values))
+    return max(values) <= LARGEST_INTEGER and min(values) >= -LARGEST_INTEGER
 
 
 def _scalar(hint: Any, value: Any, where: str) -> Any:

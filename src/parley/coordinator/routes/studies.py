@@ -60,9 +60,7 @@ async def list_studies(
     def work(connection: Connection) -> list[dict[str, Any]]:
         found = studies.find(connection, search=search, stage=stage, only=only, after=after, limit=limit)
         asked, reported = studies.reports_due(connection, [row.id for row in found])
-        return [
-            {**summary(row), "asked": asked.get(row.id, 0), "reported": reported.get(row.id, 0)} for row in found
-        ]
+        return [{**summary(row), "asked": asked.get(row.id, 0), "reported": reported.get(row.id, 0)} for row in found]
 
     listed = await context_of(request).read(work)
     return {"studies": listed, "next": listed[-1]["id"] if len(listed) == limit else None}
@@ -138,14 +136,15 @@ async def get_history(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     first: First = 0,
     columns: Some = 2000,
+    explain: Annotated[bool, Query(description="With means, radii and scores.")] = True,
 ) -> dict[str, Any]:
-    """What every decided phase brought, of some agents: draws and, unless blinded, eliminations, means, radii, scores."""
+    """What every decided phase brought, of some agents: draws and, unless blinded, who is out, means, scores."""
     blinded = principal_of(request).role is Role.VIEWER
 
     def work(connection: Connection) -> dict[str, Any]:
         row = require_study(connection, study)
         some = Columns(first=first, limit=columns)
-        return history(connection, row, after=after, limit=limit, columns=some, blinded=blinded)
+        return history(connection, row, after=after, limit=limit, columns=some, blinded=blinded, explain=explain)
 
     return await context_of(request).read(work)
 

@@ -175,9 +175,7 @@ def draws_of(connection: Connection, study: str, phase: int, agent: str) -> tupl
     return None if text is None else tuple(read_json(text))
 
 
-def draws_of_many(
-    connection: Connection, study: str, phase: int, agents: Sequence[str]
-) -> dict[str, tuple[int, ...]]:
+def draws_of_many(connection: Connection, study: str, phase: int, agents: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """The columns of some agents; those of whom nothing is asked are left out."""
     here = and_(assignments.c.study == study, assignments.c.phase == phase, assignments.c.agent.in_(agents))
     query = select(assignments.c.agent, assignments.c.draws).where(here)

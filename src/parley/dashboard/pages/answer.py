@@ -61,7 +61,11 @@ def _answers(certificate: Mapping[str, Any], head: Mapping[str, Any], some: rang
             "arms": certificate["answers"][names[agent]],
             "cells": [cell for cell in cells if cell["agent"] == names[agent]],
             "margin": min(
-                (cell["gap_at_least"] for cell in cells if cell["agent"] == names[agent] and cell["gap_at_least"]),
+                (
+                    cell["gap_at_least"]
+                    for cell in cells
+                    if cell["agent"] == names[agent] and cell["gap_at_least"] is not None
+                ),
                 default=None,
             ),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -25,30 +26,41 @@ async def samples_page(shown: Page) -> Response:
     bounds = ahead["bound_draws"] if ahead and ahead["state"] == "ready" else None
     reported = {entry["agent"]: entry["at"] for entry in status["reported"]}
     frozen = {entry["agent"] for entry in status["frozen"]}
-    per_agent = [sum(row[place] for row in bounds) for place in range(len(board["agents"]))] if bounds else None
-    largest = max(
-        [drawn + planned for drawn, planned in zip(board["drawn"], board["planned"], strict=True)] + (per_agent or [0])
-    )
-    agents: list[dict[str, Any]] = []
+    places = range(len(board["agents"]))
+    per_agent = [sum(row[place] for row in bounds) for place in places] if bounds else None
+    largest = max([board["drawn"][place] + board["planned"][place] for place in places] + (per_agent or [0]))
+    agents = []
     for place, name in enumerate(board["agents"]):
-        drawn, planned = board["drawn"][place], board["planned"][place]
-        bound = per_agent[place] if per_agent else None
-        label = f"{name}: {number(drawn)} spent, {number(planned)} planned, lower bound {number(bound)}"
+        planned, bound = board["planned"][place], per_agent[place] if per_agent else None
+        in_already = name in reported  # what is reported in the phase in progress is spent, not planned
+        spent, ahead_of_it = board["drawn"][place] + planned * in_already, planned * (not in_already)
+        label = f"{name}: {number(spent)} spent, {number(ahead_of_it)} planned, lower bound {number(bound)}"
         agents.append(
             {
                 "name": name,
-                "drawn": drawn,
+                "spent": spent,
                 "planned": planned,
                 "bound": bound,
                 "likely": ahead["total_per_agent"][place] if ahead and ahead.get("total") else None,
                 "reported": reported.get(name),
                 "frozen": name in frozen,
-                "bar": bullet(drawn, planned, bound, largest, label),
+                "bar": bullet(spent, ahead_of_it, bound, largest, label),
+                "cells": _cells(board, bounds, place, in_already) if board["plan"] else [],
             }
         )
-    return shown.show(
-        "samples.html", tab="samples", **head, pages=pages, board=board, outlook=ahead, agents=agents, bounds=bounds
-    )
+    return shown.show("samples.html", tab="samples", **head, pages=pages, board=board, outlook=ahead, agents=agents)
+
+
+def _cells(board: Mapping[str, Any], bounds: Any, place: int, in_already: bool) -> list[dict[str, Any]]:
+    """One agent, arm by arm."""
+    return [
+        {
+            "spent": board["counts"][arm][place] + board["plan"][arm][place] * in_already,
+            "planned": board["plan"][arm][place] * (not in_already),
+            "bound": bounds[arm][place] if bounds else None,
+        }
+        for arm in range(len(board["arms"]))
+    ]
 
 
 routes: list[Route] = [page("/studies/{study}/samples", samples_page)]

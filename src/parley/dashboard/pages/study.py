@@ -61,10 +61,16 @@ class Cell:
     words: str
     share: float  # of the line that the evidence has come to
     interval: str
-    bar: Markup
+
+    @property
+    def bar(self) -> Markup:
+        """The share as a picture."""
+        return meter(self.share)
 
     @classmethod
-    def of(cls, *, active: bool, out_in: int, chosen: bool, case: Mapping[str, Any] | None, arm: int, agent: int) -> Cell:
+    def of(
+        cls, *, active: bool, out_in: int, chosen: bool, case: Mapping[str, Any] | None, arm: int, agent: int
+    ) -> Cell:
         """From the board and the latest phase's explanation."""
         score = case["score"][arm][agent] if case else None
         share = min(max((score or 0.0) / case["line"], 0.0), 1.0) if case else 0.0
@@ -75,7 +81,6 @@ class Cell:
             words={"chosen": "best", "candidate": "candidate", "out": f"out in {out_in}"}[state],
             share=share,
             interval="" if mean is None else f"{real(mean, 2)} ± {real(radius, 2)}",
-            bar=meter(share),
         )
 
 
@@ -105,7 +110,7 @@ async def overview(shown: Page) -> Response:
     pages = agents_on_page(shown, status["agent_names"])
     some = {"first": pages.first or None, "columns": pages.size}
     board = await shown.api.get("studies", shown.study, "board", **some)
-    rounds = await shown.api.get("studies", shown.study, "history", limit=200, columns=1)
+    rounds = await shown.api.get("studies", shown.study, "history", limit=200, columns=1, explain="false")
     decided = board["phases"]
     case = None
     if decided and not board["blinded"]:
@@ -123,6 +128,7 @@ async def overview(shown: Page) -> Response:
         pages=pages,
         rounds=rounds["phases"],
         asked=_asked(status),
+        planned=dict(zip(board["agents"], board["planned"], strict=True)),
         outlook=await outlook(shown, status, pages),
     )
 

@@ -16,9 +16,7 @@ ROLES = ("viewer", "analyst", "auditor", "administrator", "agent")
 A_PAGE = 50
 
 
-async def _show(
-    shown: Page, *, issued: dict[str, Any] | None = None, problem: str = "", code: int = 200
-) -> Response:
+async def _show(shown: Page, *, issued: dict[str, Any] | None = None, problem: str = "", code: int = 200) -> Response:
     tokens = (await shown.api.get("tokens", study=shown.asked("study")))["tokens"]
     wanted = shown.asked("search").strip().lower()
     live = [token for token in tokens if wanted in token["principal"].lower() or wanted in token["kid"]]
