@@ -140,10 +140,8 @@ def sections() -> list[Section]:
     small, large = SIZES[0][0], SIZES[-1][0]
     for name in PAGES:
         (_, quick, _), (first, again, size) = seen[small, name], seen[large, name]
-        rows.append(
-            [name, f"{1000 * quick:,.0f}", f"{1000 * first:,.0f}", f"{1000 * again:,.0f}", f"{again / quick:.1f} x"]
-            + [f"{size / 1024:,.0f}"]
-        )
+        times = [f"{1000 * seconds:,.0f}" for seconds in (quick, first, again)]
+        rows.append([name, *times, f"{again / quick:.1f} x", f"{size / 1024:,.0f}"])
     return [
         Section(
             title="Pages of the dashboard",

@@ -6,15 +6,16 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
+import httpx2
 import numpy as np
 
-from parley.agent import Client
-from parley.agent.plans import Totals
+from parley.agent.plans import AgentPlan, Totals
 from parley.coordinator.bootstrap import prepare
-from parley.errors import CoordinatorError
 from parley.protocol import StudyMessage
 from parley.study import parse_study
 
@@ -57,40 +58,41 @@ class Server:
         assert " at http" in line, self.log.read_text()[-2000:]
         self.url = line.rsplit(" at ", 1)[1].strip()
         self.port = int(self.url.rsplit(":", 1)[1])
-        self.patiently(lambda: self.client.request("GET", "whoami"))
+        self.line = httpx2.Client(base_url=self.url, timeout=20)  # one for all calls: a client is slow to make
+        self._wait_until_it_answers()
+
+    def _wait_until_it_answers(self) -> None:
+        until = time.monotonic() + 30
+        while True:
+            try:
+                self.line.get("/healthz")
+                return
+            except httpx2.TransportError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
+        self.line.close()
         self.process.send_signal(how)
         self.process.wait(timeout=20)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    @property
-    def client(self) -> Client:
-        return Client(self.url, self.token)
-
-    @staticmethod
-    def patiently(call):
-        until = time.monotonic() + 30
-        while True:
-            try:
-                return call()
-            except CoordinatorError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.1)
+    def call(self, method: str, path: str, *, token: str | None = None, **options):
+        answer = self.line.request(
+            method, f"/v1/{path}", headers={"Authorization": f"Bearer {token or self.token}"}, **options
+        )
+        assert answer.is_success, answer.text
+        return answer.json()
 
     def issue(self, role: str, name: str = "", **scope: str) -> str:
-        with self.client as client:
-            return client.request("POST", "tokens", json={"role": role, "name": name, **scope})["token"]
+        return self.call("POST", "tokens", json={"role": role, "name": name, **scope})["token"]
 
     def create(self, text: str = THREE, study_id: str | None = None) -> str:
-        import tomllib
-
         message = StudyMessage.of(parse_study(tomllib.loads(text)))
         body = {"study": message.to_json()} | ({"id": study_id} if study_id else {})
-        with self.client as client:
-            return client.request("POST", "studies", json=body)["id"]
+        return self.call("POST", "studies", json=body)["id"]
 
 
 class Agents:
@@ -98,19 +100,20 @@ class Agents:
 
     def __init__(self, server: Server, study: str, means: np.ndarray = MEANS, seed: int = 1) -> None:
         self.server, self.study, self.means = server, study, means
-        with server.client as client:
-            self.names = client.status(study)["agent_names"]
+        self.names = server.call("GET", f"studies/{study}")["agent_names"]
         self.tokens = [server.issue("agent", study=study, agent=name) for name in self.names]
         self.generator = np.random.default_rng(seed)
 
     def report(self, place: int) -> bool:
         """One agent's report of the phase in progress; False when nothing is due."""
-        with Client(self.server.url, self.tokens[place]) as client:
-            plan = client.plan(self.study, self.names[place])
-            if not plan.due:
-                return False
-            client.send(plan.report(self.draw(plan.draws, place)))
-            return True
+        name, token = quote(self.names[place], safe=""), self.tokens[place]
+        plan = AgentPlan.from_json(self.server.call("GET", f"studies/{self.study}/agents/{name}/plan", token=token))
+        if not plan.due:
+            return False
+        report = plan.report(self.draw(plan.draws, place))
+        where = f"studies/{self.study}/phases/{plan.phase}/reports/{name}"
+        self.server.call("PUT", where, token=token, json=report.to_json())
+        return True
 
     def draw(self, draws, place: int) -> Totals:
         counts = np.array(draws)
@@ -126,14 +129,12 @@ class Agents:
 
     @property
     def stage(self) -> str:
-        with self.server.client as client:
-            return client.status(self.study)["stage"]
+        return self.server.call("GET", f"studies/{self.study}")["stage"]
 
-    def run(self, pause: float = 0.0) -> None:
+    def run(self) -> None:
         """To the end."""
         while self.stage in ("running", "closing"):
             self.phase()
-            time.sleep(pause)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from parley.protocol.canonical import read_json
 __all__ = ["Columns", "board", "history", "latest_state"]
 
 REMEMBERED = 24  # decided phases kept in memory: they never change
-Key = tuple[str, str, int]  # the study's digest and id, and the phase
+Key = tuple[str, str, str, int]  # the database, the study's id and digest, and the phase
 T = TypeVar("T")
 _states: dict[Key, tuple[State, Explanation]] = {}
 _decisions: dict[Key, tuple[IntArray, IntArray, bool]] = {}
@@ -109,7 +109,7 @@ def latest_state(connection: Connection, row: StudyRow) -> State:
 
 
 def _phase(connection: Connection, row: StudyRow, phase: int) -> tuple[State, Explanation]:
-    key = (row.digest, row.id, phase)
+    key = _key(connection, row, phase)
     known = _states.get(key)
     if known is None:
         study = studies.message(connection, row)
@@ -121,6 +121,10 @@ def _phase(connection: Connection, row: StudyRow, phase: int) -> tuple[State, Ex
         known = state, study.make_policy().explain(state)
         _remember(_states, key, known, REMEMBERED)
     return known
+
+
+def _key(connection: Connection, row: StudyRow, phase: int) -> Key:
+    return str(connection.engine.url), row.id, row.digest, phase
 
 
 def _remember(cache: dict[Key, T], key: Key, value: T, most: int) -> None:
@@ -139,7 +143,7 @@ def history(
         found = studies.phase_row(connection, row.id, phase)
         if found is None or found.decision is None:
             break
-        counts, out_in, finished = _decision((row.digest, row.id, phase), found.decision)
+        counts, out_in, finished = _decision(_key(connection, row, phase), found.decision)
         told: dict[str, Any] = {
             "phase": phase,
             "opened_at": found.opened_at,
@@ -170,7 +174,7 @@ def history(
 
 
 def _decision(key: Key, text: str) -> tuple[IntArray, IntArray, bool]:
-    """Draws of a phase and who was out after it, as arrays; read past the message's checks, which are slow when large."""
+    """Draws of a phase and who was out after it, as arrays; without the message's checks, slow when it is large."""
     known = _decisions.get(key)
     if known is None:
         told = read_json(text)

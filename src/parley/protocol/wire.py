@@ -109,7 +109,7 @@ def _plain(hint: Any, values: list[Any] | tuple[Any, ...]) -> bool:
         return False
     if hint is float:
         return all(map(math.isfinite, values))
-    return max(values) <= LARGEST_INTEGER and min(values) >= -LARGEST_INTEGER
+    return bool(max(values) <= LARGEST_INTEGER and min(values) >= -LARGEST_INTEGER)
 
 
 def _scalar(hint: Any, value: Any, where: str) -> Any:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page, page
-from parley.dashboard.pages.study import agents_on_page, heading
+from parley.dashboard.pages.study import agents_on_page, heading, verified
 
 __all__ = ["answer_csv", "routes"]
 
@@ -80,23 +80,12 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
     whole = template == "report.html"
     some = range(pages.total) if whole else range(pages.first, pages.last)
     answers = _answers(certificate, head, some) if certificate else []
-    values = {"verification": None} | values
     return shown.show(template, tab="answer", **head, pages=pages, certificate=certificate, answers=answers, **values)
 
 
 async def answer_page(shown: Page) -> Response:
-    """The answer, as far as there is one."""
-    return await _show(shown, "answer.html")
-
-
-async def verify(shown: Page) -> Response:
-    """Replay the study from its log and show what came of it."""
-    found = await shown.api.send("POST", "studies", shown.study, "verify")
-    if shown.form.get("from") == "audit":
-        from parley.dashboard.pages.audit import show_log
-
-        return await show_log(shown, verification=found)
-    return await _show(shown, "answer.html", verification=found)
+    """The answer, as far as there is one; verified when that is asked for."""
+    return await _show(shown, "answer.html", verification=await verified(shown))
 
 
 async def report(shown: Page) -> Response:
@@ -145,7 +134,6 @@ async def answer_table(shown: Page) -> Response:
 
 routes: list[Route] = [
     page("/studies/{study}/answer", answer_page),
-    page("/studies/{study}/verify", verify, "POST"),
     page("/studies/{study}/report", report),
     page("/studies/{study}/answer.json", answer_json),
     page("/studies/{study}/answer.csv", answer_table),

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.dashboard.entrance import Page, page
-from parley.dashboard.pages.study import heading
+from parley.dashboard.pages.study import heading, verified
 from parley.dashboard.words import number
 from parley.protocol import EVENTS
 
-__all__ = ["in_words", "routes", "show_log"]
+__all__ = ["in_words", "routes"]
 
 A_PAGE = 50
 
@@ -62,8 +62,8 @@ def unbroken(records: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
-async def show_log(shown: Page, verification: Mapping[str, Any] | None = None) -> Response:
-    """The log's newest records first."""
+async def audit_page(shown: Page) -> Response:
+    """The log, its newest records first; verified when that is asked for."""
     head = await heading(shown)
     kind, actor = shown.asked("kind"), shown.asked("actor").strip()[:300]
     kind = kind if kind in EVENTS else ""
@@ -88,13 +88,8 @@ async def show_log(shown: Page, verification: Mapping[str, Any] | None = None) -
         kind=kind,
         actor=actor,
         unbroken=unbroken(records),
-        verification=verification,
+        verification=await verified(shown),
     )
-
-
-async def audit_page(shown: Page) -> Response:
-    """The log as it is."""
-    return await show_log(shown)
 
 
 async def server_log_page(shown: Page) -> Response:

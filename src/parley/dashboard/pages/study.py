@@ -15,7 +15,7 @@ from parley.dashboard.entrance import Page, page
 from parley.dashboard.streams import relay
 from parley.dashboard.words import number, real
 
-__all__ = ["Cell", "Pages", "agents_on_page", "heading", "outlook", "routes"]
+__all__ = ["Cell", "Pages", "agents_on_page", "heading", "outlook", "routes", "verified"]
 
 AGENTS = 25  # on one page
 WIDE = 10  # arms up to which a cell of the board says its numbers in full
@@ -100,6 +100,14 @@ async def outlook(shown: Page, status: Mapping[str, Any], pages: Pages) -> dict[
     if found["state"] == "ready" and found["total"] is not None:
         spent = status["samples"]
         found["left"] = {name: max(total - spent, 0) for name, total in found["total"].items()}
+    return found
+
+
+async def verified(shown: Page) -> dict[str, Any] | None:
+    """The replay of a study from its log, if the reader asks for it; not again when the page renews itself."""
+    if not shown.asked("verify") or "parley-live" in shown.request.headers:
+        return None
+    found: dict[str, Any] = await shown.api.send("POST", "studies", shown.study, "verify")
     return found
 
 
