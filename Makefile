@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint bench clean help
+.PHONY: setup demo test lint bench screenshots clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ lint: setup      ## the linters alone
 
 bench: setup     ## speed, as ratios in one run; rewrites docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+screenshots: setup ## the dashboard's pages as pictures, into docs/images
+	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py
 
 clean:           ## remove what was made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -7,7 +7,6 @@ from playwright.sync_api import expect
 from tests.browser.live import MEANS, Agents
 
 INJECTION = "<img src=x onerror=window.hacked=1>"
-SCRIPT = "<script>window.hacked=1<\\u002fscript>\"'><svg onload=window.hacked=1>"
 HOSTILE = f"""\
 name = "study {INJECTION}"
 arms = ["arm {INJECTION}", "b' onmouseover='window.hacked=1", "{{{{7*7}}}}"]
@@ -43,7 +42,7 @@ def test_names_and_reasons_are_only_text(visit, server):
         page.locator("main").hover()
         found = page.evaluate(
             """() => ({
-                hacked: window.hacked,
+                hacked: 'hacked' in window,
                 images: document.querySelectorAll('img, iframe, object, embed').length,
                 scripts: [...document.scripts].filter(s => !s.src.endsWith('/static/live.js')).length,
                 handlers: [...document.querySelectorAll('*')].filter(e =>
@@ -51,9 +50,7 @@ def test_names_and_reasons_are_only_text(visit, server):
                         ['href', 'src', 'action'].includes(a.name))).length,
             })"""
         )
-        assert found == {"images": 0, "scripts": 0, "handlers": 0} | ({"hacked": None} if "hacked" in found else {}), (
-            path
-        )
+        assert found == {"hacked": False, "images": 0, "scripts": 0, "handlers": 0}, path
     page.goto(f"/studies/{study}")
     expect(page.locator("h1")).to_have_text(f"study {INJECTION}")
     expect(page.locator("#board thead th").first).to_have_text(f"arm {INJECTION}")
