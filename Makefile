@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint bench chaos correctness savings reproduction clean help
+.PHONY: setup demo test lint bench chaos correctness savings reproduction screenshots clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ savings: setup   ## evidence racing against W-CPE on 200 random instances; rewri
 
 chaos: setup     ## the long versions of the coordinator's promises: kills, restarts, fuzzing (hours)
 	$(BIN)/python -m tests.chaos
+
+screenshots: setup ## the dashboard's pages as pictures, into docs/images
+	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py
 
 clean:           ## remove what was made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

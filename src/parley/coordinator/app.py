@@ -21,7 +21,7 @@ from parley.coordinator.limits import Pace
 from parley.coordinator.logs import logger
 from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
-from parley.coordinator.routes import health, oversight, reports, studies, tokens
+from parley.coordinator.routes import health, oversight, reports, sessions, streams, studies, tokens
 from parley.coordinator.schemas import ProblemView
 from parley.coordinator.settings import Settings
 from parley.coordinator.storage import Storage
@@ -72,10 +72,18 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         responses={"4XX": {"model": ProblemView, "content": {"application/problem+json": {}}}},
     )
     app.state.context = context
-    for part in (health, studies, reports, oversight, tokens):
+    for part in (health, studies, reports, oversight, streams, tokens, sessions):
         app.include_router(part.router)
     for kind in (Refusal, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _problem)
+    from parley.dashboard.mount import (  # they stand on this room: imported when it is whole
+        mount_forecasts,
+        mount_pages,
+    )
+
+    mount_forecasts(app)
+    if not settings.no_dashboard:
+        mount_pages(app)
     return app
 
 

@@ -19,7 +19,7 @@ from parley.coordinator.storage import ledger, studies
 from parley.coordinator.storage import tokens as store
 from parley.coordinator.storage.tokens import TokenRow
 
-__all__ = ["LIVE_TOKENS", "Principal", "Role", "authenticate", "issue_token", "revoke"]
+__all__ = ["LIVE_TOKENS", "Principal", "Role", "authenticate", "issue_token", "principal_of_row", "revoke"]
 
 LIVE_TOKENS = 2  # per principal: the old one and the new one, while a rotation lasts
 FORM = re.compile(r"parley_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
@@ -73,6 +73,11 @@ def authenticate(connection: Connection, token: str) -> Principal:
     genuine = hmac.compare_digest(row.digest if row else "0" * 64, _digest(form[2]))
     if row is None or not genuine or row.revoked_at is not None:
         raise Refusal("bad-token", "the token is unknown or revoked", headers={"WWW-Authenticate": "Bearer"})
+    return principal_of_row(row)
+
+
+def principal_of_row(row: TokenRow) -> Principal:
+    """Whom a token stands for."""
     return Principal(kid=row.kid, role=Role(row.role), name=row.principal, study=row.study, agent=row.agent)
 
 

@@ -21,6 +21,7 @@ from parley.coordinator.context import Context, context_of
 from parley.coordinator.limits import bounded
 from parley.coordinator.logs import logger
 from parley.coordinator.problems import MEDIA_TYPE, Refusal
+from parley.coordinator.sessions import resume
 from parley.coordinator.storage import StorageUnavailable
 from parley.errors import ParleyError
 
@@ -35,7 +36,7 @@ BY_STATUS = {
     413: "too-large",
     415: "unsupported-media-type",
 }
-LARGE_BODIES = frozenset({"create_study"})
+LARGE_BODIES = frozenset({"create_study", "estimate_study"})
 
 
 def answer_problem(refusal: Refusal) -> JSONResponse:
@@ -70,6 +71,8 @@ def refusal_of(error: Exception) -> Refusal:
 
 async def _identify(request: Request, context: Context) -> Principal:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "session" and token:
+        return await context.read(lambda connection: resume(connection, token.strip(), at=context.clock()))
     if scheme.lower() != "bearer" or not token:
         raise Refusal("no-token", "send Authorization: Bearer <token>", headers={"WWW-Authenticate": "Bearer"})
     return await context.read(lambda connection: authenticate(connection, token.strip()))

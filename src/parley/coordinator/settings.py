@@ -42,6 +42,8 @@ class Settings:
     max_agents: int = _setting(2_000, "Largest number of agents of a study.", least=1)
     connections: int = _setting(10, "PostgreSQL connections of one server process.", least=1)
     statement_timeout: float = _setting(30.0, "Seconds after which PostgreSQL gives a statement up.", least=0.1)
+    session_hours: float = _setting(12.0, "Hours until somebody who signed in must sign in again.", least=0.01)
+    no_dashboard: bool = _setting(False, "Serve the API alone, without the web pages.")
     log_level: str = _setting("info", "debug, info, warning or error.")
 
     def __post_init__(self) -> None:

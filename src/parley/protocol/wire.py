@@ -96,8 +96,8 @@ def _decode(hint: Any, value: Any, where: str) -> Any:
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise InvalidInput(where, found=_short(value), allowed="a list")
-        if arguments[0] is float and all(type(item) is float for item in value) and all(map(math.isfinite, value)):
-            return tuple(value)  # the usual case, and a matrix of weights has a million of them
+        if _plain(arguments[0], value):
+            return tuple(value)
         return tuple(_decode(arguments[0], item, f"{where}[{place}]") for place, item in enumerate(value))
     if origin is not None:  # Mapping[str, Any]: checked by whoever gives it meaning
         if not isinstance(value, Mapping):
@@ -106,6 +106,15 @@ def _decode(hint: Any, value: Any, where: str) -> Any:
     if isinstance(hint, type) and issubclass(hint, Message):
         return hint.from_json(value)
     return _scalar(hint, value, where)
+
+
+def _plain(hint: Any, values: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether all are numbers that `_scalar` would take as they are: a matrix of a million is checked at C's speed."""
+    if hint not in (int, float) or set(map(type, values)) != {hint}:
+        return False
+    if hint is float:
+        return all(map(math.isfinite, values))
+    return bool(max(values) <= LARGEST_INTEGER and min(values) >= -LARGEST_INTEGER)
 
 
 def _scalar(hint: Any, value: Any, where: str) -> Any:

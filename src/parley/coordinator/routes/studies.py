@@ -16,16 +16,20 @@ from parley.coordinator.guard import GuardedRoute
 from parley.coordinator.operations.studies import create_study as store_study
 from parley.coordinator.operations.studies import prepare_study, suggest_id
 from parley.coordinator.problems import Refusal
+from parley.coordinator.progress import Columns, board, history
 from parley.coordinator.schemas import LARGEST_PHASE, NewStudyBody, PathPhase
 from parley.coordinator.settings import Settings
 from parley.coordinator.storage import studies
-from parley.coordinator.views import board, history, require_study, status, summary
+from parley.coordinator.views import require_study, status, summary
 from parley.errors import InvalidInput
 from parley.protocol import Stage, StudyMessage, Trial
 
-__all__ = ["router"]
+__all__ = ["First", "Some", "read_study", "router"]
 
 router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["studies"])
+
+First = Annotated[int, Query(ge=0, le=1_000_000, description="The place of the first agent to tell of.")]
+Some = Annotated[int, Query(ge=1, le=2000, description="Of how many agents to tell.")]
 
 
 @router.get("/whoami")
@@ -55,7 +59,8 @@ async def list_studies(
 
     def work(connection: Connection) -> list[dict[str, Any]]:
         found = studies.find(connection, search=search, stage=stage, only=only, after=after, limit=limit)
-        return [summary(row) for row in found]
+        asked, reported = studies.reports_due(connection, [row.id for row in found])
+        return [{**summary(row), "asked": asked.get(row.id, 0), "reported": reported.get(row.id, 0)} for row in found]
 
     listed = await context_of(request).read(work)
     return {"studies": listed, "next": listed[-1]["id"] if len(listed) == limit else None}
@@ -72,6 +77,12 @@ async def create_study(request: Request, body: NewStudyBody) -> dict[str, Any]:
 
 
 def _prepare(body: NewStudyBody, settings: Settings) -> Trial:
+    study = read_study(body, settings)
+    return prepare_study(body.id if body.id is not None else suggest_id(study.name), study)
+
+
+def read_study(body: NewStudyBody, settings: Settings) -> StudyMessage:
+    """The study that a body describes, if it can be run here."""
     document = body.study
     agents, arms = document.get("agents"), document.get("arms")
     if isinstance(agents, list) and isinstance(arms, list):
@@ -83,10 +94,9 @@ def _prepare(body: NewStudyBody, settings: Settings) -> Trial:
                 f"{settings.max_cells} cells are allowed here",
             )
     try:
-        study = StudyMessage.from_json({"schema": StudyMessage.schema, **document})
+        return StudyMessage.from_json({"schema": StudyMessage.schema, **document})
     except InvalidInput as error:
         raise Refusal("invalid-study", str(error)[:400]) from None
-    return prepare_study(body.id if body.id is not None else suggest_id(study.name), study)
 
 
 @router.get("/studies/{study}")
@@ -106,9 +116,16 @@ async def get_document(request: Request, study: str) -> Response:
 
 
 @router.get("/studies/{study}/board")
-async def get_board(request: Request, study: str) -> dict[str, Any]:
-    """Arm x agent: candidates, when others were ruled out, answers, draws so far."""
-    return await context_of(request).read(lambda connection: board(connection, require_study(connection, study)))
+async def get_board(request: Request, study: str, first: First = 0, columns: Some = 2000) -> dict[str, Any]:
+    """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned; of some agents only,
+    from the `first` on. Blinded, what is told of single arms is null."""
+    blinded = principal_of(request).role is Role.VIEWER
+
+    def work(connection: Connection) -> dict[str, Any]:
+        row = require_study(connection, study)
+        return board(connection, row, columns=Columns(first=first, limit=columns), blinded=blinded)
+
+    return await context_of(request).read(work)
 
 
 @router.get("/studies/{study}/history")
@@ -117,13 +134,17 @@ async def get_history(
     study: str,
     after: Annotated[int, Query(ge=0, le=LARGEST_PHASE)] = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    first: First = 0,
+    columns: Some = 2000,
+    explain: Annotated[bool, Query(description="With means, radii and scores.")] = True,
 ) -> dict[str, Any]:
-    """What every decided phase brought: draws, eliminations and, unless blinded, means, radii and scores."""
+    """What every decided phase brought, of some agents: draws and, unless blinded, who is out, means, scores."""
     blinded = principal_of(request).role is Role.VIEWER
 
     def work(connection: Connection) -> dict[str, Any]:
         row = require_study(connection, study)
-        return history(connection, row, after=after, limit=limit, blinded=blinded)
+        some = Columns(first=first, limit=columns)
+        return history(connection, row, after=after, limit=limit, columns=some, blinded=blinded, explain=explain)
 
     return await context_of(request).read(work)
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Table, and_, bindparam, func, insert, or_, select, update
 
-from parley.coordinator.storage.tables import assignments, documents, frozen, phases, states, studies
+from parley.coordinator.storage.tables import assignments, documents, frozen, phases, reports, states, studies
 from parley.errors import StorageUnavailable
 from parley.policies import State
 from parley.protocol import Decision, Plan, Stage, StudyMessage
@@ -23,6 +23,7 @@ __all__ = [
     "close_phase",
     "decisions",
     "draws_of",
+    "draws_of_many",
     "find",
     "frozen_agents",
     "get",
@@ -33,6 +34,7 @@ __all__ = [
     "phase_row",
     "place_of",
     "plan_of",
+    "reports_due",
     "save",
     "state_after",
     "store_certificate",
@@ -210,10 +212,29 @@ def place_of(connection: Connection, study: str, phase: int, agent: str) -> Plac
     return Place(draws=tuple(read_json(found.draws)), plan=found.plan_digest, frozen=found.frozen is not None)
 
 
+def draws_of_many(connection: Connection, study: str, phase: int, agents: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The columns of some agents; those of whom nothing is asked are left out."""
+    here = and_(assignments.c.study == study, assignments.c.phase == phase, assignments.c.agent.in_(agents))
+    query = select(assignments.c.agent, assignments.c.draws).where(here)
+    return {row.agent: tuple(read_json(row.draws)) for row in connection.execute(query)}
+
+
 def asked_agents(connection: Connection, study: str, phase: int) -> set[str]:
     """The agents that a phase asks for something."""
     here = and_(assignments.c.study == study, assignments.c.phase == phase)
     return set(connection.execute(select(assignments.c.agent).where(here)).scalars())
+
+
+def reports_due(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """study -> how many agents its phase in progress asks, and how many of them have reported."""
+
+    def count(table: Table) -> dict[str, int]:
+        now = and_(table.c.study == studies.c.id, table.c.phase == studies.c.phase)
+        query = select(studies.c.id, func.count(table.c.agent.distinct())).join(table, now)
+        found = connection.execute(query.where(studies.c.id.in_(ids)).group_by(studies.c.id))
+        return {row[0]: row[1] for row in found}
+
+    return count(assignments), count(reports)
 
 
 def store_state(connection: Connection, study: str, phase: int, state: State) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "phases",
     "quarantine",
     "reports",
+    "sessions",
     "states",
     "studies",
     "tokens",
@@ -186,4 +187,13 @@ tokens = Table(
     Column("revoked_at", Text),
     Index("ix_tokens_principal", "principal"),
     UniqueConstraint("digest"),
+)
+
+sessions = Table(  # who signed in with a browser; like a token's, the secret is kept as its SHA-256 only
+    "sessions",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("kid", String(32), nullable=False, index=True),
+    Column("created_at", Text, nullable=False),
+    Column("expires_at", Text, nullable=False),
 )

@@ -1,0 +1,176 @@
+"""Every page passes here: who is it, may this form be trusted, which headers go out; and refusals become pages.
+
+The browser holds a session (HttpOnly, SameSite=Strict, Secure under TLS). A form carries a token derived from the
+session's secret, which another site cannot read, and a form that another site sent is refused by what the browser says
+of its origin as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from parley.coordinator.context import context_of
+from parley.coordinator.guard import refusal_of
+from parley.coordinator.limits import bounded
+from parley.dashboard.calls import Api, ApiRefusal
+from parley.dashboard.render import render
+
+__all__ = ["HEADERS", "Handler", "Page", "page", "session_cookie", "sign_in_address"]
+
+CONTENT_SECURITY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+FORM_COOKIE = "parley-form"  # what a form is bound to before there is a session
+FOREIGN = ("cross-site", "same-site")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A request for a page by somebody; `who` is what /v1/whoami says, None before signing in."""
+
+    request: Request
+    api: Api
+    who: Mapping[str, Any] | None
+    csrf: str
+    form: Mapping[str, str] = field(default_factory=dict)
+
+    def show(self, template: str, *, code: int = 200, **values: Any) -> Response:
+        """A rendered page."""
+        known = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path}
+        return HTMLResponse(render(template, **known, **values), status_code=code)
+
+    @property
+    def study(self) -> str:
+        """The study in the address."""
+        return str(self.request.path_params["study"])
+
+    def asked(self, name: str, default: str = "") -> str:
+        """A value of the query."""
+        return self.request.query_params.get(name, default)
+
+    def place(self, name: str) -> int:
+        """A whole number of the query, 0 where there is none."""
+        value = self.asked(name)
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else 0
+
+    def may(self, *roles: str) -> bool:
+        """Whether the reader has one of some roles; only to leave out what would be refused anyway."""
+        return self.who is not None and self.who["role"] in roles
+
+
+Handler = Callable[[Page], Awaitable[Response]]
+
+
+def _secure(request: Request) -> bool:
+    settings = context_of(request).settings
+    return bool(settings.tls_cert) or settings.plain_http
+
+
+def session_cookie(request: Request) -> dict[str, Any]:
+    """Name and attributes of the session's cookie; under TLS no other host can set it."""
+    secure = _secure(request)
+    key = "__Host-parley-session" if secure else "parley-session"
+    return {"key": key, "httponly": True, "samesite": "strict", "secure": secure, "path": "/"}
+
+
+def _form_token(secret: str) -> str:
+    return hmac.new(secret.encode(), b"parley form", hashlib.sha256).hexdigest()
+
+
+def sign_in_address(request: Request) -> str:
+    """Where to sign in, and come back from."""
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return "/sign-in" if here == "/" or request.method != "GET" else f"/sign-in?next={quote(here, safe='')}"
+
+
+def page(path: str, handler: Handler, *methods: str, open_to_all: bool = False) -> Route:
+    """A route of the pages; POST needs a form of ours, and all but the open ones a session."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            response = await _entered(request, handler, open_to_all=open_to_all)
+        except ApiRefusal as refusal:
+            response = _refused(request, refusal)
+        except Exception as error:  # the same words as the API has for it
+            found = refusal_of(error)
+            response = _refused(request, ApiRefusal(found.kind.status, found.document()))
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    return Route(path, endpoint, methods=list(methods) or ["GET"], include_in_schema=False)
+
+
+async def _entered(request: Request, handler: Handler, *, open_to_all: bool) -> Response:
+    cookie = session_cookie(request)
+    secret = request.cookies.get(cookie["key"], "")
+    api = Api(app=request.app, credential=f"Session {secret}")
+    who = await _who(api) if secret and secret.isascii() else None
+    if who is None and not open_to_all:
+        response: Response = RedirectResponse(sign_in_address(request), status_code=303)
+        response.delete_cookie(**cookie)
+        return response
+    bound = secret if who is not None else request.cookies.get(FORM_COOKIE, "")
+    fresh = secrets.token_urlsafe(32) if not bound else ""
+    form = await _form(request, bound) if request.method == "POST" else {}
+    shown = Page(request=request, api=api, who=who, csrf=_form_token(bound or fresh), form=form)
+    response = await handler(shown)
+    if fresh:
+        response.set_cookie(FORM_COOKIE, fresh, **{key: cookie[key] for key in ("httponly", "samesite", "secure")})
+    return response
+
+
+async def _who(api: Api) -> Mapping[str, Any] | None:
+    try:
+        found: Mapping[str, Any] = await api.get("whoami")
+    except ApiRefusal as refusal:
+        if refusal.status == 401:
+            return None
+        raise
+    return found
+
+
+async def _form(request: Request, bound: str) -> Mapping[str, str]:
+    """The fields of a form, if it is one that we gave out."""
+    limit = context_of(request).settings.study_body_limit
+    body = await bounded(request, limit).body()
+    fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+    genuine = hmac.compare_digest(fields.pop("csrf", "").encode(), _form_token(bound).encode())
+    if not bound or not genuine or request.headers.get("sec-fetch-site", "same-origin") in FOREIGN:
+        problem = {"title": "This form is no longer valid", "detail": "Go back, load the page again and send it anew."}
+        raise ApiRefusal(403, problem)
+    return fields
+
+
+def _refused(request: Request, refusal: ApiRefusal) -> Response:
+    if refusal.status == 401:
+        return RedirectResponse(sign_in_address(request), status_code=303)
+    shown = render(
+        "error.html",
+        who=None,
+        status=refusal.status,
+        title=refusal.problem.get("title", "This did not work"),
+        detail=refusal.problem.get("detail", ""),
+        retry=refusal.problem.get("retry", False),
+    )
+    return HTMLResponse(shown, status_code=refusal.status)

@@ -1,0 +1,42 @@
+"""Puts the pages, their files and the forecasts on a coordinator."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from parley.dashboard import forecasts
+from parley.dashboard.entrance import HEADERS
+from parley.dashboard.forecasts import Forecaster
+from parley.dashboard.pages import administration, answer, audit, evidence, samples, signing, studies, study, tokens
+from parley.dashboard.render import HERE
+
+__all__ = ["mount_forecasts", "mount_pages"]
+
+PARTS = (signing, studies, study, evidence, samples, answer, audit, administration, tokens)
+
+
+class Files(StaticFiles):
+    """The style sheet, the script, the fonts and the icon, with the same headers as the pages."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        for name, value in (HEADERS | {"Cache-Control": "public, max-age=300"}).items():
+            response.headers[name] = value
+        return response
+
+
+def mount_forecasts(app: FastAPI) -> None:
+    """The two operations of the API that simulate."""
+    app.state.forecaster = Forecaster()
+    app.include_router(forecasts.router)
+
+
+def mount_pages(app: FastAPI) -> None:
+    """Everything under / that is not the API."""
+    for part in PARTS:
+        app.router.routes.extend(part.routes)
+    app.router.routes.append(Mount("/static", Files(directory=HERE / "static"), name="static"))

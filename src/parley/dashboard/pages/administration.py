@@ -1,0 +1,99 @@
+"""What an administrator does to a study: pause, resume, cancel, freeze an agent, amend a quarantined report."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from parley.dashboard.calls import ApiRefusal
+from parley.dashboard.entrance import Page, page
+from parley.dashboard.pages.study import heading
+
+__all__ = ["routes"]
+
+ACTS = ("pause", "resume", "cancel")
+MOST_PAIRS = 30  # of a freeze's consequences that are listed one by one
+
+
+async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
+    head = await heading(shown)
+    agent, consequences = shown.asked("freeze") or shown.form.get("agent", ""), None
+    if agent:
+        try:
+            consequences = await shown.api.get("studies", shown.study, "agents", agent, "freeze")
+        except ApiRefusal as refusal:
+            problem = problem or str(refusal.problem["detail"])
+    aside = (await shown.api.get("studies", shown.study, "quarantine"))["quarantine"]
+    return shown.show(
+        "administration.html",
+        code=code,
+        tab="administration",
+        **head,
+        quarantine=[await _beside(shown, entry, head["status"]["phase"]) for entry in aside],
+        consequences=consequences,
+        most=MOST_PAIRS,
+        problem=problem,
+    )
+
+
+async def _beside(shown: Page, entry: dict[str, Any], phase: int) -> dict[str, Any]:
+    """A report that was put aside, with the one that stands; it can be used while its phase is in progress."""
+    report = entry["report"]
+    stands = await shown.api.get("studies", shown.study, "phases", report["phase"], "reports", report["agent"])
+    used = any(taken["report"] == report for taken in (stands, *stands["earlier"]))
+    return {**entry, "stands": stands["report"], "open": report["phase"] == phase and not used, "used": used}
+
+
+async def administration_page(shown: Page) -> Response:
+    """The forms, and the consequences of a freeze that is being considered."""
+    return await _show(shown)
+
+
+async def _act(shown: Page, *parts: object, body: Any) -> Response:
+    try:
+        await shown.api.send("POST", "studies", shown.study, *parts, body=body)
+    except ApiRefusal as refusal:
+        if refusal.status not in (404, 409, 422):
+            raise
+        words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
+        return await _show(shown, problem=words, code=refusal.status)
+    return RedirectResponse(f"/studies/{quote(shown.study, safe='')}/administration", status_code=303)
+
+
+async def act(shown: Page) -> Response:
+    """Pause, resume or cancel."""
+    what = shown.form.get("do", "")
+    if what not in ACTS:
+        return await _show(shown, problem="Nothing was chosen", code=422)
+    return await _act(shown, what, body={"reason": shown.form.get("reason", "").strip()})
+
+
+async def freeze(shown: Page) -> Response:
+    """Confirm a freeze whose consequences were shown."""
+    body = {
+        "reason": shown.form.get("reason", "").strip(),
+        "consequences": shown.form.get("consequences", ""),
+    }
+    return await _act(shown, "agents", shown.form.get("agent", ""), "freeze", body=body)
+
+
+async def amend(shown: Page) -> Response:
+    """Let a quarantined report stand instead."""
+    aside = (await shown.api.get("studies", shown.study, "quarantine"))["quarantine"]
+    chosen = [entry["report"] for entry in aside if str(entry["sequence"]) == shown.form.get("sequence")]
+    if not chosen:
+        return await _show(shown, problem="There is no such report in quarantine", code=404)
+    report = chosen[0]
+    body = {"reason": shown.form.get("reason", "").strip(), "report": report}
+    return await _act(shown, "phases", report["phase"], "reports", report["agent"], "amend", body=body)
+
+
+routes: list[Route] = [
+    page("/studies/{study}/administration", administration_page),
+    page("/studies/{study}/act", act, "POST"),
+    page("/studies/{study}/freeze", freeze, "POST"),
+    page("/studies/{study}/amend", amend, "POST"),
+]

@@ -1,0 +1,140 @@
+"""The answer of a study: arms, certificate, bounds on the gaps, verification, and everything to take away."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from parley.dashboard.calls import ApiRefusal
+from parley.dashboard.entrance import Page, page
+from parley.dashboard.pages.study import agents_on_page, heading, verified
+
+__all__ = ["answer_csv", "routes"]
+
+HEAD = (
+    "agent", "arm", "chosen", "ruled_out_in_phase", "draws", "mixed_mean", "radius", "score", "line", "gap_at_least",
+)  # fmt: skip
+
+
+async def _certificate(shown: Page) -> dict[str, Any] | None:
+    """The certificate, or None where there is none yet or the reader may not see it."""
+    try:
+        found: dict[str, Any] = await shown.api.get("studies", shown.study, "certificate")
+    except ApiRefusal as refusal:
+        if refusal.status in (403, 404):
+            return None
+        raise
+    return found
+
+
+def _cells(certificate: Mapping[str, Any], arms: list[str], agents: list[str], some: range) -> Iterator[dict[str, Any]]:
+    """Every arm of some agents, as a line of the table, the CSV and the report."""
+    state = certificate["state"]
+    gaps = state.get("gap_at_least")
+    for agent in some:
+        for arm, name in enumerate(arms):
+            yield {
+                "agent": agents[agent],
+                "arm": name,
+                "chosen": name in certificate["answers"][agents[agent]],
+                "ruled_out_in_phase": state["eliminated_in"][arm][agent] or None,
+                "draws": state["counts"][arm][agent],
+                "mixed_mean": certificate["mixed_means"][arm][agent],
+                "radius": certificate["radii"][arm][agent],
+                "score": certificate["scores"][arm][agent],
+                "line": certificate["line"],
+                "gap_at_least": gaps[arm][agent] if gaps and state["eliminated_in"][arm][agent] else None,
+            }
+
+
+def _answers(certificate: Mapping[str, Any], head: Mapping[str, Any], some: range) -> list[dict[str, Any]]:
+    names = head["status"]["agent_names"]
+    cells = list(_cells(certificate, head["status"]["arm_names"], names, some))
+    return [
+        {
+            "agent": names[agent],
+            "arms": certificate["answers"][names[agent]],
+            "cells": [cell for cell in cells if cell["agent"] == names[agent]],
+            "margin": min(
+                (
+                    cell["gap_at_least"]
+                    for cell in cells
+                    if cell["agent"] == names[agent] and cell["gap_at_least"] is not None
+                ),
+                default=None,
+            ),
+        }
+        for agent in some
+    ]
+
+
+async def _show(shown: Page, template: str, **values: Any) -> Response:
+    head = await heading(shown)
+    pages = agents_on_page(shown, head["status"]["agent_names"])
+    certificate = await _certificate(shown)
+    whole = template == "report.html"
+    some = range(pages.total) if whole else range(pages.first, pages.last)
+    answers = _answers(certificate, head, some) if certificate else []
+    return shown.show(template, tab="answer", **head, pages=pages, certificate=certificate, answers=answers, **values)
+
+
+async def answer_page(shown: Page) -> Response:
+    """The answer, as far as there is one; verified when that is asked for."""
+    return await _show(shown, "answer.html", verification=await verified(shown))
+
+
+async def report(shown: Page) -> Response:
+    """The answer on paper, with a verification made for it."""
+    found = await shown.api.send("POST", "studies", shown.study, "verify")
+    return await _show(shown, "report.html", verification=found)
+
+
+def _attached(shown: Page, content: bytes, kind: str, ending: str) -> Response:
+    name = f'attachment; filename="{shown.study}-answer.{ending}"'
+    return Response(content, media_type=kind, headers={"Content-Disposition": name})
+
+
+async def answer_json(shown: Page) -> Response:
+    """The certificate as the API has it, byte for byte."""
+    content = await shown.api.text("studies", shown.study, "certificate")
+    return _attached(shown, content, "application/json", "json")
+
+
+def harmless(value: object) -> object:
+    """Text that no spreadsheet takes for a formula.
+
+    >>> harmless("=1+1"), harmless("B"), harmless(-0.5)
+    ("'=1+1", 'B', -0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value
+
+
+def answer_csv(certificate: Mapping[str, Any], arms: list[str], agents: list[str]) -> str:
+    """One line per agent and arm."""
+    written = io.StringIO()
+    table = csv.DictWriter(written, HEAD, lineterminator="\r\n")
+    table.writeheader()
+    for cell in _cells(certificate, arms, agents, range(len(agents))):
+        table.writerow({key: harmless(value) for key, value in cell.items()})
+    return written.getvalue()
+
+
+async def answer_table(shown: Page) -> Response:
+    """The answer as CSV."""
+    certificate = await shown.api.get("studies", shown.study, "certificate")
+    status = await shown.api.get("studies", shown.study)
+    content = answer_csv(certificate, status["arm_names"], status["agent_names"])
+    return _attached(shown, content.encode(), "text/csv; charset=utf-8", "csv")
+
+
+routes: list[Route] = [
+    page("/studies/{study}/answer", answer_page),
+    page("/studies/{study}/report", report),
+    page("/studies/{study}/answer.json", answer_json),
+    page("/studies/{study}/answer.csv", answer_table),
+]

@@ -1,0 +1,67 @@
+"""The list of studies, and a new one from a study file with the planner's estimate before it is launched."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from parley.dashboard.calls import ApiRefusal
+from parley.dashboard.entrance import Page, page
+from parley.dashboard.upload import study_document
+from parley.dashboard.words import STAGES
+from parley.errors import ParleyError
+
+__all__ = ["routes"]
+
+A_PAGE = 50
+
+
+async def studies_page(shown: Page) -> Response:
+    """The studies that the reader may see; a reader of one study sees that one."""
+    search, stage = shown.asked("search")[:100], shown.asked("stage")
+    stage = stage if stage in STAGES else ""
+    found = await shown.api.get("studies", search=search, stage=stage, after=shown.asked("after")[:64], limit=A_PAGE)
+    return shown.show(
+        "studies.html",
+        studies=found["studies"],
+        next=found["next"],
+        search=search,
+        stage=stage,
+        sequence=sum(study["sequence"] for study in found["studies"]),
+    )
+
+
+async def new_study_page(shown: Page) -> Response:
+    """An empty form."""
+    return shown.show("new_study.html", text="", id="", problem="", document=None, estimate=None)
+
+
+async def new_study(shown: Page) -> Response:
+    """Check the file and show the estimate; launch when asked to."""
+    text, name = shown.form.get("study", ""), shown.form.get("id", "").strip()
+    known: dict[str, Any] = {"text": text, "id": name, "document": None, "estimate": None}
+    try:
+        document = study_document(text)
+        body = {"study": document} | ({"id": name} if name else {})
+        if shown.form.get("do") == "launch":
+            made = await shown.api.send("POST", "studies", body=body)
+            return RedirectResponse(f"/studies/{quote(made['id'], safe='')}", status_code=303)
+        estimate = await shown.api.send("POST", "estimates", body=body)
+    except ParleyError as error:
+        return shown.show("new_study.html", code=422, problem=str(error), **known)
+    except ApiRefusal as refusal:
+        if refusal.status not in (409, 413, 422):
+            raise
+        words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
+        return shown.show("new_study.html", code=refusal.status, problem=words, **known)
+    return shown.show("new_study.html", problem="", **known | {"document": document, "estimate": estimate})
+
+
+routes: list[Route] = [
+    page("/", studies_page),
+    page("/new", new_study_page),
+    page("/new", new_study, "POST"),
+]

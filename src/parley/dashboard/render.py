@@ -1,0 +1,78 @@
+"""Templates, escaped by default, and what they may use."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from parley import __version__
+from parley.dashboard import words
+
+__all__ = ["HERE", "render"]
+
+HERE = Path(__file__).parent
+
+
+def _time(text: str | None) -> Markup:
+    """A time of which a reader sees how long ago it was, and on hovering when."""
+    if not text:
+        return Markup(words.DASH)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(text, words.clock(text), words.ago(text))
+
+
+def _stage(stage: str) -> Markup:
+    sign, word, meaning = words.STAGES[stage]
+    return Markup('<span class="stage {}" title="{}"><span class="sign" aria-hidden="true">{}</span> {}</span>').format(
+        stage, meaning, sign, word
+    )
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+
+
+def _query(**values: Any) -> str:
+    return "?" + urlencode({key: value for key, value in values.items() if value not in (None, "", 0)})
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "n": words.number,
+        "real": words.real,
+        "percent": words.percent,
+        "plural": words.plural,
+        "percent_whole": lambda share: f"{100 * share:.0f} %",
+        "capitalize_first": lambda text: text[:1].upper() + text[1:],
+        "time": _time,
+        "clock": words.clock,
+        "stamp": words.stamp,
+        "gap": words.gap,
+        "stage": _stage,
+        "pretty": _pretty,
+        "part": lambda text: quote(str(text), safe=""),
+    }
+    made.globals |= {"query": _query, "version": __version__, "name_of": words.principal, "STAGES": words.STAGES}
+    return made
+
+
+def render(template: str, **values: Any) -> str:
+    """A page; whatever a name contains, it comes out as text.
+
+    >>> "&lt;script&gt;" in render("error.html", title="<script>", detail="", retry=False, status=404, who=None)
+    True
+    """
+    return _environment().get_template(template).render(**values)

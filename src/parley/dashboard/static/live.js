@@ -1,0 +1,142 @@
+// The little script of the pages: keeps what is marked as live current, and a few conveniences.
+// Without it every page still works; it only has to be loaded again by hand.
+"use strict";
+
+(() => {
+  const body = document.body;
+  const badge = document.getElementById("live");
+  let known = body.dataset.sequence;
+  let source = null;
+  let wait = 1000;
+  let busy = false;
+  let due = false;
+
+  function say(state, words) {
+    if (!badge) return;
+    badge.hidden = false;
+    if (badge.dataset.state === state) return; // a screen reader hears changes only
+    badge.dataset.state = state;
+    badge.textContent = words;
+  }
+
+  // Is somebody writing in there, or reading something they opened?
+  function inUse(part) {
+    const focused = document.activeElement;
+    return part.contains(focused) && focused.matches("input, textarea, select");
+  }
+
+  function keepOpen(before, after) {
+    const opened = [...before.querySelectorAll("details")].map((details) => details.open);
+    after.querySelectorAll("details").forEach((details, place) => {
+      if (place < opened.length) details.open = opened[place];
+    });
+    const places = [...before.querySelectorAll(".scroll")].map((scroll) => scroll.scrollLeft);
+    return () => before.querySelectorAll(".scroll").forEach((scroll, place) => { scroll.scrollLeft = places[place] || 0; });
+  }
+
+  function replace(part, fresh) {
+    if (part.isEqualNode(fresh) || inUse(part)) return;
+    const scrollBack = keepOpen(part, fresh);
+    const focused = document.activeElement;
+    const href = part.contains(focused) ? focused.getAttribute("href") : null;
+    for (const name of ["data-again"]) {
+      if (fresh.hasAttribute(name)) part.setAttribute(name, fresh.getAttribute(name));
+      else part.removeAttribute(name);
+    }
+    part.replaceChildren(...document.adoptNode(fresh).childNodes);
+    scrollBack();
+    if (href) {
+      const again = [...part.querySelectorAll("a")].find((link) => link.getAttribute("href") === href);
+      if (again) again.focus({ preventScroll: true });
+    }
+  }
+
+  async function refresh() {
+    if (busy) { due = true; return; }
+    busy = true;
+    try {
+      const answer = await fetch(location.href, { headers: { "Parley-Live": "1" }, cache: "no-store" });
+      if (answer.redirected && new URL(answer.url).pathname === "/sign-in") { location.reload(); return; }
+      if (!answer.ok) return;
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      known = fresh.body.dataset.sequence;
+      body.dataset.sequence = known;
+      for (const part of document.querySelectorAll("[data-live]")) {
+        const found = fresh.getElementById(part.id);
+        if (found) replace(part, found);
+      }
+    } catch {
+      // The stream will say when the server is back.
+    } finally {
+      busy = false;
+      if (due) { due = false; refresh(); } else { again(); }
+    }
+  }
+
+  let timer = null;
+  function again() {
+    const waiting = document.querySelector("[data-again]");
+    clearTimeout(timer);
+    if (waiting) timer = setTimeout(refresh, Number(waiting.dataset.again) || 2000);
+  }
+
+  function heard(event) {
+    wait = 1000;
+    say("on", "Live");
+    if (String(JSON.parse(event.data).sequence) !== known) refresh();
+  }
+
+  function listen() {
+    source = new EventSource(body.dataset.stream);
+    source.addEventListener("study", heard);
+    source.addEventListener("studies", heard);
+    source.onerror = () => {
+      say("off", "Reconnecting…");
+      if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+      source.close();
+      setTimeout(async () => {
+        wait = Math.min(wait * 2, 15000);
+        await refresh(); // if the session is over, this leads to the sign-in page
+        listen();
+      }, wait);
+    };
+  }
+
+  if (body.dataset.stream) {
+    say("off", "Connecting…");
+    listen();
+    addEventListener("pagehide", () => source.close());
+    addEventListener("pageshow", (event) => { if (event.persisted) { listen(); refresh(); } });
+    again();
+  }
+
+  // How long ago, kept current between changes.
+  const units = [["second", 1, 120], ["minute", 60, 7200], ["hour", 3600, 172800], ["day", 86400, Infinity]];
+  function ago(seconds) {
+    if (seconds < 5) return "just now";
+    const [word, size] = units.find(([, , most]) => seconds < most);
+    const count = Math.floor(seconds / size);
+    return `${count.toLocaleString("en-GB")} ${word}${count === 1 ? "" : "s"} ago`;
+  }
+  setInterval(() => {
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      time.textContent = ago((Date.now() - Date.parse(time.dateTime)) / 1000);
+    }
+  }, 10000);
+
+  // A chosen file goes into the text field, where it can be read and changed before it is sent.
+  for (const chooser of document.querySelectorAll("input[type=file][data-into]")) {
+    chooser.addEventListener("change", async () => {
+      const into = document.getElementById(chooser.dataset.into);
+      if (chooser.files[0]) into.value = await chooser.files[0].text();
+    });
+  }
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-print], [data-copy]");
+    if (!button) return;
+    if ("print" in button.dataset) { print(); return; }
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    button.textContent = "Copied";
+  });
+})();

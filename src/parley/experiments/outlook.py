@@ -1,0 +1,112 @@
+"""In mid-study: what is likely left, by playing the rest of it many times from where it is.
+
+Truths are drawn from what the data allow: every local mean is normal around its estimate with its standard error (a
+flat prior). From the state as it is, the same policy then runs on to the end. The spread of the totals is the
+uncertainty that is told. Rewards are taken to be normal with the problem's scale, which for bounded ones is cautious.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+from time import monotonic
+from typing import TypeVar
+
+import numpy as np
+
+from parley.bounds import bai
+from parley.errors import ParleyError
+from parley.policies import PhaseStats, Policy, State
+from parley.problem import FloatArray, Instance, IntArray
+
+__all__ = ["Outlook", "bound_at_estimates", "play_on"]
+
+MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
+LARGEST_FACTOR = 30  # a continuation that costs this many times what was spent is stopped; it counts as at least that
+BOUND_ACCURACY = 1e-3
+
+S = TypeVar("S", bound=State)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """Totals at the end of every continuation, with what was spent before."""
+
+    samples: IntArray  # (continuation,)
+    rounds: IntArray  # (continuation,)
+    per_agent: FloatArray  # (agent,): mean
+    unfinished: int  # stopped by a cap: their totals are lower bounds
+
+    def quantiles(self, *levels: float) -> list[int]:
+        """Quantiles of the totals, to whole samples."""
+        return [round(float(value)) for value in np.quantile(self.samples, levels)]
+
+
+def play_on(
+    policy: Policy,
+    state: State,
+    *,
+    frozen: Collection[str] = (),
+    continuations: int,
+    seed: int,
+    seconds: float = math.inf,
+) -> Outlook:
+    """Play a study on from a state with data; frozen agents draw no more.
+
+    >>> from parley.policies import make_policy
+    >>> from parley.problem import Problem
+    >>> policy = make_policy("evidence", Problem(arms=2, weights=[[1.0]]))
+    >>> start = policy.start()
+    >>> drawn = policy.plan(start)
+    >>> state = policy.update(start, PhaseStats(counts=drawn, sums=drawn * np.array([[0.9], [0.1]])))
+    >>> outlook = play_on(policy, state, continuations=5, seed=0)
+    >>> bool((outlook.samples >= drawn.sum()).all()), outlook.unfinished
+    (True, 0)
+    """
+    generator, begun = np.random.default_rng(seed), monotonic()
+    problem, scale = policy.problem, policy.problem.noise.scale
+    errors = scale / np.sqrt(np.maximum(state.counts, 1))
+    truths = state.means + errors * generator.standard_normal((continuations, *problem.shape))
+    idle = [problem.agents.index(name) for name in frozen]
+    cap = LARGEST_FACTOR * max(int(state.counts.sum()), 1)
+    running = _copies(state, continuations)
+    while not running.finished.all() and monotonic() - begun < seconds:
+        quotas = policy.plan(running).copy()
+        quotas[:, :, idle] = 0
+        over = (running.counts.sum(axis=(-2, -1)) > cap) | (running.phase - state.phase >= MOST_ROUNDS)
+        quotas[over] = 0
+        if not quotas.any():
+            break
+        sums = quotas * truths + scale * np.sqrt(quotas) * generator.standard_normal(quotas.shape)
+        running = policy.update(running, PhaseStats(counts=quotas, sums=sums))
+    return Outlook(
+        samples=running.counts.sum(axis=(-2, -1)),
+        rounds=running.phase,
+        per_agent=np.asarray(running.counts.sum(axis=-2).mean(axis=0)),
+        unfinished=int((~running.finished).sum()),
+    )
+
+
+def _copies(state: S, count: int) -> S:
+    """A batch of the same state."""
+    copies = {
+        field.name: np.repeat(np.asarray(getattr(state, field.name))[None], count, axis=0) for field in fields(state)
+    }
+    return type(state)(**copies)
+
+
+def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
+    """`(arm, agent)`: draws that no delta-correct policy could do without, were the estimated means the true ones.
+
+    The allocation of Theorem 1 times log(1 / (2.4 delta)); None where two estimates tie.
+    """
+    problem = policy.problem
+    factor = math.log(1 / (2.4 * problem.delta))
+    if factor <= 0 or not state.counts.any():
+        return None
+    try:
+        bound = bai(Instance(problem=problem, means=state.means), accuracy=BOUND_ACCURACY)
+    except ParleyError:
+        return None
+    return np.asarray(bound.allocation * factor)

@@ -1,0 +1,80 @@
+import re
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import sync_playwright
+from tests.browser.chromium import ARGUMENTS, find_chromium
+from tests.browser.live import MEANS, THREE, Agents, Server
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """One Chromium for all tests of this process."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A coordinator process with a finished study and one in mid-phase."""
+    made = Server(tmp_path_factory.mktemp("server"))
+    finished = Agents(made, made.create(study_id="finished"), MEANS)
+    finished.run()
+    waiting = Agents(
+        made, made.create(THREE.replace("Three centres", "Dose finding, spring"), "waiting"), MEANS, seed=5
+    )
+    waiting.phase()
+    waiting.phase()
+    waiting.phase(but=(1,))
+    yield made
+    made.stop()
+
+
+class Visit:
+    """A browser window that remembers what it must not do: errors on the console, requests to other hosts, dialogs."""
+
+    def __init__(self, context, server):
+        self.context, self.server = context, server
+        self.page = context.new_page()
+        self.wrong = []
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        self.page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        context.on("request", self._request)
+
+    def _console(self, message):
+        if message.type in ("error", "warning"):
+            self.wrong.append(f"console: {message.text}")
+
+    def _request(self, request):
+        if urlsplit(request.url).netloc != urlsplit(self.server.url).netloc:
+            self.wrong.append(f"request to {request.url}")
+
+    def sign_in(self, token):
+        self.page.goto("/sign-in")
+        self.page.get_by_label("Token").fill(token)
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.wait_for_url(re.compile("/$"))
+        return self.page
+
+
+@pytest.fixture
+def visit(chromium):
+    """Open a window on a server; at the end nothing may have gone wrong in it."""
+    opened = []
+
+    def open_window(server, token=None, **options):
+        context = chromium.new_context(base_url=server.url, accept_downloads=True, **options)
+        context.set_default_timeout(20_000)
+        made = Visit(context, server)
+        opened.append(made)
+        if token:
+            made.sign_in(token)
+        return made
+
+    yield open_window
+    for made in opened:
+        made.context.close()
+    assert [wrong for made in opened for wrong in made.wrong] == []

@@ -1,0 +1,74 @@
+"""Readable by all: axe-core finds nothing serious on any page, light and dark; by keyboard; at the width of a phone."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+from tests.browser.live import THREE
+
+PAGES = {
+    "sign-in": "/sign-in",
+    "studies": "/",
+    "new": "/new",
+    "tokens": "/tokens",
+    "log": "/log",
+    "error": "/studies/nowhere",
+    **{f"waiting{page}": f"/studies/waiting{page}" for page in ("", "/evidence", "/samples", "/answer", "/audit")},
+    "freeze": "/studies/waiting/administration?freeze=Lille",
+    **{f"finished{page}": f"/studies/finished{page}" for page in ("", "/evidence", "/answer", "/report")},
+}
+
+
+@pytest.mark.parametrize(
+    ("theme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)], ids=["light", "dark", "phone"]
+)
+def test_axe_finds_nothing_serious_and_nothing_sticks_out(visit, server, theme, width):
+    window = visit(server, color_scheme=theme, viewport={"width": width, "height": 900}, bypass_csp=True)
+    page, axe = window.page, Axe()
+    window.page.goto("/sign-in")
+    found = {"sign-in": _serious(axe, page)}
+    window.sign_in(server.token)
+    for name, path in PAGES.items():
+        if name == "sign-in":
+            continue
+        page.goto(path)
+        if name == "new":
+            page.get_by_label("or write it here (TOML)").fill(THREE)
+            page.get_by_role("button", name="Show the estimate").click()
+            expect(page.get_by_role("button", name="Launch the study")).to_be_visible()
+        found[name] = _serious(axe, page)
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= width, name
+    # A page that does not exist is answered with 404, which Chromium writes to the console: as it should be.
+    window.wrong = [wrong for wrong in window.wrong if "404" not in wrong]
+    assert {name: problems for name, problems in found.items() if problems} == {}
+
+
+def _serious(axe, page):
+    found = axe.run(page).response["violations"]
+    return [
+        (problem["id"], [node["target"] for node in problem["nodes"]][:3])
+        for problem in found
+        if problem["impact"] in ("serious", "critical")
+    ]
+
+
+def test_everything_is_within_reach_of_the_keyboard(visit, server):
+    page = visit(server).page
+    page.goto("/sign-in")
+    page.keyboard.type(server.token)  # the field has the focus
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: url.endswith("/"))
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+    page.goto("/studies/waiting")
+    reached = set()
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate(
+                "(document.activeElement.getAttribute('aria-label') || document.activeElement.textContent).trim()"
+            )
+        )
+    for name in ("Overview", "Evidence", "Samples", "Answer", "Board of agents and arms", "Sign out"):
+        assert name in reached

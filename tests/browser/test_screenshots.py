@@ -1,0 +1,42 @@
+"""The pages as pictures. `make screenshots` puts them into docs/images; an ordinary run only takes them."""
+
+import os
+from pathlib import Path
+
+from playwright.sync_api import expect
+from tests.browser.live import THREE
+
+PICTURES = {
+    "dashboard": ("/studies/waiting", 1280, "light"),
+    "dashboard-dark": ("/studies/waiting", 1280, "dark"),
+    "dashboard-phone": ("/studies/waiting", 390, "light"),
+    "dashboard-studies": ("/", 1280, "light"),
+    "dashboard-evidence": ("/studies/waiting/evidence", 1280, "light"),
+    "dashboard-samples": ("/studies/waiting/samples", 1280, "light"),
+    "dashboard-answer": ("/studies/finished/answer", 1280, "light"),
+    "dashboard-audit": ("/studies/finished/audit", 1280, "dark"),
+    "dashboard-freeze": ("/studies/waiting/administration?freeze=Lille", 1280, "light"),
+    "dashboard-new": ("/new", 1280, "light"),
+}
+
+
+def test_pictures_of_the_main_pages(visit, server, tmp_path):
+    folder = Path(os.environ.get("PARLEY_SCREENSHOTS", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    windows = {}
+    for name, (path, width, theme) in PICTURES.items():
+        if (width, theme) not in windows:
+            size = {"width": width, "height": 820}
+            windows[width, theme] = visit(server, server.token, color_scheme=theme, viewport=size)
+        page = windows[width, theme].page
+        page.goto(path)
+        if path == "/new":
+            page.get_by_label("or write it here (TOML)").fill(THREE)
+            page.get_by_role("button", name="Show the estimate").click()
+            expect(page.get_by_role("button", name="Launch the study")).to_be_visible()
+        elif path.startswith("/studies/waiting"):
+            expect(page.locator("#live")).to_have_text("Live")
+            expect(page.locator("[data-again]")).to_have_count(0)
+        page.evaluate("document.fonts.ready")
+        page.screenshot(path=folder / f"{name}.png", full_page=name not in ("dashboard-audit", "dashboard-new"))
+        assert (folder / f"{name}.png").stat().st_size > 10_000

@@ -1,0 +1,140 @@
+"""A coordinator with its pages in this process, on a free port, with a clock that tests can move."""
+
+import re
+import threading
+import time
+import tomllib
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpx2
+import numpy as np
+import uvicorn
+
+from parley.agent import Client
+from parley.agent.plans import AgentPlan, Totals
+from parley.coordinator.app import create_app
+from parley.coordinator.bootstrap import prepare
+from parley.coordinator.clock import utc_now
+from parley.coordinator.sessions import later
+from parley.coordinator.settings import Settings
+from parley.coordinator.storage import open_storage
+from parley.protocol import StudyMessage
+from parley.study import parse_study
+
+TWO = """
+name = "Two sites"
+arms = ["a", "b", "c"]
+agents = ["North", "South"]
+
+[weights]
+kind = "personalized"
+alpha = 0.5
+"""
+MEANS = np.array([[0.9, 0.2], [0.1, 0.8], [0.4, 0.1]])
+
+
+@dataclass
+class Site:
+    address: str
+    token: str
+    db: str
+    hours: list = field(default_factory=lambda: [0.0])
+    agents: dict = field(default_factory=dict)
+    line: httpx2.Client | None = None
+
+    def api(self, token=None):
+        return Client(self.address, token or self.token)
+
+    @contextmanager
+    def browser(self, token=None):
+        """Signed in with a token, as a browser would be; with False, not signed in."""
+        with httpx2.Client(base_url=self.address, follow_redirects=True, timeout=30) as made:
+            if token is not False:
+                sign_in(made, token or self.token)
+            yield made
+
+    def call(self, method, path, *, token=None, **options):
+        """A call of the API on one connection for all, which is much quicker than a client each."""
+        if self.line is None:
+            self.line = httpx2.Client(base_url=self.address, timeout=30)
+        answer = self.line.request(
+            method, f"/v1/{path}", headers={"Authorization": f"Bearer {token or self.token}"}, **options
+        )
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def close(self):
+        if self.line is not None:
+            self.line.close()
+
+    def issue(self, role, name="x", **scope):
+        return self.call("POST", "tokens", json={"role": role, "name": name, **scope})["token"]
+
+    def create(self, text=TWO, study_id="two"):
+        message = StudyMessage.of(parse_study(tomllib.loads(text)))
+        return self.call("POST", "studies", json={"id": study_id, "study": message.to_json()})["id"]
+
+    def phase(self, study, means=MEANS, but=()):
+        """Every due report of the phase in progress: exactly the mean, no noise."""
+        for place, name in enumerate(self.call("GET", f"studies/{study}")["agent_names"]):
+            if name in but:
+                continue
+            token = self.agent_token(study, name)
+            plan = AgentPlan.from_json(self.call("GET", f"studies/{study}/agents/{name}/plan", token=token))
+            if plan.due:
+                report = plan.report(exactly(plan.draws, means[:, place]))
+                where = f"studies/{study}/phases/{plan.phase}/reports/{name}"
+                self.call("PUT", where, token=token, json=report.to_json())
+
+    def run(self, study, means=MEANS):
+        while self.call("GET", f"studies/{study}")["stage"] in ("running", "closing"):
+            self.phase(study, means)
+
+    def agent_token(self, study, name):
+        if (study, name) not in self.agents:
+            self.agents[study, name] = self.issue("agent", study=study, agent=name)
+        return self.agents[study, name]
+
+
+def exactly(draws, means, shift=0.0):
+    counts = np.array(draws)
+    sums = counts * (means + shift)
+    return Totals(
+        counts=tuple(counts.tolist()),
+        sums=tuple(sums.tolist()),
+        squares=tuple((counts * (1 + (means + shift) ** 2)).tolist()),
+    )
+
+
+def form_token(page):
+    return re.search(r'name="csrf" value="([0-9a-f]{64})"', page.text)[1]
+
+
+def sign_in(browser, token):
+    page = browser.get("/sign-in")
+    return browser.post("/sign-in", data={"csrf": form_token(page), "token": token, "next": "/"})
+
+
+@contextmanager
+def site(folder, **settings):
+    db = str(folder / "parley.db")
+    token = prepare(db, name="Ada")[2]
+    hours = [0.0]
+    storage = open_storage(db)
+    chosen = Settings(**{"rate": 1000.0, "burst": 5000, **settings})
+    app = create_app(storage, chosen, clock=lambda: later(utc_now(), hours[0]))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        made = Site(address=f"http://127.0.0.1:{port}", token=token, db=db, hours=hours)
+        yield made
+        made.close()
+    finally:
+        server.should_exit = True
+        thread.join(timeout=15)
+        storage.close()

@@ -1,0 +1,113 @@
+"""A viewer gets what would be the same with the arms in another order; an analyst sees all. The server sees to it."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from tests.dashboard.site import site
+
+from parley.coordinator.logs import configure
+
+STUDY = """
+name = "Blinded"
+arms = ["a", "b", "c", "d"]
+agents = ["North", "South", "East"]
+
+[weights]
+kind = "personalized"
+alpha = 0.5
+"""
+MEANS = np.array([[0.9, 0.2, 0.5], [0.1, 0.8, 0.3], [0.4, 0.1, 0.95], [0.2, 0.3, 0.1]])
+ORDER = [2, 0, 3, 1]
+PHASES = range(7)
+LAST = PHASES[-1]
+PASSING = re.compile(r"\d+ \w+ ago|just now|[0-9a-f]{64}|20\d\d-\S+|\d+ \w+ 20\d\d, \S+")  # hashes and times
+CHANGING = ("head", "at", "since", "kid")  # hashes of what was drawn, and times
+
+
+def scrubbed(value):
+    """Without hashes and times, which differ between any two runs."""
+    if isinstance(value, dict):
+        return {key: scrubbed(item) for key, item in value.items() if key not in CHANGING and not key.endswith("_at")}
+    return [scrubbed(item) for item in value] if isinstance(value, list) else value
+
+
+def seen(client, token):
+    """Every GET of the API that this token may make, from the API's own description."""
+    headers = {"Authorization": f"Bearer {token}"}
+    found = {}
+    for path, operations in client.get("/v1/openapi.json").json()["paths"].items():
+        if "get" not in operations or not path.startswith("/v1/") or path.endswith("/events"):
+            continue
+        for phase in (1, 2, 3) if "{phase}" in path else (0,):
+            filled = path.format(study="blinded", agent="North", phase=phase)
+            answer = client.get(filled, headers=headers)
+            assert answer.status_code < 500
+            if answer.status_code == 200:
+                found[filled] = scrubbed(answer.json())
+    return found
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory):
+    """What viewer and analyst see of the same study, once with the arms' true means in another order."""
+    configure("error")
+    views = {}
+    for name, means in (("as it is", MEANS), ("reordered", MEANS[ORDER])):
+        with site(tmp_path_factory.mktemp("blind")) as here:
+            here.create(STUDY, "blinded")
+            viewer, analyst = here.issue("viewer", "Vi"), here.issue("analyst", "An")
+            with here.browser(viewer) as browser:
+                for phases in PHASES:
+                    views[name, "viewer", phases] = seen(browser, viewer)
+                    views[name, "analyst", phases] = seen(browser, analyst)
+                    views[name, "pages", phases] = [
+                        PASSING.sub("", browser.get(f"/studies/blinded{page}").text)
+                        for page in ("", "/evidence", "/samples", "/answer")
+                    ]
+                    here.phase("blinded", means)
+    return views
+
+
+def test_the_study_decides_something(two_runs):
+    last = two_runs["as it is", "analyst", LAST]
+    assert last["/v1/studies/blinded"]["stage"] == "finished"
+
+
+def test_a_viewer_cannot_tell_the_order_of_the_arms(two_runs):
+    for phases in PHASES:
+        assert two_runs["as it is", "viewer", phases] == two_runs["reordered", "viewer", phases]
+
+
+def test_nor_from_the_pages(two_runs):
+    for phases in PHASES:
+        assert two_runs["as it is", "pages", phases] == two_runs["reordered", "pages", phases]
+
+
+def test_an_analyst_can(two_runs):
+    one, other = (two_runs[name, "analyst", LAST] for name in ("as it is", "reordered"))
+    for path in ("board", "history", "certificate"):
+        assert one[f"/v1/studies/blinded/{path}"] != other[f"/v1/studies/blinded/{path}"]
+
+
+def test_a_viewer_still_sees_progress(two_runs):
+    board = two_runs["as it is", "viewer", LAST]["/v1/studies/blinded/board"]
+    assert board["decided_agents"] == 3
+    assert board["candidates"] == [1, 1, 1]
+    assert min(board["drawn"]) > 0
+    history = two_runs["as it is", "viewer", LAST]["/v1/studies/blinded/history"]["phases"]
+    assert sum(phase["ruled_out"] for phase in history) == 9
+
+
+@pytest.mark.parametrize("path", ["certificate", "outlook", "phases/1/plan", "phases/1/decision", "phases/1/reports"])
+def test_what_is_refused_to_a_viewer(two_runs, path):
+    assert f"/v1/studies/blinded/{path}" not in two_runs["as it is", "viewer", LAST]
+    assert f"/v1/studies/blinded/{path}" in two_runs["as it is", "analyst", LAST]
+
+
+def test_nothing_that_a_viewer_gets_is_about_one_arm(two_runs):
+    for found in two_runs["as it is", "viewer", LAST].values():
+        text = json.dumps(found)
+        for word in ("mixed_mean", "sums", "squares", "weal"):
+            assert f'"{word}' not in text

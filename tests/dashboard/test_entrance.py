@@ -1,0 +1,151 @@
+"""Signing in, staying in and getting out; forms of other sites; headers; nothing secret at rest."""
+
+import re
+import sqlite3
+
+import httpx2
+import pytest
+from tests.dashboard.site import form_token, sign_in, site
+
+from parley.coordinator.logs import configure
+
+PAGES = ("/", "/new", "/tokens", "/log", "/studies/two", "/studies/two/answer.json", "/studies/two/events", "/events")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_without_a_session_every_page_leads_to_the_sign_in(here, path):
+    with here.browser(False) as browser:
+        answer = browser.get(path, follow_redirects=False)
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith("/sign-in")
+
+
+def test_the_session_is_a_cookie_that_no_script_and_no_other_site_can_use(here):
+    with here.browser(False) as browser:
+        page = browser.get("/sign-in")
+        answer = browser.post(
+            "/sign-in", data={"csrf": form_token(page), "token": here.token, "next": "/"}, follow_redirects=False
+        )
+        cookie = next(line for line in answer.headers.get_list("set-cookie") if line.startswith("parley-session="))
+        assert "HttpOnly" in cookie
+        assert "samesite=strict" in cookie.lower()
+        assert "Max-Age=43200" in cookie
+        assert here.token not in cookie
+
+
+def test_under_tls_the_cookie_is_secure_and_bound_to_the_host(tmp_path):
+    configure("error")
+    with site(tmp_path, plain_http=True) as behind_a_proxy, behind_a_proxy.browser(False) as browser:
+        page = browser.get("/sign-in")
+        line = next(line for line in page.headers.get_list("set-cookie") if line.startswith("parley-form="))
+        assert "Secure" in line
+        browser.cookies.set("parley-form", re.search("parley-form=([^;]+)", line)[1])
+        data = {"csrf": form_token(page), "token": behind_a_proxy.token, "next": "/"}
+        answer = browser.post("/sign-in", data=data, follow_redirects=False)
+        lines = answer.headers.get_list("set-cookie")
+        assert any(line.startswith("__Host-parley-session=") and "Secure" in line for line in lines)
+
+
+@pytest.mark.parametrize("token", ["", "parley_0123456789abcdef_" + "x" * 43, "nonsense", "ünïcode"])
+def test_a_wrong_token_is_refused_in_words(here, token):
+    with here.browser(False) as browser:
+        answer = sign_in(browser, token)
+        assert answer.status_code == 401
+        assert "unknown or revoked" in answer.text
+
+
+def test_an_agents_token_opens_no_page(here):
+    here.create(study_id="agent-test")
+    with here.browser(False) as browser:
+        answer = sign_in(browser, here.agent_token("agent-test", "North"))
+        assert answer.status_code == 403
+        assert "agent" in answer.text
+
+
+@pytest.mark.parametrize("target", ["//elsewhere.example", "https://elsewhere.example", "/\\elsewhere.example"])
+def test_signing_in_never_leads_to_another_site(here, target):
+    with here.browser(False) as browser:
+        page = browser.get("/sign-in")
+        data = {"csrf": form_token(page), "token": here.token, "next": target}
+        assert browser.post("/sign-in", data=data, follow_redirects=False).headers["location"] == "/"
+
+
+def test_signing_out_ends_the_session_on_the_server_too(here):
+    with here.browser() as browser:
+        kept = dict(browser.cookies)
+        page = browser.get("/")
+        browser.post("/sign-out", data={"csrf": form_token(page)})
+        assert "parley-session" not in browser.cookies
+    with httpx2.Client(base_url=here.address, cookies=kept) as thief:
+        assert thief.get("/").status_code == 303
+
+
+def test_a_session_expires(here):
+    with here.browser() as browser:
+        assert browser.get("/", follow_redirects=False).status_code == 200
+        here.hours[0] = 12.1
+        try:
+            assert browser.get("/", follow_redirects=False).status_code == 303
+        finally:
+            here.hours[0] = 0.0
+
+
+def test_a_session_ends_with_its_token(here):
+    token = here.issue("analyst", "Grace")
+    with here.browser(token) as browser, here.api() as client:
+        assert browser.get("/", follow_redirects=False).status_code == 200
+        client.request("DELETE", "tokens", token.split("_")[1])
+        assert browser.get("/", follow_redirects=False).status_code == 303
+
+
+def test_a_session_opens_no_further_session(here):
+    with here.browser() as browser:
+        headers = {"Authorization": f"Session {browser.cookies['parley-session']}"}
+        assert httpx2.get(f"{here.address}/v1/whoami", headers=headers).status_code == 200
+        assert httpx2.post(f"{here.address}/v1/sessions", headers=headers).status_code == 403
+
+
+def test_a_form_without_its_token_does_nothing(here):
+    with here.browser() as browser, here.api() as client:
+        before = client.request("GET", "tokens")
+        for data in ({}, {"csrf": "0" * 64}, {"csrf": form_token(browser.get("/tokens"))[::-1]}):
+            answer = browser.post("/tokens", data={"role": "administrator", "name": "Eve", **data})
+            assert answer.status_code == 403
+        assert client.request("GET", "tokens") == before
+
+
+def test_a_form_sent_by_another_site_does_nothing(here):
+    with here.browser() as browser:
+        data = {"csrf": form_token(browser.get("/tokens")), "role": "viewer", "name": "Eve"}
+        answer = browser.post("/tokens", data=data, headers={"Sec-Fetch-Site": "cross-site"})
+        assert answer.status_code == 403
+
+
+def test_every_answer_forbids_inline_script_and_other_hosts(here):
+    with here.browser() as browser:
+        for path in ("/", "/sign-in", "/nowhere-to-be-found", "/studies/none", "/static/style.css"):
+            answer = browser.get(path)
+            if answer.headers["content-type"].startswith(("text/html", "text/css")):
+                policy = answer.headers["content-security-policy"]
+                assert "default-src 'none'" in policy
+                assert "script-src 'self'" in policy
+                assert "unsafe" not in policy
+            assert "<script>" not in answer.text
+            assert " style=" not in answer.text
+            assert "onclick" not in answer.text
+
+
+def test_neither_token_nor_session_is_at_rest(here):
+    with here.browser() as browser:
+        session = browser.cookies["parley-session"]
+        dump = "\n".join(sqlite3.connect(here.db).iterdump())
+        assert session not in dump
+        assert here.token.split("_", 2)[2] not in dump
+        assert 'INSERT INTO "sessions"' in dump
+
+
+def test_the_api_can_be_served_alone(tmp_path):
+    configure("error")
+    with site(tmp_path, no_dashboard=True) as alone:
+        assert httpx2.get(f"{alone.address}/").status_code == 404
+        assert httpx2.get(f"{alone.address}/healthz").status_code == 200

@@ -1,0 +1,120 @@
+"""What a study would cost, and what is likely left of one."""
+
+import time
+
+import numpy as np
+import pytest
+from tests.dashboard.site import MEANS
+
+from parley.dashboard.forecasts import Forecaster, estimate
+from parley.experiments.outlook import bound_at_estimates, play_on
+from parley.experiments.planning import gap_scenario
+from parley.policies import PhaseStats, make_policy
+from parley.problem import Instance, Problem
+from parley.protocol import StudyMessage
+from parley.simulation import simulate
+from parley.study import parse_study
+from parley.weights import personalized
+
+
+def problem(arms=4, agents=3):
+    return Problem(arms=arms, weights=personalized(agents, 0.5))
+
+
+def after_phases(policy, means, count, seed=0):
+    rng, state = np.random.default_rng(seed), policy.start()
+    for _ in range(count):
+        quotas = policy.plan(state)
+        sums = quotas * means + np.sqrt(quotas) * rng.standard_normal(quotas.shape)
+        state = policy.update(state, PhaseStats(counts=quotas, sums=sums))
+    return state
+
+
+@pytest.mark.parametrize("name", ["evidence", "wcpe", "uniform"])
+def test_the_forecast_covers_what_then_happens(name):
+    instance = gap_scenario(problem(), 0.4).instances(problem())[0]
+    policy = make_policy(name, problem())
+    state = after_phases(policy, instance.means, 1)
+    ahead = play_on(policy, state, continuations=32, seed=0)
+    low, _, high = ahead.quantiles(0.02, 0.5, 0.98)
+    true = simulate(policy, instance, replications=40, seed=1).costs
+    assert low <= np.median(true) <= high
+    assert (ahead.samples >= state.counts.sum()).all()
+
+
+def test_a_finished_state_has_nothing_left():
+    policy = make_policy("evidence", problem())
+    means = np.array([[0.9] * 3, [0.1] * 3, [0.1] * 3, [0.0] * 3])
+    state = after_phases(policy, means, 6)
+    assert state.finished
+    assert (play_on(policy, state, continuations=3, seed=0).samples == state.counts.sum()).all()
+
+
+def test_frozen_agents_draw_no_more():
+    policy = make_policy("evidence", problem())
+    state = after_phases(policy, np.full((4, 3), 0.5) + np.arange(4)[:, None] * 0.1, 1)
+    name = policy.problem.agents[1]
+    ahead = play_on(policy, state, frozen=[name], continuations=4, seed=0)
+    assert ahead.per_agent[1] == state.counts[:, 1].sum()
+
+
+def test_the_bound_at_estimates_is_below_what_a_policy_needs():
+    instance = Instance(problem=problem(), means=gap_scenario(problem(), 0.4).means[0])
+    policy = make_policy("evidence", problem())
+    state = after_phases(policy, instance.means, 2)
+    bound = bound_at_estimates(policy, state)
+    assert bound is not None
+    assert bound.shape == (4, 3)
+    assert 0 < bound.sum() < simulate(policy, instance, replications=50, seed=0).costs.mean()
+    assert bound_at_estimates(policy, policy.start()) is None
+
+
+def test_an_estimate_grows_as_gaps_shrink():
+    study = StudyMessage.of(parse_study({"arms": 4, "agents": 3, "weights": {"kind": "personalized", "alpha": 0.5}}))
+    found = estimate(study)
+    medians = [line["samples"]["p50"] for line in found["scenarios"]]
+    assert medians == sorted(medians)
+    assert all(line["alone"]["samples"]["p50"] > line["samples"]["p50"] for line in found["scenarios"])
+
+
+def test_a_study_too_large_to_simulate_says_so():
+    study = StudyMessage.of(parse_study({"arms": 50, "agents": 400, "weights": {"kind": "personalized", "alpha": 0.5}}))
+    found = estimate(study)
+    assert found["scenarios"] == []
+    assert "20,000 pairs" in found["reason"]
+    assert found["first_phase"] > 0
+
+
+def test_a_forecast_that_fails_is_told_and_others_go_on():
+    forecaster = Forecaster()
+
+    def broken():
+        raise RuntimeError("bug")
+
+    def wait(key, work):
+        for _ in range(200):
+            if (found := forecaster.ask(key, work)) is not None:
+                return found
+            time.sleep(0.01)
+        raise AssertionError
+
+    assert wait("one", broken)["state"] == "none"
+    assert wait("two", lambda: {"state": "ready"}) == {"state": "ready"}
+
+
+def test_the_api_gives_an_outlook_that_becomes_ready(here):
+    study = here.create(study_id="outlook")
+    with here.api() as client:
+        assert client.request("GET", "studies", study, "outlook")["state"] == "none"
+        here.phase(study, np.array([[0.9, 0.8], [0.7, 0.75], [0.1, 0.2]]))
+        found = client.request("GET", "studies", study, "outlook")
+        for _ in range(300):
+            if found["state"] == "ready":
+                break
+            time.sleep(0.05)
+            found = client.request("GET", "studies", study, "outlook", params={"first": 1, "columns": 1})
+        assert found["total"]["p10"] <= found["total"]["p50"] <= found["total"]["p90"]
+        assert np.shape(found["bound_draws"]) == (3, 1)
+        here.run(study, MEANS)
+        over = client.request("GET", "studies", study, "outlook")
+        assert over.get("total") is None

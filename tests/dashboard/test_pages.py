@@ -1,0 +1,208 @@
+"""Pages by what stands on them, without a browser: many agents and arms, downloads, files, administration."""
+
+import csv
+import io
+import json
+import re
+
+import httpx2
+import numpy as np
+import pytest
+from tests.dashboard.site import MEANS, TWO, exactly, form_token
+
+from parley.dashboard.upload import study_document
+from parley.errors import InvalidInput
+
+MANY = """
+name = "Many"
+arms = 30
+agents = 60
+
+[weights]
+kind = "personalized"
+alpha = 0.5
+"""
+
+
+@pytest.fixture(scope="module")
+def done(here):
+    here.create(study_id="done")
+    here.run("done")
+    return "done"
+
+
+@pytest.fixture(scope="module")
+def many(here):
+    here.create(MANY, "many")
+    here.phase("many", np.linspace(0, 1, 30)[:, None] * np.ones((1, 60)))
+    return "many"
+
+
+def test_a_large_board_is_paged_and_summed_up(here, many):
+    with here.browser() as browser:
+        page = browser.get(f"/studies/{many}").text
+        assert page.count('class="candidate"') + page.count('class="out"') <= 25 * 30
+        assert "Arm by arm, over all 60 agents" in page
+        assert "Agents 1–25 of 60" in page
+        last = browser.get(f"/studies/{many}?first=50").text
+        assert "Agents 51–60 of 60" in last
+        with here.api() as client:
+            name = client.status(many)["agent_names"][40]
+        found = browser.get(f"/studies/{many}", params={"agent": name}).text
+        assert "Agents 26–50 of 60" in found
+
+
+@pytest.mark.parametrize("page", ["", "/evidence", "/samples", "/answer", "/audit", "/administration"])
+@pytest.mark.parametrize("query", ["", "?first=999999", "?first=-1", "?first=x", "?agent=nobody", "?after=x"])
+def test_odd_addresses_are_answered(here, many, page, query):
+    with here.browser() as browser:
+        assert browser.get(f"/studies/{many}{page}{query}").status_code == 200
+
+
+def test_an_unknown_study_is_a_page_that_says_so(here):
+    with here.browser() as browser:
+        answer = browser.get("/studies/nothing-here")
+        assert answer.status_code == 404
+        assert "There is no such thing" in answer.text
+
+
+def test_a_page_beyond_ones_rights_says_so(here, done):
+    with here.browser(here.issue("analyst", "Ann")) as browser:
+        for path in ("/tokens", f"/studies/{done}/audit", "/log"):
+            assert browser.get(path).status_code == 403, path
+
+
+def test_numbers_have_separators_and_units(here, done):
+    with here.api() as client, here.browser() as browser:
+        samples = client.status(done)["samples"]
+        assert f"{samples:,}" in browser.get("/").text
+        assert f"{samples:,} samples" in browser.get(f"/studies/{done}/answer").text
+
+
+def test_the_downloads_say_what_the_certificate_says(here, done):
+    with here.api() as client, here.browser() as browser:
+        certificate = client.request("GET", "studies", done, "certificate")
+        assert json.loads(browser.get(f"/studies/{done}/answer.json").text) == certificate
+        answer = browser.get(f"/studies/{done}/answer.csv")
+        assert answer.headers["content-disposition"] == 'attachment; filename="done-answer.csv"'
+        rows = list(csv.DictReader(io.StringIO(answer.text)))
+        assert len(rows) == 6
+        chosen = {row["agent"]: row["arm"] for row in rows if row["chosen"] == "True"}
+        assert {agent: [arm] for agent, arm in chosen.items()} == certificate["answers"]
+        report = browser.get(f"/studies/{done}/report").text
+        assert "Verified." in report
+        assert certificate["head"] in report
+
+
+def test_the_margin_of_an_answer_is_the_smallest_bound(here, done):
+    with here.api() as client, here.browser() as browser:
+        certificate = client.request("GET", "studies", done, "certificate")
+        gaps, out = np.array(certificate["state"]["gap_at_least"]), np.array(certificate["state"]["eliminated_in"])
+        margins = [gaps[out[:, place] > 0, place].min() for place in range(2)]
+        page = browser.get(f"/studies/{done}/answer").text
+        told = re.findall(r"ahead of every other arm by at least ([\d.]+)", page)
+        assert told == [f"{margin:.3f}" for margin in margins if margin >= 0.0005]
+
+
+def test_a_study_file_that_names_another_file_is_refused(here):
+    with pytest.raises(InvalidInput, match=r"weights\.file"):
+        study_document('arms = 2\nagents = 2\n[weights]\nkind = "matrix"\nfile = "/etc/passwd"')
+    with here.browser() as browser:
+        data = {"csrf": form_token(browser.get("/new")), "do": "estimate"}
+        text = 'arms = 2\nagents = 2\n[weights]\nkind = "matrix"\nfile = "/etc/passwd"'
+        answer = browser.post("/new", data={**data, "study": text})
+        assert answer.status_code == 422
+        assert "weights.file" in answer.text
+        for wrong in ("not toml [", "arms = 1", "arms = 2\nagents = 2\ndelta = 2", ""):
+            answer = browser.post("/new", data={**data, "study": wrong})
+            assert answer.status_code == 422
+            assert 'role="alert"' in answer.text
+
+
+def test_a_taken_id_is_an_error_on_the_form(here, done):
+    with here.browser() as browser:
+        data = {"csrf": form_token(browser.get("/new")), "study": TWO, "id": done, "do": "launch"}
+        answer = browser.post("/new", data=data)
+        assert answer.status_code == 409
+        assert "Two sites" in answer.text
+
+
+def test_only_administrators_may_estimate_or_launch(here):
+    with here.browser(here.issue("auditor", "Au")) as browser:
+        page = browser.get("/")
+        data = {"csrf": form_token(page), "study": TWO}
+        for do in ("estimate", "launch"):
+            assert browser.post("/new", data={**data, "do": do}).status_code == 403
+
+
+def test_a_quarantined_report_can_be_let_stand(here):
+    study = here.create(study_id="amended")
+    with here.api(here.agent_token(study, "North")) as agent:
+        plan = agent.plan(study, "North")
+        agent.send(plan.report(exactly(plan.draws, MEANS[:, 0])))
+        with pytest.raises(Exception, match="quarantine"):
+            agent.send(plan.report(exactly(plan.draws, MEANS[:, 0], shift=0.1)))
+    with here.browser() as browser:
+        page = browser.get(f"/studies/{study}/administration")
+        sequence = re.search(r'name="sequence" value="(\d+)"', page.text)[1]
+        data = {"csrf": form_token(page), "sequence": sequence, "reason": "typing error"}
+        done = browser.post(f"/studies/{study}/amend", data=data)
+        assert done.status_code == 200
+        assert "by an amendment" in done.text
+        assert "typing error" in browser.get(f"/studies/{study}/audit").text
+        assert browser.post(f"/studies/{study}/amend", data={**data, "sequence": "999"}).status_code == 404
+
+
+def test_a_freeze_shows_its_consequences_and_needs_their_digest(here):
+    study = here.create(study_id="frozen")
+    here.phase(study)
+    here.phase(study, but=("South",))
+    with here.browser() as browser:
+        page = browser.get(f"/studies/{study}/administration?freeze=South")
+        assert "If South is frozen" in page.text
+        digest = re.search(r'name="consequences" value="([0-9a-f]{64})"', page.text)[1]
+        data = {"csrf": form_token(page), "agent": "South", "reason": "site closed", "consequences": "0" * 64}
+        assert browser.post(f"/studies/{study}/freeze", data=data).status_code == 409
+        done = browser.post(f"/studies/{study}/freeze", data={**data, "consequences": digest})
+        assert done.status_code == 200
+        assert "South</strong>, frozen in phase 2" in done.text
+
+
+def test_pause_resume_cancel(here):
+    study = here.create(study_id="stopped")
+    with here.browser() as browser, here.api() as client:
+        for do, stage in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
+            page = browser.get(f"/studies/{study}/administration")
+            data = {"csrf": form_token(page), "do": do, "reason": f"we {do}"}
+            assert browser.post(f"/studies/{study}/act", data=data).status_code == 200
+            assert client.status(study)["stage"] == stage
+        assert "Candidates that remained" in browser.get(f"/studies/{study}/answer").text
+        assert browser.post(f"/studies/{study}/act", data={"csrf": form_token(page), "do": "no"}).status_code == 422
+
+
+def test_the_list_says_how_many_reports_are_in(here):
+    study = here.create(TWO.replace("Two sites", "Searchable words"), "searched")
+    here.phase(study, but=("North",))
+    with here.browser() as browser:
+        page = browser.get("/", params={"search": "searchable WORDS"}).text
+        assert page.count("<tr>") == 2
+        assert "1 of 2" in page
+        assert "1 missing" in page
+        assert "No study matches" in browser.get("/?search=zzz").text
+        assert "searched" in browser.get("/?stage=running").text
+        assert "searched" not in browser.get("/?stage=finished").text
+
+
+def test_streams_tell_of_changes_and_end_for_strangers(here):
+    study = here.create(study_id="streamed")
+    with here.browser() as browser:
+        with browser.stream("GET", f"/studies/{study}/events") as stream:
+            lines = stream.iter_lines()
+            first = next(line for line in lines if line.startswith("data:"))
+            here.phase(study)
+            second = next(line for line in lines if line.startswith("data:"))
+            assert json.loads(second[5:])["sequence"] > json.loads(first[5:])["sequence"]
+        with browser.stream("GET", "/events") as stream:
+            assert "studies" in next(line for line in stream.iter_lines() if line.startswith("event:"))
+        assert browser.get("/studies/none/events").status_code == 204
+    assert httpx2.get(f"{here.address}/events").status_code == 303
