@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test lint bench screenshots clean help
+.PHONY: setup demo test lint bench chaos correctness savings reproduction screenshots clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,19 @@ lint: setup      ## the linters alone
 
 bench: setup     ## speed, as ratios in one run; rewrites docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+reproduction: setup  ## the paper's tables again, into docs/reproduction and its page (minutes)
+	$(BIN)/parley reproduce all --out docs/reproduction
+	$(BIN)/python -m benchmarks.reproduction_page
+
+correctness: setup  ## error rates at near-ties, full size (most of an hour on two idle cores); rewrites docs/delta-correctness.md
+	$(BIN)/python -m tests.correctness ties
+
+savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
+	$(BIN)/python -m tests.correctness savings
+
+chaos: setup     ## the long versions of the coordinator's promises: kills, restarts, fuzzing (hours)
+	$(BIN)/python -m tests.chaos
 
 screenshots: setup ## the dashboard's pages as pictures, into docs/images
 	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py

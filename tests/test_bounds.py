@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from tests.support import instances, paper_study
 
 from parley.bounds import Guarantee, bai, bai_relaxed, expected_samples, lower_bounds, oracle, regret, regret_relaxed
-from parley.errors import TiedArms
+from parley.errors import InvalidInput, TiedArms
+from parley.policies import make_policy
 from parley.problem import Instance, Noise, Problem
+from parley.simulation import simulate
 
 LAWS = settings(deadline=None, max_examples=60)
 
@@ -150,5 +152,29 @@ def test_the_guarantee_is_what_theorem_2_says():
     guarantee = Guarantee.of(instance)
     assert guarantee.rounds == math.ceil(math.log2(8 / instance.smallest_gap)) == 6
     assert guarantee.samples < guarantee.samples_explicit
+    whole = Instance(problem=Problem(arms=2, weights=[[1.0]]), means=[[0.5], [0.0]])
+    assert Guarantee.of(whole).rounds == 5  # log2(8 / gap) is 4, and phases 0 to 4 are five
     harder = Guarantee.of(Instance(problem=instance.problem, means=instance.means / 4))
     assert harder.rounds == guarantee.rounds + 2
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.05, 0.001])
+def test_simulated_studies_stay_within_the_guarantee(scale):
+    problem = Problem(arms=6, weights=np.full((3, 3), 1 / 3), noise=Noise(scale=scale))
+    instance = Instance(problem=problem, means=[[0.5] * 3] + [[0.0] * 3] * 5)
+    guarantee = Guarantee.of(instance)
+    outcome = simulate(make_policy("wcpe", problem), instance, replications=200, seed=0)
+    assert (outcome.costs <= guarantee.samples).mean() >= 1 - problem.delta
+    assert (outcome.rounds <= guarantee.rounds).mean() >= 1 - problem.delta
+
+
+def test_a_gap_above_the_largest_voids_the_guarantee():
+    instance = Instance(problem=Problem(arms=2, weights=[[1.0]]), means=[[100.0], [50.0]])
+    with pytest.raises(InvalidInput, match="largest_gap: found 1 with a gap of 50"):
+        Guarantee.of(instance)
+
+
+def test_what_no_algorithm_can_beat_is_what_is_proven():
+    rough = bai(paper_study().instance, accuracy=0.5)
+    assert rough.gap > 1e-3
+    assert expected_samples(rough, 0.1) <= expected_samples(bai(paper_study().instance), 0.1) * (1 + 1e-9)

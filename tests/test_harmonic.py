@@ -151,11 +151,19 @@ def test_missing_the_accuracy_cannot_be_overlooked():
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, np.nan])
 def test_bounds_must_be_positive(bound):
-    with pytest.raises(InvalidInput, match="positive numbers"):
+    with pytest.raises(InvalidInput, match=r"right side of a constraint: found .*; allowed: numbers of at least"):
         ArmPrograms.of(np.eye(1), np.array([[bound]]))
 
 
-@pytest.mark.parametrize("accuracy", [0.0, 1.0, -1e-3])
+def test_costs_and_weights_must_make_sense():
+    for costs in (np.array([[np.nan, 1.0]]), np.array([[0.0, 1.0]])):
+        with pytest.raises(InvalidInput, match="costs"):
+            ArmPrograms.of(np.eye(2), np.ones((1, 2)), costs)
+    with pytest.raises(InvalidInput, match="squared_weights"):
+        ArmPrograms.of(-np.eye(2), np.ones((1, 2)))
+
+
+@pytest.mark.parametrize("accuracy", [0.0, 1.0, -1e-3, 1e-18])
 def test_accuracy_must_make_sense(accuracy):
     with pytest.raises(InvalidInput, match="accuracy"):
         solve(arm_programs(0, 2), accuracy=accuracy)

@@ -32,6 +32,11 @@ def test_mixing_uses_columns_as_in_the_definition_of_section_1():
         ({"delta": 0.0}, r"delta: found 0.0; allowed: a number strictly between 0 and 1"),
         ({"delta": 1.0}, r"delta: found 1.0"),
         ({"delta": float("nan")}, r"delta: found nan"),
+        ({"delta": "x"}, r"delta: found 'x'; allowed: a number"),
+        ({"delta": 1e-320}, r"delta: found 1e-320"),
+        ({"largest_gap": None}, r"largest_gap: found None"),
+        ({"weights": [["1", "0"], ["0", "1"]]}, r"not numbers"),
+        ({"weights": [[True, False], [False, True]]}, r"not numbers"),
         ({"top": 0}, r"top: found 0; allowed: at least 1 and less than the number of arms, 3"),
         ({"top": 3}, r"top: found 3"),
         ({"top": True}, r"top: found True"),
@@ -55,6 +60,9 @@ def test_bad_problems_are_named(changes, says):
         ({"kind": "bounded"}, "low < high"),
         ({"kind": "bounded", "low": 1, "high": 1}, "low < high"),
         ({"low": 0.0}, "only with kind 'bounded'"),
+        ({"scale": 1e300}, "noise.scale: found 1e\\+300"),
+        ({"scale": "x"}, "noise.scale: found 'x'"),
+        ({"kind": "bounded", "low": 0, "high": 1, "scale": -7.0}, "half of high - low is the scale"),
     ],
 )
 def test_bad_noise_is_named(arguments, says):

@@ -6,7 +6,8 @@ import pytest
 from tests.support import paper_study
 
 from parley.errors import InvalidInput, InvalidStudy
-from parley.study import SECTIONS, WEIGHT_KEYS, load_study, parse_study
+from parley.recipes import WEIGHT_KEYS
+from parley.study import SECTIONS, load_study, parse_study
 
 ROOT = Path(__file__).parents[1]
 GOOD = {"arms": ["p", "A", "B"], "agents": ["Paris", "Lille"], "weights": {"kind": "personalized", "alpha": 0.5}}
@@ -36,7 +37,7 @@ def test_per_agent_random_alphas_are_reproducible():
         ({"weights": {"kind": "personalised"}}, "weights.kind: found 'personalised'; allowed: one of clusters"),
         ({"weights": {"kind": "clusters"}}, "weights.labels: found nothing"),
         ({"weights": {"kind": "matrix", "matrix": [[1, 0], [0.5, 1]]}}, "column 0 sums to 1.5"),
-        ({"weights": {"kind": "matrix", "matrix": [[1, 0], [0.5]]}}, "uneven rows"),
+        ({"weights": {"kind": "matrix", "matrix": [[1, 0], [0.5]]}}, "rows of different lengths"),
         ({"weights": {"kind": "matrix", "file": "nowhere.csv"}}, "no file at nowhere.csv"),
         ({"weights": {"kind": "personalized", "alpha": "lots"}}, "weights.alpha: found 'lots'"),
         ({"weights": {"kind": "personalized", "alpha": 0.5, "seed": 1}}, "seed = 1 with alpha = 0.5"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.confidence.thresholds import mixture_constant
-from parley.errors import TiedArms
+from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import FloatArray, Instance, Problem
 
@@ -31,6 +31,11 @@ class Bound:
     value: float
     gap: float
     allocation: FloatArray  # (arm, agent)
+
+    @property
+    def proven(self) -> float:
+        """What the multipliers prove: the optimum is at least this."""
+        return self.value * (1 - self.gap)
 
     @classmethod
     def of(cls, solution: Solution, shape: tuple[int, int]) -> Bound:
@@ -109,8 +114,11 @@ def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
 
 
 def expected_samples(bound: Bound, delta: float) -> float:
-    """`value * log(1 / (2.4 delta))`: what any delta-correct algorithm must expect to draw; 0 for delta above 1/2.4."""
-    return bound.value * max(math.log(1 / (2.4 * delta)), 0.0)
+    """T* log(1 / (2.4 delta)), as far as it is proven: what any delta-correct algorithm must expect to draw.
+
+    For Gaussian rewards of the problem's scale; 0 for delta above 1 / 2.4.
+    """
+    return bound.proven * max(math.log(1 / (2.4 * delta)), 0.0)
 
 
 def _best_arm_only(instance: Instance) -> Instance:
@@ -128,30 +136,40 @@ def _per_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> B
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What the paper proves for W-CPE with probability at least 1 - delta (Theorem 2; Theorem 5 for the top N)."""
+    """What the paper proves for W-CPE with probability at least 1 - delta (Theorem 2; Theorem 5 for the top N).
+
+    The paper's ceil(log2(8 / gap_min)) counts one phase too few where the logarithm is whole (phases are 0 to r_max):
+    we take floor(.) + 1, which is the same everywhere else.
+    """
 
     rounds: int  # at most this many
-    samples: float  # at most this many: the largest n with n <= 32 T log2(8 / gap_min) beta*(n) + K M
+    samples: float  # at most this many: the largest n with n <= 32 T rounds beta*(n) + K M
     samples_explicit: float  # the paper's closed form (Appendix B), which is looser
 
     @classmethod
-    def of(cls, instance: Instance) -> Guarantee:
-        """For one instance; the proxy gaps start at `largest_gap`, which rescales the paper's 8 / gap_min."""
+    def of(cls, instance: Instance, bound: Bound | None = None) -> Guarantee:
+        """For one instance, whose T* may be handed in; the proxy gaps start at `largest_gap` in place of 1."""
         problem = instance.problem
         arms, agents = problem.shape
-        phases = math.log2(8 * problem.largest_gap / instance.smallest_gap)
-        factor = 32 * bai(instance).value * phases
+        if instance.gaps.max() > problem.largest_gap:
+            raise InvalidInput(
+                "largest_gap",
+                found=f"{problem.largest_gap:g} with a gap of {instance.gaps.max():g}",
+                allowed="no gap above it: the guarantee of W-CPE rests on that",
+            )
+        rounds = math.floor(math.log2(8 * problem.largest_gap / instance.smallest_gap)) + 1
+        factor = 32 * (bound or bai(instance)).value * rounds
         constant = mixture_constant(problem.delta, arms, agents)
 
         def most(samples: float) -> float:
             beta = 2 * (constant + 2 * agents * math.log(4 + math.log(samples)))
             return factor * beta + arms * agents
 
-        # `most` is increasing and concave, so its largest fixed point attracts from above; start above it.
+        # `most` is increasing and concave: iterating it leads to its largest fixed point from either side.
         a, b = arms * agents + 2 * constant, 4 * agents
         inner = 4 + factor**2 / math.e * (a + b * (2 + math.sqrt(math.e))) ** 2
         explicit = factor * (a + b * math.log(inner))
-        samples = explicit
-        while (closer := most(samples)) < samples * (1 - 1e-12):
+        samples = max(explicit, float(arms * agents))
+        while abs((closer := most(samples)) - samples) > 1e-12 * samples:
             samples = closer
-        return cls(rounds=math.ceil(phases), samples=samples, samples_explicit=explicit)
+        return cls(rounds=rounds, samples=closer, samples_explicit=max(explicit, closer))

@@ -3,13 +3,19 @@
     ParleyError                     anything below; catch this one to catch them all
     ├── InvalidInput                a value the caller can mend (also a ValueError); the command line exits with 2
     │   ├── InvalidStudy            a study file: which file, which key
+    │   ├── OtherResults            a results folder that belongs to another sweep
+    │   ├── MissingPackage          an optional package that is not installed; says what to install
+    │   ├── NoCluster               a cluster address that does not answer
     │   ├── UnknownName             a name that is not in a registry; lists the names that are
     │   ├── TiedArms                two arms tie at an agent's top-N boundary: the question has no answer
     │   └── ImpossibleReport        counts that are not the plan's, or sums that no rewards can have
     ├── NotConverged                a solver ran out of steps; carries the best certified solution it had
+    ├── EngineFailed                workers or a cluster were lost, again and again
+    ├── NoRoom                      results could not be written: disk, quota or file size
     ├── IllegalMove                 an event that cannot happen where a live study is; the study is unchanged
     ├── BrokenChain                 a log that was changed after it was written
-    ├── MissingExtra                an optional part is not installed; says what to install
+    ├── StorageUnavailable          a coordinator's database did not answer; the same may be tried again
+    ├── Interrupted                 an agent's draw was begun and its result is not known
     └── CoordinatorError            what a client hears from a coordinator, or fails to hear
         ├── Unreachable             no answer, or one that says "later": the same request may be sent again
         ├── NotAllowed              the token is unknown, revoked, or not for this
@@ -29,16 +35,22 @@ __all__ = [
     "BrokenChain",
     "Conflict",
     "CoordinatorError",
+    "EngineFailed",
     "IllegalMove",
     "ImpossibleReport",
+    "Interrupted",
     "InvalidInput",
     "InvalidStudy",
-    "MissingExtra",
+    "MissingPackage",
+    "NoCluster",
+    "NoRoom",
     "NotAllowed",
     "NotConverged",
     "NotThere",
+    "OtherResults",
     "ParleyError",
     "Rejected",
+    "StorageUnavailable",
     "TiedArms",
     "UnknownName",
     "Unreachable",
@@ -108,15 +120,12 @@ class BrokenChain(ParleyError):
     """A record that was changed, dropped, moved or cut off: which one, and how it shows."""
 
 
-class MissingExtra(ParleyError):
-    """A command whose optional dependencies are not installed.
+class StorageUnavailable(ParleyError):
+    """The database did not answer, or not in time; the same request may be sent again."""
 
-    >>> print(MissingExtra("parley serve", "server"))
-    parley serve needs more than the core: install it with  pip install 'parley[server]'
-    """
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs more than the core: install it with  pip install 'parley[{extra}]'")
+class Interrupted(ParleyError):
+    """A draw was begun and its result is not known; drawing again would use other rewards, or spend them twice."""
 
 
 class CoordinatorError(ParleyError):
@@ -157,3 +166,31 @@ class NotConverged(ParleyError):
     def __init__(self, message: str, solution: object) -> None:
         super().__init__(message)
         self.solution = solution
+
+
+class OtherResults(InvalidInput):
+    """A results folder that holds something else than the sweep at hand; nothing in it is touched."""
+
+
+class MissingPackage(InvalidInput):
+    """An optional package is not installed.
+
+    >>> print(MissingPackage("ray", extra="ray", purpose="the engine ray"))
+    the engine ray: found no package ray; allowed: the package ray, installed by `pip install 'parley[ray]'`
+    """
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        allowed = f"the package {package}, installed by `pip install 'parley[{extra}]'`"
+        super().__init__(purpose, found=f"no package {package}", allowed=allowed)
+
+
+class NoCluster(InvalidInput):
+    """Nobody answers at the address of a cluster."""
+
+
+class EngineFailed(ParleyError):
+    """Workers were lost again and again; what was finished before is kept."""
+
+
+class NoRoom(ParleyError):
+    """A result could not be written; what was written before is kept."""

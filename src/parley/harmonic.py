@@ -37,6 +37,7 @@ EXPONENT = 1.9  # 2 solves a diagonal A in one step, 1 a rank-one A; every row s
 GROWTH, PATIENCE, SHRINK, LEAST, MOST = 0.5, 60, 0.5, 0.02, 1e4
 LARGEST_STEP = (-20.0, 3.0)  # of log lam: a row may vanish quickly but must come back gently
 FLOOR = 1e-100  # a multiplier never becomes 0: it could not grow again
+FINEST = 1e-13
 COLDEST = 1e-6  # of the largest: multipliers of a warm start that have all but vanished may matter again
 CHECK_EVERY = 3
 POLISH_AFTER, POLISH_UP_TO = 150, 1_000_000  # steps; entries of the matrix that Newton's method writes down
@@ -63,7 +64,8 @@ class Solution:
     @property
     def gap(self) -> FloatArray:
         """`(value - lower) / value`, 0 where the value is 0."""
-        return np.where(self.value > 0, 1 - self.lower / np.where(self.value > 0, self.value, 1), 0.0)
+        gap = np.where(self.value > 0, 1 - self.lower / np.where(self.value > 0, self.value, 1), 0.0)
+        return np.maximum(gap, 0.0)  # below 0 by rounding only
 
 
 def _total(values: FloatArray) -> FloatArray:
@@ -101,8 +103,10 @@ def solve(
     >>> solution.allocation.round(6).tolist(), solution.status.name
     ([[2.0, 8.0]], 'SOLVED')
     """
-    if not 0 < accuracy < 1:
-        raise InvalidInput("accuracy", found=accuracy, allowed="a number strictly between 0 and 1")
+    if not FINEST <= accuracy < 1:
+        raise InvalidInput(
+            "accuracy", found=accuracy, allowed=f"a number from {FINEST:g} (float64 ends there) to below 1"
+        )
     best = _Best.start(programs)
     live = np.flatnonzero(_total(programs.touched().astype(np.float64)) > 0)
     part, steps = programs.take(live), 0
@@ -120,7 +124,7 @@ def solve(
         steps += 1
         if steps % CHECK_EVERY == 1:
             best.improve(live, part, lam, total, allocation, ratios, costs)
-            open_ = best.gap(live) > accuracy
+            open_ = ~(best.gap(live) <= accuracy)
             if not open_.all():
                 live, part, lam, ratios, total = (
                     live[open_],
@@ -141,11 +145,12 @@ def solve(
         if steps == POLISH_AFTER and costs[0].size * wanted[0].size <= POLISH_UP_TO:
             lam = _polished(part, best, live, touched, wanted)
         lam /= _per_program(_total(lam), lam)
-    status = Status.OUT_OF_STEPS if live.size else Status.SOLVED
-    solution = best.solution(programs, status, steps)
+    solution = best.solution(programs, steps, accuracy)
+    status = solution.status
     if strict and status is not Status.SOLVED:
+        missed = int((~(solution.gap <= accuracy)).sum())
         raise NotConverged(
-            f"{live.size} of {len(solution.value)} programs stopped at a relative gap of {solution.gap.max():.1e} "
+            f"{missed} of {len(solution.value)} programs stopped at a relative gap of {solution.gap.max():.1e} "
             f"after {steps} steps; {accuracy:.0e} was asked for. Ask for less accuracy or allow more steps",
             solution,
         )
@@ -210,18 +215,20 @@ class _Best:
         better = lower > self.lower[live]
         self.lower[live[better]], self.dual[live[better]] = lower[better], (lam * part.inverse)[better]
 
-    def solution(self, programs: Programs, status: Status, steps: int) -> Solution:
+    def solution(self, programs: Programs, steps: int, accuracy: float) -> Solution:
         # Rounding may leave a row over its bound by a few units in the last place: feasible means feasible.
         touched = programs.touched()
         ratios = programs.rows(_reciprocals(self.allocation, touched & (self.allocation > 0)))
         excess = _largest(ratios)
         scale = np.where(excess > 1, excess * (1 + 1e-15), 1.0)
+        value = self.upper * scale
+        reached = (value == 0) | (1 - self.lower / np.where(value > 0, value, 1) <= accuracy)
         return Solution(
-            value=self.upper * scale,
+            value=value,
             lower=self.lower,
             allocation=self.allocation * _per_program(scale, self.allocation),
             dual=self.dual,
-            status=status,
+            status=Status.SOLVED if reached.all() else Status.OUT_OF_STEPS,
             steps=steps,
         )
 

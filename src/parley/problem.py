@@ -7,24 +7,21 @@ transposes W by mistake).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, names, number, positive, real_matrix
 from parley.errors import InvalidInput, TiedArms, UnknownName
 
 __all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Noise", "Problem", "top_gaps"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-
 NoiseKind = Literal["gaussian", "subgaussian", "bounded"]
 NOISE_KINDS = ("gaussian", "subgaussian", "bounded")
+
+SMALLEST_DELTA = 1e-300
 
 # A hand-typed column may be off by a rounding; anything more is a mistake the user wants to hear about.
 COLUMN_SUM_TOLERANCE = 1e-6
@@ -49,20 +46,26 @@ class Noise:
         if self.kind not in NOISE_KINDS:
             raise UnknownName("noise.kind", self.kind, NOISE_KINDS)
         if self.kind == "bounded":
-            low, high = self.low, self.high
-            if low is None or high is None or not np.isfinite([low, high]).all() or not low < high:
+            if self.low is None or self.high is None:
+                found = f"{self.low}, {self.high}"
+                raise InvalidInput("noise.low, noise.high", found=found, allowed="two numbers with low < high")
+            low, high = number("noise.low", self.low), number("noise.high", self.high)
+            if not (low < high and max(abs(low), abs(high)) <= LARGEST_SCALE):
                 raise InvalidInput(
                     "noise.low, noise.high", found=f"{low}, {high}", allowed="two numbers with low < high"
                 )
-            object.__setattr__(self, "scale", (high - low) / 2)
+            half = (high - low) / 2
+            if self.scale not in (1.0, half):
+                found = f"{self.scale} with kind 'bounded'"
+                raise InvalidInput("noise.scale", found=found, allowed="nothing: half of high - low is the scale")
+            object.__setattr__(self, "scale", half)
         elif self.low is not None or self.high is not None:
             raise InvalidInput(
                 "noise.low, noise.high",
                 found=f"{self.low}, {self.high} with kind {self.kind!r}",
                 allowed="only with kind 'bounded'",
             )
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise InvalidInput("noise.scale", found=self.scale, allowed="a finite number above 0")
+        object.__setattr__(self, "scale", positive("noise.scale", self.scale))
 
     @classmethod
     def bounded(cls, *, low: float, high: float) -> Noise:
@@ -75,25 +78,8 @@ class Noise:
         return self.scale**2
 
 
-def _as_matrix(key: str, value: Any, shape: str) -> FloatArray:
-    try:
-        matrix = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(key, found="rows of different lengths or not numbers", allowed=shape) from None
-    if matrix.ndim != 2:
-        raise InvalidInput(key, found=f"{matrix.ndim} dimension(s)", allowed=shape)
-    if not np.isfinite(matrix).all():
-        where = np.argwhere(~np.isfinite(matrix))[0]
-        raise InvalidInput(
-            key,
-            found=f"{matrix[tuple(where)]} in row {where[0]}, column {where[1]}",
-            allowed="finite numbers",
-        )
-    return matrix
-
-
 def _checked_weights(value: Any) -> FloatArray:
-    weights = _as_matrix("weights", value, "a square matrix of numbers, one row and one column per agent")
+    weights = real_matrix("weights", value, "a square matrix of numbers, one row and one column per agent")
     if weights.shape[0] != weights.shape[1] or weights.size == 0:
         raise InvalidInput(
             "weights",
@@ -123,22 +109,6 @@ def _checked_weights(value: Any) -> FloatArray:
     return np.where(np.abs(sums - 1) <= rounding, weights, weights / sums)
 
 
-def _names(key: str, value: int | Sequence[str], prefix: str) -> tuple[str, ...]:
-    if isinstance(value, bool) or not isinstance(value, int | Sequence) or isinstance(value, str):
-        raise InvalidInput(key, found=repr(value), allowed="a whole number or a list of names")
-    if isinstance(value, int):
-        if value < 1:
-            raise InvalidInput(key, found=value, allowed="at least 1")
-        return tuple(f"{prefix} {i + 1}" for i in range(value))
-    for name in value:
-        if not isinstance(name, str) or not name.strip():
-            raise InvalidInput(key, found=repr(name), allowed="names that are non-empty text")
-    if len(set(value)) != len(value):
-        twice = next(name for name in value if list(value).count(name) > 1)
-        raise InvalidInput(key, found=f"the name {twice!r} twice", allowed="distinct names")
-    return tuple(value)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:
     """K arms, M agents, the weights that mix their rewards, and the question: everyone's top N, error at most delta.
@@ -159,8 +129,8 @@ class Problem:
     def __post_init__(self) -> None:
         weights = _checked_weights(self.weights)
         weights.setflags(write=False)
-        arms = _names("arms", self.arms, "arm")
-        agents = _names("agents", self.agents or len(weights), "agent")
+        arms = names("arms", self.arms, "arm")
+        agents = names("agents", self.agents or len(weights), "agent")
         if len(arms) < 2:
             raise InvalidInput("arms", found=len(arms), allowed="at least 2 arms: with one there is nothing to find")
         if len(agents) != len(weights):
@@ -169,17 +139,18 @@ class Problem:
                 found=f"a matrix of {len(weights)} x {len(weights)} for {len(agents)} agents",
                 allowed=f"{len(agents)} x {len(agents)}",
             )
-        if not 0 < self.delta < 1:
-            raise InvalidInput("delta", found=self.delta, allowed="a number strictly between 0 and 1")
+        delta = number("delta", self.delta)
+        if not SMALLEST_DELTA <= delta < 1:
+            allowed = f"a number strictly between 0 and 1 (at least {SMALLEST_DELTA:g})"
+            raise InvalidInput("delta", found=delta, allowed=allowed)
         if isinstance(self.top, bool) or not isinstance(self.top, int | np.integer):
             raise InvalidInput("top", found=repr(self.top), allowed="a whole number")
         if not 1 <= self.top < len(arms):
             raise InvalidInput(
                 "top", found=self.top, allowed=f"at least 1 and less than the number of arms, {len(arms)}"
             )
-        if not (np.isfinite(self.largest_gap) and self.largest_gap > 0):
-            raise InvalidInput("largest_gap", found=self.largest_gap, allowed="a finite number above 0")
-        for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():
+        checked = {"weights": weights, "arms": arms, "agents": agents, "delta": delta, "top": int(self.top)}
+        for name, value in (checked | {"largest_gap": positive("largest_gap", self.largest_gap)}).items():
             object.__setattr__(self, name, value)
 
     @property
@@ -239,13 +210,15 @@ class Instance:
 
     def __post_init__(self) -> None:
         arms, agents = self.problem.shape
-        means = _as_matrix("means", self.means, f"{arms} rows (arms) of {agents} columns (agents)")
+        means = real_matrix("means", self.means, f"{arms} rows (arms) of {agents} columns (agents)")
         if means.shape != (arms, agents):
             raise InvalidInput(
                 "means",
                 found=f"{means.shape[0]} rows of {means.shape[1]} columns",
                 allowed=f"{arms} rows (arms) of {agents} columns (agents)",
             )
+        if np.abs(means).max() > LARGEST_SCALE:
+            raise InvalidInput("means", found=np.abs(means).max(), allowed=f"numbers up to {LARGEST_SCALE:g}")
         noise = self.problem.noise
         if noise.low is not None and noise.high is not None:
             outside = (means < noise.low) | (means > noise.high)

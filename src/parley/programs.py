@@ -14,6 +14,8 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, IntArray
 
+SMALLEST_BOUND = 1e-200  # keeps every product and sum within float64
+
 __all__ = ["ArmPrograms", "ContrastPrograms", "Programs"]
 
 
@@ -48,9 +50,17 @@ class Programs(Protocol):
 
 
 def _inverse(bounds: FloatArray) -> FloatArray:
-    if np.isnan(bounds).any() or (bounds <= 0).any():
-        raise InvalidInput("bounds", found=bounds.min(), allowed="positive numbers (infinity drops a row)")
+    if not (bounds >= SMALLEST_BOUND).all():
+        allowed = f"numbers of at least {SMALLEST_BOUND:g} (infinity drops a row)"
+        raise InvalidInput("right side of a constraint", found=bounds.min(), allowed=allowed)
     return 1 / bounds
+
+
+def _checked(squared_weights: FloatArray, costs: FloatArray) -> None:
+    if not (np.isfinite(squared_weights) & (squared_weights >= 0)).all():
+        raise InvalidInput("squared_weights", found=squared_weights.min(), allowed="finite numbers of at least 0")
+    if not (costs > 0).all():
+        raise InvalidInput("costs", found=costs.min(), allowed="positive numbers (infinity leaves a variable out)")
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,7 @@ class ArmPrograms:
     def of(cls, squared_weights: FloatArray, bounds: FloatArray, costs: FloatArray | None = None) -> ArmPrograms:
         """From `bounds (programs, agent)`, 1 for every cost unless told otherwise."""
         costs = np.ones_like(bounds) if costs is None else costs
+        _checked(squared_weights, costs)
         return cls(squared_weights, np.broadcast_to(costs, bounds.shape), _inverse(bounds))
 
     def columns(self, multipliers: FloatArray) -> FloatArray:
@@ -117,6 +128,7 @@ class ContrastPrograms:
         """From `opponents` and `bounds`, both `(programs, opponent, arm, agent)`."""
         programs, _, arms, agents = bounds.shape
         costs = np.ones((programs, arms, agents)) if costs is None else costs
+        _checked(squared_weights, costs)
         return cls(squared_weights, costs, _inverse(bounds), opponents)
 
     def _flat(self) -> tuple[IntArray, int]:

@@ -9,9 +9,26 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.problem import FloatArray, IntArray
 
-__all__ = ["smallest_counts"]
+__all__ = ["smallest_counts", "whole_counts"]
 
 LARGEST_COUNT = 2.0**53  # beyond this float64 no longer tells whole numbers apart
+
+
+def whole_counts(values: FloatArray) -> IntArray:
+    """Round up to whole draws; a number that no study could draw is an error, never an overflow.
+
+    >>> whole_counts(np.array([0.0, 1.2])).tolist()
+    [0, 2]
+    """
+    largest = float(np.max(values, initial=0.0))
+    if not largest <= LARGEST_COUNT:
+        raise InvalidInput(
+            "planned draws",
+            found=f"{largest:.3g} of one arm by one agent",
+            allowed="at most 2^53",
+            hint="The gaps are too small to be told apart by any study; set a sample cap",
+        )
+    return np.ceil(values).astype(np.int64)
 
 
 def smallest_counts(counts: IntArray, allocation: FloatArray, threshold: Callable[[IntArray], FloatArray]) -> IntArray:
@@ -29,15 +46,7 @@ def smallest_counts(counts: IntArray, allocation: FloatArray, threshold: Callabl
         raise InvalidInput("allocation", found=allocation.min(), allowed="finite numbers of at least 0")
     least = counts
     while True:
-        wanted = np.ceil(allocation * threshold(least))
-        if (wanted > LARGEST_COUNT).any():
-            raise InvalidInput(
-                "planned draws",
-                found=f"{wanted.max():.3g} of one arm by one agent",
-                allowed="at most 2^53",
-                hint="The gaps are too small to be told apart by any study; set a sample cap",
-            )
-        following = np.maximum(counts, wanted.astype(np.int64))
+        following = np.maximum(counts, whole_counts(allocation * threshold(least)))
         if (following == least).all():
             return following
         least = following

@@ -1,4 +1,4 @@
-"""The study file: TOML to `Study` (a problem, a policy, perhaps a truth) and back.
+"""The study file: from TOML to a `Study` (a problem, a policy, perhaps a truth).
 
 The keys of every section stand in one table, `SECTIONS`; a key that is not there is an error that lists those that
 are. `docs/study-file.md` explains them to users, and a test holds that page against the table.
@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from parley import weights as build
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
-from parley.problem import FloatArray, Instance, Noise, Problem
+from parley.problem import Instance, Noise, Problem
+from parley.recipes import truth_of, weights_of
 
-__all__ = ["DEFAULT_POLICY", "Study", "load_study", "paper_means", "parse_study"]
+__all__ = ["DEFAULT_POLICY", "Study", "load_study", "parse_study"]
 
 DEFAULT_POLICY = "evidence"
 
@@ -53,17 +51,7 @@ SECTIONS: dict[str, dict[str, tuple[type, ...]]] = {
     "truth": {"means": (list,), "generate": (str,), "seed": (int,), "min_gap": Number},
 }
 REQUIRED = ("arms", "agents")
-WEIGHT_KEYS = {  # kind -> the keys it reads, the first of which must be there
-    "identity": (),
-    "personalized": ("alpha", "seed"),
-    "clusters": ("labels",),
-    "similarity": ("matrix", "features", "kernel", "bandwidth"),
-    "population": ("shares",),
-    "matrix": ("matrix", "file"),
-}
-GENERATORS = ("paper",)
-# The recipe draws again until the gaps are wide enough; past this the wish is taken to be impossible.
-MAX_DRAWS = 10_000
+MOST_ARMS, MOST_AGENTS = 100_000, 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,38 +81,22 @@ class Study:
         return self.instance
 
 
-def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> FloatArray:
-    """The paper's recipe (Appendix E): Gaussian means over their Frobenius norm, drawn until no gap is below `min_gap`.
-
-    NumPy's legacy generator, so that seed 0 with 6 arms and 3 agents gives the very instance of the paper's tables.
-    """
-    generator = np.random.RandomState(seed)
-    for _ in range(MAX_DRAWS):
-        draw = generator.normal(0, 1, problem.shape)
-        means: FloatArray = draw / np.linalg.norm(draw)
-        if Instance(problem=problem.with_(noise=Noise()), means=means).smallest_gap >= min_gap:
-            return means
-    raise InvalidInput(
-        "truth.min_gap",
-        found=f"{min_gap}, which none of {MAX_DRAWS:,} random instances of {problem.shape[0]} arms reached",
-        allowed="a smaller gap",
-    )
-
-
 def load_study(path: str | Path) -> Study:
     """Read a study file; every error names the file."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
     except FileNotFoundError:
         raise InvalidInput("study file", found=f"no file at {path}", allowed="the path of a TOML study file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput("study file", found=f"{path}: {error}", allowed="a readable TOML file") from None
     try:
-        return parse_study(tomllib.loads(text), folder=path.parent, default_name=path.stem)
-    except tomllib.TOMLDecodeError as error:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also what is no TOML error: a number of 5,000 digits
         cause = InvalidInput("TOML", found=str(error), allowed="a valid TOML document")
         raise InvalidStudy(str(path), cause) from None
+    try:
+        return parse_study(document, folder=path.parent, default_name=path.stem)
     except InvalidInput as error:
         raise InvalidStudy(str(path), error) from None
 
@@ -138,16 +110,22 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     noise_keys = _section(document, "noise")
     agents = document["agents"]
     agent_count = agents if isinstance(agents, int) else len(agents)
-    if agent_count < 1 or isinstance(agents, bool):
-        raise InvalidInput("agents", found=repr(agents), allowed="at least 1 agent")
+    for key, count, most in (
+        ("agents", agent_count, MOST_AGENTS),
+        ("arms", document["arms"] if isinstance(document["arms"], int) else len(document["arms"]), MOST_ARMS),
+    ):
+        if not 1 <= count <= most:
+            raise InvalidInput(key, found=count, allowed=f"from 1 to {most:,}")
+    noise = Noise(**noise_keys)
+    usual = 1.0 if noise.low is None or noise.high is None else noise.high - noise.low
     problem = Problem(
         arms=document["arms"],
         agents=agents,
-        weights=_weights(_section(document, "weights"), agent_count, folder),
-        delta=float(document.get("delta", 0.1)),
+        weights=weights_of(_section(document, "weights"), agent_count, folder),
+        delta=document.get("delta", 0.1),
         top=document.get("top", 1),
-        largest_gap=float(document.get("largest_gap", 1.0)),
-        noise=Noise(**noise_keys),
+        largest_gap=document.get("largest_gap", usual),
+        noise=noise,
     )
     policy = dict(document.get("policy", {}))
     _check_types("policy", {"name": policy.get("name", DEFAULT_POLICY)})
@@ -156,7 +134,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
         problem=problem,
         policy=policy.pop("name", DEFAULT_POLICY),
         options=policy,
-        instance=_truth(_section(document, "truth"), problem),
+        instance=truth_of(_section(document, "truth"), problem) if "truth" in document else None,
     )
 
 
@@ -184,75 +162,3 @@ def _check_types(name: str, section: Mapping[str, Any]) -> None:
                 found=repr(value),
                 allowed=" or ".join(names[kind] for kind in allowed if not (kind is int and float in allowed)),
             )
-
-
-def _weights(section: Mapping[str, Any], agents: int, folder: Path) -> FloatArray:
-    kind = section.get("kind", "identity")
-    if kind not in WEIGHT_KEYS:
-        raise UnknownName("weights.kind", kind, WEIGHT_KEYS)
-    for key in section:
-        if key != "kind" and key not in WEIGHT_KEYS[kind]:
-            raise UnknownName(f"key in [weights] with kind {kind!r}", key, ("kind", *WEIGHT_KEYS[kind]))
-
-    def required(*keys: str) -> Any:
-        for key in keys:
-            if key in section:
-                return section[key]
-        raise InvalidInput(f"weights.{keys[0]}", found="nothing", allowed=f"{' or '.join(keys)} with kind {kind!r}")
-
-    def matrix(key: str) -> FloatArray:
-        try:
-            return np.array(section[key], dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInput(
-                f"weights.{key}", found="uneven rows or not numbers", allowed="rows of numbers"
-            ) from None
-
-    if kind == "identity":
-        return build.identity(agents)
-    if kind == "personalized":
-        return build.personalized(agents, _alpha(required("alpha"), section.get("seed"), agents))
-    if kind == "clusters":
-        return build.clusters(required("labels"))
-    if kind == "population":
-        required("shares")
-        return build.population(matrix("shares"))
-    required("matrix", *(("features",) if kind == "similarity" else ("file",)))
-    if kind == "matrix":
-        return build.from_file(folder / section["file"]) if "file" in section else matrix("matrix")
-    if "matrix" in section:
-        return build.similarity(matrix("matrix"))
-    shape = {key: section[key] for key in ("kernel", "bandwidth") if key in section}
-    return build.features(matrix("features"), **shape)
-
-
-def _alpha(value: Any, seed: int | None, agents: int) -> Any:
-    if value == "random":
-        return np.random.RandomState(seed or 0).uniform(0, 1, agents)
-    if isinstance(value, str) or seed is not None:
-        found = repr(value) if seed is None else f"seed = {seed} with alpha = {value!r}"
-        raise InvalidInput(
-            "weights.alpha",
-            found=found,
-            allowed='a number, a list of numbers, or "random" (then with a seed)',
-        )
-    try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("weights.alpha", found=value, allowed="numbers between 0 and 1") from None
-
-
-def _truth(section: Mapping[str, Any], problem: Problem) -> Instance | None:
-    if not section:
-        return None
-    if "means" in section:
-        if len(section) > 1:
-            raise InvalidInput("truth", found=", ".join(section), allowed="either means or generate, not both")
-        return Instance(problem=problem, means=section["means"])
-    generate = section.get("generate")
-    if generate not in GENERATORS:
-        if generate is None:
-            raise InvalidInput("truth", found=", ".join(section), allowed="means or generate")
-        raise UnknownName("truth.generate", generate, GENERATORS)
-    recipe = {key: section[key] for key in ("seed", "min_gap") if key in section}
-    return Instance(problem=problem, means=paper_means(problem, **recipe))

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parley.checks import FloatArray, real_array
 from parley.errors import InvalidInput, UnknownName
-from parley.problem import FloatArray
 
 __all__ = ["clusters", "features", "from_file", "identity", "personalized", "population", "similarity"]
 
@@ -33,9 +33,10 @@ def personalized(agents: int, alpha: ArrayLike) -> FloatArray:
     >>> personalized(2, 0.5).tolist()
     [[0.75, 0.25], [0.25, 0.75]]
     """
-    levels = np.asarray(alpha, dtype=np.float64)
+    levels = real_array("alpha", alpha, "numbers")
     if levels.ndim > 1 or (levels.ndim == 1 and len(levels) != agents):
-        raise InvalidInput("alpha", found=f"{levels.size} numbers", allowed=f"one number, or {agents} (one per agent)")
+        found = f"{levels.size} numbers" if levels.ndim == 1 else "nested lists"
+        raise InvalidInput("alpha", found=found, allowed=f"one number, or {agents} (one per agent)")
     if not ((levels >= 0) & (levels <= 1)).all():
         raise InvalidInput("alpha", found=alpha, allowed="numbers between 0 and 1")
     return np.eye(agents) * levels + (1 - levels) / agents * np.ones((agents, 1))
@@ -47,6 +48,9 @@ def clusters(labels: Sequence[object]) -> FloatArray:
     >>> clusters(["north", "north", "south"]).tolist()
     [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
+    for label in labels:
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            raise InvalidInput("labels", found=repr(label), allowed="text or whole numbers, one label per agent")
     same = np.array([[a == b for b in labels] for a in labels], dtype=np.float64)
     return same / same.sum(axis=0)  # type: ignore[no-any-return]
 
@@ -57,11 +61,12 @@ def similarity(matrix: ArrayLike) -> FloatArray:
     >>> similarity([[1.0, 0.25], [0.25, 1.0]]).round(2).tolist()
     [[0.8, 0.2], [0.2, 0.8]]
     """
-    values = np.array(matrix, dtype=np.float64)
+    values = real_array("similarity", matrix, "numbers")
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
         raise InvalidInput("similarity", found=f"shape {values.shape}", allowed="a square matrix, a row per agent")
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise InvalidInput("similarity", found=values.min(), allowed="finite similarities of at least 0")
+    wrong = ~np.isfinite(values) | (values < 0)
+    if wrong.any():
+        raise InvalidInput("similarity", found=values[wrong][0], allowed="finite similarities of at least 0")
     sums = values.sum(axis=0)
     if (sums <= 0).any():
         raise InvalidInput(
@@ -80,15 +85,15 @@ def features(vectors: ArrayLike, *, kernel: str = "rbf", bandwidth: float = 1.0)
     >>> features([[0.0], [1.0]], kernel="rbf").round(3).tolist()
     [[0.622, 0.378], [0.378, 0.622]]
     """
-    points = np.array(vectors, dtype=np.float64)
-    if points.ndim != 2 or not np.isfinite(points).all():
+    points = real_array("features", vectors, "numbers")
+    if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
         raise InvalidInput(
             "features", found=f"shape {points.shape}", allowed="a finite vector per agent, equal lengths"
         )
     if kernel not in KERNELS:
         raise UnknownName("kernel", kernel, KERNELS)
-    if not bandwidth > 0:
-        raise InvalidInput("bandwidth", found=bandwidth, allowed="a number above 0")
+    if not 1e-100 < bandwidth < 1e100:
+        raise InvalidInput("bandwidth", found=bandwidth, allowed="a number above 0, at most 1e100")
     if kernel == "rbf":
         distances = np.square(points[:, None, :] - points[None, :, :]).sum(axis=-1)
         return similarity(np.exp(-distances / (2 * bandwidth**2)))
@@ -105,8 +110,8 @@ def population(shares: ArrayLike) -> FloatArray:
     >>> population([3, 1]).tolist()
     [[0.75, 0.75], [0.25, 0.25]]
     """
-    sizes = np.array(shares, dtype=np.float64)
-    if sizes.ndim != 1 or not np.isfinite(sizes).all() or (sizes < 0).any() or sizes.sum() <= 0:
+    sizes = real_array("shares", shares, "numbers")
+    if sizes.ndim != 1 or not (np.isfinite(sizes) & (sizes >= 0) & (sizes < 1e300)).all() or sizes.sum() <= 0:
         raise InvalidInput("shares", found=shares, allowed="a non-negative size per agent, not all zero")
     return np.repeat((sizes / sizes.sum())[:, None], len(sizes), axis=1)
 
@@ -117,9 +122,9 @@ def from_file(path: Path) -> FloatArray:
         raise InvalidInput("weights.file", found=f"no file at {path}", allowed="an existing .csv or .npy file")
     try:
         if path.suffix == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
+            return real_array("weights.file", np.load(path, allow_pickle=False), "numbers")
         if path.suffix == ".csv":
             return np.loadtxt(path, delimiter=",", ndmin=2)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError) as error:
         raise InvalidInput("weights.file", found=f"{path}: {error}", allowed="a matrix of numbers") from None
     raise InvalidInput("weights.file", found=path.name, allowed="a name that ends in .csv or .npy")

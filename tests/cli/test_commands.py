@@ -117,6 +117,22 @@ TRUTH = "[truth]\nmeans = [[0.9, 0.8], [0.4, 0.3], [0.1, 0.2]]\n"
             "pf-ucb-bai",
         ),
         ("", "a study without a [truth] section"),
+        ("[truth]\n", "truth: found an empty section"),
+        ("[truth]\nmeans = [[100.0, 100.0], [50.0, 50.0], [0.0, 0.0]]\n", "largest_gap: found 1"),
+        ("[truth]\ngenerate = 'paper'\nseed = -1\n", "truth.seed: found -1"),
+        ("[truth]\ngenerate = 'paper'\nmin_gap = -1.0\n", "truth.min_gap: found -1.0"),
+        (
+            "[noise]\nkind = 'bounded'\nlow = 0\nhigh = 1\n[truth]\ngenerate = 'paper'\n",
+            "truth.generate: found means from",
+        ),
+        ("[weights]\nkind = 'population'\nshares = [1, 2, 3]\n" + TRUTH, "weights.shares: found 3 for 2 agents"),
+        ("[weights]\nkind = 'clusters'\nlabels = ['a']\n" + TRUTH, "weights.labels: found 1 for 2 agents"),
+        ("[weights]\nkind = 'similarity'\nmatrix = [[1, 0], [0, 1]]\nkernel = 'rbf'\n" + TRUTH, "only with features"),
+        ("[weights]\nkind = 'matrix'\nmatrix = [[1, 0], [0, 1]]\nfile = 'w.csv'\n" + TRUTH, "only one of matrix, file"),
+        ("largest_gap = 1" + "0" * 400 + "\n" + TRUTH, "largest_gap: found something that is not a number"),
+        ("delta = 0." + "0" * 320 + "1\n" + TRUTH, "delta: found"),
+        ("x = " + "[" * 3000 + "\n", "TOML: found"),
+        ("x = " + "1" * 5000 + "\n", "TOML: found"),
         ("arms = [", "TOML: found"),
     ],
 )
@@ -186,3 +202,41 @@ def test_the_demo_on_ones_own_study_escapes_its_names(tmp_path):
     done = parley("demo", "--study", str(study), "--replications", "20", "--output", str(tmp_path / "no" / "way.html"))
     assert done.returncode == 2
     assert "--output: found" in done.stderr
+
+
+def test_names_are_text_whatever_they_look_like(in_process, tmp_path):
+    study = tmp_path / "[bold]odd.toml"
+    study.write_text(
+        "name = '[/bold] [red]'\narms = ['[/a]', '[b]', ':smile:']\nagents = ['[/]', '\\\\[x]']\n" + TRUTH,
+        encoding="utf-8-sig",
+    )
+    for command in (("bounds", "--allocation"), ("simulate", "--replications", "5")):
+        status, out, err = in_process(command[0], str(study), *command[1:])
+        assert status == 0, err
+        assert "[/bold] [red]" in out
+    status, out, _ = in_process("bounds", str(study), "--allocation")
+    assert "[/a]" in out
+    status, _, err = in_process("bounds", str(tmp_path / "[no].toml"))
+    assert status == 2
+    assert "[no].toml" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [(("--seed", "-1"), "seed: found -1"), (("--chunk", "0"), "chunk: found 0")],
+)
+def test_bad_numbers_of_simulate(in_process, options, says):
+    status, _, err = in_process("simulate", str(EXAMPLES / "paper.toml"), "--replications", "5", *options)
+    assert status == 2
+    assert says in err
+
+
+def test_a_fault_of_ours_is_one_line_too(in_process, monkeypatch):
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("parley.cli.simulate.simulate", broken)
+    status, out, err = in_process("simulate", str(EXAMPLES / "paper.toml"))
+    assert status == 1
+    assert "RuntimeError: boom" in err
+    assert "Traceback" not in out + err

@@ -110,7 +110,7 @@ def test_a_state_written_as_json_in_mid_run_goes_on_identically(name, seed, cut)
     whole = course(policy, instance, noise)
     cut = min(cut, len(whole) - 1)
     written = json.dumps(whole[cut].to_json(), allow_nan=False)
-    read = policy.state_type.from_json(json.loads(written))
+    read = policy.restore(json.loads(written))
     resumed = course(policy, instance, noise[cut:], read)
     assert len(resumed) == len(whole) - cut
     for field in fields(whole[-1]):
@@ -158,6 +158,12 @@ def test_nobody_is_ruled_out_without_data(name):
     after = policy.update(state, nothing)
     assert after.active.all()
     assert not after.finished
+    # Much data of one arm, none of the others: nobody can be told apart yet.
+    counts, sums = np.zeros_like(state.counts), np.zeros_like(state.sums)
+    counts[0], sums[0] = 10**6, 10.0**7
+    for _ in range(9):
+        after = policy.update(after, PhaseStats(counts=counts, sums=sums))
+        assert after.active.all()
 
 
 @every_policy
@@ -181,7 +187,16 @@ def test_states_of_another_shape_or_with_other_keys_are_refused(name):
     document = state.to_json()
     document["extra"] = document.pop("phase")
     with pytest.raises(InvalidInput, match="missing or unknown keys: extra, phase"):
-        policy.state_type.from_json(document)
+        policy.restore(document)
+    other = make_policy("uniform", Problem(arms=3, weights=np.eye(2))).start().to_json()
+    for key in set(state.to_json()) - set(other):
+        other[key] = state.to_json()[key]
+    if set(other) == set(state.to_json()):
+        with pytest.raises(InvalidInput, match=r"state\.\w+: found shape"):
+            policy.restore(other)
+    garbage = state.to_json() | {"sums": "none"}
+    with pytest.raises(InvalidInput, match="state"):
+        policy.restore(garbage)
 
 
 @every_policy
@@ -232,6 +247,19 @@ def test_options_are_checked_by_name_and_type(name):
         if field.type == "float":
             with pytest.raises(InvalidInput, match=f"policy.{field.name}: found 'fast'; allowed: a number"):
                 policy_for(name, instance, **{field.name: "fast"})
+
+
+@pytest.mark.parametrize("weights", [[[0.0, 1.0], [1.0, 0.0]], [[0.4, 0.6], [0.6, 0.4]], [[0.9, 0.3], [0.1, 0.7]]])
+def test_pf_ucb_takes_no_alpha_outside_0_and_1(weights):
+    with pytest.raises(InvalidInput, match="one alpha between 0 and 1"):
+        make_policy("pf-ucb-bai", Problem(arms=2, weights=weights))
+
+
+@pytest.mark.parametrize("name", ["wcpe", "oracle", "uniform", "pf-ucb-bai"])
+def test_draws_that_no_study_could_make_are_an_error_not_an_overflow(name):
+    instance = Instance(problem=Problem(arms=2, weights=[[1.0]]), means=[[1e-10], [0.0]])
+    with pytest.raises(InvalidInput, match=r"planned draws: .* at most 2\^53"):
+        course(policy_for(name, instance), instance, noise_for(instance, 0))
 
 
 def test_unknown_policies_are_listed():

@@ -19,7 +19,7 @@ from parley.errors import (
     Conflict,
     CoordinatorError,
     InvalidInput,
-    MissingExtra,
+    MissingPackage,
     NotAllowed,
     NotThere,
     Rejected,
@@ -29,8 +29,8 @@ from parley.protocol import Plan, Receipt, Report
 
 try:
     import httpx2 as httpx
-except ModuleNotFoundError:  # pragma: no cover - shown to who installed the core only
-    raise MissingExtra("the agent", "agent") from None
+except ModuleNotFoundError:
+    raise MissingPackage("httpx2", extra="agent", purpose="talking to a coordinator") from None
 
 __all__ = ["AsyncClient", "Client", "read_token"]
 
@@ -84,6 +84,9 @@ def _options(server: str, token: str) -> dict[str, Any]:
         "headers": {"Authorization": f"Bearer {token}"},
         "timeout": TIMEOUT,
         "trust_env": False,
+        # Certificates are checked wherever there are any; reading the authorities for plain HTTP would cost and serve
+        # nothing.
+        "verify": server.startswith("https://"),
     }
 
 

@@ -18,16 +18,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from parley.errors import InvalidInput, ParleyError
+from parley.errors import Interrupted, InvalidInput
 from parley.protocol import Receipt, Report
 
-__all__ = ["Interrupted", "Outbox"]
+__all__ = ["Outbox"]
 
 KINDS = ("drawing", "draws", "receipts")
-
-
-class Interrupted(ParleyError):
-    """A draw was begun and its result is not known; drawing again would use other rewards, or spend them twice."""
 
 
 class Outbox:

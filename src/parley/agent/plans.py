@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from parley.errors import InvalidInput
@@ -55,7 +55,7 @@ class AgentPlan:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """From the coordinator's answer; keys that a later version adds are ignored."""
-        known = {name: document[name] for name in cls.__dataclass_fields__}
+        known = {name: document[name] for name in (entry.name for entry in fields(cls))}
         known["arms"] = tuple(known["arms"])
         known["draws"] = None if known["draws"] is None else tuple(known["draws"])
         return cls(**known)

@@ -84,8 +84,8 @@ class Worker:
         """One round: hand over what is pending, then look for a plan and draw it. Comes back after any trouble."""
         try:
             pending = self._outbox.pending()
-            if pending is not None:
-                self._hand_over(pending)
+            if pending is not None and (ended := self._hand_over(pending)) is not None:
+                return ended
             last = self._outbox.last_receipt()
             done = max(last.phase if last else 0, self._idle)
             plan = self._client.plan(self._outbox.study, self._outbox.agent, after=done, wait=self._patience)
@@ -93,8 +93,8 @@ class Worker:
                 self._wait(f"the study is paused: {plan.reason}")
                 return plan
             if plan.due:
-                self._answer(plan)
-            elif plan.draws is None:
+                return self._answer(plan) or plan
+            if plan.draws is None:
                 self._idle = plan.phase
             self._backoff.reset()
             return plan
@@ -104,15 +104,15 @@ class Worker:
             self._wait(str(error))
         return None
 
-    def _answer(self, plan: AgentPlan) -> None:
+    def _answer(self, plan: AgentPlan) -> AgentPlan | None:
         """Draw, unless it was drawn before. Then the coordinator has lost the report: it is sent again, and the receipt
         that goes with it tells the coordinator so.
         """
         drawn = self._outbox.report(plan.phase)
-        if drawn is None:
-            self._draw(plan)
-        else:
-            self._hand_over(drawn)
+        if drawn is not None:
+            return self._hand_over(drawn)
+        self._draw(plan)
+        return None
 
     def _draw(self, plan: AgentPlan) -> None:
         assert plan.draws is not None
@@ -125,14 +125,20 @@ class Worker:
             raise
         self._outbox.keep(plan.report(totals))
 
-    def _hand_over(self, report: Report) -> None:
+    def _hand_over(self, report: Report) -> AgentPlan | None:
+        """Send, and keep the receipt. If it comes too late, since the study is over, the last plan is returned."""
         try:
             receipt = self._client.send(report, receipt=self._outbox.last_receipt())
         except Conflict as error:
             kind = str(error.problem.get("type", ""))
+            plan = self._client.plan(self._outbox.study, self._outbox.agent)
+            if plan.over and kind not in SETTLED:
+                self._say(f"phase {report.phase}: not taken any more ({error}); it stays in the outbox")
+                return plan
             raise CoordinatorError(_advice(kind, error, report), error.problem) from None
         self._outbox.acknowledge(receipt)
         self._say(f"phase {report.phase}: reported, receipt {receipt.sequence}:{receipt.head[:12]}")
+        return None
 
     def _wait(self, why: str) -> None:
         seconds = self._backoff.next()

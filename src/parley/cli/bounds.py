@@ -34,7 +34,8 @@ def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> Non
     """
     loaded = load_study(study)
     instance = loaded.require_truth()
-    bounds, guarantee = lower_bounds(instance, accuracy=accuracy), Guarantee.of(instance)
+    bounds = lower_bounds(instance, accuracy=accuracy)
+    guarantee = Guarantee.of(instance, bounds.bai)
     if as_json:
         print_json(_document(loaded.name, instance, bounds, guarantee))
         return
@@ -49,10 +50,12 @@ def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> Non
         if bound is None:
             shown.add_row(title, "infinite", "tie for a best arm")
         else:
-            shown.add_row(title, f"{bound.value:,.5f}", f"{bound.gap:.0e}")
+            shown.add_row(title, f"{bound.value:,.5f}", f"{bound.gap:.0e}" if bound.gap >= 1e-15 else "below 1e-15")
     screen.print(shown)
     least = expected_samples(bounds.bai, problem.delta)
     screen.print(f"At delta = {problem.delta:g} no algorithm can expect to draw fewer than {least:,.0f} samples.")
+    if problem.noise.kind != "gaussian":
+        screen.print(f"These bounds are for Gaussian rewards of scale {problem.noise.scale:g}; others can be easier.")
     screen.print(
         f"W-CPE is proven to need at most {guarantee.rounds} rounds and {guarantee.samples:,.0f} samples "
         f"(with probability {1 - problem.delta:g}); in practice far fewer: try `parley simulate {study}`."

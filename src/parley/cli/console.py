@@ -17,6 +17,7 @@ from parley.errors import InvalidInput
 from parley.policies import POLICIES
 
 __all__ = [
+    "checked_output",
     "errors",
     "json_option",
     "policy_option",
@@ -28,8 +29,9 @@ __all__ = [
     "write_page",
 ]
 
-screen = Console()
-errors = Console(stderr=True)
+# Names of studies, arms and agents are text that users typed: square brackets in them are no markup.
+screen = Console(markup=False, emoji=False)
+errors = Console(stderr=True, markup=False, emoji=False)
 
 study_argument = click.argument("study", type=click.Path(dir_okay=False), metavar="STUDY")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -57,6 +59,13 @@ def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Ca
     with Progress(*columns, console=errors, transient=True, disable=hidden or not errors.is_terminal) as progress:
         task = progress.add_task(label, total=total)
         yield lambda done: progress.advance(task, done)
+
+
+def checked_output(output: str) -> None:
+    """Refuse a page that cannot be written before the work is done, not after."""
+    folder = Path(output).resolve().parent
+    if not folder.is_dir() or Path(output).is_dir():
+        raise InvalidInput("--output", found=output, allowed="a file in a folder that exists")
 
 
 def write_page(output: str, text: str) -> Path:

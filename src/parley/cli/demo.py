@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from parley.bounds import bai, expected_samples
-from parley.cli.console import print_json, progress_bar, screen, table, write_page
+from parley.cli.console import checked_output, print_json, progress_bar, screen, table, write_page
 from parley.cli.simulate import summary
 from parley.errors import InvalidInput
 from parley.experiments.demo_page import demo_page
@@ -42,19 +42,34 @@ EMBEDDED = {
     type=click.Path(dir_okay=False),
     help="Where the page goes.",
 )
+@click.option("--live", is_flag=True, help="A real coordinator and one agent process each, on this machine.")
+@click.option("--db", help="With --live: postgresql://...; default: an SQLite file, removed afterwards.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def command(study: str | None, replications: int, seed: int, output: str, as_json: bool) -> None:
+def command(
+    study: str | None, replications: int, seed: int, output: str, live: bool, db: str | None, as_json: bool
+) -> None:
     """Watch one study being decided, then compare the policies against the lower bound.
 
-    Everything is simulated, on the instance of the paper's tables unless you name a study of your own.
+    Rewards are simulated, on the instance of the paper's tables unless you name a study of your own. With --live the
+    study is run by a real coordinator and agents that talk over HTTP; then its log is verified, and all is cleaned up.
     """
+    if live:
+        from parley.cli.live import show_live
+
+        show_live(study, seed=seed, db=db, as_json=as_json)
+        return
+    if db is not None:
+        raise InvalidInput("--db", found=db, allowed="only with --live")
+    checked_output(output)
+    if replications < 1:
+        raise InvalidInput("--replications", found=replications, allowed="at least 1")
     loaded = load_study(study) if study else parse_study(EMBEDDED)
     instance = loaded.require_truth()
     instance.require_distinct()
     policy = make_policy(loaded.policy, loaded.problem, loaded.options, instance)
     if not as_json:
-        screen.print(f"[bold]{loaded.name}[/]: {_sizes(instance)}")
-        screen.print(f"Policy [bold]{policy.name}[/]: {policy.guarantee}.\n")
+        screen.print(f"{loaded.name}: {_sizes(instance)}")
+        screen.print(f"Policy {policy.name}: {policy.guarantee}.\n")
     course, reasons = [], []
     for phase in phases(policy, instance, seed=seed):
         course.append(phase)
@@ -111,7 +126,7 @@ def command(study: str | None, replications: int, seed: int, output: str, as_jso
     for row in rows:
         shown.add_row(*row)
     screen.print(shown)
-    screen.print(f"Report: [bold]{path.resolve()}[/] (open it in a browser)", soft_wrap=True)
+    screen.print(f"Report: {path.resolve()} (open it in a browser)", soft_wrap=True)
     screen.print(
         "Next: copy examples/paper.toml, put in your own arms, agents and weights, and run `parley demo --study`."
     )
@@ -150,7 +165,7 @@ def _eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
 def _show(phase: Phase, told: list[str]) -> None:
     drawn, total = int(phase.quotas.sum()), int(phase.after.counts.sum())
     spread = ", ".join(f"{int(count):,}" for count in phase.quotas.sum(axis=0))
-    screen.print(f"[bold]Phase {phase.number}[/]: {drawn:,} samples (per agent {spread}), {total:,} so far")
+    screen.print(f"Phase {phase.number}: {drawn:,} samples (per agent {spread}), {total:,} so far")
     for sentence in told:
         screen.print("  " + sentence.partition(": ")[2])
     if not told:

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from parley.errors import MissingExtra
+from parley.errors import MissingPackage
 
 __all__ = ["needs"]
 
 
 @contextmanager
 def needs(extra: str, what: str) -> Iterator[None]:
-    """Turn a missing package of ours into a `MissingExtra`; import what is optional inside of it.
+    """Say which extra has the package that is missing; import what is optional inside of it.
 
-    >>> with needs("server", "parley serve"):
+    >>> with needs("server", "parley serve"):  # doctest: +ELLIPSIS
     ...     import no_such_package
     Traceback (most recent call last):
-    parley.errors.MissingExtra: parley serve needs more than the core: install it with  pip install 'parley[server]'
+    parley.errors.MissingPackage: parley serve: found no package no_such_package; ... `pip install 'parley[server]'`
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name is not None and error.name.split(".")[0] == "parley":
+        missing = (error.name or "that it needs").partition(".")[0]
+        if missing == "parley":
             raise
-        raise MissingExtra(what, extra) from None
+        raise MissingPackage(missing, extra=extra, purpose=what) from None

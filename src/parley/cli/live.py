@@ -1,6 +1,6 @@
 """A whole live study on this machine: a coordinator, an agent process for every agent, an answer, a verified log.
 
-`parley demo --live` calls `run_live`; `parley live-demo` is the same with every option.
+`parley demo --live` calls `show_live`; tests call `run_live`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import click
-
-from parley.cli.console import json_option, print_json, screen, table
+from parley.cli.console import print_json, screen, table
 from parley.cli.extras import needs
 from parley.errors import ParleyError
 from parley.study import Study, load_study
 
-__all__ = ["command", "run_live"]
+__all__ = ["run_live", "show_live"]
 
 PAPER = """\
 name = "the paper's instance"
@@ -181,13 +179,8 @@ def _correct(answers: dict[str, list[str]], file: Study) -> bool:
     )
 
 
-@click.command()
-@click.option("--study", type=click.Path(dir_okay=False), help="A study file with a [truth]; default: the paper's.")
-@click.option("--seed", default=0, show_default=True, help="The same seed gives the rewards of `parley simulate`.")
-@click.option("--db", envvar="PARLEY_DB", help="postgresql://...; default: an SQLite file, removed afterwards.")
-@json_option
-def command(study: str | None, seed: int, db: str | None, as_json: bool) -> None:
-    """Run a study live on this machine: a coordinator, an agent process each, the answer, and the verified log."""
+def show_live(study: str | None, *, seed: int, db: str | None, as_json: bool) -> None:
+    """Run a study live and tell it: the phases as they come, the answers, the verified log."""
     silent: Callable[[str], None] = lambda _: None  # noqa: E731
     result = run_live(study, seed=seed, db=db, say=silent if as_json else _say)
     if as_json:

@@ -6,9 +6,12 @@ Exit status: 0 done, 1 the work itself failed, 2 the input was wrong, 130 interr
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from typing import NoReturn
 
 import click
+from rich.text import Text
 
 from parley import __version__
 from parley.cli.console import errors
@@ -23,10 +26,12 @@ COMMANDS = {
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
     "demo": "parley.cli.demo",
-    "live-demo": "parley.cli.live",
     "plan": "parley.cli.plan",
+    "report": "parley.cli.report",
+    "reproduce": "parley.cli.reproduce",
     "serve": "parley.cli.serve",
     "simulate": "parley.cli.simulate",
+    "sweep": "parley.cli.sweep",
     "verify": "parley.cli.verify",
 }
 
@@ -55,30 +60,28 @@ def main() -> None:
 
 
 def run() -> None:
-    """The console script: like `main`, but no traceback ever reaches a user."""
+    """The console script: like `main`, but no traceback ever reaches a user (PARLEY_DEBUG=1 asks for it)."""
     try:
         status = main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(2)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         errors.print("Interrupted.")
         sys.exit(130)
     except InvalidInput as error:
-        errors.print(f"[bold red]Error:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(2)
-    except ParleyError as error:
-        errors.print(f"[bold red]Failed:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(1)
-    except BrokenPipeError:  # the reader of a pipe left: `parley ... | head`
-        sys.stderr.close()
-        sys.exit(0)
-    except OSError as error:
-        errors.print(f"[bold red]Failed:[/] {_plain(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(1)
+        _tell("Error", str(error), 2)
+    except (ParleyError, OSError) as error:
+        _tell("Failed", str(error), 1)
+    except MemoryError:
+        _tell("Failed", "out of memory: the problem or the number of replications is too large for this machine", 1)
+    except Exception as error:  # a fault of ours: say so in one line
+        if os.environ.get("PARLEY_DEBUG"):
+            raise
+        _tell("Failed", f"{type(error).__name__}: {error}. This is a fault in Parley; PARLEY_DEBUG=1 shows where", 1)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _plain(text: str) -> str:
-    """Square brackets in a message are text, not markup."""
-    return text.replace("[", r"\[")
+def _tell(word: str, message: str, status: int) -> NoReturn:
+    errors.print(Text(f"{word}: ", style="bold red") + Text(message), highlight=False, soft_wrap=True)
+    sys.exit(status)

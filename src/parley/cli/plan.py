@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from parley.cli.console import (
+    checked_output,
     json_option,
     policy_option,
     print_json,
@@ -86,6 +87,7 @@ def command(
     gap, and truths drawn from a prior. Also shown: what collaborating saves against every agent alone, and how the
     cost moves with delta and with the weights.
     """
+    checked_output(output)
     loaded = load_study(study)
     problem, name = loaded.problem, policy or loaded.policy
     if name == "oracle":
@@ -93,21 +95,25 @@ def command(
     options = loaded.options if name == loaded.policy else {}
     chosen = make_policy(name, problem, options)
     wide = spread if spread is not None else problem.largest_gap
-    scenarios = [
-        gap_scenario(problem, gap) for gap in gaps or [part * problem.largest_gap for part in SHARES_OF_LARGEST]
-    ]
+    least = min_gap if min_gap is not None else wide / 20
+    wanted = gaps or [part * problem.largest_gap for part in SHARES_OF_LARGEST]
+    scenarios = [gap_scenario(problem, gap) for gap in wanted]
     scenarios.append(
         prior_scenario(
             problem,
             spread=wide,
             heterogeneity=heterogeneity,
-            min_gap=min_gap if min_gap is not None else wide / 20,
+            min_gap=least,
             instances=instances,
             seed=seed,
         )
     )
     plan = _run(problem, scenarios, name, dict(options), replications, seed, quiet=as_json)
-    told = f"parley plan {study} --instances {instances} --replications {replications} --seed {seed}"
+    told = (
+        f"parley plan {study} --policy {name} {' '.join(f'--gap {gap:g}' for gap in wanted)} --spread {wide:g} "
+        f"--heterogeneity {heterogeneity:g} --min-gap {least:g} --instances {instances} --replications {replications} "
+        f"--seed {seed}"
+    )
     made = plan_page(
         plan, title=f"Plan: {loaded.name}", problem=problem, policy=name, guarantee=chosen.guarantee, command=told
     )
@@ -123,7 +129,7 @@ def command(
     for row in move_rows(plan):
         moves.add_row(*row)
     screen.print(moves)
-    screen.print(f"Draws per agent and a picture: [bold]{path.resolve()}[/]", soft_wrap=True)
+    screen.print(f"Draws per agent and a picture: {path.resolve()}", soft_wrap=True)
 
 
 def _run(

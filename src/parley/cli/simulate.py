@@ -23,7 +23,11 @@ __all__ = ["command", "summary"]
 @click.option("--seed", default=0, show_default=True, help="The same seed gives the same numbers.")
 @click.option("--max-samples", type=int, help="Stop a run before the phase that would exceed this many samples.")
 @click.option("--environment", metavar="NAME", help=f"One of {', '.join(ENVIRONMENTS)}; default: as the noise says.")
-@click.option("--chunk", type=int, help="Replications held in memory at once; changes no number.")
+@click.option(
+    "--chunk",
+    type=int,
+    help="Replications held in memory at once, rounded up to whole blocks of 256; changes no number.",
+)
 @json_option
 def command(
     study: str,
@@ -70,7 +74,8 @@ def command(
     if document["unfinished"]:
         shown.add_row("stopped by the sample cap", f"{document['unfinished']:,} of {replications:,}")
     if least is not None:
-        shown.add_row("lower bound on the expected samples", f"{least:,.0f}")
+        whose = "" if loaded.problem.noise.kind == "gaussian" else " (for Gaussian rewards of that scale)"
+        shown.add_row(f"lower bound on the expected samples{whose}", f"{least:,.0f}")
         if document["ratio"] is not None:
             shown.add_row("mean samples over the lower bound", f"{document['ratio']:.1f}")
     shown.add_row("replications per second", f"{replications / outcome.seconds:,.0f}")

@@ -14,10 +14,8 @@ arXiv 2410.16076). All in logs; the mixture is the last axis.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr, ndtri_exp
 
 from parley.problem import FloatArray
 
@@ -56,20 +54,23 @@ def log_boost(stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray) -
     if not betting.any():
         return boost
     u, cap = stakes[betting], log_cap[betting]
-    low = -ndtri(np.exp(-cap))
+    low = -ndtri_exp(-cap)
     high = np.maximum(((cap[:, None] - log_shares + 0.5 * u**2) / np.maximum(u, 1e-9)).min(axis=-1), low)
     accepted = high.copy()
     y = low + 0.15 * np.minimum(high - low, 1.0)
+    open_ = np.arange(len(cap))  # a bet that has settled is left alone: what others need changes none of its bits
     for _ in range(BOOST_STEPS):
-        value, slope = _log_expectation(y, u, log_shares, cap)
+        at = y[open_]
+        value, slope = _log_expectation(at, u[open_], log_shares, cap[open_])
         safe = value <= -SAFETY
-        accepted = np.where(safe, np.minimum(accepted, y), accepted)
-        low = np.where(safe, low, np.maximum(low, y))
-        if (np.abs(value + AIM) < AIM / 2).all():
+        best = np.where(safe, np.minimum(accepted[open_], at), accepted[open_])
+        least = np.where(safe, low[open_], np.maximum(low[open_], at))
+        newton = at - (value + AIM) / np.minimum(slope, -1e-12)
+        astray = ~((newton > least) & (newton <= best))
+        accepted[open_], low[open_], y[open_] = best, least, np.where(astray, (least + best) / 2, newton)
+        open_ = open_[np.abs(value + AIM) >= AIM / 2]
+        if not open_.size:
             break
-        newton = y - (value + AIM) / np.minimum(slope, -1e-12)
-        astray = ~((newton > low) & (newton <= accepted))
-        y = np.where(astray, (low + accepted) / 2, newton)
     boost[betting] = np.maximum(cap - log_bet(accepted, u, log_shares) - ROUNDING, 0.0)
     return boost
 
@@ -98,7 +99,7 @@ def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool
     plain = margin + np.sqrt(margin**2 + 2 * missing)
     if not boosted:
         return np.asarray(plain)
-    low, high = np.maximum(margin - ndtri(np.exp(-missing)), 0.0), plain
+    low, high = np.maximum(margin - ndtri_exp(-missing), 0.0), plain
     below = log_ndtr(-margin)
     for _ in range(STAKE_STEPS):
         middle = (low + high) / 2
@@ -107,15 +108,17 @@ def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool
     return np.asarray(high)
 
 
-def gap_lower_bound(signal: FloatArray, information: FloatArray, *, share: float, scale: float) -> FloatArray:
+def gap_lower_bound(signal: FloatArray, information: FloatArray, *, line: float, scale: float) -> FloatArray:
     """An anytime-valid lower bound on a gap from `signal` = sum Y / V and `information` = sum 1 / V over phases.
 
     exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale when the gap is s; so is its mixture
-    over |N(0, scale^2)|, and inverting Ville's inequality for it at level `share` gives the bound in closed form. -inf
-    without information.
+    over |N(0, scale^2)|, and inverting Ville's inequality for it at level exp(-line) gives the bound in closed form.
+    -inf without information.
+
+    >>> gap_lower_bound(np.array([500.0, 0.0]), np.array([1000.0, 0.0]), line=3.0, scale=0.2).round(3).tolist()
+    [0.4, -inf]
     """
-    known = information > 0
     weight = scale**2 * information
-    height = np.sqrt(2 * math.log(1 / share) + np.log1p(weight))
-    lower = signal - height * np.sqrt((1 + weight) / scale**2)
-    return np.asarray(np.divide(lower, information, out=np.full(lower.shape, -np.inf), where=known))
+    height = np.sqrt(2 * line + np.log1p(weight))
+    lower = signal - height * np.sqrt(1 + weight) / scale
+    return np.asarray(np.divide(lower, information, out=np.full(lower.shape, -np.inf), where=information > 0))

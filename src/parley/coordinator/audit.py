@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from parley.coordinator.operations.phases import load_trial
 from parley.coordinator.storage import Storage, ledger, studies
 from parley.coordinator.storage.studies import StudyRow
+from parley.errors import ParleyError
 from parley.protocol import Record, Trial, Verification, verify_log
 from parley.protocol.canonical import digest
 
@@ -20,12 +21,12 @@ __all__ = ["verify_stored"]
 def verify_stored(storage: Storage, study: str, receipts: Iterable[tuple[int, str]] = ()) -> Verification | None:
     """The verification of a stored study; None if there is none. Reads one snapshot; replays outside of it."""
 
-    def work(connection: Connection) -> tuple[StudyRow, Trial, str | None, list[Record]] | None:
+    def work(connection: Connection) -> tuple[StudyRow, Trial | str, str | None, list[Record]] | None:
         row = studies.get(connection, study)
         if row is None:
             return None
         certificate = studies.certificate_of(connection, study)
-        return row, load_trial(connection, row), certificate, list(ledger.walk(connection, study))
+        return row, _stored(connection, row), certificate, list(ledger.walk(connection, study))
 
     found = storage.read(work)
     if found is None:
@@ -34,8 +35,16 @@ def verify_stored(storage: Storage, study: str, receipts: Iterable[tuple[int, st
     result = verify_log(records, receipts)
     if not result.sound or result.trial is None:
         return result
-    wrong = _differences(row, stored, certificate, result, result.trial)
+    wrong = stored if isinstance(stored, str) else _differences(row, stored, certificate, result, result.trial)
     return replace(result, problem=f"the log is sound, but the database says otherwise: {wrong}") if wrong else result
+
+
+def _stored(connection: Connection, row: StudyRow) -> Trial | str:
+    """The study as the tables have it, or why they cannot be read."""
+    try:
+        return load_trial(connection, row)
+    except ParleyError as error:
+        return str(error)
 
 
 def _differences(row: StudyRow, stored: Trial, certificate: str | None, result: Verification, replayed: Trial) -> str:

@@ -15,6 +15,7 @@ from parley.coordinator.storage import (
     schema,
     sqlite_engine,
 )
+from parley.coordinator.storage.sqlite import FileLock
 from parley.coordinator.storage.tables import chains, metadata, studies
 from parley.errors import InvalidInput
 
@@ -35,9 +36,7 @@ def backup(address: str, output: Path) -> int:
         engine = sqlite_engine(aside)
         with engine.begin() as target:
             rows = source.read(lambda connection: _copy(connection, target))
-        with engine.connect() as target:
-            target.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        engine.dispose()
+        engine.dispose()  # the last connection writes the write-ahead log back into the file
         aside.replace(output)
     finally:
         source.close()
@@ -50,6 +49,7 @@ def restore(source: Path, address: str) -> int:
     """A backup, into a database that has no study yet; returns how many rows."""
     initialise(address)
     url = parse_url(address)
+    lock = FileLock(Path(url.database or "")) if url.drivername == "sqlite" else None
     engine = sqlite_engine(Path(url.database or "")) if url.drivername == "sqlite" else create_engine(url)
     backed_up = open_for_reading(str(source))
     try:
@@ -61,6 +61,8 @@ def restore(source: Path, address: str) -> int:
     finally:
         backed_up.close()
         engine.dispose()
+        if lock is not None:
+            lock.release()
 
 
 def _require_empty(target: Connection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -45,7 +46,7 @@ class Context:
 
     async def change(self, work: Callable[[Connection], T | Refusal]) -> T:
         """Run in a transaction, off the event loop. A returned refusal is raised after the commit of its trace."""
-        result = await anyio.to_thread.run_sync(self.storage.change, work)
+        result = await asyncio.wrap_future(self.storage.submit(work))
         if isinstance(result, Refusal):
             raise result
         return result

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = ["POINTS", "reached"]
+__all__ = ["POINTS", "arm", "reached"]
 
 POINTS = (
     "begun",
@@ -27,14 +27,23 @@ POINTS = (
     "after-commit",
 )
 
-_name, _, _count = os.environ.get("PARLEY_KILL_AT", "").partition(":")
-_left = int(_count or 1)
+_armed: dict[str, int] = {}  # point -> how often it may still be reached
+
+
+def arm(words: str) -> None:
+    """Choose where to die: a point, and after a colon at which time of reaching it. Empty words disarm."""
+    _armed.clear()
+    name, _, count = words.partition(":")
+    if name:
+        _armed[name] = int(count or 1)
 
 
 def reached(point: str) -> None:
-    """Die here if the environment says so."""
-    global _left  # noqa: PLW0603 - counts down once in the life of a process
-    if point == _name:
-        _left -= 1
-        if _left == 0:
+    """Die here if so armed."""
+    if point in _armed:
+        _armed[point] -= 1
+        if _armed[point] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+arm(os.environ.get("PARLEY_KILL_AT", ""))

@@ -41,6 +41,7 @@ def move_rows(plan: Plan) -> list[list[str]]:
 def _row(estimate: Estimate, alone: Estimate) -> list[str]:
     low, high = estimate.quantiles(0.1, 0.9)
     # One near-tie of an agent alone would swamp a mean: compare what is typical.
+    at_least = "at least " if 2 * alone.unfinished >= len(alone.samples) else ""
     together, apart = estimate.quantiles(0.5)[0], alone.quantiles(0.5)[0]
     return [
         estimate.scenario,
@@ -49,8 +50,8 @@ def _row(estimate: Estimate, alone: Estimate) -> list[str]:
         f"{estimate.rounds.mean():.1f}",
         f"{estimate.error_rate:.3f}",
         f"{together:,.0f}",
-        f"{apart:,.0f}",
-        f"{apart / together:.2f} x" if apart >= together else f"{apart / together:.2f} x (costs more)",
+        f"{at_least}{apart:,.0f}",
+        f"{at_least}{apart / together:.2f} x" if apart >= together else f"{apart / together:.2f} x (costs more)",
     ]
 
 

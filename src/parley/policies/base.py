@@ -26,7 +26,7 @@ __all__ = ["Explanation", "PhaseStats", "Policy", "State", "nth_largest"]
 DTYPES: dict[str, type[np.generic]] = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PhaseStats:
     """What one phase brought in: how many draws of every arm by every agent, and the sums of their rewards."""
 
@@ -44,7 +44,7 @@ class PhaseStats:
             raise InvalidInput("sums", found="a sum without a draw", allowed="0 where the count is 0")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class State:
     """What must survive between phases; policies that remember more extend it. Never changed in place."""
 
@@ -80,13 +80,16 @@ class State:
         if set(document) != set(names):
             wrong = ", ".join(sorted(set(document) ^ set(names)))
             raise InvalidInput("state", found=f"missing or unknown keys: {wrong}", allowed=", ".join(names))
-        arrays: dict[str, NDArray[Any]] = {
-            field.name: np.array(document[field.name], dtype=DTYPES[cast(str, field.type)]) for field in fields(cls)
-        }
+        try:
+            arrays: dict[str, NDArray[Any]] = {
+                field.name: np.array(document[field.name], dtype=DTYPES[cast(str, field.type)]) for field in fields(cls)
+            }
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput("state", found=str(error), allowed="what to_json wrote") from None
         return cls(**arrays)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Explanation:
     """Why arms are in or out, for people to look at; nothing decides by it."""
 
@@ -118,6 +121,7 @@ class Policy(ABC):
 
     name: ClassVar[str]
     state_type: ClassVar[type[State]] = State
+    values_per_pair: ClassVar[int] = 16  # numbers held per (arm, agent) of a run at the peak, to size chunks by
     problem: Problem
 
     @property
@@ -128,6 +132,16 @@ class Policy(ABC):
     def start(self, batch: tuple[int, ...] = ()) -> State:
         """Nothing drawn, everything possible."""
         return State(**self._blank(batch))
+
+    def restore(self, document: Mapping[str, Any]) -> State:
+        """The state that `to_json` wrote, checked to be one of this policy for this problem."""
+        state = self.state_type.from_json(document)
+        blank = self.start(state.phase.shape)
+        for field in fields(blank):
+            found, allowed = getattr(state, field.name).shape, getattr(blank, field.name).shape
+            if found != allowed:
+                raise InvalidInput(f"state.{field.name}", found=f"shape {found}", allowed=f"{allowed}")
+        return state
 
     @abstractmethod
     def plan(self, state: State) -> IntArray:

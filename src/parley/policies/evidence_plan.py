@@ -10,16 +10,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.confidence.evidence import stake_that_crosses
+from parley.errors import InvalidInput
 from parley.harmonic import ContrastPrograms, solve
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-__all__ = ["Contrasts", "Temper", "further_draws"]
+__all__ = ["TEMPERS", "Contrasts", "Temper", "against", "both", "further_draws", "require_possible"]
 
 ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one before
-STEPS = 500
+FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # of a solve; in between, as many as make WORK multiplications
 FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # standard deviations of safety per contrast
 LEAST_STAKE = 0.1
-LARGEST_QUOTA = 2.0**53  # beyond this float64 no longer tells whole numbers apart; a later phase draws the rest
+LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
+
+
+# What `rounds` stands for: precision, growth, optimism, caution. Measured, see docs/evidence-racing.md.
+TEMPERS = {
+    3: (0.065, 30.0, 0.7, 4.0),
+    4: (0.085, 6.0, 1.4, 1.2),
+    5: (0.11, 3.0, 2.25, 0.5),
+    6: (0.12, 2.5, 2.6, 0.4),
+    7: (0.13, 2.2, 2.8, 0.35),
+    8: (0.14, 2.0, 3.0, 0.3),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +58,17 @@ class Contrasts:
     losing: BoolArray  # live, and the arm looks like a loser: worth drawing for
 
 
+def require_possible(samples: float) -> None:
+    """Refuse a study of more samples than can be counted, with the library's error."""
+    if not samples <= LARGEST_STUDY:
+        raise InvalidInput(
+            "planned draws",
+            found=f"{samples:.3g} in all",
+            allowed="at most 2^62",
+            hint="The gaps are too small for this noise to be told apart by any study; set a sample cap",
+        )
+
+
 def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temper: Temper, boosted: bool) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis.
 
@@ -58,20 +81,33 @@ def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temp
     and margins depend on each other: three solves, each from the last one's multipliers.
     """
     gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
-    margin, dual = np.full(gaps.shape, FIRST_MARGIN), None
+    losing, margin, dual = contrasts.losing, np.full(gaps.shape, FIRST_MARGIN), None
+    steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in ACCURACIES:
-        stakes = np.maximum(stake_that_crosses(contrasts.missing, margin, boosted=boosted), LEAST_STAKE)
-        variances = gaps / np.square(stakes)
-        rows = np.where(contrasts.losing, variances / problem.noise.variance, np.inf)
+        stakes = stake_that_crosses(contrasts.missing[losing], margin[losing], boosted=boosted)
+        rows = np.full(gaps.shape, np.inf)
+        rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / problem.noise.variance
         programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
-        solution = solve(programs, accuracy=accuracy, max_steps=STEPS, strict=False, start=dual)
+        solution = solve(programs, accuracy=accuracy, max_steps=steps, strict=False, start=dual)
         dual = solution.dual
-        share = np.where(contrasts.losing, np.maximum(dual * np.where(contrasts.losing, rows, 1.0), 1e-9), 1.0)
+        share = np.maximum(dual[losing] * rows[losing], 1e-9)
         safety = np.sqrt(2 * np.maximum(np.log(temper.caution / share), 0.0))
-        margin = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
+        margin[losing] = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
     spent, wanted = counts.sum(axis=(-2, -1)), solution.allocation.sum(axis=(-2, -1))
     total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
-    scaled = solution.allocation * (total / wanted)[:, None, None]
-    quotas = np.clip(np.ceil(scaled), 1, LARGEST_QUOTA)
+    require_possible((spent + total).max() + counts[0].size)
+    quotas = np.maximum(np.ceil(solution.allocation * (total / wanted)[:, None, None]), 1)
     return np.where(programs.touched(), quotas, 0).astype(np.int64)
+
+
+def against(values: FloatArray, opponents: IntArray) -> FloatArray:
+    """Opponent minus arm, `(..., opponent, arm, agent)`."""
+    own = values[..., None, :, :]
+    return np.asarray(np.take_along_axis(own, opponents, axis=-2) - own)
+
+
+def both(values: FloatArray, opponents: IntArray) -> FloatArray:
+    """Opponent plus arm, `(..., opponent, arm, agent)`."""
+    own = values[..., None, :, :]
+    return np.asarray(np.take_along_axis(own, opponents, axis=-2) + own)

@@ -20,7 +20,7 @@ from parley.confidence.evidence import LARGEST_STAKE, gap_lower_bound, log_bet, 
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, solve
 from parley.policies.base import Explanation, PhaseStats, Policy, State
-from parley.policies.evidence_plan import Contrasts, Temper, further_draws
+from parley.policies.evidence_plan import TEMPERS, Contrasts, Temper, against, both, further_draws, require_possible
 from parley.problem import BoolArray, FloatArray, IntArray
 
 __all__ = ["EvidenceRacing", "Wealth"]
@@ -29,20 +29,9 @@ __all__ = ["EvidenceRacing", "Wealth"]
 POINTS = np.array([-math.sqrt(3.0), 0.0, math.sqrt(3.0)])
 LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
 BOLDNESS = 1.2  # a capped payoff rewards crossing the line, not wealth: stake a little more than log-optimal
-NOT_DRAWN = 1e30  # reciprocal of no draws at all; times a weight of 0 it is still 0
-
-# What `rounds` stands for: precision, growth, optimism, caution. Measured, see docs/evidence-racing.md.
-TEMPERS = {
-    3: (0.065, 30.0, 0.7, 4.0),
-    4: (0.085, 6.0, 1.4, 1.2),
-    5: (0.11, 3.0, 2.25, 0.5),
-    6: (0.12, 2.5, 2.6, 0.4),
-    7: (0.13, 2.2, 2.8, 0.35),
-    8: (0.14, 2.0, 3.0, 0.3),
-}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Wealth(State):
     """A state with the evidence so far; `opponents` is -1 before the first bets."""
 
@@ -67,6 +56,7 @@ class EvidenceRacing(Policy):
 
     name: ClassVar[str] = "evidence"
     state_type: ClassVar[type[State]] = Wealth
+    values_per_pair: ClassVar[int] = 80
     rounds: int = 5
     precision: float | None = None
     growth: float | None = None
@@ -104,7 +94,7 @@ class EvidenceRacing(Policy):
     @property
     def line(self) -> float:
         """log(N M / delta): what every slot must reach."""
-        return math.log(self.problem.top * self.problem.agent_count / self.problem.delta)
+        return math.log(self.problem.top * self.problem.agent_count) - math.log(self.problem.delta)
 
     @property
     def boosted(self) -> bool:
@@ -143,12 +133,14 @@ class EvidenceRacing(Policy):
             (1, problem.agent_count), error**2 / problem.noise.variance * math.sqrt(math.log(30) / self.line)
         )
         solution = solve(ArmPrograms.of(problem.squared_weights, rows), accuracy=1e-6)
-        return np.broadcast_to(np.ceil(solution.allocation).astype(np.int64), problem.shape)
+        quotas = np.broadcast_to(np.ceil(solution.allocation), problem.shape)
+        require_possible(quotas.sum())
+        return quotas.astype(np.int64)
 
     def _contrasts(self, state: Wealth) -> Contrasts:
         """What the past fixes before a phase, and nothing of the phase itself: opponents, estimates, wealth."""
         top = self.problem.top
-        mixed, variances = self._pooled(state)
+        mixed = self.problem.mixed(state.means)
         order = np.argsort(np.where(state.active, -mixed, np.inf), axis=-2, kind="stable")
         rank = np.argsort(order, axis=-2, kind="stable")[..., None, :, :]
         slot = np.arange(top)[:, None, None]
@@ -162,54 +154,57 @@ class EvidenceRacing(Policy):
         live = (state.active & undecided)[..., None, :, :] & (wealth < self.line)
         return Contrasts(
             opponents=opponents,
-            gap=_against(mixed, opponents),
-            error=np.sqrt(_both(variances, opponents)),
+            gap=against(mixed, opponents),
+            error=np.sqrt(both(self._variances(state.counts), opponents)),
             wealth=wealth,
             missing=np.maximum(self.line - wealth, 0.0),
             live=live,
             losing=live & (rank >= top),
         )
 
-    def _pooled(self, state: State) -> tuple[FloatArray, FloatArray]:
-        """Mixed means of all data so far, and their variances."""
-        return self.problem.mixed(state.means), self._variances(state.counts)
-
     def _variances(self, counts: IntArray) -> FloatArray:
-        reciprocals = np.where(counts > 0, 1 / np.maximum(counts, 1), NOT_DRAWN)
-        return np.asarray(self.problem.noise.variance * (reciprocals @ self.problem.squared_weights))
+        """Of mixed means; what was not drawn counts as one draw (`_drawn` tells)."""
+        return np.asarray(self.problem.noise.variance * ((1 / np.maximum(counts, 1)) @ self.problem.squared_weights))
+
+    def _drawn(self, counts: IntArray) -> BoolArray:
+        """`(..., arm, agent)`: everything that agent m's mixed mean of the arm weighs was drawn."""
+        weighed = (self.problem.squared_weights > 0).astype(np.float64)
+        return np.asarray((counts == 0).astype(np.float64) @ weighed == 0)
 
     def update(self, state: State, stats: PhaseStats) -> State:
         assert isinstance(state, Wealth)
-        weighed = self._weigh(state, stats) if stats.counts.shape == state.counts.shape else state
-        return super().update(weighed, stats)
+        same_shape = stats.counts.shape == state.counts.shape  # otherwise the base class says what is wrong
+        return super().update(self._weigh(state, stats, self._contrasts(state)) if same_shape else state, stats)
 
-    def _weigh(self, state: Wealth, stats: PhaseStats) -> Wealth:
+    def _weigh(self, state: Wealth, stats: PhaseStats, contrasts: Contrasts) -> Wealth:
         """Settle the bets of a phase. The first phase has none: its data choose the first opponents."""
         betting = ((state.phase > 0) & ~state.finished)[..., None, None]
         counts = np.where(betting, stats.counts, 0)
-        contrasts = self._contrasts(state)
         means = self.problem.mixed(np.where(counts > 0, stats.sums / np.maximum(counts, 1), 0.0))
-        y = _against(means, contrasts.opponents)
-        v = _both(self._variances(counts), contrasts.opponents)
-        drawn = v < NOT_DRAWN * 1e-15  # a contrast with an undrawn side tells nothing: its payoff is 1
+        y = against(means, contrasts.opponents)
+        v = both(self._variances(counts), contrasts.opponents)
+        seen = self._drawn(counts)[..., None, :, :] & betting[..., None, :, :]
+        drawn = seen & np.take_along_axis(seen, contrasts.opponents, axis=-2)  # a side not drawn: the payoff is 1
         wealth = self._paid(contrasts, y, v, contrasts.live & drawn)
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
-        # counted with the largest variance, can only understate the gap to it.
-        widest = v.max(axis=-3)
-        told = drawn.all(axis=-3) & betting
+        # counted with the largest variance, can only understate the gap to it. It goes on after the elimination.
+        widest, told = v.max(axis=-3), drawn.all(axis=-3)
         signal = state.signal + np.where(told, y.min(axis=-3) / widest, 0.0)
         information = state.information + np.where(told, 1 / widest, 0.0)
+        losers = (self.problem.arm_count - self.problem.top) * self.problem.agent_count
         bound = gap_lower_bound(
             signal,
             information,
-            share=self.problem.delta / ((self.problem.arm_count - self.problem.top) * self.problem.agent_count),
+            line=math.log(losers) - math.log(self.problem.delta),
             scale=self.gap_scale * self.problem.largest_gap,
         )
-        slots = betting[..., None, :, :]
+        # What decided is kept for the certificate: wealth and opponents stand still once an arm or its agent is done.
+        undecided = state.active.sum(axis=-2, keepdims=True) > self.problem.top
+        racing = (betting & state.active & undecided)[..., None, :, :]
         return replace(
             state,
-            log_wealth=np.where(slots, wealth, state.log_wealth),
-            opponents=np.where(slots, contrasts.opponents, state.opponents),
+            log_wealth=np.where(racing, wealth, state.log_wealth),
+            opponents=np.where(racing, contrasts.opponents, state.opponents),
             signal=signal,
             information=information,
             gap_at_least=np.maximum(state.gap_at_least, bound),
@@ -238,18 +233,16 @@ class EvidenceRacing(Policy):
         keep = before.active & ~out
         # All slots of too many arms on the line at once can only follow an error: keep the N best estimates then.
         short = keep.sum(axis=-2, keepdims=True) < self.problem.top
-        mixed, _ = self._pooled(before)
+        mixed = self.problem.mixed(before.means)
         order = np.argsort(np.where(before.active, -mixed, np.inf), axis=-2, kind="stable")
         best = np.argsort(order, axis=-2, kind="stable") < self.problem.top
         return np.where(short, before.active & best, keep)
 
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
-        mixed, variances = self._pooled(state)
-        known = variances < NOT_DRAWN * 1e-15
         return Explanation(
-            mixed_means=mixed,
-            radius=np.where(known, 2 * np.sqrt(variances), 0.0),
+            mixed_means=self.problem.mixed(state.means),
+            radius=np.where(self._drawn(state.counts), 2 * np.sqrt(self._variances(state.counts)), 0.0),
             score=np.minimum(state.log_wealth.min(axis=-3), self.line),
             line=self.line,
             words="log evidence against the arm, by the opponent that beats it least; bars are two standard errors",
@@ -258,20 +251,9 @@ class EvidenceRacing(Policy):
     def _certified(self, state: State, arm: int, agent: int) -> dict[str, Any]:
         assert isinstance(state, Wealth)
         opponents = state.opponents[:, arm, agent]
+        bound = state.gap_at_least[arm, agent] if state.eliminated_in[arm, agent] else 0.0  # it is about losers only
         return {
             "log_wealth": float(state.log_wealth[:, arm, agent].min()),
             "opponents": [self.problem.arms[place] for place in opponents if place >= 0],
-            "gap_at_least": float(state.gap_at_least[arm, agent]),
+            "gap_at_least": float(bound),
         }
-
-
-def _against(values: FloatArray, opponents: IntArray) -> FloatArray:
-    """Opponent minus arm, `(..., opponent, arm, agent)`."""
-    own = values[..., None, :, :]
-    return np.asarray(np.take_along_axis(own, opponents, axis=-2) - own)
-
-
-def _both(values: FloatArray, opponents: IntArray) -> FloatArray:
-    """Opponent plus arm, `(..., opponent, arm, agent)`."""
-    own = values[..., None, :, :]
-    return np.asarray(np.take_along_axis(own, opponents, axis=-2) + own)

@@ -18,6 +18,7 @@ from parley.bounds import bai
 from parley.errors import InvalidInput, UnknownName
 from parley.policies.base import Explanation, Policy, State, nth_largest
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.quotas import whole_counts
 
 __all__ = ["Oracle"]
 
@@ -51,7 +52,7 @@ class Oracle(Policy):
     @cached_property
     def _counts(self) -> IntArray:
         allocation = bai(self.instance, accuracy=self.accuracy).allocation
-        return np.maximum(np.ceil(allocation * self._information()), 1).astype(np.int64)
+        return np.maximum(whole_counts(allocation * self._information()), 1)
 
     def _information(self) -> float:
         """How often to repeat T*'s allocation, under which every contrast has variance at most gap^2 / 2."""

@@ -16,6 +16,7 @@ from parley.confidence.thresholds import pf_ucb_radius
 from parley.errors import InvalidInput
 from parley.policies.base import Explanation, Policy, State, nth_largest
 from parley.problem import BoolArray, FloatArray, IntArray
+from parley.quotas import whole_counts
 
 __all__ = ["PfUcbBai"]
 
@@ -31,11 +32,11 @@ class PfUcbBai(Policy):
             raise InvalidInput("top", found=self.problem.top, allowed="1 with the policy pf-ucb-bai")
         weights, agents = self.problem.weights, self.problem.agent_count
         expected = self.alpha * np.eye(agents) + (1 - self.alpha) / agents
-        if not np.allclose(weights, expected, rtol=0, atol=1e-9):
+        if self.alpha < -1e-9 or not np.allclose(weights, expected, rtol=0, atol=1e-9):
             raise InvalidInput(
                 "weights",
                 found="a matrix that is not alpha * identity + (1 - alpha) / M",
-                allowed="personalized weights with one alpha, with the policy pf-ucb-bai",
+                allowed="personalized weights with one alpha between 0 and 1, with the policy pf-ucb-bai",
                 hint="Use wcpe or evidence for general weights",
             )
 
@@ -56,7 +57,7 @@ class PfUcbBai(Policy):
         own = np.ceil(self.alpha * self.problem.agent_count * effort)
         contested = self._contested(state)
         wanted = everyone * contested.any(axis=-1, keepdims=True) + own * contested
-        return np.asarray(wanted, dtype=np.int64)
+        return whole_counts(wanted)
 
     def _contested(self, state: State) -> BoolArray:
         """An agent that has found its arm asks for nothing more: the paper empties its set."""
@@ -64,21 +65,32 @@ class PfUcbBai(Policy):
 
     def explain(self, state: State) -> Explanation:
         mixed, half, bar = self._intervals(state, state.active)
+        told = np.isfinite(bar) & (state.phase[..., None, None] > 0)
         return Explanation(
             mixed_means=mixed,
             radius=np.broadcast_to(half, mixed.shape),
-            score=np.where(state.phase[..., None, None] > 0, (bar - mixed) / half, 0.0),
+            score=np.where(told, (np.where(told, bar, 0.0) - mixed) / half, 0.0),
             line=1.0,
             words="distance below the best lower confidence bound, in half-widths of the phase's interval",
         )
 
     def _keep(self, before: State, after: State) -> BoolArray:
         mixed, half, bar = self._intervals(after, before.active)
-        return np.asarray(mixed + half >= bar)
+        return np.asarray((mixed + half >= bar) | ~self._drawn(after))
 
     def _intervals(self, state: State, among: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         phase = np.maximum(state.phase, 1)
-        effort = (np.exp2(phase + 1.0) - 2) * self._log_delta  # f(1) + ... + f(phase)
-        half = pf_ucb_radius(self.problem, effort, phase)[..., None, None]
+        half = pf_ucb_radius(self.problem, self._effort(phase), phase)[..., None, None]
         mixed = self.problem.mixed(state.means)
-        return mixed, half, nth_largest(mixed - half, 1, among)
+        return mixed, half, nth_largest(mixed - half, 1, among & self._drawn(state))
+
+    def _effort(self, phase: IntArray) -> FloatArray:
+        """F(phase) = f(1) + ... + f(phase)."""
+        return np.asarray((np.exp2(phase + 1.0) - 2) * self._log_delta)
+
+    def _drawn(self, state: State) -> BoolArray:
+        """Whose data are what the radius takes for granted: it knows the phase, not the counts."""
+        effort = self._effort(state.phase)[..., None, None] * (1 - 1e-12)
+        everyone = (state.counts >= (1 - self.alpha) * effort).all(axis=-1, keepdims=True)
+        own = state.counts >= (1 - self.alpha + self.alpha * self.problem.agent_count) * effort
+        return np.asarray(everyone & own & (state.counts > 0))

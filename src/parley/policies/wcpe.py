@@ -22,7 +22,7 @@ from parley.quotas import smallest_counts
 __all__ = ["Halvings", "Wcpe"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Halvings(State):
     """A state that remembers how often each proxy gap was halved."""
 

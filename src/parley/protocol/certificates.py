@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from parley.problem import FloatArray
 from parley.protocol.canonical import digest
 from parley.protocol.messages import Certificate
 from parley.protocol.stages import Stage
@@ -20,7 +21,6 @@ ROUNDING = 1e-9
 def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head: str, version: str) -> Certificate:
     """What a finished or cancelled trial may claim; `data` are the decisions' digests of the phases' reports."""
     policy, state, study = trial.policy, trial.state, trial.study
-    shown = policy.explain(state)
     complete = trial.stage is Stage.FINISHED
     guarantee = policy.guarantee
     if not complete:
@@ -42,20 +42,20 @@ def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head:
         phases=len(data),
         samples=int(state.counts.sum()),
         frozen=tuple(sorted(trial.frozen)),
-        line=shown.line,
-        score_means=shown.words,
-        scores=_finite(shown.score),
-        mixed_means=_finite(shown.mixed_means),
-        radii=_finite(shown.radius),
+        evidence=_finite(policy.certificate(state)),
         state=state.to_json(),
         sequence=sequence,
         head=head,
     )
 
 
-def _finite(array: FloatArray) -> tuple[tuple[float | None, ...], ...]:
-    rows = np.asarray(array, dtype=np.float64)
-    return tuple(tuple(float(value) if np.isfinite(value) else None for value in row) for row in rows)
+def _finite(value: Any) -> Any:
+    """None where JSON has no word for a number: an interval without data is infinite."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def same_certificate(one: Certificate, other: Certificate) -> list[str]:

@@ -1,34 +1,41 @@
 """What freezing an agent would do, computed before anybody confirms it.
 
-A mixed mean of agent m is a sum over agents n with weight w[n, m]. If n draws no more, its share of the variance stays
-w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw: a floor under every interval of (k, m).
+Two views. A floor: a mixed mean of agent m is a sum over agents n with weight w[n, m]; if n draws no more, its share of
+the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. And a projection: the
+policy itself, run ahead without the frozen agents on rewards that are exactly their present estimates. What does not
+end there, without any noise, will hardly end in practice; a policy that needs fresh draws of everybody never will.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from parley.errors import InvalidInput
+from parley.errors import InvalidInput, ParleyError
+from parley.policies import PhaseStats
 from parley.policies.base import nth_largest
-from parley.problem import FloatArray
-from parley.protocol.trial import Trial
+from parley.problem import BoolArray, FloatArray
+from parley.protocol.trial import Trial, make_plan
 from parley.protocol.wire import Message
 
 __all__ = ["Consequences", "Pair", "freeze_consequences"]
 
+PHASES_AHEAD = 12  # of the projection; a study that needs more has lost its way
+SAMPLES_AHEAD = 100  # times what was spent so far, after which the projection gives up
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pair(Message):
-    """An arm that is still a candidate of an agent, and what the freeze leaves possible."""
+    """An arm that is still a candidate of an undecided agent, and what the freeze leaves possible."""
 
     schema: ClassVar[str] = "parley/frozen-pair/1"
     arm: str
     agent: str
-    outlook: str  # "never", "unlikely" or "open"
+    outlook: str  # "never": no data will ever tell; "blocked": not decided in the projection; "open"
     smallest_radius: float | None  # no interval at this delta can become narrower; None when it is infinite
     gap: float | None  # estimated distance to the boundary of the top N; None without data
 
@@ -43,7 +50,7 @@ class Consequences(Message):
     phase: int
     frozen: tuple[str, ...]  # with this one
     released: bool  # the phase in progress waits for nobody else and would be decided at once
-    undecided_agents: tuple[str, ...]  # with a pair that never can be decided: the study cannot finish
+    undecided_agents: tuple[str, ...]  # who would be left without an answer, as things look
     pairs: tuple[Pair, ...]
     termination: str
     guarantee: str
@@ -58,26 +65,38 @@ def freeze_consequences(trial: Trial, agent: str) -> Consequences:
         raise InvalidInput("agent", found=f"{agent!r}, which is frozen already", allowed="an agent that is not frozen")
     frozen = sorted(trial.frozen | {agent})
     floor, gaps = _floors(trial, frozen), _gaps(trial)
+    ahead = _projected(trial, frozen)
     undecided = trial.state.active.sum(axis=0) > problem.top
+    left = ahead & (ahead.sum(axis=0) > problem.top)[None, :]
     pairs = tuple(
-        _pair(study.arms[arm], study.agents[column], float(floor[arm, column]), float(gaps[arm, column]))
+        Pair(
+            arm=study.arms[arm],
+            agent=study.agents[column],
+            outlook="never" if math.isinf(floor[arm, column]) else "blocked" if left[arm, column] else "open",
+            smallest_radius=_finite(floor[arm, column]),
+            gap=_finite(gaps[arm, column]),
+        )
         for arm, column in np.argwhere(trial.state.active & undecided[None, :])
     )
-    never = tuple(name for name in study.agents if any(p.agent == name and p.outlook == "never" for p in pairs))
+    without = tuple(name for name in study.agents if any(p.agent == name and p.outlook != "open" for p in pairs))
     return Consequences(
         study=trial.id,
         agent=agent,
         phase=trial.phase,
         frozen=tuple(frozen),
         released=trial.awaited == (agent,),
-        undecided_agents=never,
+        undecided_agents=without,
         pairs=pairs,
-        termination=_termination(pairs, never),
+        termination=_termination(pairs, without),
         guarantee=(
             f"{trial.policy.guarantee}: kept, if the reason for freezing is not in the rewards themselves. Counts "
-            "stay, intervals are computed from the draws that were made; an answer may be lost, its error rate is not"
+            "stay and only draws that were made are weighed; an answer may be lost, the error rate is not"
         ),
     )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
@@ -105,22 +124,32 @@ def _gaps(trial: Trial) -> FloatArray:
     return np.where(mixed >= inside, mixed - outside, inside - mixed)
 
 
-def _pair(arm: str, agent: str, floor: float, gap: float) -> Pair:
-    # Two intervals must come apart, or one must leave the other's centre: a gap below the floor decides neither.
-    outlook = "never" if math.isinf(floor) else "unlikely" if math.isfinite(gap) and gap < floor else "open"
-    return Pair(
-        arm=arm,
-        agent=agent,
-        outlook=outlook,
-        smallest_radius=floor if math.isfinite(floor) else None,
-        gap=gap if math.isfinite(gap) else None,
-    )
+def _projected(trial: Trial, frozen: Iterable[str]) -> BoolArray:
+    """`(arm, agent)`: candidates after running ahead without the frozen agents, on rewards that are their estimates.
+
+    Without any data there is nothing to go on, and nothing is said against anybody.
+    """
+    state, means = trial.state, trial.state.means
+    if not state.counts.any():
+        return np.zeros_like(state.active)
+    spent = SAMPLES_AHEAD * int(state.counts.sum())
+    for _ in range(PHASES_AHEAD):
+        try:
+            quotas = make_plan(trial.policy, state, trial.id, trial.phase, frozen).array
+            if not quotas.any() or int((state.counts + quotas).sum()) > spent:
+                break
+            state = trial.policy.update(state, PhaseStats(counts=quotas, sums=quotas * means))
+        except ParleyError:  # the policy itself gives up
+            break
+        if bool(state.finished):
+            break
+    return state.active
 
 
-def _termination(pairs: tuple[Pair, ...], never: tuple[str, ...]) -> str:
-    if never:
-        return f"the study cannot finish: {', '.join(never)} would never be decided; it can only be cancelled"
-    unlikely = sorted({pair.agent for pair in pairs if pair.outlook == "unlikely"})
-    if unlikely:
-        return f"in doubt: the estimated gaps of {', '.join(unlikely)} are smaller than the intervals can become"
-    return "still possible, if the true gaps exceed the radii shown" if pairs else "nothing is undecided"
+def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
+    names = ", ".join(without)
+    if any(pair.outlook == "never" for pair in pairs):
+        return f"the study cannot finish: {names} would be left without an answer; it can only be cancelled"
+    if without:
+        return f"the study is not expected to finish: {names} would not be decided if rewards stay as estimated"
+    return "still expected, if rewards stay as estimated" if pairs else "nothing is undecided"

@@ -204,11 +204,7 @@ class Certificate(Message):
     phases: int
     samples: int
     frozen: tuple[str, ...]
-    line: float  # an arm is ruled out when its score passes this
-    score_means: str
-    scores: tuple[tuple[float | None, ...], ...]  # (arm, agent); None where not finite
-    mixed_means: tuple[tuple[float | None, ...], ...]
-    radii: tuple[tuple[float | None, ...], ...]
-    state: Mapping[str, Any]  # the policy's own: intervals can be recomputed from it, or its wealth read
+    evidence: Mapping[str, Any]  # the policy's own certificate: thresholds, and the case against every arm per agent
+    state: Mapping[str, Any]  # the policy's: everything above can be computed from it again
     sequence: int  # of the log when it was issued
     head: str

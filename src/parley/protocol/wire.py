@@ -6,6 +6,7 @@ another type, and says where. Released schemas stay readable: a change of meanin
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -14,11 +15,12 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from parley.errors import InvalidInput
-from parley.protocol.canonical import canonical, digest, read_json
+from parley.protocol.canonical import canonical, read_json
 
 __all__ = ["LARGEST_INTEGER", "Message"]
 
 LARGEST_INTEGER = 2**53  # what every JSON reader and float64 tell apart
+SCALARS = (str, int, float, bool, NoneType)
 WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -63,7 +65,7 @@ class Message:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical text."""
-        return digest(self.to_json())
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @cache
@@ -73,10 +75,13 @@ def _hints(cls: type[Message]) -> dict[str, Any]:
 
 
 def _encode(value: Any) -> Any:
+    if isinstance(value, SCALARS):
+        return value
+    if isinstance(value, tuple):
+        # Rows of numbers are most of what is sent: no need to look at every one.
+        return list(value) if value and isinstance(value[0], int | float) else [_encode(item) for item in value]
     if isinstance(value, Message):
         return value.to_json()
-    if isinstance(value, tuple):
-        return [_encode(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _encode(item) for key, item in value.items()}
     return value

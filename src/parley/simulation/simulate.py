@@ -21,7 +21,7 @@ from parley.simulation.environments import Environment, make_environment
 __all__ = ["Outcome", "Phase", "phase_sums", "phases", "simulate"]
 
 BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
-CHUNK_VALUES = 2**22  # arrays of a chunk take at most 32 MiB each
+CHUNK_VALUES = 2**25  # all that a policy holds for a chunk takes about 256 MiB at most
 
 Progress = Callable[[int], None]
 
@@ -87,7 +87,8 @@ def simulate(
 ) -> Outcome:
     """Run `replications` independent studies; `max_samples` stops a run before the phase that would exceed it.
 
-    `chunk` (replications held in memory at once) changes no number. `progress` is told how many more are done.
+    `chunk` (replications held in memory at once, in whole blocks) changes no number. `progress` is told how many more
+    are done.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -100,12 +101,17 @@ def simulate(
         raise InvalidInput("replications", found=replications, allowed="at least 1")
     if max_samples is not None and max_samples < 1:
         raise InvalidInput("max_samples", found=max_samples, allowed="at least 1")
+    if chunk is not None and chunk < 1:
+        raise InvalidInput("chunk", found=chunk, allowed="at least 1")
+    if seed < 0:
+        raise InvalidInput("seed", found=seed, allowed="a whole number of at least 0")
+    _check_fit(policy, instance)
     if max_samples is None:
         instance.require_distinct()
     begun = perf_counter()
     size = instance.means.size
     block = max(1, min(256, BLOCK_VALUES // size))
-    wanted = chunk if chunk is not None else CHUNK_VALUES // size
+    wanted = chunk if chunk is not None else CHUNK_VALUES // (size * policy.values_per_pair)
     per_chunk = max(1, -(-wanted // block)) * block
     record = _Record.blank(instance, replications)
     draw = make_environment(instance, environment)
@@ -113,6 +119,17 @@ def simulate(
         members = np.arange(first, min(first + per_chunk, replications))
         _run(policy, draw, members, block, seed, max_samples, record, progress or _silent)
     return record.outcome(policy.name, instance, seed, perf_counter() - begun)
+
+
+def _check_fit(policy: Policy, instance: Instance) -> None:
+    """The policy must be asked the question that the instance answers; delta and noise may differ on purpose."""
+    asked, true = policy.problem, instance.problem
+    if asked.shape != true.shape or asked.top != true.top or not np.array_equal(asked.weights, true.weights):
+        raise InvalidInput(
+            "policy",
+            found=f"one for {asked.shape[0]} x {asked.shape[1]}, top {asked.top}, and its own weights",
+            allowed=f"one with the weights of the instance, {true.shape[0]} x {true.shape[1]}, top {true.top}",
+        )
 
 
 def phase_sums(draw: Environment, *, seed: int, phase: int, counts: IntArray) -> FloatArray:

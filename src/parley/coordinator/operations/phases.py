@@ -73,7 +73,8 @@ def use_certificate(connection: Connection, row: StudyRow, trial: Trial, at: str
     data = [decision.data for decision in studies.decisions(connection, row.id)]
     certificate = issue_certificate(trial, data=data, sequence=row.sequence, head=row.head, version=__version__)
     row = ledger.append(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
-    studies.save(connection, row, certificate=certificate.text)
+    studies.store_certificate(connection, row.id, certificate.text)
+    studies.save(connection, row)
     return row
 
 

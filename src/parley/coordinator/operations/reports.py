@@ -81,17 +81,15 @@ def _check_place(connection: Connection, row: StudyRow, report: Report) -> None:
     study = studies.message(connection, row)
     if report.agent not in study.agents:
         raise Refusal("not-found", f"no agent {report.agent!r} in {row.id!r}")
-    if report.agent in studies.frozen_agents(connection, row.id):
-        raise Refusal("agent-frozen", f"{report.agent!r} is asked for nothing more")
-    draws = studies.draws_of(connection, row.id, report.phase, report.agent)
-    if draws is None:
+    place = studies.place_of(connection, row.id, report.phase, report.agent)
+    if place is None:
         raise Refusal("nothing-asked", f"phase {report.phase} asks nothing of {report.agent!r}")
-    phase = studies.phase_row(connection, row.id, report.phase)
-    if phase is None or phase.plan_digest != report.plan:
-        expected = phase.plan_digest if phase else ""
-        raise Refusal("wrong-plan", "the report names another plan than the one in force", plan=expected)
+    if place.frozen:
+        raise Refusal("agent-frozen", f"{report.agent!r} is asked for nothing more")
+    if place.plan != report.plan:
+        raise Refusal("wrong-plan", "the report names another plan than the one in force", plan=place.plan)
     try:
-        check_rewards(report, draws, study.problem.noise)
+        check_rewards(report, place.draws, study.problem.noise)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
 

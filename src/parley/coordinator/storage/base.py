@@ -17,19 +17,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from parley.errors import ParleyError
+from parley.errors import StorageUnavailable
 
 __all__ = ["Storage", "StorageUnavailable"]
 
 T = TypeVar("T")
-
-
-class StorageUnavailable(ParleyError):
-    """The database did not answer, or not in time; the same request may be sent again."""
 
 
 class Storage(ABC):
@@ -38,8 +35,12 @@ class Storage(ABC):
     url: str
 
     @abstractmethod
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        """`change` without waiting: the future has its result, or its exception, after the commit."""
+
     def change(self, work: Callable[[Connection], T]) -> T:
         """Run in a transaction; return after the commit."""
+        return self.submit(work).result()
 
     @abstractmethod
     def read(self, work: Callable[[Connection], T]) -> T:

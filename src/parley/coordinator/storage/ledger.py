@@ -17,6 +17,7 @@ __all__ = ["SERVER", "append", "append_server", "has", "length", "read", "walk"]
 
 SERVER = "server"  # the stream of what belongs to no study: tokens
 BATCH = 500
+INSERT = insert(log)
 
 
 def append(connection: Connection, row: StudyRow, event: Event, *, actor: str, at: str) -> StudyRow:
@@ -40,16 +41,17 @@ def append_server(connection: Connection, kind: str, payload: Mapping[str, Any],
 
 def _insert(connection: Connection, record: Record) -> None:
     connection.execute(
-        insert(log).values(
-            stream=record.stream,
-            sequence=record.sequence,
-            at=record.at,
-            actor=record.actor,
-            kind=record.kind,
-            payload=canonical(record.payload),
-            previous=record.previous,
-            hash=record.hash,
-        )
+        INSERT,
+        {
+            "stream": record.stream,
+            "sequence": record.sequence,
+            "at": record.at,
+            "actor": record.actor,
+            "kind": record.kind,
+            "payload": canonical(record.payload),
+            "previous": record.previous,
+            "hash": record.hash,
+        },
     )
 
 

@@ -7,6 +7,7 @@ caller hears `StorageUnavailable`, the agent sends again, and idempotency does t
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from sqlalchemy import URL, Connection, create_engine, text
@@ -39,9 +40,13 @@ class PostgresStorage(Storage):
             pool_timeout=statement_timeout,
             connect_args={"options": limits, "connect_timeout": 10},
         )
+        self._workers = ThreadPoolExecutor(connections, thread_name_prefix="postgres")
         self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
-    def change(self, work: Callable[[Connection], T]) -> T:
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+        return self._workers.submit(self._change, work)
+
+    def _change(self, work: Callable[[Connection], T]) -> T:
         try:
             with self._engine.begin() as connection:
                 reached("begun")
@@ -63,4 +68,5 @@ class PostgresStorage(Storage):
         self.read(lambda connection: connection.execute(text("SELECT count(*) FROM studies")).scalar())
 
     def close(self) -> None:
+        self._workers.shutdown()
         self._engine.dispose()

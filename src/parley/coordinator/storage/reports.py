@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, func, insert, select
+from sqlalchemy import Connection, Row, and_, bindparam, func, insert, select
 
 from parley.coordinator.storage.tables import quarantine, reports
 from parley.protocol import Receipt, Report
@@ -44,6 +44,18 @@ class Quarantined:
     sequence: int
 
 
+INSERT = insert(reports)
+REVISIONS = (
+    select(reports)
+    .where(
+        reports.c.study == bindparam("study"),
+        reports.c.phase == bindparam("phase"),
+        reports.c.agent == bindparam("agent"),
+    )
+    .order_by(reports.c.revision)
+)
+
+
 def _taken(row: Row[*tuple[Any, ...]]) -> Taken:
     report = Report.read(row.body)
     receipt = Receipt(
@@ -59,8 +71,8 @@ def _taken(row: Row[*tuple[Any, ...]]) -> Taken:
 
 def revisions(connection: Connection, study: str, phase: int, agent: str) -> list[Taken]:
     """Everything that stands or stood in one place, in order; the last one counts."""
-    here = and_(reports.c.study == study, reports.c.phase == phase, reports.c.agent == agent)
-    return [_taken(row) for row in connection.execute(select(reports).where(here).order_by(reports.c.revision))]
+    found = connection.execute(REVISIONS, {"study": study, "phase": phase, "agent": agent})
+    return [_taken(row) for row in found]
 
 
 def of_phase(connection: Connection, study: str, phase: int) -> dict[str, Taken]:
@@ -80,17 +92,18 @@ def insert_report(connection: Connection, taken: Taken) -> None:
     """A new revision; the primary key refuses a second one with the same number."""
     report, receipt = taken.report, taken.receipt
     connection.execute(
-        insert(reports).values(
-            study=report.study,
-            phase=report.phase,
-            agent=report.agent,
-            revision=taken.revision,
-            body=report.text,
-            digest=report.digest,
-            at=taken.at,
-            sequence=receipt.sequence,
-            head=receipt.head,
-        )
+        INSERT,
+        {
+            "study": report.study,
+            "phase": report.phase,
+            "agent": report.agent,
+            "revision": taken.revision,
+            "body": report.text,
+            "digest": report.digest,
+            "at": taken.at,
+            "sequence": receipt.sequence,
+            "head": receipt.head,
+        },
     )
 
 

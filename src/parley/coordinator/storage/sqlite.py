@@ -98,12 +98,13 @@ class SqliteStorage(Storage):
         if writable:
             self._thread.start()
 
-    def change(self, work: Callable[[Connection], T]) -> T:
-        if self._lock is None:
-            raise StorageUnavailable("the database was opened for reading")
+    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
         done: Future[T] = Future()
-        self._waiting.put((work, done))
-        return done.result()
+        if self._lock is None:
+            done.set_exception(StorageUnavailable("the database was opened for reading"))
+        else:
+            self._waiting.put((work, done))
+        return done
 
     def read(self, work: Callable[[Connection], T]) -> T:
         try:

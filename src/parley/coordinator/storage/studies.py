@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Table, and_, bindparam, func, insert, or_, select, update
 
-from parley.coordinator.storage.tables import assignments, frozen, phases, reports, states, studies
+from parley.coordinator.storage.tables import assignments, documents, frozen, phases, reports, states, studies
+from parley.errors import StorageUnavailable
 from parley.policies import State
 from parley.protocol import Decision, Plan, Stage, StudyMessage
 from parley.protocol.canonical import canonical, read_json
 
 __all__ = [
+    "Place",
     "StudyRow",
     "add_frozen",
     "asked_agents",
@@ -30,10 +32,12 @@ __all__ = [
     "message",
     "open_phase",
     "phase_row",
+    "place_of",
     "plan_of",
     "reports_due",
     "save",
     "state_after",
+    "store_certificate",
     "store_state",
 ]
 
@@ -63,6 +67,22 @@ COLUMNS = [studies.c[field.name] for field in fields(StudyRow)]
 CHANGING = ("stage", "phase", "awaited", "samples", "sequence", "head", "reason", "opened_at")
 
 
+# Statements are built once: building them costs more than running them.
+GET = select(*COLUMNS).where(studies.c.id == bindparam("study"))
+LOCK = GET.with_for_update()
+SAVE = update(studies).where(studies.c.id == bindparam("study")).values({n: bindparam(n) for n in CHANGING})
+PLACE = (
+    select(assignments.c.draws, phases.c.plan_digest, frozen.c.agent.label("frozen"))
+    .join(phases, and_(phases.c.study == assignments.c.study, phases.c.phase == assignments.c.phase))
+    .join(frozen, and_(frozen.c.study == assignments.c.study, frozen.c.agent == assignments.c.agent), isouter=True)
+    .where(
+        assignments.c.study == bindparam("study"),
+        assignments.c.phase == bindparam("phase"),
+        assignments.c.agent == bindparam("agent"),
+    )
+)
+
+
 def _row(found: Row[*tuple[Any, ...]] | None) -> StudyRow | None:
     if found is None:
         return None
@@ -72,13 +92,12 @@ def _row(found: Row[*tuple[Any, ...]] | None) -> StudyRow | None:
 
 def get(connection: Connection, study: str) -> StudyRow | None:
     """A study as it is in this snapshot."""
-    return _row(connection.execute(select(*COLUMNS).where(studies.c.id == study)).one_or_none())
+    return _row(connection.execute(GET, {"study": study}).one_or_none())
 
 
 def lock(connection: Connection, study: str) -> StudyRow | None:
     """A study that nobody else can change until this transaction ends. On SQLite the transaction itself is the lock."""
-    query = select(*COLUMNS).where(studies.c.id == study).with_for_update()
-    return _row(connection.execute(query).one_or_none())
+    return _row(connection.execute(LOCK, {"study": study}).one_or_none())
 
 
 def find(
@@ -107,15 +126,14 @@ def find(
 
 def insert_study(connection: Connection, row: StudyRow, document: str) -> None:
     """A new study."""
-    connection.execute(insert(studies).values({**asdict(row), "document": document}))
+    connection.execute(insert(studies).values(asdict(row)))
+    connection.execute(insert(documents).values(study=row.id, kind="study", body=document))
 
 
-def save(connection: Connection, row: StudyRow, certificate: str | None = None) -> None:
+def save(connection: Connection, row: StudyRow) -> None:
     """Write back what changes in a study that this transaction has locked."""
     values: dict[str, Any] = {name: getattr(row, name) for name in CHANGING}
-    if certificate is not None:
-        values["certificate"] = certificate
-    connection.execute(update(studies).where(studies.c.id == row.id).values(values))
+    connection.execute(SAVE, {"study": row.id, **values})
 
 
 _known: dict[str, StudyMessage] = {}
@@ -126,7 +144,9 @@ def message(connection: Connection, row: StudyRow) -> StudyMessage:
     """The study's document; it never changes, so it is parsed once and remembered by its digest."""
     found = _known.get(row.digest)
     if found is None:
-        text = connection.execute(select(studies.c.document).where(studies.c.id == row.id)).scalar_one()
+        text = _document(connection, row.id, "study")
+        if text is None:
+            raise StorageUnavailable(f"the study {row.id} has no document: damaged data")
         found = StudyMessage.read(text)
         if len(_known) >= KNOWN:
             _known.pop(next(iter(_known)), None)
@@ -182,6 +202,23 @@ def draws_of_many(connection: Connection, study: str, phase: int, agents: Sequen
     return {row.agent: tuple(read_json(row.draws)) for row in connection.execute(query)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What a phase asks of one agent."""
+
+    draws: tuple[int, ...]
+    plan: str  # digest of the plan in force
+    frozen: bool
+
+
+def place_of(connection: Connection, study: str, phase: int, agent: str) -> Place | None:
+    """Everything a report is checked against; None when the phase asks nothing of the agent."""
+    found = connection.execute(PLACE, {"study": study, "phase": phase, "agent": agent}).one_or_none()
+    if found is None:
+        return None
+    return Place(draws=tuple(read_json(found.draws)), plan=found.plan_digest, frozen=found.frozen is not None)
+
+
 def asked_agents(connection: Connection, study: str, phase: int) -> set[str]:
     """The agents that a phase asks for something."""
     here = and_(assignments.c.study == study, assignments.c.phase == phase)
@@ -209,7 +246,7 @@ def state_after(connection: Connection, study: StudyMessage, study_id: str, phas
     """The policy's state after a phase (0: at the start), of the policy's own type."""
     here = and_(states.c.study == study_id, states.c.phase == phase)
     text = connection.execute(select(states.c.state).where(here)).scalar_one_or_none()
-    return None if text is None else study.make_policy().state_type.from_json(read_json(text))
+    return None if text is None else study.make_policy().restore(read_json(text))
 
 
 def decisions(connection: Connection, study: str) -> list[Decision]:
@@ -229,6 +266,16 @@ def frozen_agents(connection: Connection, study: str) -> dict[str, Row[*tuple[An
     return {row.agent: row for row in connection.execute(query)}
 
 
+def _document(connection: Connection, study: str, kind: str) -> str | None:
+    here = and_(documents.c.study == study, documents.c.kind == kind)
+    return connection.execute(select(documents.c.body).where(here)).scalar_one_or_none()
+
+
+def store_certificate(connection: Connection, study: str, text: str) -> None:
+    """The certificate of a study that is over."""
+    connection.execute(insert(documents).values(study=study, kind="certificate", body=text))
+
+
 def certificate_of(connection: Connection, study: str) -> str | None:
     """The certificate's canonical text, once there is one."""
-    return connection.execute(select(studies.c.certificate).where(studies.c.id == study)).scalar_one_or_none()
+    return _document(connection, study, "certificate")

@@ -23,6 +23,7 @@ from sqlalchemy import (
 __all__ = [
     "assignments",
     "chains",
+    "documents",
     "frozen",
     "log",
     "metadata",
@@ -49,7 +50,6 @@ studies = Table(
     metadata,
     Column("id", String(64), primary_key=True),
     Column("name", Text, nullable=False),
-    Column("document", Text, nullable=False),
     Column("digest", String(64), nullable=False),
     Column("policy", Text, nullable=False),
     Column("arms", Integer, nullable=False),
@@ -63,13 +63,21 @@ studies = Table(
     Column("reason", Text, nullable=False),
     Column("created_at", Text, nullable=False),
     Column("opened_at", Text, nullable=False),
-    Column("certificate", Text),
 )
 
 
 def _study() -> Column[str]:
     return Column("study", String(64), ForeignKey("studies.id"), nullable=False)
 
+
+documents = Table(  # what never changes stands apart: the row of a study is written again with every report
+    "documents",
+    metadata,
+    _study(),
+    Column("kind", String(16), nullable=False),  # "study" or "certificate"
+    Column("body", Text, nullable=False),
+    PrimaryKeyConstraint("study", "kind"),
+)
 
 phases = Table(
     "phases",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from parley.coordinator.storage.tables import tokens
 
@@ -27,13 +27,16 @@ class TokenRow:
     revoked_at: str | None = None
 
 
+GET = select(tokens).where(tokens.c.kid == bindparam("kid"))
+
+
 def _token(row: Row[*tuple[Any, ...]]) -> TokenRow:
     return TokenRow(**row._asdict())
 
 
 def get_token(connection: Connection, kid: str) -> TokenRow | None:
     """A token by its public half."""
-    row = connection.execute(select(tokens).where(tokens.c.kid == kid)).one_or_none()
+    row = connection.execute(GET, {"kid": kid}).one_or_none()
     return None if row is None else _token(row)
 
 

@@ -34,7 +34,6 @@ def upgrade() -> None:
         "studies",
         sa.Column("id", sa.String(64), nullable=False),
         sa.Column("name", sa.Text, nullable=False),
-        sa.Column("document", sa.Text, nullable=False),
         sa.Column("digest", sa.String(64), nullable=False),
         sa.Column("policy", sa.Text, nullable=False),
         sa.Column("arms", sa.Integer, nullable=False),
@@ -48,10 +47,17 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("created_at", sa.Text, nullable=False),
         sa.Column("opened_at", sa.Text, nullable=False),
-        sa.Column("certificate", sa.Text),
         sa.PrimaryKeyConstraint("id", name="pk_studies"),
     )
     op.create_index("ix_studies_stage", "studies", ["stage"])
+    op.create_table(
+        "documents",
+        _study(),
+        sa.Column("kind", sa.String(16), nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("study", "kind", name="pk_documents"),
+        _of_study("documents"),
+    )
     op.create_table(
         "phases",
         _study(),

@@ -1,0 +1,85 @@
+"""Numbers, matrices and names from whatever a user may have typed: checked once, with an error that names the key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.errors import InvalidInput
+
+__all__ = ["BoolArray", "FloatArray", "IntArray", "names", "number", "positive", "real_array", "real_matrix"]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+# Beyond these, squares and reciprocals leave the range in which float64 arithmetic can be trusted.
+SMALLEST_SCALE, LARGEST_SCALE = 1e-60, 1e60
+
+
+def number(key: str, value: Any) -> float:
+    """A number from anything a user may have put there."""
+    if isinstance(value, bool | str) or value is None:
+        raise InvalidInput(key, found=repr(value), allowed="a number")
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(
+            key, found=f"something that is not a number ({type(value).__name__})", allowed="a number"
+        ) from None
+
+
+def positive(key: str, value: Any) -> float:
+    """A number that can serve as a scale: above 0, and within reach of float64 arithmetic."""
+    scale = number(key, value)
+    if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
+        raise InvalidInput(key, found=scale, allowed=f"a number above 0, from {SMALLEST_SCALE:g} to {LARGEST_SCALE:g}")
+    return scale
+
+
+def real_array(key: str, value: Any, allowed: str) -> FloatArray:
+    """Real numbers as float64; text, truth values and complex numbers are not taken for numbers."""
+    try:
+        array = np.array(value)
+        if array.dtype.kind not in "iuf":
+            raise ValueError("not real numbers")
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(key, found="rows of different lengths or not numbers", allowed=allowed) from None
+
+
+def real_matrix(key: str, value: Any, shape: str) -> FloatArray:
+    """A finite matrix; `shape` says in words what is allowed."""
+    matrix = real_array(key, value, shape)
+    if matrix.ndim != 2:
+        raise InvalidInput(key, found=f"{matrix.ndim} dimension(s)", allowed=shape)
+    if not np.isfinite(matrix).all():
+        where = np.argwhere(~np.isfinite(matrix))[0]
+        raise InvalidInput(
+            key,
+            found=f"{matrix[tuple(where)]} in row {where[0]}, column {where[1]}",
+            allowed="finite numbers",
+        )
+    return matrix
+
+
+def names(key: str, value: int | Sequence[str], prefix: str) -> tuple[str, ...]:
+    """Distinct names, made up from `prefix` where only their number is given."""
+    if isinstance(value, np.integer):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | Sequence) or isinstance(value, str):
+        raise InvalidInput(key, found=repr(value), allowed="a whole number or a list of names")
+    if isinstance(value, int):
+        if value < 1:
+            raise InvalidInput(key, found=value, allowed="at least 1")
+        return tuple(f"{prefix} {i + 1}" for i in range(value))
+    for name in value:
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidInput(key, found=repr(name), allowed="names that are non-empty text")
+    if len(set(value)) != len(value):
+        twice = next(name for name in value if list(value).count(name) > 1)
+        raise InvalidInput(key, found=f"the name {twice!r} twice", allowed="distinct names")
+    return tuple(value)

@@ -1,0 +1,100 @@
+"""`parley reproduce`: the paper's tables again, and where the published figures come from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from parley import __version__
+from parley.cli.console import json_option, print_json, progress_bar, screen, table
+from parley.errors import InvalidInput
+from parley.experiments.exhibits import EXHIBITS, Exhibit, make_exhibit
+from parley.experiments.reproduction import jobs, measure_all, rows_of
+from parley.experiments.tables import Table
+
+__all__ = ["command"]
+
+FOLDER = "parley-reproduction"
+
+
+@click.command()
+@click.argument("what", type=click.Choice([*EXHIBITS, "all"]), default="all")
+@click.option("--replications", default=20_000, show_default=True, help="Independent runs of every cell.")
+@click.option("--seed", default=0, show_default=True, help="The same seed gives the same numbers.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=FOLDER,
+    show_default=True,
+    help="Folder for Markdown, CSV, PNG and SVG.",
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Processes to use; default: one a core.")
+@json_option
+def command(what: str, replications: int, seed: int, out: Path, workers: int | None, as_json: bool) -> None:
+    """Reproduce the paper's tables: the published figures, the algorithms as written, and evidence racing.
+
+    \b
+    table1    costs and rounds for four levels of personalization
+    table2    costs against the lower bound for six error levels
+    baseline  shows why the published costs of PF-UCB-BAI are too high
+    counts    shows why the published costs of W-CPE-BAI are too low
+    all       the four of them
+    """
+    if replications < 2:
+        raise InvalidInput("--replications", found=replications, allowed="at least 2: one run has no spread")
+    names = list(EXHIBITS) if what == "all" else [what]
+    wanted = jobs(names, replications=replications, seed=seed)
+    with progress_bar(f"reproduce {what}", len(wanted), hidden=as_json) as advance:
+        found = measure_all(wanted, workers=workers or os.cpu_count() or 1, progress=advance)
+    exhibits = [make_exhibit(name, rows_of(name, found, replications=replications, seed=seed)) for name in names]
+    out.mkdir(parents=True, exist_ok=True)
+    made = f"parley reproduce {what} --replications {replications} --seed {seed}"
+    files = [file for exhibit in exhibits for file in _write(exhibit, out, made)]
+    if as_json:
+        print_json(_document(exhibits, replications, seed, files))
+        return
+    for exhibit in exhibits:
+        for one in exhibit.tables:
+            _show(one)
+        screen.print(exhibit.words, highlight=False)
+        screen.print()
+    screen.print(f"Tables and figures are in {out}{'/' if not str(out).endswith('/') else ''}; made by `{made}`.")
+
+
+def _show(one: Table) -> None:
+    shown = table(one.title, *(column.title for column in one.visible))
+    for column, made in zip(one.visible, shown.columns, strict=True):
+        made.justify = "right" if column.number else "left"
+    for row in one.shown():
+        shown.add_row(*row)
+    screen.print(shown)
+
+
+def _write(exhibit: Exhibit, out: Path, made: str) -> list[Path]:
+    """The exhibit as files; returns what was written."""
+    files = []
+    for one in exhibit.tables:
+        files += [out / f"{one.name}.md", out / f"{one.name}.csv"]
+        note = f"\n\n{one.note}" if one.note else ""
+        text = f"{one.title}\n\n{one.markdown()}\n\n{exhibit.words}{note}\n\nMade by `{made}`, Parley {__version__}.\n"
+        files[-2].write_text(text, encoding="utf-8")
+        files[-1].write_text(one.csv(), encoding="utf-8")
+    for theme, suffix in {"light": "", "dark": "-dark"}.items():
+        figure = exhibit.figure(theme)
+        for kind in ("png", "svg"):
+            files.append(out / f"{exhibit.name}{suffix}.{kind}")
+            figure.savefig(files[-1], dpi=150, metadata={"Title": made})
+    return files
+
+
+def _document(exhibits: list[Exhibit], replications: int, seed: int, files: list[Path]) -> dict[str, Any]:
+    document: dict[str, Any] = {"version": __version__, "replications": replications, "seed": seed}
+    for exhibit in exhibits:
+        document[exhibit.name] = {
+            "tables": [{"title": one.title, "rows": one.records()} for one in exhibit.tables],
+            "words": exhibit.words,
+        }
+    return document | {"files": [str(file) for file in files]}

@@ -1,0 +1,150 @@
+"""Why the published table cannot be had from the published algorithms: two slips, each made again on purpose.
+
+Both were found in the code that the authors released. These policies and this search are demonstrations: they are in
+no registry, and they give up what the algorithms guarantee.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import Bounds, NonlinearConstraint, minimize
+
+from parley.policies.base import State, nth_largest
+from parley.policies.pf_ucb_bai import PfUcbBai
+from parley.policies.wcpe import Halvings, Wcpe
+from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.simulation import phases
+
+__all__ = ["CappedWcpe", "LocalMeansPfUcb", "Search", "SearchedWcpe", "searches"]
+
+ITERATIONS = 1_000  # SciPy's default limit for trust-constr, where the authors' search stopped
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalMeansPfUcb(PfUcbBai):
+    """PF-UCB-BAI that compares an arm's *local* mean with the best *mixed* mean when it eliminates.
+
+    An arm stays while the best mixed mean of the arms that remain is at most two radii above its local mean. The best
+    arm itself can fall to this; an agent whose set would be empty ends there, and is given its best mixed mean.
+    """
+
+    name: ClassVar[str] = "pf-ucb-bai, local means"
+
+    @property
+    def guarantee(self) -> str:
+        return "NO GUARANTEE: compares two different quantities, to show where a published figure comes from"
+
+    def _keep(self, before: State, after: State) -> BoolArray:
+        mixed, half, _ = self._intervals(after, before.active)
+        best = nth_largest(mixed, 1, before.active)
+        near = before.active & (best - after.means <= 2 * half)
+        ended = ~near.any(axis=-2, keepdims=True) | (before.active.sum(axis=-2, keepdims=True) <= 1)
+        return np.asarray(np.where(ended, mixed >= best, near))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CappedWcpe(Wcpe):
+    """W-CPE whose phases draw at most `cap` of an arm by an agent, as a search does that stops too early.
+
+    Intervals are made from the counts that were drawn, so its answers keep the guarantee; its phases mean less.
+    """
+
+    name: ClassVar[str] = "wcpe, capped counts"
+    cap: int = 4_966
+
+    def plan(self, state: State) -> IntArray:
+        return np.minimum(super().plan(state), self.cap)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchedWcpe(Wcpe):
+    """W-CPE that can also look for its counts as the authors' code did; it still plans with the exact ones."""
+
+    name: ClassVar[str] = "wcpe, searched counts"
+
+    def search(self, state: Halvings, *, iterations: int = ITERATIONS) -> tuple[FloatArray, int, bool]:
+        """The fewest draws by SciPy's `trust-constr` from a start of ones: `(arm, agent)`, iterations, cut short.
+
+        Minimises the sum of the draws d >= 0 subject to `n + d >= t * beta(n + d)`, over the arms that some
+        agent still considers.
+        """
+        live = state.active.any(axis=-1)
+        shape = (int(live.sum()), self.problem.agent_count)
+        totals = np.maximum(state.counts[live], 1)
+        allocation = self._allocation(state)[live]
+
+        def slack(values: FloatArray) -> FloatArray:
+            return self._slack(totals + values.reshape(shape), allocation).ravel()
+
+        slopes: Any = {"jac": np.ones_like, "hess": lambda values: np.zeros((values.size, values.size))}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about its differences; what it returns is judged by `shortfall`
+            result = minimize(
+                np.sum,
+                np.ones(shape).ravel(),
+                method="trust-constr",
+                **slopes,
+                bounds=Bounds(0, np.inf),
+                constraints=[NonlinearConstraint(slack, 0, np.inf)],
+                options={"maxiter": iterations},
+            )
+        draws = np.zeros(state.counts.shape)
+        draws[live] = totals + result.x.reshape(shape) - state.counts[live]
+        return draws, int(result.nit), bool(result.status == 0)
+
+    def shortfall(self, state: Halvings, draws: FloatArray | IntArray) -> float:
+        """The largest amount by which a total `n + d` misses `t * beta(n + d)`; 0 where none does."""
+        live = state.active.any(axis=-1)
+        return max(0.0, -float(self._slack((state.counts + draws)[live], self._allocation(state)[live]).min()))
+
+    def _slack(self, totals: FloatArray | IntArray, allocation: FloatArray) -> FloatArray:
+        beta: Callable[[FloatArray], FloatArray] = self._beta  # type: ignore[assignment]  # whole numbers are not needed
+        return np.asarray(totals - allocation * beta(np.maximum(totals, 1.0)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """The counts of one phase: what the iterative search returned, beside the exact smallest counts."""
+
+    phase: int
+    exact: IntArray  # (arm, agent): fresh draws
+    found: FloatArray  # (arm, agent)
+    violation: float  # of the constraint, by what was found
+    exact_violation: float  # of the constraint, by the exact counts
+    iterations: int
+    stopped: bool  # by the iteration limit, without an answer
+    search_seconds: float
+    exact_seconds: float
+
+
+def searches(instance: Instance, *, seed: int, iterations: int = ITERATIONS) -> list[Search]:
+    """Both ways to the counts, on the states of one run of W-CPE (whose course follows the exact counts)."""
+    policy = SearchedWcpe(problem=instance.problem)
+    found = []
+    for phase in phases(policy, instance, seed=seed):
+        assert isinstance(phase.before, Halvings)
+        begun = perf_counter()
+        draws, steps, stopped = policy.search(phase.before, iterations=iterations)
+        middle = perf_counter()
+        exact = policy.plan(phase.before)
+        ended = perf_counter()
+        found.append(
+            Search(
+                phase=phase.number,
+                exact=exact,
+                found=draws,
+                violation=policy.shortfall(phase.before, draws),
+                exact_violation=policy.shortfall(phase.before, exact),
+                iterations=steps,
+                stopped=stopped,
+                search_seconds=middle - begun,
+                exact_seconds=ended - middle,
+            )
+        )
+    return found

@@ -1,0 +1,210 @@
+"""What `parley reproduce` shows: each exhibit is a measurement, its tables, its figure and a few honest words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parley.experiments.discrepancies import ITERATIONS, CappedWcpe, Search, searches
+from parley.experiments.published import CITATION
+from parley.experiments.reproduction import Row, paper_instance
+from parley.experiments.tables import Column, Table, fixed, share, whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["EXHIBITS", "Exhibit", "make_exhibit"]
+
+SEARCH_SEED = 1  # a run of six phases: the last one needs more draws than the search can reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exhibit:
+    """One answer of `parley reproduce`."""
+
+    name: str
+    tables: tuple[Table, ...]
+    words: str
+    rows: tuple[Row, ...]
+    searches: tuple[Search, ...] = field(default=())
+
+    def figure(self, theme: str = "light") -> Figure:
+        """The same as a picture."""
+        from parley.experiments.reproduction_figures import FIGURES
+
+        return FIGURES[self.name](self, theme)
+
+
+def make_exhibit(name: str, rows: list[Row]) -> Exhibit:
+    """An exhibit by its name in `EXHIBITS`, from the rows of the table of that name."""
+    return EXHIBITS[name](rows)
+
+
+def _runs(rows: list[Row]) -> str:
+    return f"{max(row.replications for row in rows):,} replications"
+
+
+def _table1(rows: list[Row]) -> Exhibit:
+    title = f"Table 1 of the paper: delta = 0.1, {_runs(rows)} (published: 100 runs)"
+    table = _comparison("table1", title, rows, by=("alpha",))
+    return Exhibit(name="table1", tables=(table,), words=_verdict(rows), rows=tuple(rows))
+
+
+def _table2(rows: list[Row]) -> Exhibit:
+    title = f"Table 2 of the paper: alpha = 0.5, {_runs(rows)} (published: 100 runs)"
+    table = _comparison("table2", title, rows, by=("delta",))
+    return Exhibit(name="table2", tables=(table,), words=_verdict(rows), rows=tuple(rows))
+
+
+def _baseline(rows: list[Row]) -> Exhibit:
+    far = [mine.distance(theirs) for mine, theirs in _pairs(rows, "local means")]
+    words = (
+        "The published costs of PF-UCB-BAI are those of a variant that compares an arm's local mean with the best "
+        "mixed mean when it eliminates: with that comparison the mean cost is "
+        f"{', '.join(f'{value:+.1f}' for value in far)} standard errors from the published one (the published means "
+        "are over 100 runs). The algorithm as written compares mixed with mixed means, and needs far fewer samples."
+    )
+    title = f"The baseline, {_runs(rows)}"
+    table = _comparison("baseline", title, rows, by=("alpha",), hide=("ratio",), against="published")
+    return Exhibit(name="baseline", tables=(table,), words=words, rows=tuple(rows))
+
+
+def _counts(rows: list[Row]) -> Exhibit:
+    cap = CappedWcpe.cap
+    found = searches(paper_instance(alpha=0.5, delta=0.1), seed=SEARCH_SEED)
+    last = found[-1]
+    off = [f"{100 * (mine.cost / theirs.cost - 1):+.0f}%" for mine, theirs in _pairs(rows, "capped counts")]
+    words = (
+        f"From a start of ones the search moves by about five draws an iteration, so {ITERATIONS:,} iterations end "
+        f"near 5,000 draws whatever is needed: in phase {last.phase} it returns {last.found.max():,.0f} draws where "
+        f"{last.exact.max():,} are needed, {last.violation:,.0f} too few. The exact counts violate nothing, and took "
+        f"{1e3 * last.exact_seconds:.1f} ms where that search took {last.search_seconds:.1f} s. With phases capped at "
+        f"{cap:,} draws the mean cost is {', '.join(off)} from the published one (in the order of the table): close at "
+        "alpha 0.5 to 0.7, and enough to show why published costs are too low. Not explained: the remaining distance, "
+        "largest at alpha 0.4 and at the smallest deltas; standard deviations below those of capped phases; and "
+        "published rounds of 5 where the mean here is above 5. The search does not stop at the same count in every "
+        "state, as the first table shows, so one constant cap cannot imitate it further. At delta 0.001 the published "
+        "cost agrees with the algorithm as written: there the authors' search presumably converged."
+    )
+    title = f"Counts capped at {cap:,}, {_runs(rows)}"
+    hide = ("ratio", "error_rate")
+    capped = _comparison("counts", title, rows, by=("alpha", "delta"), hide=hide, against="published")
+    tables = (_search_table(found), capped)
+    return Exhibit(name="counts", tables=tables, words=words, rows=tuple(rows), searches=tuple(found))
+
+
+EXHIBITS: dict[str, Callable[[list[Row]], Exhibit]] = {
+    "table1": _table1,
+    "table2": _table2,
+    "baseline": _baseline,
+    "counts": _counts,
+}
+
+
+def _comparison(
+    name: str,
+    title: str,
+    rows: list[Row],
+    *,
+    by: tuple[str, ...],
+    hide: tuple[str, ...] = (),
+    against: str | None = None,
+) -> Table:
+    """Rows with what varies in front; with `against`, how many standard errors each is from that source."""
+    single = len({row.algorithm for row in rows}) == 1
+    columns = [
+        *(Column(title=key, key=key, show=lambda value: f"{value:g}") for key in by),
+        Column(title="figures" if single else "algorithm", key="label", number=False, programs=False),
+        Column(title="algorithm", key="algorithm", people=False),
+        Column(title="figures", key="source", people=False),
+        Column(title="rounds", key="rounds", show=fixed(2)),
+        Column(title="samples ± std", key="spread", programs=False),
+        Column(title="mean samples", key="cost", people=False),
+        Column(title="std", key="cost_std", people=False),
+        Column(title="std error", key="standard_error", people=False),
+        Column(title="replications", key="replications", people=False),
+        Column(title="errors", key="error_rate", show=share, people="error_rate" not in hide),
+        Column(title="c*", key="bound", people=False),
+        Column(title="/ c*", key="ratio", show=fixed(1), people="ratio" not in hide),
+    ]
+    values = [[_value(row, column.key, single) for column in columns] for row in rows]
+    if against:
+        columns.append(Column(title=f"from {against}", key="distance", show=_errors))
+        for row, line in zip(rows, values, strict=True):
+            other = next(r for r in rows if (r.alpha, r.delta, r.source) == (row.alpha, row.delta, against))
+            line.append(None if row is other else row.distance(other))
+    return Table(
+        name=name,
+        title=title,
+        columns=tuple(columns),
+        rows=tuple(map(tuple, values)),
+        note=f"Published: {CITATION}.",
+    )
+
+
+def _value(row: Row, key: str, single: bool) -> Any:
+    if key == "label":
+        return row.source if single else f"{row.algorithm}, {row.source}"
+    return f"{row.cost:,.0f} ± {row.cost_std:,.0f}" if key == "spread" else getattr(row, key)
+
+
+def _search_table(found: list[Search]) -> Table:
+    columns = (
+        Column(title="phase", key="phase"),
+        Column(title="draws needed", key="exact_max", show=whole),
+        Column(title="draws found", key="search_max", show=whole),
+        Column(title="missing", key="search_violation", show=whole),
+        Column(title="needed in all", key="exact_sum", show=whole),
+        Column(title="found in all", key="search_sum", show=whole),
+        Column(title="missing from exact counts", key="exact_violation", people=False),
+        Column(title="steps", key="iterations", show=whole),
+        Column(title="search", key="ended", number=False),
+    )
+    rows = tuple(
+        (
+            search.phase,
+            int(search.exact.max()),
+            float(search.found.max()),
+            search.violation,
+            int(search.exact.sum()),
+            float(np.ceil(search.found).sum()),
+            search.exact_violation,
+            search.iterations,
+            "cut off" if search.stopped else "done" if search.violation < 1 else "stalled",
+        )
+        for search in found
+    )
+    title = f"Largest counts of one run (alpha 0.5, delta 0.1, seed {SEARCH_SEED}): exact, and by trust-constr"
+    return Table(name="counts-search", title=title, columns=columns, rows=rows)
+
+
+def _errors(value: float | None) -> str:
+    return "" if value is None else f"{value:+.1f} s.e."
+
+
+def _pairs(rows: list[Row], source: str) -> list[tuple[Row, Row]]:
+    """Measured rows of a source, each beside the published one."""
+    published = [row for row in rows if row.source == "published"]
+    return list(zip([row for row in rows if row.source == source], published, strict=True))
+
+
+def _verdict(rows: list[Row]) -> str:
+    """What a reader should take from a table, in words made from its own figures."""
+    savings = [
+        written.cost / ours.cost
+        for ours in rows
+        for written in rows
+        if ours.source == "ours" and written.algorithm == "W-CPE-BAI" and written.source == "as written"
+        if (ours.alpha, ours.delta) == (written.alpha, written.delta)
+    ]
+    words = (
+        "Published and as written differ, for two reasons: `parley reproduce baseline` shows the one about PF-UCB-BAI, "
+        "`parley reproduce counts` the one about W-CPE-BAI."
+    )
+    if savings:
+        least, most = min(savings), max(savings)
+        words += f" Evidence racing needs {least:.1f} to {most:.1f} times fewer samples than W-CPE-BAI as written."
+    return words

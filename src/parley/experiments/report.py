@@ -1,0 +1,217 @@
+"""The interactive report of a sweep: one HTML file with everything in it, to open offline or to send to a colleague.
+
+Charts are drawn by plotly.js, which stands in the page; they follow the reader's light or dark setting. Every chart has
+a caption, and its numbers stand in a table too.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from parley.experiments import charts
+from parley.experiments.curves import TITLES, bound_curve, box_axis, boxes, curves, drawn_axes, saving_curves
+from parley.experiments.optional import need
+from parley.experiments.page import page, table
+from parley.experiments.palette import THEMES
+from parley.experiments.results import Results, compare
+from parley.experiments.sweep_figures import last_draws
+
+__all__ = ["html_report"]
+
+MOST_ROWS = 200  # of a table in the page; the rest is in the files
+STYLE = """<style>
+.chart { width: 100%; min-height: 27rem; } .chart.tall { min-height: 32rem; }
+figcaption { color: var(--soft); font-size: .95rem; max-width: 48rem; }
+dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; } dl.facts dd { margin: 0; }
+td { white-space: nowrap; }
+dl.facts dt { color: var(--soft); } .warn { border-left: 4px solid #d55e00; padding-left: .8rem; }
+</style>"""
+# Colours are chosen when the page is shown, and again when the reader changes between light and dark.
+SCRIPT = """
+const themes = JSON.parse(document.getElementById("themes").textContent);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+function dress(chart) {
+  const theme = themes[dark.matches ? "dark" : "light"];
+  const colour = (place) => place < 0 ? theme.ink : theme.series[place % theme.series.length];
+  for (const trace of chart.data) {
+    const place = (trace.meta || {}).place;
+    if (place === undefined) continue;
+    trace.line = {...trace.line, color: colour(place)};
+    trace.marker = {...trace.marker, color: colour(place)};
+    if (trace.fill) trace.fillcolor = colour(place) + "2e";
+  }
+  const axis = {gridcolor: theme.faint, zerolinecolor: theme.faint, linecolor: theme.faint};
+  const layout = {...chart.layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: {...chart.layout.font, color: theme.ink},
+    modebar: {bgcolor: "rgba(0,0,0,0)", color: theme.muted, activecolor: theme.ink},
+    hoverlabel: {bgcolor: theme.ground, bordercolor: theme.faint, font: {color: theme.ink}}};
+  for (const key of Object.keys(layout)) if (/^[xy]axis/.test(key)) layout[key] = {...axis, ...layout[key]};
+  return {data: chart.data, layout};
+}
+function draw() {
+  for (const place of document.querySelectorAll(".chart")) {
+    const {data, layout} = dress(JSON.parse(place.nextElementSibling.textContent));
+    Plotly.react(place, data, layout, {responsive: true, displaylogo: false});
+  }
+}
+dark.addEventListener("change", draw);
+draw();
+"""
+
+
+def html_report(results: Results, summary: pd.DataFrame, *, command: str) -> str:
+    """The whole page; `command` is what made it."""
+    need("plotly", extra="experiments", purpose="an interactive report")
+    from plotly.offline import get_plotlyjs
+
+    axes = drawn_axes(results)
+    parts = [STYLE, _facts(results, summary), *_warnings(results)]
+    for x in axes:
+        parts += _along(results, summary, x)
+    parts += _spread(results, box_axis(results))
+    parts += _allocation(results)
+    parts += _comparison(results)
+    parts.append("<h2>Every cell</h2>")
+    parts.append(_frame_table(summary, _summary_columns(results)))
+    themes = {
+        name: {key: getattr(one, key) for key in ("ink", "ground", "faint", "muted", "series")}
+        for name, one in THEMES.items()
+    }
+    parts.append(f'<script type="application/json" id="themes">{_embedded(themes)}</script>')
+    parts.append(f"<script>{get_plotlyjs()}</script><script>{SCRIPT}</script>")
+    return page(f"Parley: {results.name}", *parts, command=command)
+
+
+def _facts(results: Results, summary: pd.DataFrame) -> str:
+    varied = ", ".join(f"{axis} ({summary[axis].nunique()})" for axis in results.axes)
+    facts = {
+        "Cells": f"{len(results.cells):,}",
+        "Replications": f"{int(summary['replications'].sum()):,} in all",
+        "Axes": varied,
+        "Results by": results.command or "(not recorded)",
+        "Parley": results.version,
+    }
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
+    words = ""
+    if summary["ratio"].notna().any():
+        best = summary.sort_values("ratio").iloc[0]
+        words = (
+            f"<p>Closest to the lower bound is <code>{escape(str(best['policy']))}</code>: {best['cost']:,.0f} samples "
+            f"on average, {best['ratio']:.1f} times the bound. The largest error rate of any cell is "
+            f"{summary['error_rate'].max():.4f}.</p>"
+        )
+    return f'<dl class="facts">{listed}</dl>{words}'
+
+
+def _warnings(results: Results) -> list[str]:
+    told = []
+    if results.missing:
+        told.append(f"{results.missing:,} cells are missing: the sweep is not finished.")
+    told += [f"The file {name} is damaged and left out; run the sweep again to mend it." for name in results.damaged]
+    return [f'<p class="warn">{escape(words)}</p>' for words in told]
+
+
+def _along(results: Results, summary: pd.DataFrame, x: str) -> list[str]:
+    title = TITLES.get(x, x)
+    costs = charts.lines(
+        curves(results, summary, x, "cost"),
+        bounds=bound_curve(results, summary, x),
+        x=title,
+        y="mean samples",
+        log_x=x == "delta",
+        log_y=True,
+    )
+    rounds = charts.lines(curves(results, summary, x, "rounds"), x=title, y="mean rounds", log_x=x == "delta")
+    parts = [
+        f"<h2>Along {escape(x)}</h2>",
+        _chart(costs, "Mean samples until every agent has its answer; bands are 95% intervals."),
+        _chart(rounds, "Mean rounds of communication; bands are 95% intervals."),
+    ]
+    if saved := saving_curves(results, x):
+        chart = charts.lines(saved, x=title, y="lower bound alone / together", log_x=x == "delta")
+        words = "How many times fewer samples the lower bound asks for together than with every agent alone (W = Id)."
+        parts.append(_chart(chart, words))
+    return parts
+
+
+def _spread(results: Results, x: str | None) -> list[str]:
+    if not (made := boxes(results, x)):
+        return []
+    caption = "Samples of every run: median, quartiles, whiskers to 1.5 times their distance."
+    return ["<h2>Spread</h2>", _chart(charts.box_plots(made), caption, tall=True)]
+
+
+def _allocation(results: Results) -> list[str]:
+    chosen = last_draws(results)
+    if not chosen:
+        return []
+    problem = chosen[0][2]
+    chart = charts.heat_maps([pair[:2] for pair in chosen], problem)
+    caption = "Mean draws of every arm by every agent in a policy's last cell (choose it above); colour: share of all."
+    return ["<h2>Who draws what</h2>", _chart(chart, caption, tall=True)]
+
+
+def _comparison(results: Results) -> list[str]:
+    if not results.per_replication or results.pandas()["policy"].nunique() < 2:
+        return []
+    made = compare(results)
+    reference = made["against"].iloc[0]
+    others = [name for name in results.grouping if name != "policy"]
+    columns = {
+        **{name: (name, None) for name in (*others, "policy")},
+        "saving": ("times fewer samples", "{:,.2f}"),
+        "difference": ("mean difference", "{:+,.0f}"),
+        "difference_low": ("from", "{:+,.0f}"),
+        "difference_high": ("to", "{:+,.0f}"),
+        "cheaper": ("cheaper in", "{:.1%}"),
+        "wilcoxon_p_holm": ("p (Wilcoxon, Holm)", "{:.2g}"),
+    }
+    words = (
+        f"Every policy against <code>{escape(str(reference))}</code> on the same seeds, pair by pair: the mean "
+        "difference in samples with its 95% interval, how often the policy was the cheaper one, and Wilcoxon's test."
+    )
+    return ["<h2>Policies compared</h2>", f"<p>{words}</p>", _frame_table(made, columns)]
+
+
+def _summary_columns(results: Results) -> dict[str, tuple[str, str | None]]:
+    return {
+        **{name: (name, None) for name in results.grouping},
+        "replications": ("replications", "{:,}"),
+        "cost": ("samples, mean", "{:,.0f}"),
+        "cost_low": ("from", "{:,.0f}"),
+        "cost_high": ("to", "{:,.0f}"),
+        "cost_std": ("std", "{:,.0f}"),
+        "rounds": ("rounds", "{:.2f}"),
+        "error_rate": ("error rate", "{:.4f}"),
+        "ratio": ("over the bound", "{:.1f}"),
+    }
+
+
+def _frame_table(frame: pd.DataFrame, columns: dict[str, tuple[str, str | None]]) -> str:
+    shown = frame.head(MOST_ROWS)
+    rows = [[_cell(row[name], form) for name, (_, form) in columns.items()] for _, row in shown.iterrows()]
+    more = f"<p class='soft'>The first {MOST_ROWS} of {len(frame):,} rows.</p>" if len(frame) > MOST_ROWS else ""
+    return table([title for title, _ in columns.values()], rows) + more
+
+
+def _cell(value: Any, form: str | None) -> str:
+    if form is not None:
+        return form.format(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _chart(figure: dict[str, Any], caption: str, *, tall: bool = False) -> str:
+    return (
+        f'<figure><div class="chart{" tall" if tall else ""}" role="img" aria-label="{escape(caption)}"></div>'
+        f'<script type="application/json">{_embedded(figure)}</script>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def _embedded(document: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(document, allow_nan=False).replace("</", "<\\/")

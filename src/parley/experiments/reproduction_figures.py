@@ -1,0 +1,154 @@
+"""The exhibits of `parley reproduce` as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from parley.experiments.exhibits import Exhibit
+from parley.experiments.palette import Theme, theme_named
+from parley.experiments.reproduction import Row
+
+__all__ = ["FIGURES"]
+
+# Series -> place of its colour, marker: the same algorithm has the same look in every picture.
+LOOKS = {
+    ("W-CPE-BAI", "published"): (None, "o", "--"),
+    ("PF-UCB-BAI", "published"): (None, "s", "--"),
+    ("W-CPE-BAI", "as written"): (0, "o", "-"),
+    ("PF-UCB-BAI", "as written"): (1, "s", "-"),
+    ("evidence racing", "ours"): (2, "D", "-"),
+    ("PF-UCB-BAI", "local means"): (3, "^", ":"),
+    ("W-CPE-BAI", "capped counts"): (3, "^", ":"),
+}
+
+
+def _table1(exhibit: Exhibit, theme: str) -> Figure:
+    look = theme_named(theme)
+    with look.context():
+        figure = Figure(figsize=(10.5, 4.4), layout="constrained")
+        costs, rounds = figure.subplots(1, 2)
+        _series(costs, exhibit.rows, look, x="alpha", y="cost")
+        _series(rounds, exhibit.rows, look, x="alpha", y="rounds")
+        costs.set_yscale("log")
+        _thousands(costs)
+        costs.set(title="Samples", ylabel="mean samples (bars: standard error)")
+        rounds.set(title="Rounds of communication", ylabel="mean rounds", ylim=(0, None))
+        for panel in (costs, rounds):
+            panel.set_xlabel("alpha (share of its own reward in an agent's mix)")
+            panel.set_xticks(sorted({row.alpha for row in exhibit.rows}))
+        _legend(figure, costs)
+        figure.suptitle("The paper's Table 1 again: delta = 0.1", size=11)
+    return figure
+
+
+def _table2(exhibit: Exhibit, theme: str) -> Figure:
+    look = theme_named(theme)
+    with look.context():
+        figure = Figure(figsize=(10.5, 4.4), layout="constrained")
+        costs, ratios = figure.subplots(1, 2)
+        _series(costs, exhibit.rows, look, x="delta", y="cost")
+        _series(ratios, exhibit.rows, look, x="delta", y="ratio")
+        bounds = {row.delta: row.bound for row in exhibit.rows if row.source != "published"}
+        costs.plot(list(bounds), list(bounds.values()), color=look.ink, linestyle=":", label="lower bound c*")
+        ratios.axhline(1, color=look.ink, linestyle=":")
+        for panel in (costs, ratios):
+            panel.set_xscale("log")
+            panel.invert_xaxis()
+            panel.set_yscale("log")
+            _thousands(panel)
+            panel.set_xlabel("delta (allowed probability of an error)")
+        costs.set(title="Samples", ylabel="mean samples (bars: standard error)")
+        ratios.set(title="Ratio to the lower bound", ylabel="mean samples / c*")
+        _legend(figure, costs)
+        figure.suptitle("The paper's Table 2 again: alpha = 0.5", size=11)
+    return figure
+
+
+def _baseline(exhibit: Exhibit, theme: str) -> Figure:
+    look = theme_named(theme)
+    with look.context():
+        figure = Figure(figsize=(7, 4.4), layout="constrained")
+        panel = figure.subplots()
+        _series(panel, exhibit.rows, look, x="alpha", y="cost")
+        panel.set(
+            title="PF-UCB-BAI: published costs come from comparing local with mixed means",
+            xlabel="alpha (share of its own reward in an agent's mix)",
+            ylabel="mean samples (bars: standard error)",
+            ylim=(0, None),
+        )
+        _thousands(panel)
+        panel.set_xticks(sorted({row.alpha for row in exhibit.rows}))
+        _legend(figure, panel)
+    return figure
+
+
+def _counts(exhibit: Exhibit, theme: str) -> Figure:
+    look = theme_named(theme)
+    with look.context():
+        figure = Figure(figsize=(10.5, 4.4), layout="constrained")
+        search, costs = figure.subplots(1, 2)
+        numbers = [one.phase for one in exhibit.searches]
+        exact, found = [one.exact.max() for one in exhibit.searches], [one.found.max() for one in exhibit.searches]
+        search.plot(numbers, exact, color=look.colour(0), marker="o", label="exact smallest counts")
+        search.plot(numbers, found, color=look.colour(1), marker="x", linestyle="--", label="search, 1,000 iterations")
+        search.set_yscale("log")
+        _thousands(search)
+        search.set(title="One run: largest count of a phase", xlabel="phase", ylabel="draws of one arm by one agent")
+        search.set_xticks(numbers)
+        search.legend(loc="upper left")
+        _series(costs, [row for row in exhibit.rows if row.delta == 0.1], look, x="alpha", y="cost")
+        costs.set(
+            title="W-CPE-BAI at delta = 0.1",
+            xlabel="alpha (share of its own reward in an agent's mix)",
+            ylabel="mean samples (bars: standard error)",
+            ylim=(0, None),
+        )
+        _thousands(costs)
+        costs.set_xticks(sorted({row.alpha for row in exhibit.rows}))
+        _legend(figure, costs)
+    return figure
+
+
+FIGURES: dict[str, Callable[[Exhibit, str], Figure]] = {
+    "table1": _table1,
+    "table2": _table2,
+    "baseline": _baseline,
+    "counts": _counts,
+}
+
+
+def _series(panel: Axes, rows: Sequence[Row], look: Theme, *, x: str, y: str) -> None:
+    for (algorithm, source), (place, marker, dash) in LOOKS.items():
+        mine = [row for row in rows if (row.algorithm, row.source) == (algorithm, source)]
+        mine = [row for row in mine if getattr(row, y) is not None]
+        if not mine:
+            continue
+        scale = {"cost": 1.0, "ratio": 1 / mine[0].bound}.get(y)
+        panel.errorbar(
+            [getattr(row, x) for row in mine],
+            [getattr(row, y) for row in mine],
+            yerr=[row.standard_error * (row.ratio / row.cost if y == "ratio" else 1.0) for row in mine]
+            if scale
+            else None,
+            color=look.muted if place is None else look.colour(place),
+            marker=marker,
+            linestyle=dash,
+            capsize=3,
+            label=f"{algorithm}, {source}" if source != "ours" else f"{algorithm} (ours)",
+        )
+
+
+def _thousands(panel: Axes) -> None:
+    if panel.get_yscale() == "log":
+        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def _legend(figure: Figure, panel: Axes) -> None:
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3))

@@ -1,0 +1,222 @@
+"""Results of a sweep as frames, their summary with confidence intervals, and paired tests between policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from scipy import stats
+
+from parley.errors import InvalidInput, UnknownName
+from parley.experiments.cells import Cell
+from parley.experiments.optional import need
+from parley.experiments.storage import Folder, Stored
+from parley.experiments.sweep import parse_sweep
+from parley.problem import FloatArray
+
+__all__ = ["METHODS", "Results", "compare", "interval", "load_results", "summary"]
+
+METHODS = ("t", "bootstrap")
+RESAMPLES = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """A results folder that was read: all rows, and what is known about each cell."""
+
+    name: str
+    command: str
+    version: str
+    axes: tuple[str, ...]
+    per_replication: bool
+    table: pa.Table
+    cells: tuple[tuple[Cell, Stored], ...]
+    missing: int
+    damaged: tuple[str, ...]
+
+    def pandas(self) -> pd.DataFrame:
+        """All rows as a pandas frame."""
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame
+
+    def polars(self) -> Any:
+        """All rows as a Polars frame (needs the extra `polars`)."""
+        return need("polars", extra="polars", purpose="a Polars frame").from_arrow(self.table)
+
+    @property
+    def grouping(self) -> list[str]:
+        """The columns that say which cell a row belongs to."""
+        return [*(axis for axis in self.axes if axis != "policy"), "policy"]
+
+
+def load_results(path: str | Path) -> Results:
+    """Read a results folder, complete or not; damaged files are left out and named."""
+    folder = Folder(path=Path(path))
+    manifest = folder.manifest
+    if manifest is None:
+        raise InvalidInput("results", found=f"no sweep.json in {path}", allowed="the folder of a `parley sweep`")
+    sweep = parse_sweep(
+        {key: value for key, value in manifest["sweep"].items() if value is not None}, made_by=manifest["parley"]
+    )
+    missing, damaged = folder.survey(sweep.cells)
+    absent = {cell.key for cell in missing}
+    kept = tuple((cell, folder.read(cell.key)) for cell in sweep.cells if cell.key not in absent)
+    stored = tuple((cell, one) for cell, one in kept if one is not None)
+    if not stored:
+        raise InvalidInput("results", found=f"no finished cell in {path}", allowed="a folder with at least one")
+    return Results(
+        name=sweep.name,
+        command=manifest["command"],
+        version=manifest["parley"],
+        axes=sweep.axes,
+        per_replication=sweep.rows == "replication",
+        table=pa.concat_tables([one.rows for _, one in stored], promote_options="permissive"),
+        cells=stored,
+        missing=len(missing),
+        damaged=tuple(file.name for file in damaged),
+    )
+
+
+def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed: int = 0) -> tuple[float, float]:
+    """A confidence interval for a mean: Student's, or the percentile bootstrap.
+
+    >>> low, high = interval(np.array([1.0, 2.0, 3.0, 4.0]))
+    >>> round(low, 2), round(high, 2)
+    (0.45, 4.55)
+    """
+    if method not in METHODS:
+        raise UnknownName("method", method, METHODS)
+    if not 0 < level < 1:
+        raise InvalidInput("level", found=level, allowed="a number strictly between 0 and 1")
+    mean = float(values.mean())
+    if len(values) < 2:
+        return float("nan"), float("nan")
+    if method == "bootstrap":
+        generator = np.random.default_rng(seed)
+        means = np.concatenate(
+            [generator.choice(values, (20, len(values))).mean(axis=1) for _ in range(RESAMPLES // 20)]
+        )
+        low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * float(values.std(ddof=1)) / len(values) ** 0.5
+    return mean - half, mean + half
+
+
+def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.DataFrame:
+    """A row per cell: mean cost and rounds with intervals, error rate with an exact one, and the ratio to c*."""
+    frame = results.pandas()
+    if not results.per_replication:
+        return _of_cells(frame, results.grouping)
+    rows = []
+    for key, group in frame.groupby(results.grouping, sort=False):
+        costs, rounds = group["cost"].to_numpy(np.float64), group["rounds"].to_numpy(np.float64)
+        low, high = interval(costs, level=level, method=method)
+        rounds_low, rounds_high = interval(rounds, level=level, method=method)
+        wrong = int(group["mistaken"].sum())
+        errors = stats.binomtest(wrong, len(group)).proportion_ci(level)
+        bound = group["lower_bound"].iloc[0]
+        rows.append(
+            {
+                **dict(zip(results.grouping, key, strict=True)),
+                "replications": len(group),
+                "cost": costs.mean(),
+                "cost_low": low,
+                "cost_high": high,
+                "cost_std": costs.std(ddof=1) if len(costs) > 1 else 0.0,
+                "cost_median": float(np.median(costs)),
+                "rounds": rounds.mean(),
+                "rounds_low": rounds_low,
+                "rounds_high": rounds_high,
+                "error_rate": wrong / len(group),
+                "error_low": errors.low,
+                "error_high": errors.high,
+                "unfinished": int((~group["finished"]).sum()),
+                "lower_bound": bound,
+                "ratio": costs.mean() / bound if bound else float("nan"),
+                "seconds": group["seconds"].iloc[0],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _of_cells(frame: pd.DataFrame, grouping: Sequence[str]) -> pd.DataFrame:
+    """Rows that are cells already: their intervals come from the stored spread."""
+    made = frame.copy()
+    count = made["replications"].to_numpy(np.float64)
+    half = np.asarray(stats.t.ppf(0.975, np.maximum(count - 1, 1))) / np.sqrt(count)
+    for name in ("cost", "rounds"):
+        made[f"{name}_low"] = made[name] - half * made[f"{name}_std"]
+        made[f"{name}_high"] = made[name] + half * made[f"{name}_std"]
+    made["ratio"] = made["cost"] / made["lower_bound"]
+    first = [*grouping, "replications", "cost", "cost_low", "cost_high", "cost_std", "rounds", "error_rate"]
+    return made[[*first, *(name for name in made.columns if name not in first)]]
+
+
+def compare(results: Results, *, axis: str = "policy", against: Any = None, level: float = 0.95) -> pd.DataFrame:
+    """Every value of an axis against one of them, on paired replications, wherever the other axes agree.
+
+    Replications of cells with the same seed see the same rewards as far as they draw the same, so differences are
+    taken pair by pair: their mean with an interval, a paired t-test and Wilcoxon's signed ranks, Holm-corrected.
+    """
+    if not results.per_replication:
+        raise InvalidInput("rows", found="a row per cell", allowed='rows = "replication", to pair replications')
+    frame = results.pandas()
+    if axis not in frame.columns or axis not in results.grouping:
+        raise UnknownName("axis", axis, results.grouping)
+    values = list(dict.fromkeys(frame[axis]))
+    reference = values[0] if against is None else against
+    if reference not in values:
+        raise UnknownName(axis, reference, map(str, values))
+    others = [name for name in results.grouping if name != axis]
+    rows = []
+    for key, group in frame.groupby(others, sort=False) if others else [((), frame)]:
+        wide = group.pivot_table(index="replication", columns=axis, values="cost")
+        for value in (value for value in values if value != reference and value in wide and reference in wide):
+            mine, theirs = wide[value].to_numpy(np.float64), wide[reference].to_numpy(np.float64)
+            rows.append(
+                {
+                    **dict(zip(others, key, strict=True)),
+                    axis: value,
+                    "against": reference,
+                    **_paired(mine, theirs, level),
+                }
+            )
+    made = pd.DataFrame(rows)
+    for name in ("t_p", "wilcoxon_p"):
+        if len(made):
+            made[f"{name}_holm"] = _holm(made[name].to_numpy(np.float64))
+    return made
+
+
+def _paired(mine: FloatArray, theirs: FloatArray, level: float) -> dict[str, float]:
+    difference = mine - theirs
+    low, high = interval(difference, level=level)
+    constant = np.ptp(difference) == 0
+    return {
+        "pairs": len(difference),
+        "difference": float(difference.mean()),
+        "difference_low": low,
+        "difference_high": high,
+        "saving": float(theirs.mean() / mine.mean()),
+        "cheaper": float((difference < 0).mean()),
+        "t_p": float(difference[0] == 0) if constant else float(stats.ttest_rel(mine, theirs).pvalue),
+        "wilcoxon_p": 1.0 if not difference.any() else float(stats.wilcoxon(difference).pvalue),
+    }
+
+
+def _holm(p: FloatArray) -> FloatArray:
+    """Holm's correction for many tests.
+
+    >>> _holm(np.array([0.01, 0.04, 0.03])).round(2).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p)
+    scaled = p[order] * np.arange(len(p), 0, -1)
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1)
+    return corrected

@@ -1,0 +1,137 @@
+"""Run a sweep: only the cells that are missing, each kept the moment it is done, whatever becomes of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from parley.errors import EngineFailed
+from parley.experiments.cells import Cell, run_cell
+from parley.experiments.engines import Crew, Engine, WorkersLost
+from parley.experiments.storage import Folder
+from parley.experiments.sweep import Sweep
+
+__all__ = ["Estimate", "Run", "estimate", "run_sweep"]
+
+MOST_LOSSES = 3  # in a row, with no cell done in between
+SAMPLED_CELLS = 12
+FEW, MORE = 8, 40  # replications timed to see what a cell costs before its first one, and per replication
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a run of a sweep did."""
+
+    cells: int  # of the sweep
+    done: int  # of them, now
+    damaged: tuple[Path, ...]  # files that were made again
+    losses: int  # times that workers died and the rest was asked for again
+    seconds: float
+    results: Path  # all rows in one file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a run would do, and about how long it would take."""
+
+    cells: int
+    missing: int
+    damaged: tuple[Path, ...]
+    seconds: float  # of computing, by one worker
+
+    def lasting(self, workers: int) -> float:
+        """Seconds with so many workers."""
+        return self.seconds / max(1, min(workers, self.missing))
+
+
+def run_sweep(
+    sweep: Sweep,
+    folder: Folder,
+    engine: Engine,
+    *,
+    command: str = "",
+    extend: bool = False,
+    started: Callable[[int, int, tuple[Path, ...]], None] | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Run what is missing of a sweep into a folder.
+
+    `started` is told how many cells there are, how many are missing, and which files are damaged, before the first
+    cell; `progress` how many more are done. Interrupted, it loses the cells in flight and no others.
+    """
+    begun = perf_counter()
+    with folder.locked():
+        folder.claim(sweep, command=command, extend=extend)
+        missing, damaged = folder.survey(sweep.cells)
+        if started is not None:
+            started(len(sweep.cells), len(missing), tuple(damaged))
+        losses = 0
+        if missing:
+            with engine.open() as crew:
+                losses = _finish(crew, folder, missing, sweep.rows, progress or _silent)
+        results = folder.path / "results.parquet"
+        if missing or not results.exists():
+            results = folder.write_together(sweep.cells)
+    return Run(
+        cells=len(sweep.cells),
+        done=len(missing),
+        damaged=tuple(damaged),
+        losses=losses,
+        seconds=perf_counter() - begun,
+        results=results,
+    )
+
+
+def _finish(crew: Crew, folder: Folder, missing: list[Cell], rows: str, progress: Progress) -> int:
+    """Run cells until none is missing; returns how often workers were lost on the way."""
+    pending = {cell.key: cell for cell in missing}
+    losses = in_a_row = 0
+    while pending:
+        try:
+            for result in crew.map(run_cell, list(pending.values())):
+                folder.write(pending.pop(result.key), result, rows=rows)
+                progress(1)
+                in_a_row = 0
+        except WorkersLost as error:
+            losses, in_a_row = losses + 1, in_a_row + 1
+            if in_a_row >= MOST_LOSSES:
+                raise EngineFailed(
+                    f"workers died {in_a_row} times in a row without finishing a cell ({error}). "
+                    f"{len(pending)} cells are missing; what is done is kept. Perhaps a cell needs more memory than "
+                    "a worker has: try fewer workers"
+                ) from error
+    return losses
+
+
+def estimate(sweep: Sweep, folder: Folder) -> Estimate:
+    """Count what is missing and time a few replications of some cells, here; nothing is written."""
+    missing, damaged = folder.survey(sweep.cells) if folder.manifest else (list(sweep.cells), [])
+    chosen = missing[:: max(1, len(missing) // SAMPLED_CELLS)][:SAMPLED_CELLS]
+    times = [_seconds(cell) for cell in chosen]
+    total = float(np.mean(times)) * len(missing) if times else 0.0
+    return Estimate(cells=len(sweep.cells), missing=len(missing), damaged=tuple(damaged), seconds=total)
+
+
+def _seconds(cell: Cell) -> float:
+    """About how long a cell takes: what it costs to begin, and what every replication adds."""
+    few, more = (_timed(replace(cell, replications=min(count, cell.replications))) for count in (FEW, MORE))
+    if cell.replications <= MORE:
+        return more
+    each = max(more - few, 0.0) / (MORE - FEW)
+    return more + each * (cell.replications - MORE)
+
+
+def _timed(cell: Cell) -> float:
+    begun = perf_counter()
+    run_cell(cell)
+    return perf_counter() - begun
+
+
+def _silent(_: int) -> None:
+    return

@@ -1,0 +1,254 @@
+"""A folder of results: a manifest, and one Parquet file a cell, each whole or not there.
+
+    results/
+      sweep.json            which sweep this is, in full, and the command that made it
+      cells/<key>.parquet   the rows of a cell; its specification and a checksum stand in the file's metadata
+      results.parquet       all rows together, made from the cells when the sweep is complete
+
+A file is written under another name, flushed to the disk and renamed, so that a killed process leaves a whole file or
+none. A file is believed only if its checksum agrees; a damaged one is named and made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from parley import __version__
+from parley.errors import NoRoom, OtherResults
+from parley.experiments.cells import Cell, CellResult, canonical
+from parley.experiments.sweep import Sweep
+
+__all__ = ["Folder", "Stored"]
+
+FORMAT = 1
+METADATA = b"parley"
+LOCK = "sweep.lock"
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A cell's file that was read and believed."""
+
+    key: str
+    rows: pa.Table
+    specification: dict[str, Any]
+    draws: list[list[float]]
+    lower_bound: float | None
+    isolated_bound: float | None
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A results folder; `claim` it before writing."""
+
+    path: Path
+
+    @property
+    def manifest(self) -> dict[str, Any] | None:
+        """What `sweep.json` says; None in a folder without one."""
+        try:
+            manifest = json.loads((self.path / "sweep.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise self._other(f"a sweep.json that cannot be read ({error})") from None
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise self._other(f"a sweep.json of another format than {FORMAT}")
+        return manifest
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other runs out of this folder; a lock dies with its process, however that ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / LOCK).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found = "another run at work in it"
+                raise OtherResults(str(self.path), found=found, allowed="one run at a time in a folder") from None
+            for leftover in self.path.glob("**/*.partial"):  # of a run that was killed
+                leftover.unlink(missing_ok=True)
+            yield
+
+    def claim(self, sweep: Sweep, *, command: str, extend: bool = False) -> None:
+        """Make the folder this sweep's, or raise `OtherResults` if it is not, touching nothing.
+
+        `extend` lets a sweep take over a folder whose sweep differs in nothing but the values of the axes.
+        """
+        manifest = self.manifest
+        if manifest is None:
+            if self.path.is_dir() and any(path.name != LOCK for path in self.path.iterdir()):
+                raise self._other("files, and no sweep.json among them")
+        else:
+            self._check(manifest, sweep, extend)
+            if manifest["sweep"] == _plain(sweep.document):
+                return
+        document = {"format": FORMAT, "parley": __version__, "command": command, "sweep": _plain(sweep.document)}
+        (self.path / "cells").mkdir(parents=True, exist_ok=True)
+        self._write(self.path / "sweep.json", json.dumps(document, indent=2, ensure_ascii=False).encode())
+
+    def _check(self, manifest: dict[str, Any], sweep: Sweep, extend: bool) -> None:
+        if manifest["parley"] != __version__:
+            raise self._other(f"results of Parley {manifest['parley']}, and this is {__version__}")
+        held, wanted = manifest["sweep"], _plain(sweep.document)
+        differ = [key for key in wanted if held.get(key) != wanted[key]]
+        if not differ or (differ == ["axes"] and extend and set(held["axes"]) == set(wanted["axes"])):
+            return
+        name = held.get("name")
+        hint = "With --extend the new cells are added to this folder" if differ == ["axes"] else None
+        raise self._other(f"results of another sweep, {name!r}, which differs in {', '.join(differ)}", hint)
+
+    def _other(self, found: str, hint: str | None = None) -> OtherResults:
+        return OtherResults(str(self.path), found=found, allowed="a new folder, or one of this very sweep", hint=hint)
+
+    def survey(self, cells: tuple[Cell, ...]) -> tuple[list[Cell], list[Path]]:
+        """The cells that are still to be run, and the files among them that are damaged."""
+        missing, damaged = [], []
+        for cell in cells:
+            path = self._file(cell.key)
+            if not path.exists():
+                missing.append(cell)
+            elif self.read(cell.key) is None:
+                missing.append(cell)
+                damaged.append(path)
+        return missing, damaged
+
+    def write(self, cell: Cell, result: CellResult, *, rows: str) -> None:
+        """Keep the result of a cell; it is there for good when this returns."""
+        table = _table(cell, result, rows)
+        described = {
+            "specification": cell.specification(),
+            "draws": result.draws.tolist(),
+            "lower_bound": result.lower_bound,
+            "isolated_bound": result.isolated_bound,
+            "seconds": result.seconds,
+        }
+        metadata = {METADATA: canonical(described | {"checksum": _checksum(table, described)}).encode()}
+        buffer = io.BytesIO()
+        pq.write_table(table.replace_schema_metadata(metadata), buffer, compression="zstd")
+        self._write(self._file(cell.key), buffer.getvalue())
+
+    def read(self, key: str) -> Stored | None:
+        """A cell's file; None if it is damaged."""
+        try:
+            table = pq.read_table(io.BytesIO(self._file(key).read_bytes()))
+            described = json.loads(table.schema.metadata[METADATA])
+            checksum = described.pop("checksum")
+            whole = checksum == _checksum(table, described) and key == _key(described["specification"])
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+            return None
+        return Stored(key=key, rows=table.replace_schema_metadata(None), **described) if whole else None
+
+    def write_together(self, cells: tuple[Cell, ...]) -> Path:
+        """All rows in one file, in the order of the cells."""
+        tables = [stored.rows for cell in cells if (stored := self.read(cell.key)) is not None]
+        buffer = io.BytesIO()
+        pq.write_table(pa.concat_tables(tables, promote_options="permissive"), buffer, compression="zstd")
+        self._write(self.path / "results.parquet", buffer.getvalue())
+        return self.path / "results.parquet"
+
+    def _file(self, key: str) -> Path:
+        return self.path / "cells" / f"{key}.parquet"
+
+    def _write(self, path: Path, content: bytes) -> None:
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        try:
+            with partial.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+            _flush_folder(path.parent)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+            if error.errno in FULL:
+                raise NoRoom(
+                    f"no room to write {path.name} ({len(content):,} bytes) in {path.parent}: {error.strerror}. "
+                    "What was written before is kept; make room and run the same command again"
+                ) from None
+            raise
+
+
+def _flush_folder(path: Path) -> None:
+    """A rename is on the disk only when its folder is."""
+    with contextlib.suppress(OSError):  # some file systems cannot
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _plain(document: Any) -> Any:
+    """As JSON gives it back, in its own order (the axes keep theirs)."""
+    return json.loads(json.dumps(document))
+
+
+def _key(specification: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical(specification).encode()).hexdigest()[:32]
+
+
+def _checksum(table: pa.Table, described: dict[str, Any]) -> str:
+    """Over every value and every word beside them, so that no damage goes unseen."""
+    digest = hashlib.sha256(canonical(described).encode())
+    for name in table.column_names:
+        values = table[name].to_numpy(zero_copy_only=False)
+        digest.update(name.encode())
+        digest.update(canonical(values.tolist()).encode() if values.dtype == object else values.tobytes())
+    return digest.hexdigest()
+
+
+def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
+    """The rows of a cell: one a replication, or one for all."""
+    costs, rounds = result.costs, result.rounds
+    if rows == "replication":
+        count = len(costs)
+        measured: dict[str, Any] = {
+            "replication": np.arange(count),
+            "cost": costs,
+            "rounds": rounds,
+            "mistaken": result.mistaken,
+            "finished": result.finished,
+        }
+    else:
+        count = 1
+        measured = {
+            "replications": [cell.replications],
+            "cost": [float(costs.mean())],
+            "cost_std": [float(costs.std(ddof=1)) if len(costs) > 1 else 0.0],
+            "rounds": [float(rounds.mean())],
+            "rounds_std": [float(rounds.std(ddof=1)) if len(rounds) > 1 else 0.0],
+            "error_rate": [float(result.mistaken.mean())],
+            "finished": [float(result.finished.mean())],
+        }
+    described = {
+        "reward_seed": cell.seed,
+        "lower_bound": result.lower_bound,
+        "version": cell.version,
+        "seconds": result.seconds,
+        "cell": cell.key,
+    }
+    columns = {"policy": cell.policy} | dict(cell.axes)
+    constant = {name: [value] * count for name, value in {**columns, **described}.items()}
+    arrays = {name: pa.array(values) for name, values in constant.items()}
+    arrays["lower_bound"] = pa.array(constant["lower_bound"], type=pa.float64())
+    names = [*columns, *measured, *described]
+    return pa.table({name: arrays[name] if name in arrays else pa.array(measured[name]) for name in names})

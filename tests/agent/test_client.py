@@ -1,0 +1,96 @@
+"""The Python client against a real coordinator: ten lines, sync and async, typed errors."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.coordinator.support import House, report_of, study_message
+
+from parley.agent import AsyncClient, Client
+from parley.agent.client import read_token
+from parley.agent.plans import Totals
+from parley.coordinator.storage import initialise, open_storage
+from parley.errors import Conflict, InvalidInput, NotAllowed, NotThere, Unreachable
+
+
+@pytest.fixture
+def house(tmp_path):
+    initialise(str(tmp_path / "parley.db"))
+    storage = open_storage(str(tmp_path / "parley.db"))
+    made = House(storage)
+    yield made
+    made.close()
+    storage.close()
+
+
+def test_ten_lines(house):
+    message = study_message(agents=1, arms=2, policy="uniform")
+    house.create(message)
+    with Client(house.url, house.tokens["trial", "agent 1"]) as client:
+        plan, receipt = client.plan("trial", "agent 1"), None
+        while not plan.over:
+            rewards = [[0.9 - 0.8 * arm] * count for arm, count in enumerate(plan.draws)]
+            receipt = client.send(plan.report(Totals.of(rewards)), receipt=receipt)
+            plan = client.plan("trial", "agent 1", after=plan.phase, wait=5)
+    assert plan.stage == "finished"
+
+
+def test_the_same_for_asyncio(house):
+    message = study_message(agents=2, arms=2, policy="uniform")
+    house.create(message)
+
+    async def agent(place, name):
+        async with AsyncClient(house.url, house.tokens["trial", name]) as client:
+            plan = await client.plan("trial", name)
+            while not plan.over:
+                if plan.due:
+                    await client.send(report_of(plan, place))
+                plan = await client.plan("trial", name, after=plan.phase, wait=10)
+            return (await client.status("trial"))["stage"]
+
+    async def both():
+        return await asyncio.gather(*(agent(place, name) for place, name in enumerate(message.agents)))
+
+    assert asyncio.run(both()) == ["finished", "finished"]
+
+
+def test_errors_have_types(house):
+    message = study_message(agents=2, arms=2)
+    agents = house.create(message)
+    with pytest.raises(NotThere, match="no study"):
+        house.admin.status("none")
+    with pytest.raises(NotAllowed):
+        agents[0].request("POST", "studies", json={"study": {}})
+    with pytest.raises(Conflict) as refused:
+        house.create(message)
+    assert refused.value.problem["type"].endswith("already-exists")
+    assert not refused.value.retry
+    with Client("http://127.0.0.1:9", "x") as nobody, pytest.raises(Unreachable) as silent:
+        nobody.status("trial")
+    assert silent.value.retry
+
+
+def test_tokens_come_from_a_file_or_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("PARLEY_TOKEN", "from-environment")
+    assert read_token() == "from-environment"
+    (tmp_path / "token").write_text("from-file\n")
+    assert read_token(tmp_path / "token") == "from-file"
+    monkeypatch.delenv("PARLEY_TOKEN")
+    for bad in (None, tmp_path / "none"):
+        with pytest.raises(InvalidInput):
+            read_token(bad)
+    (tmp_path / "token").write_text("two words")
+    with pytest.raises(InvalidInput):
+        read_token(tmp_path / "token")
+
+
+def test_no_command_takes_a_token_as_an_argument():
+    import parley.cli
+
+    for path in Path(parley.cli.__file__).parent.glob("*.py"):
+        assert '"--token"' not in path.read_text(encoding="utf-8"), path.name
+
+
+def test_an_address_without_a_scheme_is_refused():
+    with pytest.raises(InvalidInput, match="https://"):
+        Client("localhost:8642", "x")

@@ -1,0 +1,191 @@
+import shlex
+import sys
+
+import pytest
+
+from parley.agent.outbox import Outbox
+from parley.agent.plans import AgentPlan, Totals
+from parley.agent.sources import NotYet, make_source
+from parley.agent.worker import Worker
+from parley.errors import Conflict, CoordinatorError, Interrupted, InvalidInput, Unreachable
+from parley.protocol import Receipt
+
+
+def plan(phase=1, draws=(2, 1), stage="running", **changes):
+    fields = {
+        "study": "s", "agent": "a", "stage": stage, "reason": "", "phase": phase, "plan": "p" * 64,
+        "arms": ("x", "y"), "draws": draws, "reported": False, "frozen": False,
+    }  # fmt: skip
+    return AgentPlan(**{**fields, **changes})
+
+
+class Coordinator:
+    """Three phases; every call may fail first, as often as `trouble` says."""
+
+    def __init__(self, trouble=0, phases=3):
+        self.taken, self.trouble, self.left, self.phases = {}, trouble, trouble, phases
+
+    def _fail(self):
+        if self.left:
+            self.left -= 1
+            raise Unreachable("no answer")
+        self.left = self.trouble
+
+    def plan(self, study, agent, *, after=0, wait=0):
+        self._fail()
+        phase = len(self.taken) + 1
+        return plan(phase) if phase <= self.phases else plan(self.phases, None, stage="finished")
+
+    def send(self, report, *, receipt=None):
+        known = self.taken.setdefault(report.phase, report)
+        assert known == report, "two different reports of one phase"
+        self._fail()  # after it was taken: the answer is lost
+        return Receipt(
+            study="s", phase=report.phase, agent="a", report=report.digest, sequence=report.phase + 1, head="a" * 64
+        )
+
+
+class Source:
+    def __init__(self, repeatable=False):
+        self.repeatable, self.calls = repeatable, []
+
+    def __call__(self, asked):
+        self.calls.append(asked.phase)
+        return Totals.of([[float(len(self.calls))] * count for count in asked.draws])
+
+
+@pytest.mark.parametrize("trouble", [0, 1, 3])
+def test_every_phase_is_drawn_once_and_reported_however_often_answers_are_lost(tmp_path, trouble):
+    coordinator, source, waits = Coordinator(trouble), Source(), []
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        last = Worker(coordinator, box, source, sleep=waits.append).run()
+        assert last.stage == "finished"
+        assert source.calls == [1, 2, 3]
+        assert [one.phase for one in box.receipts()] == [1, 2, 3]
+    assert bool(waits) == bool(trouble)
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("moment", ["before drawing", "after drawing", "while sending", "before the receipt is kept"])
+@pytest.mark.parametrize("repeatable", [False, True])
+def test_killed_at_any_moment_it_goes_on_without_drawing_twice(tmp_path, moment, repeatable, monkeypatch):
+    coordinator, source = Coordinator(), Source(repeatable)
+
+    def kill(*_, **__):
+        raise Killed
+
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        if moment == "before drawing":
+            monkeypatch.setattr(Outbox, "begin", kill)
+        elif moment == "after drawing":
+            monkeypatch.setattr(Outbox, "keep", kill)
+        elif moment == "while sending":
+            monkeypatch.setattr(coordinator, "send", kill)
+        else:
+            monkeypatch.setattr(Outbox, "acknowledge", kill)
+        with pytest.raises(Killed):
+            Worker(coordinator, box, source).run()
+    monkeypatch.undo()
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        worker = Worker(coordinator, box, source)
+        if moment == "after drawing" and not repeatable:
+            with pytest.raises(Interrupted):  # rewards were spent and are not known: a person must say
+                worker.run()
+            return
+        worker.run()
+        again = [1] if moment == "after drawing" else []
+        assert source.calls == [*again, 1, 2, 3]
+
+
+def test_a_study_that_asks_nothing_of_the_agent_is_waited_for(tmp_path):
+    asked = []
+
+    class Idle(Coordinator):
+        def plan(self, study, agent, *, after=0, wait=0):
+            asked.append(after)
+            return plan(len(asked), None) if len(asked) < 4 else plan(4, None, stage="cancelled")
+
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        Worker(Idle(), box, Source()).run()
+    assert asked == [0, 1, 2, 3], "each wait is for a later phase, none is a busy loop"
+
+
+def test_a_refused_report_ends_the_worker_with_advice(tmp_path):
+    class Refusing(Coordinator):
+        def send(self, report, *, receipt=None):
+            raise Conflict("another stands", {"type": "urn:parley:problem:report-conflict"})
+
+    with Outbox(tmp_path, study="s", agent="a") as box, pytest.raises(CoordinatorError, match="administrator"):
+        Worker(Refusing(), box, Source()).run()
+
+
+def test_a_report_that_comes_after_the_end_stays_in_the_outbox(tmp_path):
+    class Over(Coordinator):
+        over = False
+
+        def plan(self, study, agent, *, after=0, wait=0):
+            return plan(1, None, stage="cancelled") if self.over else plan(1)
+
+        def send(self, report, *, receipt=None):
+            self.over = True
+            raise Conflict("the study is cancelled", {"type": "urn:parley:problem:illegal-move"})
+
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        assert Worker(Over(), box, Source()).run().stage == "cancelled"
+        assert box.pending() is not None
+
+
+def make(text, taken=lambda _: None, whole=lambda _: ((2,), (1,))):
+    return make_source(text, seed=0, taken=taken, whole_plan=whole)
+
+
+def test_a_function_as_source(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("def draw(arm, count):\n    return [len(arm)] * count\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert make("python:mine:draw")(plan()) == Totals.of([[1.0, 1.0], [1.0]])
+
+
+def test_a_command_as_source(tmp_path, monkeypatch):
+    script = tmp_path / "draw.py"
+    script.write_text(
+        "import os, sys\nassert 'PARLEY_TOKEN' not in os.environ\n"
+        "print(*[0.5 if sys.argv[1] == 'x' else 2] * int(sys.argv[2]))\n"
+    )
+    monkeypatch.setenv("PARLEY_TOKEN", "secret")
+    assert make(f"command:{sys.executable} {script}")(plan()) == Totals.of([[0.5, 0.5], [2.0]])
+
+
+def test_a_growing_file_as_source(tmp_path):
+    file = tmp_path / "rewards.csv"
+    counts = {1: (2, 1)}
+    source = make(f"csv:{file}", taken=counts.get)
+    with pytest.raises(NotYet):
+        source(plan())
+    file.write_text("arm,reward\nx,1\ny,2\n")
+    with pytest.raises(NotYet, match="x: 1 of 2"):
+        source(plan())
+    with file.open("a") as out:
+        out.write("x,3\nx,4\ny,5\nx,6\nx,")
+    assert source(plan()) == Totals.of([[1.0, 3.0], [2.0]])
+    assert source(plan(2)) == Totals.of([[4.0, 6.0], [5.0]]), "the next rows, and not the unfinished line"
+    file.write_text("arm,reward\nz,1\n")
+    with pytest.raises(InvalidInput, match="line 2"):
+        source(plan())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nonsense", "python:", "python:no_such_module:f", "command:", "csv:", "simulate:", "simulate:none.toml"],
+)
+def test_sources_that_are_none(text):
+    with pytest.raises(InvalidInput):
+        make(text)
+
+
+@pytest.mark.parametrize("printed", ["1", "1 2 3", "1 x", "nan 1", ""])
+def test_a_command_that_prints_something_else(printed):
+    with pytest.raises(InvalidInput, match="rewards of x"):
+        make("command:" + shlex.join([sys.executable, "-c", f"print('{printed}')"]))(plan())

@@ -1,0 +1,131 @@
+"""Agent processes killed at random while a study runs: nothing is drawn twice, nothing is reported twice.
+
+The source is a command that writes every draw down before it answers; what was reported must be exactly what was drawn.
+"""
+
+import json
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from tests.coordinator.support import House, study_message
+
+from parley.coordinator.audit import verify_stored
+from parley.coordinator.storage import open_storage
+
+PROGRAM = """
+import json, os, sys
+arm, count = sys.argv[1], int(sys.argv[2])
+phase, agent = os.environ["PARLEY_PHASE"], os.environ["PARLEY_AGENT"]
+with open(sys.argv[0] + ".drawn", "a") as out:
+    out.write(json.dumps([agent, int(phase), arm, count]) + "\\n")
+print(*[0.9 if arm == "arm 1" else 0.1] * count)
+"""
+
+
+def run(db, *, kills, seed):
+    """Kill agents at random until there were enough kills; returns what was found after checking it."""
+    chance = random.Random(seed)
+    folder = Path(db).parent
+    storage = open_storage(db)
+    house = House(storage)
+    message = study_message(agents=2, arms=2, policy="uniform", name="agents", largest_gap=1.0)
+    happened, number, blocked = 0, 0, 0
+    try:
+        while happened < kills:
+            number += 1
+            study = f"study-{number}"
+            house.create(message, study)
+            program = folder / f"{study}.py"
+            program.write_text(PROGRAM)
+            counts, failures = [0, 0], []
+            threads = [
+                threading.Thread(target=_safely, args=(failures, house, study, name, program, folder, chance, counts))
+                for name in message.agents
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(timeout=300)
+                assert not thread.is_alive(), "an agent is stuck"
+            assert not failures, failures
+            happened += counts[0]
+            blocked += counts[1]
+            _check(storage, house, study, program)
+    finally:
+        house.close()
+        storage.close()
+    return {"kills": happened, "studies": number, "draws_found_interrupted": blocked}
+
+
+def _safely(failures, *arguments):
+    try:
+        _supervise(*arguments)
+    except BaseException as error:
+        failures.append(error)
+        raise
+
+
+def _supervise(house, study, name, program, folder, chance, counts):
+    """Start an agent, kill it after a while, start it again, until it ends by itself."""
+    command = f"command:{shlex.quote(sys.executable)} {shlex.quote(str(program))}"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
+    arguments = ["agent", "--server", house.url, "--study", study, "--source", command, "--outbox", str(folder / "box")]
+    for _ in range(1000):  # starts
+        process = subprocess.Popen(
+            [sys.executable, "-m", "parley", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**environment, "PARLEY_TOKEN": house.tokens[study, name]},
+        )
+        killer = None
+        if process.stdout.readline() and chance.random() < 0.7:  # it is at work: any moment from now
+            killer = threading.Timer(chance.uniform(0, 1.5), process.send_signal, (signal.SIGKILL,))
+            killer.start()
+        _, errors = process.communicate(timeout=120)
+        if killer is not None:
+            killer.cancel()
+        if process.returncode == -signal.SIGKILL:
+            counts[0] += 1
+            continue
+        if process.returncode == 0:
+            return
+        # A draw whose result was lost with the process: it must not be drawn again. The operator looks into the
+        # program's own record, sees which draws were spent, and freezes the agent.
+        assert "what was drawn is not known" in errors, errors
+        counts[1] += 1
+        shown = house.admin.request("GET", "studies", study, "agents", name, "freeze")
+        body = {"reason": "an interrupted draw", "consequences": shown["digest"]}
+        house.admin.request("POST", "studies", study, "agents", name, "freeze", json=body)
+        house.admin.request("POST", "studies", study, "cancel", json={"reason": "an interrupted draw"})
+        time.sleep(0.1)
+        return
+    raise AssertionError("1000 starts")
+
+
+def _check(storage, house, study, program):
+    drawn = {}
+    for line in Path(f"{program}.drawn").read_text().splitlines():
+        agent, phase, arm, count = json.loads(line)
+        assert (agent, phase, arm) not in drawn, "drawn twice"
+        drawn[agent, phase, arm] = count
+    found = verify_stored(storage, study)
+    assert found is not None
+    assert found.sound, found.problem
+    records = house.admin.request("GET", "studies", study, "log", params={"kind": "report-accepted", "limit": 1000})
+    places = set()
+    for record in records["records"]:
+        report = record["payload"]["report"]
+        place = (report["agent"], report["phase"])
+        assert place not in places, "reported twice"
+        places.add(place)
+        for arm, count in enumerate(report["counts"], start=1):
+            if count:
+                assert drawn[report["agent"], report["phase"], f"arm {arm}"] == count

@@ -1,0 +1,225 @@
+"""Studies with retrying agents while their coordinator is killed again and again; then the books are checked.
+
+What counts: every acknowledged report is in the log under its receipt, none is there twice, no phase was decided twice,
+the chain holds, every decision is the one the reports give, and every study finishes.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.coordinator.support import bootstrap, report_of, study_message
+
+from parley.agent.client import Client
+from parley.coordinator.audit import verify_stored
+from parley.coordinator.killpoints import POINTS
+from parley.coordinator.storage import open_for_reading, open_storage
+from parley.coordinator.storage.ledger import walk
+from parley.errors import Conflict, Unreachable
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+
+
+class Launcher:
+    """The process that forks servers."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos.launcher"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        )
+
+    def _ask(self, **order):
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def start(self, db, port, kill_at=""):
+        return self._ask(db=db, port=port, kill_at=kill_at)["pid"]
+
+    def wait(self, pid):
+        return self._ask(wait=pid)["status"]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+@dataclass
+class Books:
+    """What the agents know: every receipt they were given."""
+
+    receipts: dict = field(default_factory=dict)
+    kills: Counter = field(default_factory=Counter)
+    failures: list = field(default_factory=list)
+    studies: list = field(default_factory=list)
+    enough: threading.Event = field(default_factory=threading.Event)
+
+    def result(self):
+        return {
+            "kills": sum(self.kills.values()),
+            "kills_by_place": dict(sorted(self.kills.items())),
+            "between_commit_and_answer": self.kills["after-commit"],
+            "studies": len(self.studies),
+            "acknowledged": len(self.receipts),
+        }
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def retried(call):
+    """Call until there is an answer."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return call()
+        except Unreachable:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
+def _study(books, url, admin_token, number, message):
+    """One study from its creation to its end, its agents taking turns at random."""
+    study = f"study-{number}"
+    chance = random.Random(number)
+    with Client(url, admin_token) as admin:
+        try:
+            retried(lambda: admin.request("POST", "studies", json={"id": study, "study": message.to_json()}))
+        except Conflict as error:
+            if not error.problem["type"].endswith("already-exists"):  # a first attempt whose answer was lost
+                raise
+        clients = {name: _agent(admin, url, study, name) for name in message.agents}
+        places = {name: place for place, name in enumerate(message.agents)}
+        waiting = set(clients)
+        while waiting:
+            name = chance.choice(sorted(waiting))
+            plan = retried(lambda name=name: clients[name].plan(study, name))
+            if plan.over:
+                waiting.discard(name)
+            elif plan.due:
+                report = report_of(plan, places[name])
+                known = books.receipts.get((study, plan.phase - 1, name))
+                receipt = retried(lambda c=clients[name], r=report, k=known: c.send(r, receipt=k))
+                before = books.receipts.setdefault((study, plan.phase, name), receipt)
+                assert before == receipt, "the same report, another receipt"
+            else:
+                time.sleep(0.002)
+        for client in clients.values():
+            client.close()
+
+
+def _agent(admin, url, study, name):
+    """A client for an agent; an answer that was lost may have left a token that nobody has."""
+    body = {"role": "agent", "study": study, "agent": name}
+    for _ in range(20):
+        try:
+            return Client(url, retried(lambda: admin.request("POST", "tokens", json=body))["token"])
+        except Conflict:
+            tokens = retried(lambda: admin.request("GET", "tokens", params={"study": study}))["tokens"]
+            for token in tokens:
+                if token["agent"] == name and not token["revoked_at"]:
+                    retried(lambda kid=token["kid"]: admin.request("DELETE", "tokens", kid))
+    raise AssertionError("no token after 20 attempts")
+
+
+def _studies(books, url, token, lane, message):
+    """Study after study until there were enough kills."""
+    number = lane
+    try:
+        while not books.enough.is_set():
+            _study(books, url, token, number, message)
+            books.studies.append(f"study-{number}")
+            number += 10
+    except BaseException as error:
+        books.failures.append(repr(error))
+        books.enough.set()
+        raise
+
+
+def run(db, *, kills, seed, lanes=2, places=(*POINTS, "at random", "after-commit", "after-commit"), message=None):
+    """Kill the server `kills` times while studies run; returns the books after checking them."""
+    chance, books = random.Random(seed), Books()
+    storage = open_storage(db)
+    token = bootstrap(storage)
+    storage.close()
+    message = message or study_message(agents=3, arms=3, policy="uniform")
+    port, launcher = free_port(), Launcher()
+    url = f"http://127.0.0.1:{port}"
+    workers = [
+        threading.Thread(target=_studies, args=(books, url, token, lane, message), daemon=True) for lane in range(lanes)
+    ]
+    try:
+        for worker in workers:
+            worker.start()
+        while sum(books.kills.values()) < kills and not books.failures:
+            place = chance.choice(places)
+            # What happens once in a study is waited for once, not six times.
+            named = "" if place == "at random" else f"{place}:{chance.randint(1, 1 if 'step' in place else 6)}"
+            pid = launcher.start(db, port, named)
+            timer = None
+            if not named:
+                timer = threading.Timer(chance.uniform(0.05, 0.6), os.kill, (pid, signal.SIGKILL))
+                timer.start()
+            status = launcher.wait(pid)
+            if timer is not None:
+                timer.cancel()
+            assert os.WIFSIGNALED(status), f"the server ended by itself with {status}"
+            books.kills[place] += 1
+        books.enough.set()
+        last = launcher.start(db, port)
+        for worker in workers:
+            worker.join(timeout=2 * PATIENCE)
+            assert not worker.is_alive(), "a study is stuck"
+        os.kill(last, signal.SIGTERM)
+        launcher.wait(last)
+    finally:
+        books.enough.set()
+        launcher.close()
+    assert not books.failures, books.failures
+    check(db, books)
+    return books
+
+
+def check(db, books):
+    """Hold the database against what the agents were told."""
+    storage = open_for_reading(db)
+    try:
+        for study in books.studies:
+            held = [(r.sequence, r.head) for (name, _, _), r in books.receipts.items() if name == study]
+            found = verify_stored(storage, study, held)
+            assert found is not None, study
+            assert found.sound, (study, found.problem)
+            assert found.stage == "finished"
+            records = storage.read(lambda connection, study=study: list(walk(connection, study)))
+            accepted = Counter(
+                (r.payload["report"]["phase"], r.payload["report"]["agent"])
+                for r in records
+                if r.kind == "report-accepted"
+            )
+            assert max(accepted.values()) == 1, "a report was taken twice"
+            mine = {(phase, name) for (s, phase, name) in books.receipts if s == study}
+            assert set(accepted) == mine, "acknowledged and stored differ"
+            closed = Counter(r.payload["decision"]["phase"] for r in records if r.kind == "phase-closed")
+            assert max(closed.values()) == 1, "a phase was decided twice"
+    finally:
+        storage.close()

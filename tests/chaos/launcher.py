@@ -1,0 +1,42 @@
+"""Starts coordinators quickly: everything is imported once, then every server is a fork of this process.
+
+Reads a JSON object a line ({"db", "port", "kill_at"}) and answers {"pid"}; {"wait": pid} is answered with {"status"}
+when that server has died. Run as `python -m tests.chaos.launcher`.
+"""
+
+import json
+import os
+import sys
+
+from parley.coordinator import killpoints, server
+from parley.coordinator.settings import Settings
+
+
+def serve(order):
+    killpoints.arm(order["kill_at"])
+    settings = Settings(
+        db=order["db"], port=order["port"], rate=1e6, burst=10**6, log_level="error", statement_timeout=10.0
+    )
+    code = 1
+    try:
+        server.serve(settings, lambda _: None)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def main():
+    for line in sys.stdin:
+        order = json.loads(line)
+        if "wait" in order:
+            answer = {"status": os.waitpid(order["wait"], 0)[1]}
+        else:
+            pid = os.fork()
+            if pid == 0:
+                serve(order)
+            answer = {"pid": pid}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

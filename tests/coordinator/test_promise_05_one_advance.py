@@ -1,0 +1,83 @@
+"""Promise 5: no phase advances twice and none gets stuck, with two servers on one PostgreSQL."""
+
+import threading
+from collections import Counter
+
+from tests.coordinator.support import House, report_of, study_message
+
+from parley.coordinator.operations import reports as operation
+from parley.coordinator.storage import open_storage
+
+
+def race(houses, message, study):
+    """Every agent sends through both servers at once, until the study is over."""
+    names = message.agents
+
+    def work(house, place, name):
+        client = house.client(houses[0].tokens[study, name])
+        seen = 0
+        while True:
+            plan = client.plan(study, name, after=seen, wait=10)
+            if plan.over:
+                return
+            if plan.draws is not None and plan.stage == "running" and not plan.frozen:
+                client.send(report_of(plan, place))
+            seen = plan.phase
+
+    threads = [
+        threading.Thread(target=work, args=(house, place, name), daemon=True)
+        for house in houses
+        for place, name in enumerate(names)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive(), "stuck"
+
+
+def check(house, study):
+    records = house.admin.request("GET", "studies", study, "log", params={"limit": 1000})["records"]
+    closed = Counter(record["payload"]["decision"]["phase"] for record in records if record["kind"] == "phase-closed")
+    taken = Counter(
+        (record["payload"]["report"]["phase"], record["payload"]["report"]["agent"])
+        for record in records
+        if record["kind"] == "report-accepted"
+    )
+    assert set(closed.values()) == {1}
+    assert set(taken.values()) == {1}
+    verified = house.admin.request("POST", "studies", study, "verify")
+    assert verified["sound"], verified["problem"]
+    assert verified["stage"] == "finished"
+
+
+def test_two_servers_on_one_database(postgres, monkeypatch):
+    postgres.psql("CREATE DATABASE two TEMPLATE parley_template")
+    address = postgres.get_uri().replace("/postgres?", "/two?")
+    storages = [open_storage(address), open_storage(address)]
+    first = House(storages[0])
+    second = House(storages[1], admin=first.token)
+    try:
+        message = study_message(agents=3, arms=3, policy="uniform")
+        for number, cells in enumerate([2_000, 0]):  # steps within the transaction, then outside of it
+            monkeypatch.setattr(operation, "INLINE_CELLS", cells)
+            study = f"study-{number}"
+            first.create(message, study)
+            race([first, second], message, study)
+            check(first, study)
+    finally:
+        first.close()
+        second.close()
+        for storage in storages:
+            storage.close()
+        postgres.psql("DROP DATABASE two WITH (FORCE)")
+
+
+def test_a_step_outside_the_lock_is_stored_only_if_nothing_changed(house, monkeypatch):
+    """Large studies: the closer computes while an administrator pauses; the step is taken after the resume, once."""
+    monkeypatch.setattr(operation, "INLINE_CELLS", 0)
+    message = study_message(agents=2, arms=3, policy="uniform")
+    agents = house.create(message)
+    race([house], message, "trial")
+    assert agents
+    check(house, "trial")

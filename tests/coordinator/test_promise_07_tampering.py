@@ -1,0 +1,150 @@
+"""Promise 7: tampering shows."""
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import create_engine, text
+from tests.coordinator.support import House, report_of, study_message
+
+from parley.agent.client import Client
+from parley.coordinator.audit import verify_stored
+from parley.coordinator.backup import backup
+from parley.coordinator.storage import open_for_reading, open_storage, parse_url
+from parley.errors import Conflict
+from parley.protocol import read_log, verify_log
+
+
+@pytest.fixture
+def finished(sqlite_house):
+    """A finished study's log, and a receipt of its last phase."""
+    message = study_message(policy="uniform")
+    sqlite_house.run(message, sqlite_house.create(message))
+    return list(read_log(sqlite_house.admin.export("trial")))
+
+
+def receipts(records):
+    return [(record.sequence, record.hash) for record in records if record.kind == "report-accepted"]
+
+
+def test_the_log_as_it_is_is_sound(finished):
+    assert verify_log(finished, receipts(finished)).sound
+
+
+def test_any_record_changed_deleted_or_moved_is_found(finished):
+    for place in range(len(finished)):
+        record = finished[place]
+        changes = {
+            "actor": replace(record, actor="somebody else"),
+            "time": replace(record, at="2001-01-01T00:00:00Z"),
+            "payload": replace(record, payload={**record.payload, "extra": 1}),
+            "hash": replace(record, hash="0" * 64),
+            "kind": replace(record, kind="paused"),
+        }
+        for what, other in changes.items():
+            found = verify_log([*finished[:place], other, *finished[place + 1 :]])
+            assert not found.sound, f"{what} of record {place + 1}"
+        if place < len(finished) - 1:
+            assert not verify_log([*finished[:place], *finished[place + 1 :]]).sound, "deleted"
+            swapped = [*finished]
+            swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
+            assert not verify_log(swapped).sound, "moved"
+
+
+def test_a_cut_log_is_found_by_the_receipts_that_agents_hold(finished):
+    held = receipts(finished)
+    last = max(sequence for sequence, _ in held)
+    for end in range(1, last):
+        found = verify_log(finished[:end], held)
+        assert not found.sound, f"cut after {end}"
+    assert "ends before it" in found.problem
+
+
+def test_a_log_rewritten_from_some_record_on_is_found(finished):
+    """A consistent chain with other content, as an operator could write it: the receipts do not fit."""
+    from parley.protocol.chain import Record
+
+    forged, last = [], None
+    for record in finished:
+        payload = dict(record.payload)
+        if record.kind == "report-accepted":
+            report = dict(payload["report"])
+            report["squares"] = [value * 1.5 for value in report["squares"]]
+            payload["report"] = report
+        last = Record.after(
+            last, stream=record.stream, at=record.at, actor=record.actor, kind=record.kind, payload=payload
+        )
+        forged.append(last)
+    assert not verify_log(forged, receipts(finished)).sound
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE studies SET samples = samples, phase = phase + 1",
+        "UPDATE studies SET stage = 'running'",
+        "UPDATE studies SET awaited = awaited + 1",
+        "UPDATE studies SET head = 'x'",
+        "UPDATE documents SET body = replace(body, 'arm 1', 'arm 9')",
+        "UPDATE states SET state = replace(state, 'true', 'false')",
+        "UPDATE reports SET body = replace(body, '.1', '.2')",
+    ],
+)
+def test_tables_that_do_not_say_what_the_log_says_are_found(sqlite_house, statement):
+    message = study_message(policy="uniform")
+    sqlite_house.run(message, sqlite_house.create(message))
+    address = sqlite_house.storage.url
+    engine = create_engine(parse_url(address))
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+    storage = open_for_reading(address)
+    found = verify_stored(storage, "trial")
+    storage.close()
+    assert found is not None
+    assert not found.sound
+
+
+def test_a_record_changed_in_the_file_behind_the_triggers_is_found(sqlite_house):
+    message = study_message(policy="uniform")
+    sqlite_house.run(message, sqlite_house.create(message))
+    with sqlite3.connect(sqlite_house.storage.path) as connection:
+        connection.execute("DROP TRIGGER log_no_update")
+        connection.execute("UPDATE log SET actor = 'nobody' WHERE sequence = 2")
+    connection.close()
+    found = sqlite_house.admin.request("POST", "studies", "trial", "verify")
+    assert not found["sound"]
+    assert "record 2 was changed" in found["problem"]
+
+
+def test_an_old_backup_is_noticed_by_the_first_agent_and_pauses_the_study(sqlite_house, tmp_path):
+    message = study_message(policy="uniform")
+    agents = sqlite_house.create(message)
+    old = tmp_path / "old.db"
+    first = agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
+    backup(sqlite_house.storage.url, old)
+    second = agents[1].send(report_of(agents[1].plan("trial", "agent 2"), 1), receipt=None)
+    third = agents[2].send(report_of(agents[2].plan("trial", "agent 3"), 2))
+    plan = agents[1].plan("trial", "agent 2")
+    assert plan.phase == 2
+
+    storage = open_storage(str(old))
+    restored = House(storage, admin=sqlite_house.token)
+    agent = Client(restored.url, sqlite_house.tokens["trial", "agent 2"])
+    report = report_of(agent.plan("trial", "agent 2"), 1)
+    with pytest.raises(Conflict) as refused:
+        agent.send(report, receipt=third)
+    assert refused.value.problem["type"] == "urn:parley:problem:receipt-unknown"
+    status = restored.admin.status("trial")
+    assert status["stage"] == "paused"
+    assert "old backup" in status["reason"]
+    log = restored.admin.request("GET", "studies", "trial", "log", params={"kind": "disputed"})["records"]
+    assert len(log) == 1
+    with pytest.raises(Conflict):
+        agent.send(report, receipt=second)
+    assert len(restored.admin.request("GET", "studies", "trial", "log", params={"kind": "disputed"})["records"]) == 1
+    restored.admin.request("POST", "studies", "trial", "resume", json={"reason": "we know"})
+    assert agent.send(report, receipt=first).sequence > first.sequence, "the receipts that it has still hold"
+    agent.close()
+    restored.close()
+    storage.close()

@@ -1,0 +1,33 @@
+"""Promise 8: clocks decide nothing."""
+
+import itertools
+
+from tests.coordinator.support import House, study_message
+
+from parley.coordinator.storage import initialise, open_storage
+
+
+def decisions(folder, clock):
+    """Everything decided in a study under a clock."""
+    address = str(folder / "parley.db")
+    initialise(address)
+    storage = open_storage(address)
+    house = House(storage, clock=clock)
+    message = study_message(policy="evidence")
+    status = house.run(message, house.create(message))
+    phases = range(1, status["phase"] + 1)
+    found = [house.admin.request("GET", "studies", "trial", "phases", phase, "decision") for phase in phases]
+    plans = [house.admin.request("GET", "studies", "trial", "phases", phase, "plan") for phase in phases]
+    assert house.admin.request("POST", "studies", "trial", "verify")["sound"]
+    house.close()
+    storage.close()
+    return found, plans
+
+
+def test_a_clock_that_jumps_by_years_between_any_two_looks_changes_no_decision(tmp_path):
+    years = itertools.cycle([2030, 1970, 2099, 2001])
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    jumping = decisions(tmp_path / "a", lambda: f"{next(years)}-06-01T00:00:00Z")
+    standing = decisions(tmp_path / "b", lambda: "2026-01-01T00:00:00Z")
+    assert jumping == standing

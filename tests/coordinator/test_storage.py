@@ -1,0 +1,151 @@
+"""The storage contract, over every storage. A new one is tested by adding it to the `database` fixture."""
+
+import threading
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine, func, insert, select, text, update
+from sqlalchemy.exc import DBAPIError
+from tests.coordinator.support import study_message
+
+from parley.coordinator.operations.studies import create_study, prepare_study
+from parley.coordinator.storage import initialise, ledger, open_for_reading, open_storage, parse_url, studies
+from parley.coordinator.storage.base import StorageUnavailable
+from parley.coordinator.storage.tables import chains, log, metadata
+from parley.errors import InvalidInput
+from parley.protocol.events import Paused
+
+
+def put(storage, name="trial"):
+    trial = prepare_study(name, study_message())
+    return storage.change(lambda connection: create_study(connection, trial, actor="test", at="now"))
+
+
+def append(storage, study="trial", reason="why"):
+    def work(connection):
+        row = studies.lock(connection, study)
+        row = ledger.append(connection, row, Paused(reason=reason), actor="test", at="now")
+        studies.save(connection, row)
+        return row
+
+    return storage.change(work)
+
+
+def count(storage):
+    return storage.read(lambda connection: connection.execute(select(func.count()).select_from(log)).scalar_one())
+
+
+def test_what_change_returned_is_there(storage, database):
+    row = put(storage)
+    assert storage.read(lambda connection: studies.get(connection, "trial")) == row
+    other = open_for_reading(database)
+    assert other.read(lambda connection: studies.get(connection, "trial")) == row
+    other.close()
+
+
+def test_work_that_raises_leaves_nothing(storage):
+    put(storage)
+    before = count(storage)
+
+    def work(connection):
+        row = studies.lock(connection, "trial")
+        ledger.append(connection, row, Paused(reason="no"), actor="test", at="now")
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        storage.change(work)
+    assert count(storage) == before
+    append(storage)
+    assert count(storage) == before + 1
+
+
+def test_changes_at_once_keep_their_order_and_none_is_lost(storage):
+    put(storage)
+    failures = []
+
+    def work(number):
+        for step in range(10):
+            try:
+                append(storage, reason=f"{number}/{step}")
+                with pytest.raises(ZeroDivisionError):
+                    storage.change(lambda _: 1 // 0)
+            except BaseException as error:  # shown by the main thread
+                failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    records = storage.read(lambda connection: list(ledger.walk(connection, "trial")))
+    assert [record.sequence for record in records] == list(range(1, 82))
+    reasons = [record.payload["reason"] for record in records[1:]]
+    assert len(set(reasons)) == 80
+    for number in range(8):
+        assert [r for r in reasons if r.startswith(f"{number}/")] == [f"{number}/{step}" for step in range(10)]
+
+
+def test_reading_cannot_write_and_sees_one_moment(storage):
+    put(storage)
+    with pytest.raises((StorageUnavailable, DBAPIError)):
+        storage.read(lambda connection: connection.execute(insert(chains).values(stream="x", sequence=0, head="0")))
+
+    def twice(connection):
+        first = connection.execute(select(func.count()).select_from(log)).scalar_one()
+        append(storage)
+        return first, connection.execute(select(func.count()).select_from(log)).scalar_one()
+
+    first, second = storage.read(twice)
+    assert first == second
+    assert count(storage) == first + 1
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        lambda c: c.execute(update(log).values(actor="somebody else")),
+        lambda c: c.execute(log.delete()),
+    ],
+)
+def test_the_log_is_append_only(storage, tamper):
+    put(storage)
+    with pytest.raises((StorageUnavailable, DBAPIError), match="append-only"):
+        storage.change(tamper)
+
+
+def test_the_tables_are_what_the_migrations_leave(database):
+    engine = create_engine(parse_url(database))
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    engine.dispose()
+
+
+def test_an_unknown_revision_is_refused(database):
+    engine = create_engine(parse_url(database))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    with pytest.raises(InvalidInput, match="newer Parley"):
+        open_storage(database)
+    with pytest.raises(InvalidInput, match="newer Parley"):
+        initialise(database)
+
+
+def test_a_database_without_a_schema_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="parley admin init"):
+        open_storage(str(tmp_path / "none.db"))
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(InvalidInput, match="parley admin init"):
+        open_storage(str(tmp_path / "empty.db"))
+
+
+def test_initialising_twice_changes_nothing(storage, database):
+    put(storage)
+    storage.close()
+    before, after = initialise(database)
+    assert before == after
+    again = open_storage(database)
+    assert again.read(lambda connection: studies.get(connection, "trial")) is not None
+    again.close()

@@ -1,0 +1,39 @@
+"""The long versions: `python -m tests.correctness ties` (make correctness), `... savings` (make savings).
+
+Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import numpy as np
+from tests.correctness.full_savings import savings
+from tests.correctness.full_ties import ties
+from tests.correctness.near_ties import NOISES
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.correctness", description=__doc__)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    work = parser.add_subparsers(dest="what", required=True)
+    long = work.add_parser("ties", help="error rates at near-ties")
+    long.add_argument("--replications", type=int, default=100_000, help="of every cell")
+    long.add_argument("--noise", action="append", choices=sorted(NOISES), help="only cells with this noise")
+    long.add_argument("--resume", action="store_true", help="leave out cells that were run at this size")
+    short = work.add_parser("savings", help="samples against W-CPE")
+    short.add_argument("--replications", type=int, default=20, help="of each policy on each instance")
+    arguments = parser.parse_args()
+    np.seterr(all="raise", under="ignore")
+    if arguments.what == "savings":
+        good = savings(arguments.replications, arguments.workers)
+    else:
+        noises = arguments.noise or list(NOISES)
+        good = ties(arguments.replications, arguments.workers, resume=arguments.resume, noises=noises)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""What the long runs share: a table, work in parallel, where pages go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import TypeVar
+
+DOCS = Path(__file__).parents[2] / "docs"
+SEED = 2026
+Task, Result = TypeVar("Task"), TypeVar("Result")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def in_parallel(run: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Result]]:
+    """Results as they come, each with its task; says how far it is."""
+    with ProcessPoolExecutor(workers) as pool:
+        waiting = {pool.submit(run, task): task for task in tasks}
+        for done, future in enumerate(as_completed(waiting), start=1):
+            print(f"{done}/{len(tasks)} {future.result()}", flush=True)
+            yield waiting[future], future.result()

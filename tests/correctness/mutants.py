@@ -1,0 +1,39 @@
+"""Evidence racing broken on purpose: if the tests of its error rate could not tell, they would prove nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from parley.policies import PhaseStats
+from parley.policies.evidence_plan import Contrasts
+from parley.policies.evidence_racing import EvidenceRacing, Wealth
+from parley.problem import FloatArray, IntArray
+
+
+class OpponentsAfterTheData(EvidenceRacing):
+    """Every arm meets whoever the phase's own draws make look best; estimates still come from before."""
+
+    def _weigh(self, state: Wealth, stats: PhaseStats, contrasts: Contrasts) -> Wealth:
+        seen = replace(state, counts=state.counts + stats.counts, sums=state.sums + stats.sums)
+        opponents = self._contrasts(seen).opponents
+        mixed = self.problem.mixed(state.means)[..., None, :, :]
+        gap = np.take_along_axis(mixed, opponents, axis=-2) - mixed
+        return super()._weigh(state, stats, replace(contrasts, opponents=opponents, gap=gap))
+
+
+class ThresholdWithoutAgents(EvidenceRacing):
+    """The line is log(N / delta): right for one agent only."""
+
+    @property
+    def line(self) -> float:
+        return math.log(self.problem.top / self.problem.delta)
+
+
+class VarianceUnderstated(EvidenceRacing):
+    """A third of the variance is overlooked."""
+
+    def _variances(self, counts: IntArray) -> FloatArray:
+        return super()._variances(counts) * 2 / 3

@@ -1,0 +1,74 @@
+"""Evidence racing where errors are likeliest: gaps so small that a run rarely ends before its cap of samples.
+
+Every pair of arms is then all but a true null, and the policy is given hundreds of times its first phase to go wrong.
+`python -m tests.correctness` runs every cell at full size; the tests run a few of them, and the mutants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.policies import Policy, make_policy
+from parley.problem import Instance, Noise, NoiseKind, Problem
+from parley.simulation import Outcome, simulate
+
+GAP = 1e-4
+CAP = 400  # times the first phase
+CHUNK = 4096  # replications at a time: arrays that fit a cache
+MIX = [[0.7, 0.1, 0.3], [0.2, 0.6, 0.0], [0.1, 0.3, 0.7]]  # asymmetric, with a zero
+NOISES: dict[NoiseKind, Noise] = {
+    "gaussian": Noise(),
+    "subgaussian": Noise(kind="subgaussian"),
+    "bounded": Noise.bounded(low=0, high=1),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One near-tie: N arms are better than the others by GAP, for everybody."""
+
+    arms: int
+    agents: int
+    top: int = 1
+    delta: float = 0.1
+    noise: NoiseKind = "gaussian"
+    mixed: bool = False
+
+    @property
+    def instance(self) -> Instance:
+        weights = MIX if self.mixed else np.eye(self.agents)
+        problem = Problem(arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=NOISES[self.noise])
+        means = np.full(problem.shape, 0.5)
+        means[: self.top] += GAP
+        return Instance(problem=problem, means=means)
+
+    def run(
+        self, replications: int, *, seed: int, make: Callable[[Problem], Policy] | None = None, cap: int = CAP
+    ) -> Outcome:
+        """`make` builds the policy, evidence racing unless told."""
+        policy = make(self.instance.problem) if make else make_policy("evidence", self.instance.problem)
+        first = int(policy.plan(policy.start()).sum())
+        return simulate(
+            policy, self.instance, replications=replications, seed=seed, max_samples=cap * first, chunk=CHUNK
+        )
+
+
+def every_cell() -> list[Cell]:
+    """K = 2 and 5, M = 1 and 3, N = 1 and 2, identity and a mix, both deltas, every kind of noise."""
+    shapes = [(2, 1, 1), (2, 3, 1), (5, 1, 1), (5, 1, 2), (5, 3, 1), (5, 3, 2)]
+    return [
+        Cell(arms=arms, agents=agents, top=top, delta=delta, noise=noise, mixed=mixed)
+        for noise in NOISES
+        for arms, agents, top in shapes
+        for mixed in (False, True)[: 1 if agents == 1 else 2]
+        for delta in (0.1, 0.01)
+    ]
+
+
+def allowance(delta: float, replications: int, deviations: float = 3.0) -> float:
+    """delta plus its binomial error: what an error rate may reach by chance when the true one is delta."""
+    return delta + deviations * math.sqrt(delta * (1 - delta) / replications)

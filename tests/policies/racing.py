@@ -1,0 +1,28 @@
+"""What the tests of evidence racing share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parley.policies import PhaseStats, make_policy
+from parley.policies.evidence_racing import EvidenceRacing, Wealth
+from parley.problem import Instance, Problem
+
+
+def racing(problem: Problem, **options: object) -> EvidenceRacing:
+    policy = make_policy("evidence", problem, options)
+    assert isinstance(policy, EvidenceRacing)
+    return policy
+
+
+def tie(arms: int = 3, top: int = 1, **changes: object) -> Instance:
+    return Instance(problem=Problem(arms=arms, weights=[[1.0]], top=top, **changes), means=np.zeros((arms, 1)))
+
+
+def after_first_phase(policy: EvidenceRacing, mixed: list[float]) -> Wealth:
+    """One agent that looks as `mixed` says after 100 draws of everything."""
+    state = policy.start()
+    counts = np.full_like(state.counts, 100)
+    state = policy.update(state, PhaseStats(counts=counts, sums=100 * np.array(mixed)[:, None]))
+    assert isinstance(state, Wealth)
+    return state

@@ -1,0 +1,224 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.coordinator.support import study_message
+
+from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
+from parley.policies import make_policy
+from parley.problem import Noise
+from parley.protocol import EVENTS, TRANSITIONS, Plan, Report, Stage, StudyMessage, apply, check_rewards, create, replay
+from parley.protocol.events import (
+    AgentFrozen,
+    Cancelled,
+    Certified,
+    Disputed,
+    Paused,
+    ReportAccepted,
+    ReportAmended,
+    ReportQuarantined,
+    Resumed,
+    StepFailed,
+    StudyCreated,
+    kind_of,
+)
+from parley.protocol.stages import allowed, picture
+from parley.simulation import make_environment, phase_sums, phases
+from parley.study import load_study
+
+ROOT = Path(__file__).parents[2]
+
+
+def reported(trial, place, sums=None, squares=None):
+    counts = np.array(trial.plan.draws(place))
+    sums = counts * 0.5 if sums is None else sums
+    squares = np.square(sums) + counts + 1.0 if squares is None else squares
+    return Report(
+        study=trial.id,
+        phase=trial.phase,
+        agent=trial.study.agents[place],
+        plan=trial.plan.digest,
+        counts=tuple(counts.tolist()),
+        sums=tuple(np.asarray(sums).tolist()),
+        squares=tuple(np.where(counts > 0, squares, 0.0).tolist()),
+    )
+
+
+@pytest.mark.parametrize("policy", ["wcpe", "uniform", "evidence"])
+@pytest.mark.parametrize("name", ["paper", "two-by-two", "two-alone"])
+def test_simulator_and_trial_decide_alike_on_the_same_rewards(policy, name):
+    study = load_study(ROOT / "examples" / f"{name}.toml")
+    message = StudyMessage.from_json({**StudyMessage.of(study).to_json(), "policy": policy, "options": {}})
+    draw = make_environment(study.instance)
+    trial = create("s", message)
+    events = [StudyCreated(study_id="s", study=message, plan=trial.plan)]
+    for phase in phases(make_policy(policy, study.problem), study.instance, seed=3):
+        assert np.array_equal(trial.plan.array, phase.quotas)
+        sums = phase_sums(draw, seed=3, phase=phase.number - 1, counts=trial.plan.array)
+        for place in range(len(message.agents)):
+            if trial.plan.array[:, place].any():
+                events.append(ReportAccepted(report=reported(trial, place, sums[:, place])))
+                trial = apply(trial, events[-1])
+        assert trial.stage is Stage.CLOSING
+        step = trial.step()
+        events.append(step.event)
+        trial = trial.close(step)
+        for field in ("counts", "sums", "active", "eliminated_in", "phase", "finished"):
+            assert np.array_equal(getattr(trial.state, field), getattr(phase.after, field)), field
+    assert trial.stage is Stage.FINISHED
+    again = replay(events)
+    assert again.state.to_json() == trial.state.to_json()
+    assert again.stage is Stage.FINISHED
+
+
+def trial_at(stage):
+    """A trial at a stage, reached by legal events."""
+    trial = create("s", study_message(agents=2, arms=2, policy="uniform"))
+    if stage is Stage.RUNNING:
+        return trial
+    if stage is Stage.PAUSED:
+        return apply(trial, Paused(reason="why"))
+    if stage is Stage.CANCELLED:
+        return apply(trial, Cancelled(reason="why"))
+    if stage is Stage.STALLED:
+        alone = create("s", study_message(agents=2, arms=2, policy="uniform", weight=1.0))
+        for agent in alone.study.agents:
+            alone = apply(alone, AgentFrozen(agent=agent, reason="why", consequences=""))
+        return alone.close(alone.step())
+    while trial.stage is not stage:
+        for place in range(2):
+            counts = np.array(trial.plan.draws(place))
+            trial = apply(trial, ReportAccepted(report=reported(trial, place, counts * np.array([1.0, 0.0]))))
+        if stage is Stage.CLOSING:
+            return trial
+        trial = trial.close(trial.step())
+    return trial
+
+
+def any_event(trial, kind):
+    """An event of a kind, as well-formed as it can be at this trial."""
+    report = reported(trial, 0)
+    standing = trial.reports.get(report.agent, report)
+    made = {
+        "study-created": lambda: StudyCreated(study_id="s", study=trial.study, plan=trial.plan),
+        "report-accepted": lambda: ReportAccepted(report=report),
+        "report-quarantined": lambda: ReportQuarantined(report=report, stands=standing.digest),
+        "report-amended": lambda: ReportAmended(report=report, replaces=standing.digest, reason="why"),
+        "phase-closed": lambda: trial.step().event,
+        "step-failed": lambda: StepFailed(phase=trial.phase, error="why"),
+        "agent-frozen": lambda: AgentFrozen(agent=trial.study.agents[0], reason="why", consequences=""),
+        "paused": lambda: Paused(reason="why"),
+        "resumed": lambda: Resumed(reason="why"),
+        "disputed": lambda: Disputed(agent="a", sequence=1, head="0"),
+        "cancelled": lambda: Cancelled(reason="why"),
+    }
+    return made[kind]()
+
+
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("kind", [kind for kind in EVENTS if kind != "certified"])
+def test_every_move_is_in_the_table_or_refused_with_the_state_unchanged(stage, kind):
+    trial = trial_at(stage)
+    assert trial.stage is stage
+    before = (trial.stage, trial.state.to_json(), trial.plan, dict(trial.reports), trial.frozen)
+    event = any_event(trial, kind)
+    targets = TRANSITIONS.get((stage, kind))
+    if targets is None:
+        with pytest.raises(IllegalMove, match=kind):
+            apply(trial, event)
+    else:
+        try:
+            assert apply(trial, event).stage in targets
+        except IllegalMove:  # legal here, but not for what this trial holds
+            assert kind == "report-amended"
+            assert not trial.reports
+    assert (trial.stage, trial.state.to_json(), trial.plan, dict(trial.reports), trial.frozen) == before
+
+
+def test_every_kind_of_event_has_a_row_in_the_table():
+    assert {kind for _, kind in TRANSITIONS} == set(EVENTS) - {"study-created"}
+    assert kind_of(Paused(reason="x")) in allowed(Stage.RUNNING)
+    assert Certified.schema.startswith("parley/event/certified/")
+
+
+def test_the_picture_in_the_docs_is_current():
+    page = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    shown = page.split("<!-- transitions -->")[1].split("<!-- /transitions -->")[0]
+    assert shown.strip() == f"```mermaid\n{picture()}\n```"
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_the_order_of_reports_does_not_matter(data):
+    trial = create("s", study_message(agents=4, arms=3, policy="uniform"))
+    order = data.draw(st.permutations(range(4)))
+    one = other = trial
+    for place in range(4):
+        one = apply(one, ReportAccepted(report=reported(trial, place)))
+    for place in order:
+        other = apply(other, ReportAccepted(report=reported(trial, place)))
+    assert one.step().decision == other.step().decision
+
+
+def test_a_decision_that_the_reports_do_not_give_is_found():
+    from dataclasses import replace
+
+    trial = trial_at(Stage.CLOSING)
+    event = trial.step().event
+    for change in ({"finished": not event.decision.finished}, {"data": "0" * 64}, {"eliminated_in": ((9, 9), (9, 9))}):
+        with pytest.raises(InvalidInput, match="recorded"):
+            apply(trial, replace(event, decision=replace(event.decision, **change)))
+    if event.plan is not None:
+        more = tuple(tuple(10 * count for count in row) for row in event.plan.quotas)
+        with pytest.raises(InvalidInput, match="other counts"):
+            apply(trial, replace(event, plan=replace(event.plan, quotas=more)))
+
+
+def test_a_frozen_agent_is_asked_for_nothing_and_its_counts_stay():
+    trial = create("s", study_message(agents=3, arms=3, policy="uniform"))
+    for place in (0, 1):
+        trial = apply(trial, ReportAccepted(report=reported(trial, place)))
+    trial = apply(trial, AgentFrozen(agent="agent 1", reason="why", consequences=""))
+    assert trial.awaited == ("agent 3",)
+    trial = apply(trial, ReportAccepted(report=reported(trial, 2)))
+    trial = trial.close(trial.step())
+    assert not trial.plan.array[:, 0].any()
+    assert trial.plan.array[:, 1:].any()
+    assert trial.state.counts[:, 0].any()
+    trial = apply(trial, AgentFrozen(agent="agent 2", reason="why", consequences=""))
+    trial = apply(trial, AgentFrozen(agent="agent 3", reason="why", consequences=""))
+    assert trial.stage is Stage.CLOSING, "nobody is awaited"
+    assert trial.close(trial.step()).stage is Stage.STALLED
+
+
+@pytest.mark.parametrize(
+    ("sums", "squares", "words"),
+    [
+        ((3.0, 0.0), (0.5, 0.0), "squares"),
+        ((3.0, 0.0), (-1.0, 0.0), "squares"),
+        ((5.0, 0.0), (25.0, 0.0), "rewards between"),
+        ((-1.0, 0.0), (25.0, 0.0), "rewards between"),
+        ((1.0, 1.0), (1.0, 1.0), "nothing was drawn"),
+        ((1.0,), (1.0,), "one per arm"),
+    ],
+)
+def test_impossible_rewards(sums, squares, words):
+    report = Report(study="s", phase=1, agent="x", plan="p", counts=(4, 0), sums=sums, squares=squares)
+    with pytest.raises(ImpossibleReport, match=words):
+        check_rewards(report, (4, 0), Noise.bounded(low=0, high=1))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
+def test_the_totals_of_real_rewards_are_always_possible(values):
+    from parley.agent.plans import Totals
+
+    totals = Totals.of([values])
+    report = Report(study="s", phase=1, agent="x", plan="p", **vars(totals))
+    check_rewards(report, (len(values),), Noise())
+
+
+def test_a_plan_names_its_agents_columns():
+    plan = Plan(study="s", phase=1, quotas=((1, 2), (3, 4)))
+    assert plan.draws(1) == (2, 4)
