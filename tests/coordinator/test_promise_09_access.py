@@ -20,6 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 ROLES = ["agent", "viewer", "analyst", "auditor", "administrator"]
 BODIES = {
     "create_study": {"study": {}},
+    "estimate_study": {"study": {}},
     "put_report": {},
     "pause_study": {"reason": "x"},
     "resume_study": {"reason": "x"},
@@ -73,7 +74,7 @@ def call(http, token, operation, method, path, *, study, agent):
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     body = {"json": BODIES[operation]} if operation in BODIES else {}
     with http.stream(method, address, headers=headers, **body) as response:
-        if operation != "follow_study":  # which never ends
+        if operation not in ("follow_study", "follow_studies"):  # which never end
             response.read()
         return response.status_code
 

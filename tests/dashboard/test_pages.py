@@ -59,6 +59,16 @@ def test_odd_addresses_are_answered(here, many, page, query):
         assert browser.get(f"/studies/{many}{page}{query}").status_code == 200
 
 
+def test_many_awaited_agents_are_named_without_filling_the_page(here):
+    study = here.create(MANY.replace("Many", "Awaited"), "awaited")
+    with here.browser() as browser:
+        page = browser.get(f"/studies/{study}").text
+        assert "Waiting for 60 agents" in page
+        assert "and 52 more" in page
+        for name in here.call("GET", f"studies/{study}")["agent_names"]:
+            assert name in page
+
+
 def test_an_unknown_study_is_a_page_that_says_so(here):
     with here.browser() as browser:
         answer = browser.get("/studies/nothing-here")

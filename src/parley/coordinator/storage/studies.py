@@ -195,6 +195,13 @@ def draws_of(connection: Connection, study: str, phase: int, agent: str) -> tupl
     return None if text is None else tuple(read_json(text))
 
 
+def draws_of_many(connection: Connection, study: str, phase: int, agents: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The columns of some agents; those of whom nothing is asked are left out."""
+    here = and_(assignments.c.study == study, assignments.c.phase == phase, assignments.c.agent.in_(agents))
+    query = select(assignments.c.agent, assignments.c.draws).where(here)
+    return {row.agent: tuple(read_json(row.draws)) for row in connection.execute(query)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """What a phase asks of one agent."""
@@ -210,13 +217,6 @@ def place_of(connection: Connection, study: str, phase: int, agent: str) -> Plac
     if found is None:
         return None
     return Place(draws=tuple(read_json(found.draws)), plan=found.plan_digest, frozen=found.frozen is not None)
-
-
-def draws_of_many(connection: Connection, study: str, phase: int, agents: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """The columns of some agents; those of whom nothing is asked are left out."""
-    here = and_(assignments.c.study == study, assignments.c.phase == phase, assignments.c.agent.in_(agents))
-    query = select(assignments.c.agent, assignments.c.draws).where(here)
-    return {row.agent: tuple(read_json(row.draws)) for row in connection.execute(query)}
 
 
 def asked_agents(connection: Connection, study: str, phase: int) -> set[str]:

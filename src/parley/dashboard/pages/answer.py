@@ -17,7 +17,7 @@ from parley.dashboard.pages.study import agents_on_page, heading, verified
 __all__ = ["answer_csv", "routes"]
 
 HEAD = (
-    "agent", "arm", "chosen", "ruled_out_in_phase", "draws", "mixed_mean", "radius", "score", "line", "gap_at_least",
+    "agent", "arm", "chosen", "ruled_out_in_phase", "draws", "mixed_mean", "score", "line", "gap_at_least",
 )  # fmt: skip
 
 
@@ -32,45 +32,35 @@ async def _certificate(shown: Page) -> dict[str, Any] | None:
     return found
 
 
-def _cells(certificate: Mapping[str, Any], arms: list[str], agents: list[str], some: range) -> Iterator[dict[str, Any]]:
-    """Every arm of some agents, as a line of the table, the CSV and the report."""
-    state = certificate["state"]
-    gaps = state.get("gap_at_least")
-    for agent in some:
-        for arm, name in enumerate(arms):
-            yield {
-                "agent": agents[agent],
-                "arm": name,
-                "chosen": name in certificate["answers"][agents[agent]],
-                "ruled_out_in_phase": state["eliminated_in"][arm][agent] or None,
-                "draws": state["counts"][arm][agent],
-                "mixed_mean": certificate["mixed_means"][arm][agent],
-                "radius": certificate["radii"][arm][agent],
-                "score": certificate["scores"][arm][agent],
-                "line": certificate["line"],
-                "gap_at_least": gaps[arm][agent] if gaps and state["eliminated_in"][arm][agent] else None,
-            }
-
-
-def _answers(certificate: Mapping[str, Any], head: Mapping[str, Any], some: range) -> list[dict[str, Any]]:
-    names = head["status"]["agent_names"]
-    cells = list(_cells(certificate, head["status"]["arm_names"], names, some))
-    return [
-        {
-            "agent": names[agent],
-            "arms": certificate["answers"][names[agent]],
-            "cells": [cell for cell in cells if cell["agent"] == names[agent]],
-            "margin": min(
-                (
-                    cell["gap_at_least"]
-                    for cell in cells
-                    if cell["agent"] == names[agent] and cell["gap_at_least"] is not None
-                ),
-                default=None,
-            ),
+def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
+    """Every arm of an agent, as a line of the table, the CSV and the report."""
+    found = evidence["agents"][agent]
+    for arm in found["arms"]:
+        yield {
+            "agent": found["agent"],
+            "arm": arm["arm"],
+            "chosen": arm["chosen"],
+            "ruled_out_in_phase": arm["eliminated_in"] or None,
+            "draws": arm["draws"],
+            "mixed_mean": arm["mixed_mean"],
+            "score": arm["score"],
+            "line": evidence["line"],
+            "gap_at_least": arm.get("gap_at_least") if arm["eliminated_in"] else None,
         }
-        for agent in some
-    ]
+
+
+def _answer(certificate: Mapping[str, Any], agent: int) -> dict[str, Any]:
+    """One agent's answer; its margin is the smallest of the bounds on its gaps."""
+    cells = list(_cells(certificate["evidence"], agent))
+    bounds = [cell["gap_at_least"] for cell in cells if cell["ruled_out_in_phase"]]
+    name = certificate["evidence"]["agents"][agent]["agent"]
+    known = bounds and all(bound is not None for bound in bounds)
+    return {
+        "agent": name,
+        "arms": certificate["answers"][name],
+        "cells": cells,
+        "margin": min(bounds) if known else None,
+    }
 
 
 async def _show(shown: Page, template: str, **values: Any) -> Response:
@@ -79,7 +69,7 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
     certificate = await _certificate(shown)
     whole = template == "report.html"
     some = range(pages.total) if whole else range(pages.first, pages.last)
-    answers = _answers(certificate, head, some) if certificate else []
+    answers = [_answer(certificate, agent) for agent in some] if certificate else []
     return shown.show(template, tab="answer", **head, pages=pages, certificate=certificate, answers=answers, **values)
 
 
@@ -114,21 +104,21 @@ def harmless(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value
 
 
-def answer_csv(certificate: Mapping[str, Any], arms: list[str], agents: list[str]) -> str:
+def answer_csv(certificate: Mapping[str, Any]) -> str:
     """One line per agent and arm."""
     written = io.StringIO()
     table = csv.DictWriter(written, HEAD, lineterminator="\r\n")
     table.writeheader()
-    for cell in _cells(certificate, arms, agents, range(len(agents))):
-        table.writerow({key: harmless(value) for key, value in cell.items()})
+    for agent in range(len(certificate["evidence"]["agents"])):
+        for cell in _cells(certificate["evidence"], agent):
+            table.writerow({key: harmless(value) for key, value in cell.items()})
     return written.getvalue()
 
 
 async def answer_table(shown: Page) -> Response:
     """The answer as CSV."""
     certificate = await shown.api.get("studies", shown.study, "certificate")
-    status = await shown.api.get("studies", shown.study)
-    content = answer_csv(certificate, status["arm_names"], status["agent_names"])
+    content = answer_csv(certificate)
     return _attached(shown, content.encode(), "text/csv; charset=utf-8", "csv")
 
 
