@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -138,12 +139,22 @@ def save(connection: Connection, row: StudyRow) -> None:
 
 _known: dict[str, StudyMessage] = {}
 KNOWN = 64
+_parsing = threading.Lock()
 
 
 def message(connection: Connection, row: StudyRow) -> StudyMessage:
-    """The study's document; it never changes, so it is parsed once and remembered by its digest."""
+    """The study's document; it never changes, so it is parsed once and remembered by its digest.
+
+    One thread at a time: a large study takes tens of megabytes to parse, and its agents all come at once. Reading a
+    document waits for no lock of the database, so whoever waits here is not waited for.
+    """
     found = _known.get(row.digest)
-    if found is None:
+    if found is not None:
+        return found
+    with _parsing:
+        found = _known.get(row.digest)
+        if found is not None:
+            return found
         text = _document(connection, row.id, "study")
         if text is None:
             raise StorageUnavailable(f"the study {row.id} has no document: damaged data")
