@@ -43,7 +43,7 @@ correctness: setup  ## error rates at near-ties, full size (most of an hour on t
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
 	$(BIN)/python -m tests.correctness savings
 
-chaos: setup     ## the long versions of the coordinator's promises: kills, restarts, fuzzing (hours)
+chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/reliability.md
 	$(BIN)/python -m tests.chaos
 
 screenshots: setup ## the dashboard's pages as pictures, into docs/images

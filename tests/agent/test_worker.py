@@ -6,7 +6,7 @@ import pytest
 from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, Totals
 from parley.agent.sources import NotYet, make_source
-from parley.agent.worker import Worker
+from parley.agent.worker import Worker, persistent
 from parley.errors import Conflict, CoordinatorError, Interrupted, InvalidInput, Unreachable
 from parley.protocol import Receipt
 
@@ -189,3 +189,19 @@ def test_sources_that_are_none(text):
 def test_a_command_that_prints_something_else(printed):
     with pytest.raises(InvalidInput, match="rewards of x"):
         make("command:" + shlex.join([sys.executable, "-c", f"print('{printed}')"]))(plan())
+
+
+def test_an_agent_started_before_its_coordinator_waits_for_it():
+    answers = iter([Unreachable("no answer"), Unreachable("no answer"), {"agent": "a"}])
+    said: list[str] = []
+    waits: list[float] = []
+
+    def call():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert persistent(call, said.append, sleep=waits.append) == {"agent": "a"}
+    assert len(said) == len(waits) == 2
+    assert "trying again" in said[0]

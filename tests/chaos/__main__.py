@@ -1,27 +1,31 @@
-"""The long versions of the promises: `python -m tests.chaos [PART ...]`; prints a JSON object a part.
+"""The long versions of the promises: `python -m tests.chaos [PART ...]`; rewrites docs/reliability.md after every part.
 
-Parts: kills-sqlite, kills-postgres, restarts, fuzz, machine, agents. Without a part, all of them; `--share 0.01` does a
-hundredth of everything.
+Without a part, all of them. `--share 0.01` does a hundredth of the full size and the page says so; `--more` adds to the
+results that a part has, with other random numbers, so that a long part can be done in pieces.
 """
 
 import argparse
-import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from xml.etree import ElementTree
 
+from hypothesis import seed as seeded
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
-from tests.chaos import agents, harness, inputs, machine, restarts
+from tests.chaos import agents, harness, inputs, machine, page, restarts
+from tests.chaos.page import Part
 from tests.coordinator.support import House, study_message
 
 from parley.coordinator.storage import initialise, open_storage
 
-KILLS, RESTARTS, REQUESTS, MACHINES, STEPS, AGENT_KILLS = 1000, 100, 20_000, 1000, 50, 200
+STEPS, ROUGHLY = 50, 30  # steps of a state machine; operations of the API
+MUTANTS = Path(__file__).parents[1] / "coordinator" / "test_promise_13_mutants.py"
 
 
 @contextmanager
@@ -48,71 +52,141 @@ def sqlite():
         yield address
 
 
-def kills_sqlite(share):
+def kills_sqlite(size, seed):
     with sqlite() as address:
-        return harness.run(address, kills=max(1, int(KILLS * share)), seed=1).result()
+        return harness.run(address, kills=size, seed=seed).result()
 
 
-def kills_postgres(share):
+def kills_postgres(size, seed):
     with postgres() as server:
-        return harness.run(server.get_uri(), kills=max(1, int(KILLS * share)), seed=2).result()
+        return harness.run(server.get_uri(), kills=size, seed=seed).result()
 
 
-def restart(share):
+def restart(size, seed):
     with postgres() as server:
         storage = open_storage(server.get_uri(), statement_timeout=10.0)
         message = study_message(agents=3, arms=3, policy="uniform")
         try:
-            return restarts.run(storage, server, restarts=max(1, int(RESTARTS * share)), seed=3, message=message)
+            return restarts.run(storage, server, restarts=size, seed=seed, message=message)
         finally:
             storage.close()
 
 
-def fuzz(share):
+def fuzz(size, seed):
+    """Rounds until there were enough: operations with few possible requests run out of them early."""
+    total, turn = {"requests": 0}, 0
+    while total["requests"] < size:
+        with sqlite() as address:
+            storage = open_storage(address)
+            house = House(storage)
+            examples = max(2, (size - total["requests"]) // ROUGHLY)
+            try:
+                found = inputs.fuzz(house, examples=examples, number=1000 * seed + turn)
+            finally:
+                house.close()
+                storage.close()
+        del found["operations"]
+        total, turn = page.added(total, found), turn + 1
+    return total
+
+
+def state_machine(size, seed):
+    chosen = settings(max_examples=size, stateful_step_count=STEPS, deadline=None, database=None)
+    run_state_machine_as_test(seeded(seed)(machine.Study), settings=chosen)
+    return {"cases": size}
+
+
+def killed_agents(size, seed):
     with sqlite() as address:
-        storage = open_storage(address)
-        house = House(storage)
-        try:
-            return inputs.fuzz(house, examples=max(2, int(REQUESTS * share / 30)))
-        finally:
-            house.close()
-            storage.close()
+        return agents.run(address, kills=size, seed=seed)
 
 
-def state_machine(share):
-    count = max(2, int(MACHINES * share))
-    run_state_machine_as_test(
-        machine.Study, settings=settings(max_examples=count, stateful_step_count=STEPS, deadline=None, database=None)
-    )
-    return {"cases": count, "steps": STEPS}
+def mutants(_size, _seed):
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.xml"
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={out}", str(MUTANTS)],
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
+        suite = next(ElementTree.parse(out).iter("testsuite"))
+    missed = int(suite.get("failures")) + int(suite.get("errors"))
+    return {"mutants": int(suite.get("tests")), "missed": missed}
 
 
-def killed_agents(share):
-    with sqlite() as address:
-        return agents.run(address, kills=max(2, int(AGENT_KILLS * share)), seed=4)
-
-
+ANSWER = "between commit and answer more often than elsewhere (commits of reports, and of new studies and tokens)"
 PARTS = {
-    "kills-sqlite": kills_sqlite,
-    "kills-postgres": kills_postgres,
-    "restarts": restart,
-    "fuzz": fuzz,
-    "machine": state_machine,
-    "agents": killed_agents,
+    "kills-sqlite": Part(
+        run=kills_sqlite,
+        full=1000,
+        unit="kills",
+        about=f"the server on SQLite dies of SIGKILL at random and at named points of its transaction, {ANSWER}.",
+    ),
+    "kills-postgres": Part(run=kills_postgres, full=1000, unit="kills", about="the same on PostgreSQL."),
+    "restarts": Part(
+        run=restart,
+        full=100,
+        unit="restarts",
+        about="PostgreSQL stops in immediate mode (no checkpoint) and starts again while studies run.",
+    ),
+    "fuzz": Part(
+        run=fuzz,
+        full=20_000,
+        unit="requests",
+        about="requests that schemathesis makes from the OpenAPI document: no 5xx, every refusal problem+json.",
+    ),
+    "machine": Part(
+        run=state_machine,
+        full=1000,
+        unit="cases",
+        about=f"up to {STEPS} steps by hypothesis: reports, conflicts, pauses, freezes, amendments, crashes: "
+        "after every step the log replays to what the tables say.",
+    ),
+    "agents": Part(
+        run=killed_agents,
+        full=200,
+        unit="kills",
+        about="agent processes die of SIGKILL while they draw and report: what is reported is what was drawn, once. "
+        "A draw whose result died with the agent is never drawn again; its study is cancelled, which is not counted "
+        "as finished.",
+    ),
+    "mutants": Part(
+        run=mutants,
+        full=6,
+        unit="mutants",
+        about="the coordinator with a promise broken on purpose: the check that stands for it must fail.",
+    ),
 }
 
 
+def done(part, size, seed):
+    """What a part finds; a run that breaks off is a failure, not an absence of results."""
+    try:
+        return part.run(size, seed)
+    except Exception as error:
+        return {"failures": [f"{type(error).__name__}: {error}"[:500]]}
+
+
 def main():
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos")
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
-    parser.add_argument("--share", type=float, default=1.0)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--share", type=float, default=1.0, help="of the full size (default: 1)")
+    parser.add_argument("--more", action="store_true", help="add to the results of before")
     chosen = parser.parse_args()
+    good = True
     for name in chosen.parts or PARTS:
-        begun = time.monotonic()
-        found = PARTS[name](chosen.share)
-        print(json.dumps({"part": name, **found, "seconds": round(time.monotonic() - begun, 1)}), flush=True)
-        if found.get("failures"):
-            sys.exit(1)
+        part, begun = PARTS[name], time.monotonic()
+        before = page.load().get(name) if chosen.more else None
+        runs = before["runs"] if before else 0
+        found = done(part, max(2, round(part.full * chosen.share)), list(PARTS).index(name) + 1 + 100 * runs)
+        print(page.line(name, part, found, time.monotonic() - begun), flush=True)
+        good &= page.kept(part, found)
+        command = f"python -m tests.chaos {name}" + (f" --share {chosen.share:g}" if chosen.share != 1 else "")
+        command += " --more" if before else ""
+        whole = page.added(before["found"], found) if before else found
+        results = page.load() | {name: page.entry(whole, command=command, runs=runs + 1)}
+        page.save(results, PARTS)
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,13 @@ from collections import Counter
 
 import httpx2
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from tests.coordinator.support import report_of, study_message
 
 
-def fuzz(house, *, examples):
-    """`examples` requests per operation and token; returns counts and every failure."""
+def fuzz(house, *, examples, number=0):
+    """`examples` requests per operation; another `number`, other requests. Returns counts and every failure."""
     message = study_message(agents=2, arms=3, policy="uniform")
     agents = house.create(message, "fuzzed")
     agents[0].send(report_of(agents[0].plan("fuzzed", "agent 1"), 0))
@@ -23,22 +23,22 @@ def fuzz(house, *, examples):
     operations = [result.ok() for result in schema.get_all_operations()]
     for operation in operations:
         if not operation.path.endswith("/events"):  # never ends; its parameters are those of the others
-            _fuzz_operation(operation, house, http, tokens, examples, statuses, failures)
+            _fuzz_operation(operation, house, http, tokens, examples, number, statuses, failures)
     http.close()
     return {
         "operations": len(operations),
         "requests": sum(statuses.values()),
-        "statuses": dict(statuses),
+        "statuses": {str(status): count for status, count in sorted(statuses.items())},
         "failures": failures,
     }
 
 
-def _fuzz_operation(operation, house, http, tokens, examples, statuses, failures):
+def _fuzz_operation(operation, house, http, tokens, examples, number, statuses, failures):
+    @seed(number)
     @settings(
         max_examples=examples,
         deadline=None,
         database=None,
-        derandomize=True,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

@@ -6,9 +6,9 @@ import threading
 import time
 
 import psutil
+from tests.chaos.findings import examine
 from tests.coordinator.support import House, report_of
 
-from parley.coordinator.audit import verify_stored
 from parley.errors import Unreachable
 
 PATIENCE = 60.0
@@ -83,12 +83,5 @@ def run(storage, server, *, restarts, seed, message):
     assert not worker.is_alive(), "a study is stuck"
     assert not failures, failures
     house.close()
-    sound = True
-    for study in studies:
-        held = [(receipt.sequence, receipt.head) for (name, _, _), receipt in receipts.items() if name == study]
-        found = verify_stored(storage, study, held)
-        assert found is not None
-        assert found.sound, found.problem
-        assert found.stage == "finished"
-        sound &= found.sound
-    return {"restarts": happened, "studies": len(studies), "acknowledged": len(receipts), "sound": sound}
+    flaws = examine(storage, studies, receipts)
+    return {"restarts": happened, "studies": len(studies), "acknowledged": len(receipts), **flaws}

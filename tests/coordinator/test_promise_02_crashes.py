@@ -1,6 +1,7 @@
 """Promise 2: a crash at any point loses nothing acknowledged. The long version is `make chaos`."""
 
 import pytest
+from tests.chaos.findings import FLAWS
 from tests.chaos.harness import run
 
 from parley.coordinator.killpoints import POINTS
@@ -13,3 +14,4 @@ def test_killed_between_the_statements_of_the_transaction(database, part):
     assert books.result()["kills"] == 4
     assert books.result()["between_commit_and_answer"] >= 1, "such a run would prove nothing: choose another seed"
     assert books.receipts
+    assert books.flaws == dict.fromkeys(FLAWS, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan
@@ -17,7 +17,7 @@ from parley.agent.sources import NotYet, Source
 from parley.errors import Conflict, CoordinatorError, Unreachable
 from parley.protocol import Receipt, Report
 
-__all__ = ["Backoff", "Worker"]
+__all__ = ["Backoff", "Worker", "persistent"]
 
 SETTLED = ("urn:parley:problem:report-conflict", "urn:parley:problem:receipt-unknown")
 
@@ -52,6 +52,23 @@ class Backoff:
     def reset(self) -> None:
         """It worked: begin from the start next time."""
         self._limit = self._first
+
+
+Answer = TypeVar("Answer")
+
+
+def persistent(
+    call: Callable[[], Answer], say: Callable[[str], None], *, sleep: Callable[[float], None] = time.sleep
+) -> Answer:
+    """What `call` returns, asked again for as long as no coordinator answers: an agent may well be started first."""
+    backoff = Backoff()
+    while True:
+        try:
+            return call()
+        except Unreachable as error:
+            wait = backoff.next()
+            say(f"{error}; trying again in {wait:.1f} s")
+            sleep(wait)
 
 
 class Worker:

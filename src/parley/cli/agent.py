@@ -47,9 +47,9 @@ def command(
     with needs("agent", "parley agent"):
         from parley.agent.outbox import Outbox
         from parley.agent.sources import make_source
-        from parley.agent.worker import Worker
+        from parley.agent.worker import Worker, persistent
     with connect(server, token_file) as client:
-        agent = name if name is not None else client.request("GET", "whoami")["agent"]
+        agent = name if name is not None else persistent(lambda: client.request("GET", "whoami"), _complain)["agent"]
         if agent is None:
             raise click.UsageError("the token is not an agent's: name one with --agent")
 
@@ -65,6 +65,10 @@ def command(
             worker = Worker(client, box, drawn_by, say=lambda words: _say(agent, words))
             last = worker.run()
     screen.print(f"{agent}: the study {study} is {last.stage}.", highlight=False)
+
+
+def _complain(words: str) -> None:
+    _say("agent", words)
 
 
 def _say(agent: str, words: str) -> None:

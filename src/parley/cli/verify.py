@@ -55,7 +55,7 @@ def command(
         print_json(document)
     elif result.sound:
         screen.print(
-            f"[green]Sound.[/] {result.study}: {result.records} records chained, {result.phases} decisions taken again "
+            f"Sound. {result.study}: {result.records} records chained, {result.phases} decisions taken again "
             f"and found the same, {result.receipts} receipts found; the study is {result.stage}.",
             highlight=False,
         )
