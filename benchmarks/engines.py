@@ -19,7 +19,7 @@ STUDY = {
     "weights": {"kind": "personalized", "alpha": 0.5},
     "truth": {"generate": "paper"},
 }
-REPEATS = 3
+REPEATS = 1
 
 
 def sweep(replications: int) -> Sweep:
@@ -41,7 +41,7 @@ def _processor_seconds() -> float:
 
 
 def sections() -> list[Section]:
-    long, short = sweep(20_000), sweep(10)
+    long, short = sweep(10_000), sweep(10)
     engines = {
         "local, 1 process": Engine(workers=1),
         "local, 2 processes": Engine(workers=2),
@@ -67,7 +67,7 @@ def sections() -> list[Section]:
     return [
         Section(
             title="Engines",
-            words="A sweep of 32 cells of 20,000 replications on the paper's instance, files and start included. "
+            words="A sweep of 32 cells of 10,000 replications on the paper's instance, files and start included. "
             "The last column is the same sweep with 10 replications a cell: what an engine costs to start and to stop.",
             columns=("engine", "seconds", "against one process", "processor seconds", "seconds with nothing to do"),
             rows=rows,
