@@ -7,7 +7,8 @@ asks of the disk while it takes reports, and opens what a loss of power may leav
 
 import pytest
 from sqlalchemy import text
-from tests.chaos import power
+from tests.chaos import page, power
+from tests.chaos.__main__ import PARTS
 from tests.coordinator.support import server_process
 
 from parley.coordinator.storage import initialise, open_storage
@@ -53,6 +54,16 @@ def test_the_simulator_bites(journals):
     found = power.examine(journals["NORMAL"], 200, seed=2)
     assert found["lost"] > 20
     assert found["broken_chains"] == 0
+
+
+def test_a_control_that_loses_nothing_fails_the_long_run(journals, monkeypatch):
+    part = PARTS["power"]
+    monkeypatch.setattr(power, "record", lambda: journals)
+    assert page.kept(part, power.run(100, seed=4))
+    monkeypatch.setattr(power, "record", lambda: journals | {"NORMAL": journals["as it is"]})
+    blind = power.run(100, seed=4)
+    assert blind["lost"] == 0
+    assert not page.kept(part, blind)
 
 
 @pytest.mark.parametrize("dropped", ["parley.db-wal", "parley.db", "directory"])
