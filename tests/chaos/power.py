@@ -28,7 +28,7 @@ from parley.coordinator.audit import verify_stored
 from parley.coordinator.operations.phases import load_trial
 from parley.coordinator.operations.reports import take_report
 from parley.coordinator.operations.studies import create_study
-from parley.coordinator.storage import initialise, open_storage, sqlite, studies
+from parley.coordinator.storage import groups, initialise, open_storage, sqlite, studies
 from parley.protocol import create
 
 NAME = "parley.db"
@@ -56,7 +56,7 @@ class Work:
         self.storage = open_storage(address)
         self.committed("after-commit")
         recorder.note("acknowledged")  # the tables are there
-        sqlite.reached = self.committed  # the writer says so after a commit and before it answers anybody
+        groups.reached = self.committed  # the writer says so after a commit and before it answers anybody
 
     def committed(self, point):
         if point == "after-commit":

@@ -47,7 +47,7 @@ def test_a_token_shown_again_is_looked_up_only_where_another_process_may_revoke_
 
 
 def test_what_was_read_before_a_revocation_is_not_kept_after_it(storage, token, monkeypatch):
-    """The row is read, then the revocation passes, then the reader goes on: this request came before, the next did not."""
+    """Read, then revoked, then the reader goes on: this request came before the revocation, the next one did not."""
     keys, glance = Keyring(storage), storage.glance
 
     async def both():
