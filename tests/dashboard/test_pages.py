@@ -69,6 +69,13 @@ def test_many_awaited_agents_are_named_without_filling_the_page(here):
             assert name in page
 
 
+def test_a_minimum_cell_is_told_where_one_was_asked_for(here, done):
+    private = here.create(TWO + "\n[privacy]\nminimum_cell = 70\n", "private")
+    with here.browser() as browser:
+        assert "No reported sum covers fewer than 70 draws." in browser.get(f"/studies/{private}").text
+        assert "No reported sum" not in browser.get(f"/studies/{done}").text
+
+
 def test_an_unknown_study_is_a_page_that_says_so(here):
     with here.browser() as browser:
         answer = browser.get("/studies/nothing-here")

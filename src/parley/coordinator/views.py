@@ -59,6 +59,7 @@ def status(connection: Connection, row: StudyRow) -> dict[str, Any]:
         "agent_names": list(study.agents),
         "delta": study.delta,
         "top": study.top,
+        "minimum_cell": study.minimum_cell,
         "guarantee": study.make_policy().guarantee,
         "asked": len(asked),
         "reported": [{"agent": name, "at": reported[name]} for name in study.agents if name in reported],
