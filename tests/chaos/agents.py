@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tests.coordinator.support import House, study_message
 from parley.coordinator.audit import verify_stored
 from parley.coordinator.storage import open_storage
 
+OPERATOR = threading.Lock()  # one person, who does one thing at a time
 PROGRAM = """
 import json, os, sys
 arm, count = sys.argv[1], int(sys.argv[2])
@@ -104,13 +104,20 @@ def _supervise(house, study, name, program, folder, chance, counts):
         # program's own record, sees which draws were spent, and freezes the agent.
         assert "what was drawn is not known" in errors, errors
         counts[1] += 1
-        shown = house.admin.request("GET", "studies", study, "agents", name, "freeze")
-        body = {"reason": "an interrupted draw", "consequences": shown["digest"]}
-        house.admin.request("POST", "studies", study, "agents", name, "freeze", json=body)
-        house.admin.request("POST", "studies", study, "cancel", json={"reason": "an interrupted draw"})
-        time.sleep(0.1)
+        with OPERATOR:
+            _give_up(house, study, name)
         return
     raise AssertionError("1000 starts")
+
+
+def _give_up(house, study, name):
+    """Freeze the agent and cancel the study, unless that was done for another of its agents."""
+    if house.admin.request("GET", "studies", study)["stage"] == "cancelled":
+        return
+    shown = house.admin.request("GET", "studies", study, "agents", name, "freeze")
+    body = {"reason": "an interrupted draw", "consequences": shown["digest"]}
+    house.admin.request("POST", "studies", study, "agents", name, "freeze", json=body)
+    house.admin.request("POST", "studies", study, "cancel", json={"reason": "an interrupted draw"})
 
 
 def _examine(storage, house, study, program):
