@@ -19,13 +19,14 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """`test` must fail, and say one of `words`; it passes without the mutant."""
+    """`test` must fail, and say one of `words`; it passes without the mutant. `long` ones wait for `make chaos`."""
 
     name: str
     promise: int
     test: str
     words: tuple[str, ...]
     apply: Callable[[], None]
+    long: bool = False
 
 
 MUTANTS = (
@@ -42,6 +43,7 @@ MUTANTS = (
         test="promise_02_crashes.py::test_killed_right_before_the_commit[postgres]",
         words=("reports lost",),
         apply=mutations.acknowledge_before_the_commit,
+        long=True,
     ),
     Mutant(
         name="takes no lock",
@@ -126,6 +128,13 @@ MUTANTS = (
         test="promise_09_access.py::test_a_revoked_token_opens_nothing_at_once_and_two_may_live_for_rotation[sqlite]",
         words=("DID NOT RAISE",),
         apply=mutations.take_revoked_tokens,
+    ),
+    Mutant(
+        name="fails at reports that cannot be true",
+        promise=10,
+        test="promise_10_bad_input.py::test_many_reports_good_and_bad",
+        words=("The coordinator failed",),
+        apply=mutations.fail_at_impossible_reports,
     ),
     Mutant(
         name="keeps secrets in clear",

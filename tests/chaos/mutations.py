@@ -6,7 +6,8 @@ import time
 from concurrent.futures import Future
 from dataclasses import replace
 
-MOMENT = 0.05  # seconds in which an answer reaches whoever waits for it, and in which a rival comes in between
+ANSWERED = 1.0  # seconds in which an answer reaches whoever waits for it, on a busy machine too
+RIVAL = 0.01  # seconds in which another server comes in between
 
 
 def change(owner, name, new):
@@ -32,6 +33,7 @@ def rewrite(module, name, old, new):
 
 def acknowledge_before_the_commit():
     """The answer leaves when the report was written down; its transaction commits a moment later."""
+    from parley.coordinator import killpoints
     from parley.coordinator.operations.reports import Accepted
     from parley.coordinator.storage.postgres import PostgresStorage
     from parley.coordinator.storage.sqlite import SqliteStorage
@@ -44,7 +46,8 @@ def acknowledge_before_the_commit():
                 result = work(connection)
                 if isinstance(result, Accepted):
                     answer.set_result(result)
-                    time.sleep(MOMENT)
+                    if killpoints._armed.get("before-commit") == 1:  # the kill comes now: let the answer leave first
+                        time.sleep(ANSWERED)
                 return result
 
             def late(done):
@@ -69,7 +72,7 @@ def take_no_lock():
 
     def unlocked(connection, study):
         row = studies.get(connection, study)
-        time.sleep(MOMENT / 5)
+        time.sleep(RIVAL)
         return row
 
     change(studies, "lock", unlocked)
@@ -147,6 +150,21 @@ def check_no_rewards():
     from parley.protocol import reports
 
     change(reports, "check_rewards", lambda *_: None)
+
+
+def fail_at_impossible_reports():
+    """A failure that nobody foresaw, behind the form of a body."""
+    from parley.protocol import reports
+
+    real = reports.check_rewards
+
+    def unforeseen(*report):
+        try:
+            real(*report)
+        except Exception as error:
+            raise ZeroDivisionError from error
+
+    change(reports, "check_rewards", unforeseen)
 
 
 def store_steps_whatever_happened():
