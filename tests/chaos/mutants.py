@@ -133,7 +133,7 @@ MUTANTS = (
         name="fails at reports that cannot be true",
         promise=10,
         test="promise_10_bad_input.py::test_many_reports_good_and_bad",
-        words=("The coordinator failed",),
+        words=("urn:parley:problem:internal",),
         apply=mutations.fail_at_impossible_reports,
     ),
     Mutant(

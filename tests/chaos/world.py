@@ -92,7 +92,8 @@ class World:
                 return self.report(agent).to_json()
             case "amend_report":
                 report = self.report(agent)
-                other = replace(report, squares=tuple(value + 1 + number % 7 for value in report.squares))
+                pairs = zip(report.squares, report.counts, strict=True)
+                other = replace(report, squares=tuple(value + number % 7 * min(1, count) for value, count in pairs))
                 return {**reason, "report": other.to_json()}
             case "freeze_agent":
                 shown = self.house.admin.request("GET", "studies", self.study, "agents", agent, "freeze")
