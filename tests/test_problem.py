@@ -41,6 +41,13 @@ def test_mixing_uses_columns_as_in_the_definition_of_section_1():
         ({"top": 3}, r"top: found 3"),
         ({"top": True}, r"top: found True"),
         ({"largest_gap": 0.0}, r"largest_gap: found 0.0"),
+        ({"minimum_cell": 0}, r"minimum_cell: found 0; allowed: from 1 to 1,000,000"),
+        ({"minimum_cell": -5}, r"minimum_cell: found -5; allowed: from 1"),
+        ({"minimum_cell": 10**6 + 1}, r"minimum_cell: found 1000001; allowed: from 1"),
+        ({"minimum_cell": 10**400}, r"minimum_cell: found a huge number; allowed: from 1"),
+        ({"minimum_cell": 2.0}, r"minimum_cell: found 2.0; allowed: a whole number"),
+        ({"minimum_cell": True}, r"minimum_cell: found True; allowed: a whole number"),
+        ({"minimum_cell": None}, r"minimum_cell: found None; allowed: a whole number"),
     ],
 )
 def test_bad_problems_are_named(changes, says):

@@ -51,6 +51,12 @@ def test_per_agent_random_alphas_are_reproducible():
         ({"truth": {"means": [[0, 1]], "seed": 1}}, "either means or generate"),
         ({"truth": {"generate": "paper", "min_gap": 5.0}}, "which none of 10,000 random instances"),
         ({"agents": 0}, "agents: found 0"),
+        ({"privacy": 5}, "privacy: found 5; allowed: a section"),
+        ({"privacy": {"cell": 5}}, r"key in \[privacy\]: found 'cell'; allowed: one of minimum_cell"),
+        ({"privacy": {"minimum_cell": 2.5}}, "privacy.minimum_cell: found 2.5; allowed: a whole number"),
+        ({"privacy": {"minimum_cell": True}}, "privacy.minimum_cell: found True; allowed: a whole number"),
+        ({"privacy": {"minimum_cell": 0}}, "minimum_cell: found 0; allowed: from 1 to 1,000,000"),
+        ({"privacy": {"minimum_cell": 10**30}}, "minimum_cell: found a huge number; allowed: from 1"),
         ({"policy": {"name": 3}}, "policy.name: found 3; allowed: text"),
     ],
 )
@@ -83,6 +89,11 @@ def test_a_weights_file_is_found_beside_the_study(tmp_path):
     assert load_study(tmp_path / "s.toml").problem.weights[0, 1] == pytest.approx(0.4)
 
 
+def test_a_minimum_cell_is_of_the_problem_and_one_unless_asked():
+    assert parse_study(GOOD).problem.minimum_cell == parse_study(GOOD | {"privacy": {}}).problem.minimum_cell == 1
+    assert parse_study(GOOD | {"privacy": {"minimum_cell": 5}}).problem.minimum_cell == 5
+
+
 def test_a_study_without_truth_says_what_is_missing():
     with pytest.raises(InvalidInput, match="a study without a"):
         parse_study(GOOD).require_truth()
@@ -92,5 +103,5 @@ def test_every_key_is_documented():
     page = (ROOT / "docs" / "study-file.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_.]+)` \|", page, flags=re.MULTILINE))
     keys = {f"{section}.{key}" if section else key for section, keys in SECTIONS.items() for key in keys}
-    assert documented == keys - {"weights", "noise", "policy", "truth"}
+    assert documented == keys - {"weights", "noise", "policy", "privacy", "truth"}
     assert all(f'`"{kind}"`' in page for kind in WEIGHT_KEYS)

@@ -143,7 +143,7 @@ class Guarantee:
     """
 
     rounds: int  # at most this many
-    samples: float  # at most this many: the largest n with n <= 32 T rounds beta*(n) + K M
+    samples: float  # at most this many: the largest n with n <= 32 T rounds beta*(n) + K M minimum_cell
     samples_explicit: float  # the paper's closed form (Appendix B), which is looser
 
     @classmethod
@@ -160,16 +160,17 @@ class Guarantee:
         rounds = math.floor(math.log2(8 * problem.largest_gap / instance.smallest_gap)) + 1
         factor = 32 * (bound or bai(instance)).value * rounds
         constant = mixture_constant(problem.delta, arms, agents)
+        cells = arms * agents * problem.minimum_cell  # a count passes what its constraint asks by less than a cell
 
         def most(samples: float) -> float:
             beta = 2 * (constant + 2 * agents * math.log(4 + math.log(samples)))
-            return factor * beta + arms * agents
+            return factor * beta + cells
 
         # `most` is increasing and concave: iterating it leads to its largest fixed point from either side.
-        a, b = arms * agents + 2 * constant, 4 * agents
+        a, b = cells + 2 * constant, 4 * agents
         inner = 4 + factor**2 / math.e * (a + b * (2 + math.sqrt(math.e))) ** 2
         explicit = factor * (a + b * math.log(inner))
-        samples = max(explicit, float(arms * agents))
+        samples = max(explicit, float(cells))
         while abs((closer := most(samples)) - samples) > 1e-12 * samples:
             samples = closer
         return cls(rounds=rounds, samples=closer, samples_explicit=max(explicit, closer))

@@ -22,6 +22,7 @@ NoiseKind = Literal["gaussian", "subgaussian", "bounded"]
 NOISE_KINDS = ("gaussian", "subgaussian", "bounded")
 
 SMALLEST_DELTA = 1e-300
+LARGEST_CELL = 1_000_000
 
 # A hand-typed column may be off by a rounding; anything more is a mistake the user wants to hear about.
 COLUMN_SUM_TOLERANCE = 1e-6
@@ -125,6 +126,7 @@ class Problem:
     top: int = 1
     noise: Noise = field(default_factory=Noise)
     largest_gap: float = 1.0
+    minimum_cell: int = 1  # privacy: who is asked to draw an arm in a phase is asked for at least this many draws
 
     def __post_init__(self) -> None:
         weights = _checked_weights(self.weights)
@@ -149,7 +151,13 @@ class Problem:
             raise InvalidInput(
                 "top", found=self.top, allowed=f"at least 1 and less than the number of arms, {len(arms)}"
             )
+        if isinstance(self.minimum_cell, bool) or not isinstance(self.minimum_cell, int | np.integer):
+            raise InvalidInput("minimum_cell", found=repr(self.minimum_cell), allowed="a whole number")
+        if not 1 <= self.minimum_cell <= LARGEST_CELL:
+            found = self.minimum_cell if abs(self.minimum_cell) < 2**63 else "a huge number"
+            raise InvalidInput("minimum_cell", found=found, allowed=f"from 1 to {LARGEST_CELL:,}")
         checked = {"weights": weights, "arms": arms, "agents": agents, "delta": delta, "top": int(self.top)}
+        checked["minimum_cell"] = int(self.minimum_cell)
         for name, value in (checked | {"largest_gap": positive("largest_gap", self.largest_gap)}).items():
             object.__setattr__(self, name, value)
 

@@ -9,7 +9,7 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.problem import FloatArray, IntArray
 
-__all__ = ["smallest_counts", "whole_counts"]
+__all__ = ["raise_cells", "smallest_counts", "whole_counts"]
 
 LARGEST_COUNT = 2.0**53  # beyond this float64 no longer tells whole numbers apart
 
@@ -31,22 +31,40 @@ def whole_counts(values: FloatArray) -> IntArray:
     return np.ceil(values).astype(np.int64)
 
 
-def smallest_counts(counts: IntArray, allocation: FloatArray, threshold: Callable[[IntArray], FloatArray]) -> IntArray:
-    """The smallest integers `n >= counts` with `n >= allocation * threshold(n)`, all `(..., arm, agent)`.
+def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
+    """No cell of a plan below the minimum: 1 to `minimum` - 1 draws become `minimum`, none stays none.
+
+    >>> raise_cells(np.array([0, 1, 4, 9]), 5).tolist()
+    [0, 5, 5, 9]
+    """
+    return np.where(quotas > 0, np.maximum(quotas, minimum), quotas)
+
+
+def smallest_counts(
+    counts: IntArray, allocation: FloatArray, threshold: Callable[[IntArray], FloatArray], minimum_cell: int = 1
+) -> IntArray:
+    """The smallest integers `n >= max(counts, 1)` with `n >= allocation * threshold(n)`, all `(..., arm, agent)`.
 
     W-CPE asks for the fewest further draws that meet this (Algorithm 1). `threshold` is `(..., arm, 1)` and does not
     decrease in any count, so the points that meet it form a lattice: its least element is the limit of
-    `n <- max(counts, ceil(allocation * threshold(n)))` from below, and it minimises every count at once.
+    `n <- max(counts, ceil(allocation * threshold(n)))` from below, and it minimises every count at once. That each
+    `n - counts` be 0 or at least `minimum_cell` leaves a lattice; raising the least element afterwards would not do,
+    for more draws by one agent raise the threshold, and so what the others need.
 
     >>> n = np.array([[1, 1]])
-    >>> smallest_counts(n, np.array([[2.0, 0.5]]), lambda n: np.log(4.0 + n.sum(axis=-1, keepdims=True))).tolist()
+    >>> beta = lambda n: np.log(4.0 + n.sum(axis=-1, keepdims=True))
+    >>> smallest_counts(n, np.array([[2.0, 0.5]]), beta).tolist()
     [[5, 2]]
+    >>> smallest_counts(n, np.array([[2.0, 0.5]]), beta, minimum_cell=20).tolist()
+    [[21, 21]]
     """
     if (allocation < 0).any() or not np.isfinite(allocation).all():
         raise InvalidInput("allocation", found=allocation.min(), allowed="finite numbers of at least 0")
-    least = counts
+    first = np.maximum(counts, 1)
+    least = counts + raise_cells(first - counts, minimum_cell)
     while True:
-        following = np.maximum(counts, whole_counts(allocation * threshold(least)))
+        needed = np.maximum(first, whole_counts(allocation * threshold(least)))
+        following = counts + raise_cells(needed - counts, minimum_cell)
         if (following == least).all():
             return following
         least = following

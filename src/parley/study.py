@@ -32,6 +32,7 @@ SECTIONS: dict[str, dict[str, tuple[type, ...]]] = {
         "weights": (dict,),
         "noise": (dict,),
         "policy": (dict,),
+        "privacy": (dict,),
         "truth": (dict,),
     },
     "weights": {
@@ -48,6 +49,7 @@ SECTIONS: dict[str, dict[str, tuple[type, ...]]] = {
     },
     "noise": {"kind": (str,), "scale": Number, "low": Number, "high": Number},
     "policy": {"name": (str,)},  # every other key is an option of that policy, checked by the policy
+    "privacy": {"minimum_cell": (int,)},
     "truth": {"means": (list,), "generate": (str,), "seed": (int,), "min_gap": Number},
 }
 REQUIRED = ("arms", "agents")
@@ -126,6 +128,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
         top=document.get("top", 1),
         largest_gap=document.get("largest_gap", usual),
         noise=noise,
+        minimum_cell=_section(document, "privacy").get("minimum_cell", 1),
     )
     policy = dict(document.get("policy", {}))
     _check_types("policy", {"name": policy.get("name", DEFAULT_POLICY)})

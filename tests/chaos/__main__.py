@@ -16,7 +16,7 @@ from pathlib import Path
 from hypothesis import seed as seeded
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
-from tests.chaos import agents, harness, inputs, machine, nest, page, restarts
+from tests.chaos import agents, harness, inputs, machine, nest, page, power, restarts
 from tests.chaos.mutants import MUTANTS
 from tests.chaos.page import Part
 from tests.coordinator.support import House, study_message
@@ -117,6 +117,15 @@ PARTS = {
         full=100,
         unit="restarts",
         about="PostgreSQL stops in immediate mode (no checkpoint) and starts again while studies run.",
+    ),
+    "power": Part(
+        run=power.run,
+        full=10_000,
+        unit="states",
+        about="every write, cut and sync that SQLite asks for while studies run is recorded, and the disk put into "
+        "states that a loss of power may leave: what was synced, and any part of the rest, sector by sector. *Lost* "
+        "counts states that lack something acknowledged, a *broken chain* is one that no commit left. The control is "
+        "the same with `synchronous=NORMAL` and must lose something, or the part has failed.",
     ),
     "fuzz": Part(
         run=fuzz,

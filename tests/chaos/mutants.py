@@ -130,6 +130,13 @@ MUTANTS = (
         apply=mutations.take_revoked_tokens,
     ),
     Mutant(
+        name="remembers a token that was revoked",
+        promise=9,
+        test="promise_09_access.py::test_a_revoked_token_opens_nothing_at_once_and_two_may_live_for_rotation[sqlite]",
+        words=("DID NOT RAISE",),
+        apply=mutations.remember_revoked_tokens,
+    ),
+    Mutant(
         name="fails at reports that cannot be true",
         promise=10,
         test="promise_10_bad_input.py::test_many_reports_good_and_bad",

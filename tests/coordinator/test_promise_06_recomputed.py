@@ -10,10 +10,11 @@ from parley.simulation import phases
 from parley.study import load_study
 
 
-@pytest.mark.parametrize("policy", ["wcpe", "uniform", "evidence"])
-def test_an_exported_log_is_enough(house, policy):
-    message = study_message(policy=policy)
+@pytest.mark.parametrize(("policy", "cell"), [("wcpe", 1), ("uniform", 1), ("evidence", 1), ("evidence", 60)])
+def test_an_exported_log_is_enough(house, policy, cell):
+    message = study_message(policy=policy, minimum_cell=cell)
     house.run(message, house.create(message))
+    assert house.admin.request("GET", "studies", "trial")["minimum_cell"] == cell
     lines = list(house.admin.export("trial"))
     found = verify_log(read_log(lines))
     assert found.sound, found.problem

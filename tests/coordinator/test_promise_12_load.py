@@ -6,7 +6,7 @@ import numpy as np
 from tests.coordinator.support import rewards, study_message
 
 from parley.coordinator.operations.reports import INLINE_CELLS, take_report
-from parley.coordinator.storage import reports, studies
+from parley.coordinator.storage import phases, reports
 
 
 def test_a_phase_of_many_agents_closes_and_the_next_plan_is_there(house):
@@ -35,5 +35,5 @@ def test_a_phase_of_many_agents_closes_and_the_next_plan_is_there(house):
     assert after.draws is not None
     taken = house.storage.read(lambda c: reports.of_phase(c, "large", 1))
     assert len(taken) == agents
-    assert house.storage.read(lambda c: studies.phase_row(c, "large", 1)).decision is not None
+    assert house.storage.read(lambda c: phases.phase_row(c, "large", 1)).decision is not None
     assert house.admin.request("POST", "studies", "large", "verify", timeout=120)["sound"]

@@ -87,6 +87,86 @@ def test_changes_at_once_keep_their_order_and_none_is_lost(storage):
         assert [r for r in reasons if r.startswith(f"{number}/")] == [f"{number}/{step}" for step in range(10)]
 
 
+def test_changes_of_one_study_that_gathered_share_a_commit_and_fail_alone(storage):
+    """A slow change lets others gather behind it: they keep their order, and those that fail take none with them."""
+    put(storage)
+    going, go = threading.Event(), threading.Event()
+
+    def slow(connection):
+        going.set()
+        assert go.wait(10)
+        return change(0)(connection)
+
+    def change(number):
+        def work(connection):
+            row = studies.lock(connection, "trial")
+            row = ledger.append(connection, row, Paused(reason=str(number)), actor="test", at="now")
+            studies.save(connection, row)
+            if number % 3 == 1:
+                raise KeyError(number)
+            if number % 3 == 2:  # refused by the database itself
+                connection.execute(insert(log).values(stream="trial", sequence=1, at="", actor="", kind="", payload=""))
+            return row.sequence
+
+        return work
+
+    futures = [storage.submit(slow, study="trial")]
+    assert going.wait(10)
+    futures += [storage.submit(change(number), study="trial") for number in range(1, 10)]
+    go.set()
+    assert [futures[number].result() for number in (0, 3, 6, 9)] == [2, 3, 4, 5]
+    for number in (1, 4, 7):
+        with pytest.raises(KeyError):
+            futures[number].result()
+    for number in (2, 5, 8):
+        with pytest.raises(StorageUnavailable):
+            futures[number].result()
+    records = storage.read(lambda connection: list(ledger.walk(connection, "trial")))
+    assert [record.payload["reason"] for record in records[1:]] == ["0", "3", "6", "9"]
+
+
+def test_a_change_nobody_waits_for_any_more_hurts_nobody_else(storage):
+    put(storage)
+    going, go = threading.Event(), threading.Event()
+
+    def slow(_):
+        going.set()
+        assert go.wait(10)
+
+    first = storage.submit(slow, study="trial")
+    assert going.wait(10)
+    given_up, after = storage.submit(lambda _: 1, study="trial"), storage.submit(lambda _: 2, study="trial")
+    assert given_up.cancel()
+    go.set()
+    assert (first.result(), after.result()) == (None, 2)
+    assert append(storage).sequence == 2
+
+
+def test_closing_finishes_what_was_submitted(storage, database):
+    put(storage)
+
+    def work(number):
+        def append_one(connection):
+            row = studies.lock(connection, "trial")
+            row = ledger.append(connection, row, Paused(reason=str(number)), actor="test", at="now")
+            studies.save(connection, row)
+            return row.sequence
+
+        return append_one
+
+    futures = [storage.submit(work(number), study="trial") for number in range(300)]
+    storage.close()
+    assert [future.result(timeout=0) for future in futures] == list(range(2, 302))
+    again = open_for_reading(database)
+    assert count(again) == 301
+    again.close()
+
+
+def test_a_glance_sees_what_was_committed(storage):
+    row = put(storage)
+    assert storage.glance(lambda connection: studies.get(connection, "trial")) == row
+
+
 def test_reading_cannot_write_and_sees_one_moment(storage):
     put(storage)
     with pytest.raises((StorageUnavailable, DBAPIError)):

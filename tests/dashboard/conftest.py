@@ -10,3 +10,17 @@ def here(tmp_path_factory):
     configure("error")
     with site(tmp_path_factory.mktemp("site")) as made:
         yield made
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def either(request, tmp_path_factory):
+    """The same over either database."""
+    if request.param == "sqlite":
+        yield request.getfixturevalue("here")
+        return
+    configure("error")
+    server = request.getfixturevalue("postgres")
+    server.psql("CREATE DATABASE pages")
+    with site(tmp_path_factory.mktemp("site"), db=server.get_uri().replace("/postgres?", "/pages?")) as made:
+        yield made
+    server.psql("DROP DATABASE pages WITH (FORCE)")

@@ -117,9 +117,9 @@ def sign_in(browser, token):
 
 
 @contextmanager
-def site(folder, **settings):
-    db = str(folder / "parley.db")
-    token = prepare(db, name="Ada")[2]
+def site(folder, *, db=None, **settings):
+    db = db or str(folder / "parley.db")
+    token = prepare(db, name="office")[2]
     hours = [0.0]
     storage = open_storage(db)
     chosen = Settings(**{"rate": 1000.0, "burst": 5000, **settings})

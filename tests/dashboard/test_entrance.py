@@ -70,39 +70,39 @@ def test_signing_in_never_leads_to_another_site(here, target):
         assert browser.post("/sign-in", data=data, follow_redirects=False).headers["location"] == "/"
 
 
-def test_signing_out_ends_the_session_on_the_server_too(here):
-    with here.browser() as browser:
+def test_signing_out_ends_the_session_on_the_server_too(either):
+    with either.browser() as browser:
         kept = dict(browser.cookies)
         page = browser.get("/")
         browser.post("/sign-out", data={"csrf": form_token(page)})
         assert "parley-session" not in browser.cookies
-    with httpx2.Client(base_url=here.address, cookies=kept) as thief:
+    with httpx2.Client(base_url=either.address, cookies=kept) as thief:
         assert thief.get("/").status_code == 303
 
 
-def test_a_session_expires(here):
-    with here.browser() as browser:
+def test_a_session_expires(either):
+    with either.browser() as browser:
         assert browser.get("/", follow_redirects=False).status_code == 200
-        here.hours[0] = 12.1
+        either.hours[0] = 12.1
         try:
             assert browser.get("/", follow_redirects=False).status_code == 303
         finally:
-            here.hours[0] = 0.0
+            either.hours[0] = 0.0
 
 
-def test_a_session_ends_with_its_token(here):
-    token = here.issue("analyst", "Grace")
-    with here.browser(token) as browser, here.api() as client:
+def test_a_session_ends_with_its_token(either):
+    token = either.issue("analyst", "statistics")
+    with either.browser(token) as browser, either.api() as client:
         assert browser.get("/", follow_redirects=False).status_code == 200
         client.request("DELETE", "tokens", token.split("_")[1])
         assert browser.get("/", follow_redirects=False).status_code == 303
 
 
-def test_a_session_opens_no_further_session(here):
-    with here.browser() as browser:
+def test_a_session_opens_no_further_session(either):
+    with either.browser() as browser:
         headers = {"Authorization": f"Session {browser.cookies['parley-session']}"}
-        assert httpx2.get(f"{here.address}/v1/whoami", headers=headers).status_code == 200
-        assert httpx2.post(f"{here.address}/v1/sessions", headers=headers).status_code == 403
+        assert httpx2.get(f"{either.address}/v1/whoami", headers=headers).status_code == 200
+        assert httpx2.post(f"{either.address}/v1/sessions", headers=headers).status_code == 403
 
 
 def test_a_form_without_its_token_does_nothing(here):

@@ -69,6 +69,13 @@ def test_many_awaited_agents_are_named_without_filling_the_page(here):
             assert name in page
 
 
+def test_a_minimum_cell_is_told_where_one_was_asked_for(here, done):
+    private = here.create(TWO + "\n[privacy]\nminimum_cell = 70\n", "private")
+    with here.browser() as browser:
+        assert "No reported sum covers fewer than 70 draws." in browser.get(f"/studies/{private}").text
+        assert "No reported sum" not in browser.get(f"/studies/{done}").text
+
+
 def test_an_unknown_study_is_a_page_that_says_so(here):
     with here.browser() as browser:
         answer = browser.get("/studies/nothing-here")
@@ -145,14 +152,14 @@ def test_only_administrators_may_estimate_or_launch(here):
             assert browser.post("/new", data={**data, "do": do}).status_code == 403
 
 
-def test_a_quarantined_report_can_be_let_stand(here):
-    study = here.create(study_id="amended")
-    with here.api(here.agent_token(study, "North")) as agent:
+def test_a_quarantined_report_can_be_let_stand(either):
+    study = either.create(study_id="amended")
+    with either.api(either.agent_token(study, "North")) as agent:
         plan = agent.plan(study, "North")
         agent.send(plan.report(exactly(plan.draws, MEANS[:, 0])))
         with pytest.raises(Exception, match="quarantine"):
             agent.send(plan.report(exactly(plan.draws, MEANS[:, 0], shift=0.1)))
-    with here.browser() as browser:
+    with either.browser() as browser:
         page = browser.get(f"/studies/{study}/administration")
         sequence = re.search(r'name="sequence" value="(\d+)"', page.text)[1]
         data = {"csrf": form_token(page), "sequence": sequence, "reason": "typing error"}
@@ -163,11 +170,11 @@ def test_a_quarantined_report_can_be_let_stand(here):
         assert browser.post(f"/studies/{study}/amend", data={**data, "sequence": "999"}).status_code == 404
 
 
-def test_a_freeze_shows_its_consequences_and_needs_their_digest(here):
-    study = here.create(study_id="frozen")
-    here.phase(study)
-    here.phase(study, but=("South",))
-    with here.browser() as browser:
+def test_a_freeze_shows_its_consequences_and_needs_their_digest(either):
+    study = either.create(study_id="frozen")
+    either.phase(study)
+    either.phase(study, but=("South",))
+    with either.browser() as browser:
         page = browser.get(f"/studies/{study}/administration?freeze=South")
         assert "If South is frozen" in page.text
         digest = re.search(r'name="consequences" value="([0-9a-f]{64})"', page.text)[1]
@@ -178,9 +185,9 @@ def test_a_freeze_shows_its_consequences_and_needs_their_digest(here):
         assert "South</strong>, frozen in phase 2" in done.text
 
 
-def test_pause_resume_cancel(here):
-    study = here.create(study_id="stopped")
-    with here.browser() as browser, here.api() as client:
+def test_pause_resume_cancel(either):
+    study = either.create(study_id="stopped")
+    with either.browser() as browser, either.api() as client:
         for do, stage in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
             page = browser.get(f"/studies/{study}/administration")
             data = {"csrf": form_token(page), "do": do, "reason": f"we {do}"}
@@ -190,10 +197,10 @@ def test_pause_resume_cancel(here):
         assert browser.post(f"/studies/{study}/act", data={"csrf": form_token(page), "do": "no"}).status_code == 422
 
 
-def test_the_list_says_how_many_reports_are_in(here):
-    study = here.create(TWO.replace("Two sites", "Searchable words"), "searched")
-    here.phase(study, but=("North",))
-    with here.browser() as browser:
+def test_the_list_says_how_many_reports_are_in(either):
+    study = either.create(TWO.replace("Two sites", "Searchable words"), "searched")
+    either.phase(study, but=("North",))
+    with either.browser() as browser:
         page = browser.get("/", params={"search": "searchable WORDS"}).text
         assert page.count("<tr>") == 2
         assert "1 of 2" in page
@@ -203,16 +210,16 @@ def test_the_list_says_how_many_reports_are_in(here):
         assert "searched" not in browser.get("/?stage=finished").text
 
 
-def test_streams_tell_of_changes_and_end_for_strangers(here):
-    study = here.create(study_id="streamed")
-    with here.browser() as browser:
+def test_streams_tell_of_changes_and_end_for_strangers(either):
+    study = either.create(study_id="streamed")
+    with either.browser() as browser:
         with browser.stream("GET", f"/studies/{study}/events") as stream:
             lines = stream.iter_lines()
             first = next(line for line in lines if line.startswith("data:"))
-            here.phase(study)
+            either.phase(study)
             second = next(line for line in lines if line.startswith("data:"))
             assert json.loads(second[5:])["sequence"] > json.loads(first[5:])["sequence"]
         with browser.stream("GET", "/events") as stream:
             assert "studies" in next(line for line in stream.iter_lines() if line.startswith("event:"))
         assert browser.get("/studies/none/events").status_code == 204
-    assert httpx2.get(f"{here.address}/events").status_code == 303
+    assert httpx2.get(f"{either.address}/events").status_code == 303

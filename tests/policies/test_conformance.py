@@ -149,6 +149,58 @@ def test_what_holds_in_every_phase(name, seed):
     assert state.counts.sum() == drawn
 
 
+def asking(instance: Instance, cell: int) -> Instance:
+    """The same instance with a minimum cell."""
+    return Instance(problem=instance.problem.with_(minimum_cell=cell), means=instance.means)
+
+
+@every_policy
+@LAWS
+@given(seed=st.integers(0, 2**32 - 1), cell=st.sampled_from([2, 5, 20, 137, 5_000]))
+def test_with_a_minimum_cell_every_cell_of_every_phase_is_none_or_enough(name, seed, cell):
+    plain = problem_for(name, seed % 5)
+    instance = asking(plain, cell)
+    policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
+    first, without = policy.plan(policy.start()), policy_for(name, plain).plan(policy.start())
+    assert (first >= without).all()
+    assert ((first == 0) == (without == 0)).all(), "who is asked for nothing stays so"
+    state = policy.start((20,))
+    for noise in noises:
+        if state.finished.all():
+            break
+        quotas = policy.plan(state)
+        assert ((quotas == 0) | (quotas >= cell)).all()
+        assert (quotas[state.finished] == 0).all()
+        assert (quotas[~state.finished].sum(axis=(-2, -1)) > 0).all(), "a live phase asks for something"
+        after = policy.update(state, rewards(instance, quotas, noise))
+        assert (after.counts == state.counts + quotas).all(), "what counts is what was drawn"
+        state = after
+    assert state.finished.all()
+    wrong = (state.answers & ~instance.best).any(axis=(-2, -1))
+    assert wrong.mean() <= 0.45  # delta is 0.1; 9 or more errors in 20 have a chance below 1e-4
+
+
+@every_policy
+@LAWS
+@given(seed=st.integers(0, 2**32 - 1), cell=st.sampled_from([5, 137]))
+def test_with_a_minimum_cell_a_batch_is_still_its_runs_one_by_one(name, seed, cell):
+    instance = asking(problem_for(name, seed % 5), cell)
+    policy, noise = policy_for(name, instance), noise_for(instance, seed, 3)
+    together = course(policy, instance, noise)[-1]
+    for run in range(3):
+        assert_same(together.take(np.array(run)), course(policy, instance, noise[:, run])[-1])
+
+
+@every_policy
+def test_a_minimum_cell_of_one_is_none_to_the_last_bit(name):
+    plain = problem_for(name)
+    noise = noise_for(plain, 9, 6)
+    asked, unasked = asking(plain, 1), policy_for(name, plain)
+    first, second = course(policy_for(name, asked), asked, noise), course(unasked, plain, noise)
+    assert [state.to_json() for state in first] == [state.to_json() for state in second]
+    assert all((unasked.plan(state) == unasked._wanted(state)).all() for state in second)
+
+
 @every_policy
 def test_nobody_is_ruled_out_without_data(name):
     instance = problem_for(name)

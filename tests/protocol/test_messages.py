@@ -157,6 +157,23 @@ def test_a_study_that_was_stored_is_the_same_problem_to_the_last_bit(weights):
     assert StudyMessage.read(message.text).digest == message.digest
 
 
+def test_a_minimum_cell_is_written_only_where_it_is_asked_for():
+    plain = examples()["study"]
+    assert "minimum_cell" not in plain.to_json()
+    assert StudyMessage.from_json({**plain.to_json(), "minimum_cell": 1}).digest == plain.digest
+    asked = StudyMessage.read(StudyMessage.from_json({**plain.to_json(), "minimum_cell": 5}).text)
+    assert asked.minimum_cell == asked.problem.minimum_cell == asked.to_json()["minimum_cell"] == 5
+    assert asked.digest != plain.digest
+    study = parse_study({"arms": 2, "agents": 2, "privacy": {"minimum_cell": 7}})
+    assert StudyMessage.of(study).minimum_cell == 7
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, 2.0, "5", None, 10**7, 10**30])
+def test_a_minimum_cell_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(InvalidInput, match=r"minimum_cell: found .*; allowed: "):
+        StudyMessage.from_json({**examples()["study"].to_json(), "minimum_cell": wrong})
+
+
 if __name__ == "__main__":
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for name, message in examples().items():

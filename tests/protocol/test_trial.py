@@ -48,13 +48,17 @@ def reported(trial, place, sums=None, squares=None):
 
 @pytest.mark.parametrize("policy", ["wcpe", "uniform", "evidence"])
 @pytest.mark.parametrize("name", ["paper", "two-by-two", "two-alone"])
-def test_simulator_and_trial_decide_alike_on_the_same_rewards(policy, name):
+@pytest.mark.parametrize("cell", [1, 700])
+def test_simulator_and_trial_decide_alike_on_the_same_rewards(policy, name, cell):
     study = load_study(ROOT / "examples" / f"{name}.toml")
-    message = StudyMessage.from_json({**StudyMessage.of(study).to_json(), "policy": policy, "options": {}})
+    problem = study.problem.with_(minimum_cell=cell)
+    changes = {"policy": policy, "options": {}, "minimum_cell": cell}
+    message = StudyMessage.from_json({**StudyMessage.of(study).to_json(), **changes})
     draw = make_environment(study.instance)
     trial = create("s", message)
     events = [StudyCreated(study_id="s", study=message, plan=trial.plan)]
-    for phase in phases(make_policy(policy, study.problem), study.instance, seed=3):
+    for phase in phases(make_policy(policy, problem), study.instance, seed=3):
+        assert ((phase.quotas == 0) | (phase.quotas >= cell)).all()
         assert np.array_equal(trial.plan.array, phase.quotas)
         sums = phase_sums(draw, seed=3, phase=phase.number - 1, counts=trial.plan.array)
         for place in range(len(message.agents)):

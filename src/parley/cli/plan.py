@@ -119,9 +119,11 @@ def command(
     )
     path = write_page(output, made)
     if as_json:
-        print_json(_document(plan) | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
+        told_of = {"study": loaded.name, "policy": name, "minimum_cell": problem.minimum_cell}
+        print_json(_document(plan) | told_of | {"seed": seed, "report": str(path)})
         return
-    shown = table(f"{loaded.name}: {name}, delta {problem.delta:g}", *HEAD)
+    private = f", at least {problem.minimum_cell:,} draws a cell" if problem.minimum_cell > 1 else ""
+    shown = table(f"{loaded.name}: {name}, delta {problem.delta:g}{private}", *HEAD)
     for row in plan_rows(plan):
         shown.add_row(*row)
     screen.print(shown)

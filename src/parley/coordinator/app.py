@@ -17,6 +17,7 @@ from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.closer import Closer
 from parley.coordinator.context import Context
 from parley.coordinator.guard import answer_problem, refusal_of
+from parley.coordinator.keyring import Keyring
 from parley.coordinator.limits import Pace
 from parley.coordinator.logs import logger
 from parley.coordinator.metrics import Metrics
@@ -47,6 +48,7 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         pace=Pace(rate=settings.rate, burst=settings.burst),
         watch=watch,
         closer=Closer(storage, clock, metrics, watch.tell),
+        keyring=Keyring(storage),
     )
 
     @asynccontextmanager
@@ -72,7 +74,7 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         responses={"4XX": {"model": ProblemView, "content": {"application/problem+json": {}}}},
     )
     app.state.context = context
-    for part in (health, studies, reports, oversight, streams, tokens, sessions):
+    for part in (reports, studies, oversight, streams, tokens, sessions, health):  # what agents use is found first
         app.include_router(part.router)
     for kind in (Refusal, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _problem)

@@ -19,7 +19,16 @@ from parley.coordinator.storage import ledger, studies
 from parley.coordinator.storage import tokens as store
 from parley.coordinator.storage.tokens import TokenRow
 
-__all__ = ["LIVE_TOKENS", "Principal", "Role", "authenticate", "issue_token", "principal_of_row", "revoke"]
+__all__ = [
+    "LIVE_TOKENS",
+    "Principal",
+    "Role",
+    "authenticate",
+    "issue_token",
+    "principal_of_row",
+    "read_token",
+    "revoke",
+]
 
 LIVE_TOKENS = 2  # per principal: the old one and the new one, while a rotation lasts
 FORM = re.compile(r"parley_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
@@ -63,14 +72,18 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def authenticate(connection: Connection, token: str) -> Principal:
-    """The principal of a token; unknown, wrong and revoked ones are refused alike."""
+def read_token(token: str) -> tuple[str, str]:
+    """The kid and the secret of a token."""
     form = FORM.fullmatch(token)
     if form is None:
         raise Refusal("bad-token", "a token looks like parley_<kid>_<secret>", headers={"WWW-Authenticate": "Bearer"})
-    row = store.get_token(connection, form[1])
+    return form[1], form[2]
+
+
+def authenticate(row: TokenRow | None, secret: str) -> Principal:
+    """The principal of a token, from what is kept of it; unknown, wrong and revoked ones are refused alike."""
     # Compared in constant time, and against something even when the kid is unknown.
-    genuine = hmac.compare_digest(row.digest if row else "0" * 64, _digest(form[2]))
+    genuine = hmac.compare_digest(row.digest if row else "0" * 64, _digest(secret))
     if row is None or not genuine or row.revoked_at is not None:
         raise Refusal("bad-token", "the token is unknown or revoked", headers={"WWW-Authenticate": "Bearer"})
     return principal_of_row(row)

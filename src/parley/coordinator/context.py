@@ -14,6 +14,7 @@ from starlette.requests import Request
 from parley.coordinator.auth import Principal
 from parley.coordinator.clock import Clock
 from parley.coordinator.closer import Closer
+from parley.coordinator.keyring import Keyring
 from parley.coordinator.limits import Pace
 from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
@@ -39,14 +40,22 @@ class Context:
     pace: Pace
     watch: Watch
     closer: Closer
+    keyring: Keyring
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run on a snapshot, off the event loop."""
         return await anyio.to_thread.run_sync(self.storage.read, work)
 
-    async def change(self, work: Callable[[Connection], T | Refusal]) -> T:
-        """Run in a transaction, off the event loop. A returned refusal is raised after the commit of its trace."""
-        result = await asyncio.wrap_future(self.storage.submit(work))
+    async def glance(self, work: Callable[[Connection], T]) -> T:
+        """Run a single statement that reads, off the event loop."""
+        return await anyio.to_thread.run_sync(self.storage.glance, work)
+
+    async def change(self, work: Callable[[Connection], T | Refusal], *, study: str | None = None) -> T:
+        """Run in a transaction, off the event loop; `study` is the only one it locks, if that is known.
+
+        A returned refusal is raised after the commit of its trace.
+        """
+        result = await asyncio.wrap_future(self.storage.submit(work, study=study))
         if isinstance(result, Refusal):
             raise result
         return result

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from parley.coordinator.access import PUBLIC, authorize
-from parley.coordinator.auth import Principal, Role, authenticate
+from parley.coordinator.auth import Principal, Role
 from parley.coordinator.context import Context, context_of
 from parley.coordinator.limits import bounded
 from parley.coordinator.logs import logger
@@ -75,7 +75,7 @@ async def _identify(request: Request, context: Context) -> Principal:
         return await context.read(lambda connection: resume(connection, token.strip(), at=context.clock()))
     if scheme.lower() != "bearer" or not token:
         raise Refusal("no-token", "send Authorization: Bearer <token>", headers={"WWW-Authenticate": "Bearer"})
-    return await context.read(lambda connection: authenticate(connection, token.strip()))
+    return await context.keyring.principal(token.strip())
 
 
 def _require_clean(request: Request) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.storage import studies
+from parley.coordinator.storage import phases, studies
 from parley.coordinator.storage.studies import StudyRow
 from parley.policies import Explanation, State
 from parley.problem import IntArray
@@ -91,7 +91,7 @@ def _planned(connection: Connection, row: StudyRow, columns: Columns) -> IntArra
     names = study.agents[columns.slice]
     planned = np.zeros((len(study.arms), len(names)), dtype=np.int64)
     if row.stage in (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED):
-        asked = studies.draws_of_many(connection, row.id, row.phase, names)
+        asked = phases.draws_of_many(connection, row.id, row.phase, names)
         for place, name in enumerate(names):
             if name in asked:
                 planned[:, place] = asked[name]
@@ -113,9 +113,9 @@ def _phase(connection: Connection, row: StudyRow, phase: int) -> tuple[State, Ex
     known = _states.get(key)
     if known is None:
         study = studies.message(connection, row)
-        state = studies.state_after(connection, study, row.id, phase)
+        state = phases.state_after(connection, study, row.id, phase)
         if state is None:  # cancelled before its last phase was decided
-            state = studies.state_after(connection, study, row.id, phase - 1)
+            state = phases.state_after(connection, study, row.id, phase - 1)
         if state is None:
             raise Refusal("not-found", f"no state after phase {phase}")
         known = state, study.make_policy().explain(state)
@@ -140,7 +140,7 @@ def history(
     study, some = studies.message(connection, row), columns.slice
     shown = []
     for phase in range(after + 1, min(after + limit, row.phase) + 1):
-        found = studies.phase_row(connection, row.id, phase)
+        found = phases.phase_row(connection, row.id, phase)
         if found is None or found.decision is None:
             break
         counts, out_in, finished = _decision(_key(connection, row, phase), found.decision)

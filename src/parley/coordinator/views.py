@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.storage import reports, studies
+from parley.coordinator.storage import phases, reports, studies
 from parley.coordinator.storage.studies import StudyRow
 from parley.protocol import Stage
 
@@ -46,7 +46,7 @@ def summary(row: StudyRow) -> dict[str, Any]:
 def status(connection: Connection, row: StudyRow) -> dict[str, Any]:
     """Where a study is, whom it waits for and since when."""
     study = studies.message(connection, row)
-    asked = studies.asked_agents(connection, row.id, row.phase)
+    asked = phases.asked_agents(connection, row.id, row.phase)
     reported = reports.reported_agents(connection, row.id, row.phase)
     frozen = studies.frozen_agents(connection, row.id)
     waiting = row.stage in (Stage.RUNNING, Stage.PAUSED)
@@ -59,6 +59,7 @@ def status(connection: Connection, row: StudyRow) -> dict[str, Any]:
         "agent_names": list(study.agents),
         "delta": study.delta,
         "top": study.top,
+        "minimum_cell": study.minimum_cell,
         "guarantee": study.make_policy().guarantee,
         "asked": len(asked),
         "reported": [{"agent": name, "at": reported[name]} for name in study.agents if name in reported],

@@ -117,7 +117,7 @@ def gap(value: float | None) -> str:
 def principal(who: dict[str, Any]) -> str:
     """The name of who is signed in, without the role that stands beside it.
 
-    >>> principal({"principal": "analyst:Ada", "role": "analyst"})
-    'Ada'
+    >>> principal({"principal": "analyst:statistics", "role": "analyst"})
+    'statistics'
     """
     return str(who["principal"]).removeprefix(f"{who['role']}:") or str(who["role"])

@@ -58,8 +58,8 @@ class CappedWcpe(Wcpe):
     name: ClassVar[str] = "wcpe, capped counts"
     cap: int = 4_966
 
-    def plan(self, state: State) -> IntArray:
-        return np.minimum(super().plan(state), self.cap)
+    def _wanted(self, state: State) -> IntArray:
+        return np.minimum(super()._wanted(state), self.cap)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,13 +13,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.quotas import raise_cells
 
 __all__ = ["Explanation", "PhaseStats", "Policy", "State", "nth_largest"]
 
@@ -113,9 +114,10 @@ def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """A problem and the options of an algorithm. Subclasses say how to `plan` and which arms to keep.
+    """A problem and the options of an algorithm. Subclasses say what is `_wanted` and which arms to keep.
 
-    Guarantees every policy gives: quotas are never negative and 0 for finished replications; an arm is only ruled out
+    Guarantees every policy gives: quotas are never negative, 0 for finished replications, and never between 0 and the
+    problem's `minimum_cell`; an arm is only ruled out
     on data; an agent always keeps at least N arms; replications of a batch do not influence each other.
     """
 
@@ -143,9 +145,18 @@ class Policy(ABC):
                 raise InvalidInput(f"state.{field.name}", found=f"shape {found}", allowed=f"{allowed}")
         return state
 
-    @abstractmethod
+    @final
     def plan(self, state: State) -> IntArray:
-        """Fresh draws wanted this phase, `(..., arm, agent)`."""
+        """Fresh draws wanted this phase, `(..., arm, agent)`: every cell 0 or at least the problem's minimum.
+
+        Everybody who needs a plan gets it here, so this is the one place that enforces the minimum. It is decided
+        before the rewards of the phase; why each guarantee stays is said at each `_wanted`.
+        """
+        return raise_cells(self._wanted(state), self.problem.minimum_cell)
+
+    @abstractmethod
+    def _wanted(self, state: State) -> IntArray:
+        """The draws that the algorithm asks for this phase, whatever the minimum cell."""
 
     @abstractmethod
     def explain(self, state: State) -> Explanation:

@@ -113,7 +113,8 @@ class EvidenceRacing(Policy):
             gap_at_least=np.zeros_like(blank["sums"]),
         )
 
-    def plan(self, state: State) -> IntArray:
+    def _wanted(self, state: State) -> IntArray:
+        """The cheapest draws that should end it; any counts fixed before the phase keep the proof, raised ones too."""
         assert isinstance(state, Wealth)
         quotas = np.where((state.phase == 0)[..., None, None], self._first_phase, 0)
         racing = (state.phase > 0) & ~state.finished

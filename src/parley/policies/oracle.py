@@ -66,7 +66,8 @@ class Oracle(Policy):
             return float(ndtri(share)) ** 2 / 2
         return math.log(1 / share)
 
-    def plan(self, state: State) -> IntArray:
+    def _wanted(self, state: State) -> IntArray:
+        """What is missing of a size fixed in advance; a minimum cell fixes a larger one, with smaller variances."""
         return np.where(state.finished[..., None, None], 0, np.maximum(self._counts - state.counts, 0))
 
     def explain(self, state: State) -> Explanation:

@@ -58,13 +58,25 @@ class Wcpe(Policy):
     def start(self, batch: tuple[int, ...] = ()) -> Halvings:
         return Halvings(**self._blank(batch), halvings=np.zeros((*batch, *self.problem.shape), dtype=np.int64))
 
-    def plan(self, state: State) -> IntArray:
+    def _wanted(self, state: State) -> IntArray:
+        """The smallest counts that reach the allocation.
+
+        Intervals hold for all counts at once, so a minimum cell leaves the error as it is; and since the counts are
+        the smallest that meet the constraint *with* it, the intervals are as narrow as the bound on rounds takes them.
+        """
         assert isinstance(state, Halvings)
-        # The paper draws everything once before the first phase; nothing is decided in between, so it is one phase.
-        drawn = np.maximum(state.counts, 1)
-        wanted = smallest_counts(drawn, self._allocation(state), self._beta) - state.counts
+        # Where nothing is wanted (noise so small, or cells so large, that the data outrun the proxy gaps) the phase
+        # would decide nothing: halve on until something is.
         contested = state.active.any(axis=-1, keepdims=True) & ~state.finished[..., None, None]
-        return np.where(contested, wanted, 0)
+        undecided = state.active & (state.active.sum(axis=-2, keepdims=True) > self.problem.top)
+        while True:
+            # The paper draws everything once before the first phase; nothing is decided in between: it is one phase.
+            counts = smallest_counts(state.counts, self._allocation(state), self._beta, self.problem.minimum_cell)
+            wanted = np.where(contested, counts - state.counts, 0)
+            idle = ~state.finished & ~wanted.any(axis=(-2, -1))
+            if not idle.any():
+                return wanted
+            state = replace(state, halvings=state.halvings + (undecided & idle[..., None, None]))
 
     def explain(self, state: State) -> Explanation:
         mixed, half, bar = self._intervals(state, state.active)

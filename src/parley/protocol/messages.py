@@ -57,6 +57,7 @@ class StudyMessage(Message):
     noise: Mapping[str, Any] = field(default_factory=lambda: {"kind": "gaussian", "scale": 1.0})
     policy: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    minimum_cell: int = 1
 
     def __post_init__(self) -> None:
         _checked_names("name", (self.name,))
@@ -65,6 +66,13 @@ class StudyMessage(Message):
         if not self.name:
             raise InvalidInput("name", found="nothing", allowed="a name")
         self.make_policy()
+
+    def to_json(self) -> dict[str, Any]:
+        """A study that asks for no minimum cell is written, and hashed, as before there was one."""
+        document = super().to_json()
+        if self.minimum_cell == 1:
+            del document["minimum_cell"]
+        return document
 
     @classmethod
     def of(cls, study: Study) -> StudyMessage:
@@ -82,6 +90,7 @@ class StudyMessage(Message):
             noise=bounded if noise.kind == "bounded" else {"kind": noise.kind, "scale": noise.scale},
             policy=study.policy,
             options=dict(study.options),
+            minimum_cell=problem.minimum_cell,
         )
 
     @cached_property
@@ -95,6 +104,7 @@ class StudyMessage(Message):
             top=self.top,
             largest_gap=self.largest_gap,
             noise=_noise(self.noise),
+            minimum_cell=self.minimum_cell,
         )
 
     def make_policy(self) -> Policy:

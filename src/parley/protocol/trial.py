@@ -201,15 +201,26 @@ def _closed_as_recorded(trial: Trial, event: PhaseClosed) -> Trial:
             f"phase {recorded.phase}", found="a plan too many or too few after it", allowed="the policy's"
         )
     if event.plan is not None and step.plan is not None:
-        _check_plan(event.plan, step.plan)
+        _check_plan(event.plan, step.plan, trial.study)
     return trial.close(replace(step, plan=event.plan))
 
 
-def _check_plan(recorded: Plan, mine: Plan) -> None:
+def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
     same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
     if not same_place or recorded.array.shape != mine.array.shape:
         raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")
-    if not np.allclose(recorded.array, mine.array, rtol=PLAN_TOLERANCE, atol=1):
+    least = study.minimum_cell
+    small = np.argwhere((recorded.array != 0) & (recorded.array < least))
+    if small.size:
+        arm, agent = small[0]
+        raise InvalidInput(
+            f"plan of phase {mine.phase}",
+            found=f"{recorded.array[arm, agent]} draws of {study.arms[arm]!r} by {study.agents[agent]!r}",
+            allowed=f"0 or at least {least}, the study's minimum cell",
+        )
+    # A cell that was raised to the minimum may have been a single draw, which rounding gives or takes.
+    asked, expected = (np.maximum(array - (least - 1), 0) for array in (recorded.array, mine.array))
+    if not np.allclose(asked, expected, rtol=PLAN_TOLERANCE, atol=1):
         raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")
 
 
@@ -228,7 +239,7 @@ def replay(events: Iterable[Event]) -> Trial:
             if not isinstance(event, StudyCreated):
                 raise InvalidInput("log", found=f"{kind_of(event)} as its first event", allowed="study-created")
             trial = create(event.study_id, event.study)
-            _check_plan(event.plan, trial.plan)
+            _check_plan(event.plan, trial.plan, trial.study)
             trial = replace(trial, plan=event.plan)
         else:
             trial = apply(trial, event)

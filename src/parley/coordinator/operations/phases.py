@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from parley import __version__
 from parley.coordinator.killpoints import reached
-from parley.coordinator.storage import Storage, StorageUnavailable, ledger, reports, studies
+from parley.coordinator.storage import Storage, StorageUnavailable, ledger, phases, reports, studies
 from parley.coordinator.storage.studies import StudyRow
 from parley.errors import ParleyError
 from parley.protocol import Stage, Step, Trial, issue_certificate
@@ -29,10 +29,10 @@ def load_trial(connection: Connection, row: StudyRow) -> Trial:
     """A study as the protocol's value, from what the tables hold."""
     study = studies.message(connection, row)
     # The state after this phase is there once it was decided (finished, stalled); before that, the one it began with.
-    state = studies.state_after(connection, study, row.id, row.phase)
+    state = phases.state_after(connection, study, row.id, row.phase)
     if state is None:
-        state = studies.state_after(connection, study, row.id, row.phase - 1)
-    plan = studies.plan_of(connection, row.id, row.phase)
+        state = phases.state_after(connection, study, row.id, row.phase - 1)
+    plan = phases.plan_of(connection, row.id, row.phase)
     if state is None or plan is None:
         raise StorageUnavailable(f"the study {row.id} has no state or no plan for phase {row.phase}: damaged data")
     taken = reports.of_phase(connection, row.id, row.phase)
@@ -50,12 +50,12 @@ def load_trial(connection: Connection, row: StudyRow) -> Trial:
 def store_step(connection: Connection, row: StudyRow, trial: Trial, step: Step, at: str) -> StudyRow:
     """Write a step of a locked study: decision, state, next plan, log, and the certificate at the end."""
     require(row.stage, "phase-closed", step.stage)
-    studies.close_phase(connection, step.decision, at)
+    phases.close_phase(connection, step.decision, at)
     reached("step-decision-stored")
-    studies.store_state(connection, row.id, row.phase, step.state)
+    phases.store_state(connection, row.id, row.phase, step.state)
     row = replace(row, stage=step.stage, reason="", awaited=0)
     if step.plan is not None:
-        studies.open_phase(connection, step.plan, trial.study.agents, at)
+        phases.open_phase(connection, step.plan, trial.study.agents, at)
         asked = int((step.plan.array.sum(axis=0) > 0).sum())
         row = replace(row, phase=step.plan.phase, awaited=asked, opened_at=at)
     reached("step-plan-stored")
@@ -70,7 +70,7 @@ def store_step(connection: Connection, row: StudyRow, trial: Trial, step: Step, 
 
 def use_certificate(connection: Connection, row: StudyRow, trial: Trial, at: str) -> StudyRow:
     """Issue the certificate of a study that is over, into the log and beside it."""
-    data = [decision.data for decision in studies.decisions(connection, row.id)]
+    data = [decision.data for decision in phases.decisions(connection, row.id)]
     certificate = issue_certificate(trial, data=data, sequence=row.sequence, head=row.head, version=__version__)
     row = ledger.append(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
     studies.store_certificate(connection, row.id, certificate.text)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from parley.coordinator.killpoints import reached
 from parley.coordinator.operations.phases import close_now
 from parley.coordinator.problems import Refusal
-from parley.coordinator.storage import ledger, reports, studies
+from parley.coordinator.storage import ledger, phases, reports, studies
 from parley.coordinator.storage.reports import Quarantined, Taken
 from parley.coordinator.storage.studies import StudyRow
 from parley.errors import ImpossibleReport
@@ -81,7 +81,7 @@ def _check_place(connection: Connection, row: StudyRow, report: Report) -> None:
     study = studies.message(connection, row)
     if report.agent not in study.agents:
         raise Refusal("not-found", f"no agent {report.agent!r} in {row.id!r}")
-    place = studies.place_of(connection, row.id, report.phase, report.agent)
+    place = phases.place_of(connection, row.id, report.phase, report.agent)
     if place is None:
         raise Refusal("nothing-asked", f"phase {report.phase} asks nothing of {report.agent!r}")
     if place.frozen:

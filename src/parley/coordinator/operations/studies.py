@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from parley.coordinator.operations.phases import close_now, load_trial, use_certificate
 from parley.coordinator.operations.reports import INLINE_CELLS
 from parley.coordinator.problems import Refusal
-from parley.coordinator.storage import ledger, reports, studies
+from parley.coordinator.storage import ledger, phases, reports, studies
 from parley.coordinator.storage.reports import Taken
 from parley.coordinator.storage.studies import StudyRow
 from parley.errors import IllegalMove, InvalidInput, ParleyError
@@ -89,8 +89,8 @@ def create_study(connection: Connection, trial: Trial, *, actor: str, at: str) -
         opened_at=at,
     )
     studies.insert_study(connection, row, study.text)
-    studies.store_state(connection, row.id, 0, trial.state)
-    studies.open_phase(connection, trial.plan, study.agents, at)
+    phases.store_state(connection, row.id, 0, trial.state)
+    phases.open_phase(connection, trial.plan, study.agents, at)
     event = StudyCreated(study_id=row.id, study=study, plan=trial.plan)
     row = ledger.append(connection, row, event, actor=actor, at=at)
     studies.save(connection, row)

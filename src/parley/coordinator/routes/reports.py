@@ -16,7 +16,7 @@ from parley.coordinator.guard import GuardedRoute
 from parley.coordinator.operations.reports import Accepted, take_report
 from parley.coordinator.problems import Refusal
 from parley.coordinator.schemas import LARGEST_PHASE, PathPhase, ProblemView, ReceiptView, ReportBody
-from parley.coordinator.storage import reports, studies
+from parley.coordinator.storage import phases, reports, studies
 from parley.coordinator.storage.studies import StudyRow
 from parley.coordinator.views import require_study
 from parley.protocol import Stage
@@ -53,11 +53,11 @@ async def get_agent_plan(
 ) -> dict[str, Any]:
     """What an agent is asked to draw now. With `wait`, answers when the study moves past phase `after`, or in time."""
     context = context_of(request)
-    row, found = await context.read(lambda connection: _agent_plan(connection, study, agent))
+    row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
     while wait > 0 and row.phase <= after and row.stage in (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED):
         if await _moved(context, row, after, wait) is None:
             break
-        row, found = await context.read(lambda connection: _agent_plan(connection, study, agent))
+        row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
     return found
 
 
@@ -72,25 +72,24 @@ async def _moved(context: Context, row: StudyRow, after: int, wait: float) -> St
 
 
 def _agent_plan(connection: Connection, study: str, agent: str) -> tuple[StudyRow, dict[str, Any]]:
-    row = require_study(connection, study)
+    turn = phases.turn_of(connection, study, agent)
+    if turn is None:
+        raise Refusal("not-found", f"no study {study!r}")
+    row = turn.row
     message = studies.message(connection, row)
     if agent not in message.agents:
         raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
-    draws = studies.draws_of(connection, study, row.phase, agent)
-    phase = studies.phase_row(connection, study, row.phase)
-    frozen = agent in studies.frozen_agents(connection, study)
-    earlier = reports.revisions(connection, study, row.phase, agent) if draws is not None else []
     return row, {
         "study": study,
         "agent": agent,
         "stage": str(row.stage),
         "reason": row.reason,
         "phase": row.phase,
-        "plan": phase.plan_digest if phase else None,
+        "plan": turn.plan,
         "arms": list(message.arms),
-        "draws": list(draws) if draws is not None and not frozen else None,
-        "reported": bool(earlier),
-        "frozen": frozen,
+        "draws": list(turn.draws) if turn.draws is not None and not turn.frozen else None,
+        "reported": turn.reported,
+        "frozen": turn.frozen,
     }
 
 
@@ -124,7 +123,7 @@ async def put_report(
         return take_report(connection, report, actor=actor, at=context.clock(), known=known)
 
     try:
-        accepted: Accepted = await context.change(work)
+        accepted: Accepted = await context.change(work, study=study)
     except Refusal as refusal:
         context.metrics.reports.labels(refusal.slug).inc()
         raise

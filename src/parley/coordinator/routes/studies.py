@@ -19,7 +19,7 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.progress import Columns, board, history
 from parley.coordinator.schemas import LARGEST_PHASE, NewStudyBody, PathPhase
 from parley.coordinator.settings import Settings
-from parley.coordinator.storage import studies
+from parley.coordinator.storage import phases, studies
 from parley.coordinator.views import require_study, status, summary
 from parley.errors import InvalidInput
 from parley.protocol import Stage, StudyMessage, Trial
@@ -59,7 +59,7 @@ async def list_studies(
 
     def work(connection: Connection) -> list[dict[str, Any]]:
         found = studies.find(connection, search=search, stage=stage, only=only, after=after, limit=limit)
-        asked, reported = studies.reports_due(connection, [row.id for row in found])
+        asked, reported = phases.reports_due(connection, [row.id for row in found])
         return [{**summary(row), "asked": asked.get(row.id, 0), "reported": reported.get(row.id, 0)} for row in found]
 
     listed = await context_of(request).read(work)
@@ -154,7 +154,7 @@ async def get_plan(request: Request, study: str, phase: PathPhase) -> Response:
     """The whole plan of a phase, every agent's draws."""
 
     def work(connection: Connection) -> str:
-        plan = studies.plan_of(connection, require_study(connection, study).id, phase)
+        plan = phases.plan_of(connection, require_study(connection, study).id, phase)
         if plan is None:
             raise Refusal("not-found", f"phase {phase} has no plan")
         return plan.text
@@ -167,7 +167,7 @@ async def get_decision(request: Request, study: str, phase: PathPhase) -> Respon
     """What a phase decided, and from which data."""
 
     def work(connection: Connection) -> str:
-        found = studies.phase_row(connection, require_study(connection, study).id, phase)
+        found = phases.phase_row(connection, require_study(connection, study).id, phase)
         if found is None or found.decision is None:
             raise Refusal("not-found", f"phase {phase} has no decision")
         return str(found.decision)

@@ -46,7 +46,10 @@ async def issue_token(request: Request, body: TokenBody) -> JSONResponse:
 async def revoke_token(request: Request, kid: Annotated[str, Path(max_length=64)]) -> dict[str, Any]:
     """Revoke a token, at once and for good."""
     context, by = context_of(request), principal_of(request).name
-    row = await context.change(lambda connection: auth.revoke(connection, kid, by=by, at=context.clock()))
+    try:
+        row = await context.change(lambda connection: auth.revoke(connection, kid, by=by, at=context.clock()))
+    finally:  # also when it is not known whether the commit went through
+        context.keyring.forget(kid)
     return {"kid": row.kid, "principal": row.principal, "revoked": True}
 
 

@@ -7,9 +7,11 @@
 - `work` runs exactly once per call, may only use the connection it is given, and must first lock what it changes:
   `studies.lock` for a study, `ledger.lock_server` for tokens. Locks are held to the end of the transaction, so two
   works on one study never overlap, in whatever process they run.
-- `read(work)` shows one consistent snapshot and cannot write.
-- Several changes may share one commit (SQLite does this under load); they keep their order, and one that raises takes
-  none of the others with it.
+- `read(work)` shows one consistent snapshot and cannot write; `glance(work)` is for work of a single statement, which
+  needs no transaction around it to see one moment.
+- Several changes may share one commit; those of one study keep their order, and one that raises takes none of the
+  others with it. `study` names the only study that a change locks, so that such changes can be brought together.
+- `exclusive`: while it is open, nobody else can change the database.
 - `ping` answers whether a change could be made now.
 """
 
@@ -33,18 +35,23 @@ class Storage(ABC):
     """Where studies live. The module's docstring is the contract."""
 
     url: str
+    exclusive: bool
 
     @abstractmethod
-    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+    def submit(self, work: Callable[[Connection], T], *, study: str | None = None) -> Future[T]:
         """`change` without waiting: the future has its result, or its exception, after the commit."""
 
-    def change(self, work: Callable[[Connection], T]) -> T:
+    def change(self, work: Callable[[Connection], T], *, study: str | None = None) -> T:
         """Run in a transaction; return after the commit."""
-        return self.submit(work).result()
+        return self.submit(work, study=study).result()
 
     @abstractmethod
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run on a snapshot."""
+
+    def glance(self, work: Callable[[Connection], T]) -> T:
+        """Run a single statement that reads."""
+        return self.read(work)
 
     @abstractmethod
     def ping(self) -> None:

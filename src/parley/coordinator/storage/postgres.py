@@ -1,34 +1,35 @@
 """PostgreSQL: as many server processes as wanted; the row locks of the database keep them apart.
 
+Changes of one study would wait for each other's row lock, a connection each. Here they wait in the study's own lane
+instead, and whatever has gathered there goes into one commit (`groups`); different studies go side by side.
+
 Reads run in a read-only REPEATABLE READ transaction, so that they see one moment. A lost connection is not hidden: the
 caller hears `StorageUnavailable`, the agent sends again, and idempotency does the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from sqlalchemy import URL, Connection, create_engine, text
+from sqlalchemy import URL, Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from parley.coordinator.killpoints import reached
-from parley.coordinator.storage.base import Storage, StorageUnavailable
+from parley.coordinator.storage.base import Storage
+from parley.coordinator.storage.groups import LARGEST_GROUP, Change, commit_together, unavailable
 
 __all__ = ["PostgresStorage"]
 
 T = TypeVar("T")
 
 
-def _words(error: Exception) -> str:
-    """What the database said, without the statement and its values, which do not belong in a log."""
-    return str(getattr(error, "orig", error))
-
-
 class PostgresStorage(Storage):
     """A `Storage` in a PostgreSQL database."""
+
+    exclusive = False
 
     def __init__(self, url: URL, *, connections: int = 10, statement_timeout: float = 30.0) -> None:
         self.url = url.render_as_string(hide_password=True)
@@ -42,27 +43,52 @@ class PostgresStorage(Storage):
         )
         self._workers = ThreadPoolExecutor(connections, thread_name_prefix="postgres")
         self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._statements = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._lanes: dict[Hashable, list[Change]] = {}  # a lane is there while a worker is on its way to it
+        self._order = threading.Lock()
 
-    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
-        return self._workers.submit(self._change, work)
+    def submit(self, work: Callable[[Connection], T], *, study: str | None = None) -> Future[T]:
+        done: Future[T] = Future()
+        key: Hashable = object() if study is None else study
+        with self._order:
+            lane = self._lanes.get(key)
+            if lane is not None:
+                lane.append((work, done))
+                return done
+            self._lanes[key] = [(work, done)]
+        self._workers.submit(self._drain, key)
+        return done
 
-    def _change(self, work: Callable[[Connection], T]) -> T:
-        try:
-            with self._engine.begin() as connection:
-                reached("begun")
-                result = work(connection)
-                reached("before-commit")
-            reached("after-commit")
-            return result
-        except (DBAPIError, PoolTimeout) as error:
-            raise StorageUnavailable(_words(error)) from error
+    def _drain(self, key: Hashable) -> None:
+        """Commit what has gathered in a lane, and go to the end of the queue if more came meanwhile."""
+        while True:
+            with self._order:
+                lane = self._lanes[key]
+                group, self._lanes[key] = lane[:LARGEST_GROUP], lane[LARGEST_GROUP:]
+            commit_together(self._engine, group)
+            with self._order:
+                if not self._lanes[key]:
+                    del self._lanes[key]
+                    return
+            try:
+                self._workers.submit(self._drain, key)
+            except RuntimeError:  # closing: the queue takes nothing more, but what was promised is still done
+                continue
+            return
 
     def read(self, work: Callable[[Connection], T]) -> T:
+        return self._look(self._snapshots, work)
+
+    def glance(self, work: Callable[[Connection], T]) -> T:
+        return self._look(self._statements, work)
+
+    @staticmethod
+    def _look(engine: Engine, work: Callable[[Connection], T]) -> T:
         try:
-            with self._snapshots.begin() as connection:
+            with engine.begin() as connection:
                 return work(connection)
         except (DBAPIError, PoolTimeout) as error:
-            raise StorageUnavailable(_words(error)) from error
+            raise unavailable(error) from error
 
     def ping(self) -> None:
         self.read(lambda connection: connection.execute(text("SELECT count(*) FROM studies")).scalar())

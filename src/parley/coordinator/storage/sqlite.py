@@ -1,7 +1,6 @@
 """SQLite: one file, one process, one writer connection on one thread, many readers.
 
-The writer takes whatever changes are waiting, runs each in a savepoint of one transaction and commits once: under load
-a sync of the disk is shared by many, and nobody is answered before it. `synchronous=FULL` makes the write-ahead log
+The writer takes whatever changes are waiting into one commit (`groups`). `synchronous=FULL` makes the write-ahead log
 durable at every commit; pragmas are read back, since SQLite ignores what it does not know.
 """
 
@@ -17,17 +16,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from parley.coordinator.killpoints import reached
 from parley.coordinator.storage.base import Storage, StorageUnavailable
+from parley.coordinator.storage.groups import LARGEST_GROUP, Change, commit_together, unavailable
 from parley.errors import InvalidInput
 
 __all__ = ["FileLock", "SqliteStorage", "sqlite_engine"]
 
 T = TypeVar("T")
-LARGEST_GROUP = 128  # changes that share one commit
 PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 10_000}
 
 
@@ -88,17 +86,19 @@ def sqlite_engine(path: Path, *, readers: int = 0) -> Engine:
 class SqliteStorage(Storage):
     """A `Storage` in one file."""
 
+    exclusive = True
+
     def __init__(self, path: Path, *, readers: int = 4, writable: bool = True) -> None:
         self.path, self.url = path, f"sqlite:///{path}"
         self._lock = FileLock(path) if writable else None
         self._writer, self._readers = sqlite_engine(path), sqlite_engine(path, readers=readers)
-        self._waiting: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
         self._closed = threading.Lock()  # held for good once closed
         self._thread = threading.Thread(target=self._write, name="sqlite-writer", daemon=True)
         if writable:
             self._thread.start()
 
-    def submit(self, work: Callable[[Connection], T]) -> Future[T]:
+    def submit(self, work: Callable[[Connection], T], *, study: str | None = None) -> Future[T]:  # noqa: ARG002
         done: Future[T] = Future()
         if self._lock is None:
             done.set_exception(StorageUnavailable("the database was opened for reading"))
@@ -111,7 +111,7 @@ class SqliteStorage(Storage):
             with self._readers.begin() as connection:
                 return work(connection)
         except DBAPIError as error:
-            raise StorageUnavailable(str(error.orig)) from error
+            raise unavailable(error) from error
 
     def ping(self) -> None:
         if not self._thread.is_alive():
@@ -139,31 +139,6 @@ class SqliteStorage(Storage):
                     last = True
                     break
                 group.append(following)
-            self._commit(group)
+            commit_together(self._writer, group)
             if last:
                 return
-
-    def _commit(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]]) -> None:
-        results: list[tuple[Future[Any], Any, BaseException | None]] = []
-        try:
-            with self._writer.begin() as connection:
-                reached("begun")
-                for work, done in group:
-                    try:
-                        with connection.begin_nested():
-                            results.append((done, work(connection), None))
-                    except DBAPIError as error:
-                        results.append((done, None, StorageUnavailable(str(error.orig))))
-                    except Exception as error:  # the caller's own, handed back to the caller
-                        results.append((done, None, error))
-                reached("before-commit")
-            reached("after-commit")
-        except SQLAlchemyError as error:
-            for _, done in group:
-                done.set_exception(StorageUnavailable(str(getattr(error, "orig", error))))
-            return
-        for done, result, failure in results:
-            if failure is None:
-                done.set_result(result)
-            else:
-                done.set_exception(failure)
