@@ -11,10 +11,10 @@ FLAWS = ("lost", "unacknowledged", "duplicated", "double_advances", "broken_chai
 def examine(storage, studies, receipts):
     """Count the flaws of `studies`; `receipts` has what was acknowledged, by (study, phase, agent).
 
-    A report is lost when it was acknowledged and is not in the log, duplicated when it is there twice, unacknowledged
-    when it is there and its agent, who asked until there was an answer, has no receipt. A phase that was decided twice
-    is a double advance. A chain is broken when it does not verify, when its decisions are not those
-    that its reports give, or when it lacks a receipt.
+    A report is lost if it was acknowledged and is not in the log under its receipt, duplicated if it is there twice,
+    unacknowledged when it is there and its agent, who asked until there was an answer, has no receipt. A phase that was
+    decided twice is a double advance. A chain is broken when it does not verify, when its decisions are not those that
+    its reports give, or when it lacks a receipt.
     """
     flaws = Counter(dict.fromkeys(FLAWS, 0))
     for study in studies:
@@ -22,13 +22,15 @@ def examine(storage, studies, receipts):
         found = verify_stored(storage, study, [(receipt.sequence, receipt.head) for receipt in mine.values()])
         flaws["broken_chains"] += found is None or not found.sound
         flaws["unfinished"] += found is None or found.stage != "finished"
-        accepted, closed = Counter(), Counter()
+        accepted, closed, heads = Counter(), Counter(), set()
         for record in storage.read(lambda connection, study=study: list(walk(connection, study))):
             if record.kind == "report-accepted":
-                accepted[record.payload["report"]["phase"], record.payload["report"]["agent"]] += 1
+                place = record.payload["report"]["phase"], record.payload["report"]["agent"]
+                accepted[place] += 1
+                heads.add((place, record.sequence, record.hash))
             elif record.kind == "phase-closed":
                 closed[record.payload["decision"]["phase"]] += 1
-        flaws["lost"] += len(mine.keys() - accepted.keys())
+        flaws["lost"] += sum((place, held.sequence, held.head) not in heads for place, held in mine.items())
         flaws["unacknowledged"] += len(accepted.keys() - mine.keys())
         flaws["duplicated"] += sum(count - 1 for count in accepted.values())
         flaws["double_advances"] += sum(count - 1 for count in closed.values())

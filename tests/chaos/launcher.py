@@ -8,6 +8,8 @@ import json
 import os
 import sys
 
+from tests.chaos.mutants import apply_chosen
+
 from parley.coordinator import killpoints, server
 from parley.coordinator.settings import Settings
 
@@ -26,6 +28,7 @@ def serve(order):
 
 
 def main():
+    apply_chosen()
     for line in sys.stdin:
         order = json.loads(line)
         if "wait" in order:

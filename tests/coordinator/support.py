@@ -13,6 +13,7 @@ import time
 import numpy as np
 import structlog
 import uvicorn
+from tests.chaos import mutants
 
 from parley.agent.client import Client
 from parley.agent.plans import Totals
@@ -118,12 +119,24 @@ class House:
 def server_process(db, *, port=0, **variables):
     """A `parley serve` process; yields it and its address. Killed at the end, if it still lives."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
+    if mutants.chosen():
+        environment[mutants.VARIABLE] = os.environ[mutants.VARIABLE]
     environment |= {"PARLEY_RATE": "1000000", "PARLEY_BURST": "1000000", "PARLEY_LOG_LEVEL": "error"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "parley", "serve", "--db", db, "--port", str(port)],
+        [
+            sys.executable,
+            "-m",
+            "tests.chaos.mutants" if mutants.chosen() else "parley",
+            "serve",
+            "--db",
+            db,
+            "--port",
+            str(port),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=mutants.ROOT,
         env=environment | {key: str(value) for key, value in variables.items()},
     )
     try:

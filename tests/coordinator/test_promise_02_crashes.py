@@ -15,3 +15,11 @@ def test_killed_between_the_statements_of_the_transaction(database, part):
     assert books.result()["between_commit_and_answer"] >= 1, "such a run would prove nothing: choose another seed"
     assert books.receipts
     assert books.flaws == dict.fromkeys(FLAWS, 0)
+
+
+def test_killed_right_before_the_commit(database):
+    """Whoever was answered has committed: a server that answers first loses here what it acknowledged."""
+    books = run(database, kills=2, seed=1, lanes=1, places=["before-commit"])
+    assert books.receipts
+    assert books.flaws["lost"] == 0, f"{books.flaws['lost']} reports lost"
+    assert books.flaws == dict.fromkeys(FLAWS, 0)

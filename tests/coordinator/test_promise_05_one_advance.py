@@ -2,22 +2,30 @@
 
 import threading
 from collections import Counter
+from dataclasses import replace
 
 from tests.coordinator.support import House, report_of, study_message
 
 from parley.coordinator.operations import reports as operation
 from parley.coordinator.storage import open_storage
+from parley.protocol import Trial
 
 
 def race(houses, message, study):
     """Every agent sends through both servers at once, until the study is over."""
-    names = message.agents
+    names, failures = message.agents, []
+
+    def answered(house, place, name):
+        try:
+            work(house, place, name)
+        except Exception as error:
+            failures.append(f"an agent was not answered: {error!r}")
 
     def work(house, place, name):
         client = house.client(houses[0].tokens[study, name])
         seen = 0
-        while True:
-            plan = client.plan(study, name, after=seen, wait=10)
+        while not failures:
+            plan = client.plan(study, name, after=seen, wait=2)
             if plan.over:
                 return
             if plan.draws is not None and plan.stage == "running" and not plan.frozen:
@@ -25,7 +33,7 @@ def race(houses, message, study):
             seen = plan.phase
 
     threads = [
-        threading.Thread(target=work, args=(house, place, name), daemon=True)
+        threading.Thread(target=answered, args=(house, place, name), daemon=True)
         for house in houses
         for place, name in enumerate(names)
     ]
@@ -34,6 +42,7 @@ def race(houses, message, study):
     for thread in threads:
         thread.join(timeout=60)
         assert not thread.is_alive(), "stuck"
+    assert not failures, failures
 
 
 def check(house, study):
@@ -74,10 +83,23 @@ def test_two_servers_on_one_database(postgres, monkeypatch):
 
 
 def test_a_step_outside_the_lock_is_stored_only_if_nothing_changed(house, monkeypatch):
-    """Large studies: the closer computes while an administrator pauses; the step is taken after the resume, once."""
+    """Large studies: a report is amended while the closer computes; the step is taken again, from what now stands."""
     monkeypatch.setattr(operation, "INLINE_CELLS", 0)
     message = study_message(agents=2, arms=3, policy="uniform")
     agents = house.create(message)
+    first = report_of(agents[0].plan("trial", "agent 1"), 0)
+    amended = replace(first, squares=tuple(2 * value + 1 for value in first.squares))
+    step, meddled = Trial.step, threading.Event()
+
+    def while_an_administrator_amends(trial):
+        found = step(trial)
+        if not meddled.is_set():
+            meddled.set()
+            body = {"reason": "a slip", "report": amended.to_json()}
+            house.admin.request("POST", "studies", "trial", "phases", 1, "reports", "agent 1", "amend", json=body)
+        return found
+
+    monkeypatch.setattr(Trial, "step", while_an_administrator_amends)
     race([house], message, "trial")
-    assert agents
+    assert meddled.is_set()
     check(house, "trial")

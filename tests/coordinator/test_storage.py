@@ -188,6 +188,7 @@ def test_reading_cannot_write_and_sees_one_moment(storage):
         lambda c: c.execute(update(log).values(actor="somebody else")),
         lambda c: c.execute(log.delete()),
     ],
+    ids=["changed", "deleted"],
 )
 def test_the_log_is_append_only(storage, tamper):
     put(storage)

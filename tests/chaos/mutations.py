@@ -1,0 +1,201 @@
+"""How promises are broken: each function changes the imported modules of the coordinator in one place."""
+
+import inspect
+import sys
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+
+ANSWERED = 1.0  # seconds in which an answer reaches whoever waits for it, on a busy machine too
+RIVAL = 0.01  # seconds in which another server comes in between
+
+
+def change(owner, name, new):
+    """Put `new` in the place of something that is there; also where it was imported by its name."""
+    old = getattr(owner, name)
+    setattr(owner, name, new)
+    for module in [found for key, found in sys.modules.items() if key.startswith("parley.")]:
+        for key, value in list(vars(module).items()):
+            if value is old:
+                setattr(module, key, new)
+
+
+def rewrite(module, name, old, new):
+    """A function of a module with other words in one place of its source."""
+    function = getattr(module, name)
+    source = inspect.getsource(function)
+    assert source.count(old) == 1, f"{old!r} is not once in {name}: the mutant is out of date"
+    exec(compile(source.replace(old, new), f"<mutant of {name}>", "exec"), vars(module))
+    mutated = getattr(module, name)
+    setattr(module, name, function)
+    change(module, name, mutated)
+
+
+def acknowledge_before_the_commit():
+    """The answer leaves when the report was written down; its transaction commits a moment later."""
+    from parley.coordinator import killpoints
+    from parley.coordinator.operations.reports import Accepted
+    from parley.coordinator.storage.postgres import PostgresStorage
+    from parley.coordinator.storage.sqlite import SqliteStorage
+
+    def hasty(submit):
+        def submitted(self, work, **lane):
+            answer = Future()
+
+            def early(connection):
+                result = work(connection)
+                if isinstance(result, Accepted):
+                    answer.set_result(result)
+                    if killpoints._armed.get("before-commit") == 1:  # the kill comes now: let the answer leave first
+                        time.sleep(ANSWERED)
+                return result
+
+            def late(done):
+                if answer.done():
+                    return
+                if done.exception() is None:
+                    answer.set_result(done.result())
+                else:
+                    answer.set_exception(done.exception())
+
+            submit(self, early, **lane).add_done_callback(late)
+            return answer
+
+        return submitted
+
+    for storage in (SqliteStorage, PostgresStorage):
+        change(storage, "submit", hasty(storage.submit))
+
+
+def take_no_lock():
+    from parley.coordinator.storage import studies
+
+    def unlocked(connection, study):
+        row = studies.get(connection, study)
+        time.sleep(RIVAL)
+        return row
+
+    change(studies, "lock", unlocked)
+
+
+def leave_hashes_unchecked():
+    from parley.protocol import chain
+
+    change(chain.Record, "computed", property(lambda record: record.hash))
+
+
+def leave_receipts_unchecked():
+    from parley.protocol import chain
+
+    change(chain, "check_receipts", lambda *_: None)
+
+
+def believe_every_receipt():
+    from parley.coordinator.storage import ledger
+
+    change(ledger, "has", lambda *_: True)
+
+
+def skip_the_study_of_a_token():
+    from parley.coordinator.auth import Principal
+
+    change(Principal, "reaches", lambda *_: True)
+
+
+def skip_the_agent_of_a_token():
+    from parley.coordinator import access
+
+    real = access.authorize
+
+    def careless(operation, principal, path):
+        real(operation, principal, {key: value for key, value in path.items() if key != "agent"})
+
+    change(access, "authorize", careless)
+
+
+def take_revoked_tokens():
+    from parley.coordinator.storage import tokens
+
+    real = tokens.get_token
+
+    def never_revoked(connection, kid):
+        row = real(connection, kid)
+        return row and replace(row, revoked_at=None)
+
+    change(tokens, "get_token", never_revoked)
+
+
+def remember_revoked_tokens():
+    from parley.coordinator.keyring import Keyring
+
+    change(Keyring, "forget", lambda *_: None)
+
+
+def look_for_no_earlier_report():
+    """The primary key of the table is a second line of defence: what was sent again is refused, not taken twice."""
+    from parley.coordinator.storage import reports
+
+    change(reports, "revisions", lambda *_: [])
+
+
+def take_reports_twice():
+    """Neither the look nor the primary key: a report that comes again is another one."""
+    from parley.coordinator.storage import reports
+
+    look, insert = reports.revisions, reports.insert_report
+
+    def another(connection, taken):
+        report = taken.report
+        insert(connection, replace(taken, revision=len(look(connection, report.study, report.phase, report.agent))))
+
+    change(reports, "revisions", lambda *_: [])
+    change(reports, "insert_report", another)
+
+
+def check_no_rewards():
+    from parley.protocol import reports
+
+    change(reports, "check_rewards", lambda *_: None)
+
+
+def fail_at_impossible_reports():
+    """A failure that nobody foresaw, behind the form of a body."""
+    from parley.protocol import reports
+
+    real = reports.check_rewards
+
+    def unforeseen(*report):
+        try:
+            real(*report)
+        except Exception as error:
+            raise ZeroDivisionError from error
+
+    change(reports, "check_rewards", unforeseen)
+
+
+def store_steps_whatever_happened():
+    """Closing without compare-and-set: what happened since the step was computed is not seen."""
+    from parley.coordinator.operations import phases
+
+    rewrite(phases, "take_step", "row.sequence != seen.sequence", "False")
+
+
+def leave_out_the_triggers():
+    from parley.coordinator.storage import schema
+
+    real = schema.upgrade
+
+    def without(connection):
+        revisions = real(connection)
+        if connection.dialect.name == "sqlite":
+            for trigger in ("log_no_update", "log_no_delete"):
+                connection.exec_driver_sql(f"DROP TRIGGER {trigger}")
+        return revisions
+
+    change(schema, "upgrade", without)
+
+
+def keep_secrets_in_clear():
+    from parley.coordinator import auth
+
+    change(auth, "_digest", lambda secret: secret)
