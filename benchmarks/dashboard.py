@@ -18,7 +18,6 @@ import uvicorn
 from sqlalchemy import Connection
 
 from benchmarks.common import Section
-from parley.coordinator.app import create_app
 from parley.coordinator.bootstrap import prepare
 from parley.coordinator.clock import utc_now
 from parley.coordinator.logs import configure
@@ -27,6 +26,7 @@ from parley.coordinator.operations.reports import take_report
 from parley.coordinator.operations.studies import create_study, prepare_study
 from parley.coordinator.settings import Settings
 from parley.coordinator.storage import Storage, open_storage, studies
+from parley.dashboard.mount import create_site
 from parley.protocol import Report, StudyMessage
 from parley.study import parse_study
 
@@ -83,7 +83,7 @@ def _report(storage: Storage, name: str, means: np.ndarray, rng: np.random.Gener
 @contextmanager
 def served(storage: Storage) -> Iterator[str]:
     """The coordinator on a free port."""
-    config = uvicorn.Config(create_app(storage, Settings()), port=0, log_config=None, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(create_site(storage, Settings()), port=0, log_config=None, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -12,6 +12,7 @@ from tests.chaos.mutants import apply_chosen
 
 from parley.coordinator import killpoints, server
 from parley.coordinator.settings import Settings
+from parley.dashboard.mount import create_site
 
 
 def serve(order):
@@ -21,7 +22,7 @@ def serve(order):
     )
     code = 1
     try:
-        server.serve(settings, lambda _: None)
+        server.serve(settings, create_site, lambda _: None)
         code = 0
     finally:
         os._exit(code)

@@ -13,12 +13,12 @@ import uvicorn
 
 from parley.agent import Client
 from parley.agent.plans import AgentPlan, Totals
-from parley.coordinator.app import create_app
 from parley.coordinator.bootstrap import prepare
 from parley.coordinator.clock import utc_now
 from parley.coordinator.sessions import later
 from parley.coordinator.settings import Settings
 from parley.coordinator.storage import open_storage
+from parley.dashboard.mount import create_site
 from parley.protocol import StudyMessage
 from parley.study import parse_study
 
@@ -123,7 +123,7 @@ def site(folder, *, db=None, **settings):
     hours = [0.0]
     storage = open_storage(db)
     chosen = Settings(**{"rate": 1000.0, "burst": 5000, **settings})
-    app = create_app(storage, chosen, clock=lambda: later(utc_now(), hours[0]))
+    app = create_site(storage, chosen, clock=lambda: later(utc_now(), hours[0]))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run)
     thread.start()

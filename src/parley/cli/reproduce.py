@@ -75,6 +75,8 @@ def _show(one: Table) -> None:
 
 def _write(exhibit: Exhibit, out: Path, made: str) -> list[Path]:
     """The exhibit as files; returns what was written."""
+    from parley.experiments.reproduction_figures import draw_exhibit  # brings the drawing library along
+
     files = []
     for one in exhibit.tables:
         files += [out / f"{one.name}.md", out / f"{one.name}.csv"]
@@ -83,7 +85,7 @@ def _write(exhibit: Exhibit, out: Path, made: str) -> list[Path]:
         files[-2].write_text(text, encoding="utf-8")
         files[-1].write_text(one.csv(), encoding="utf-8")
     for theme, suffix in {"light": "", "dark": "-dark"}.items():
-        figure = exhibit.figure(theme)
+        figure = draw_exhibit(exhibit, theme=theme)
         for kind in ("png", "svg"):
             files.append(out / f"{exhibit.name}{suffix}.{kind}")
             figure.savefig(files[-1], dpi=150, metadata={"Title": made})

@@ -12,6 +12,7 @@ from parley.cli.extras import needs
 with needs("server", "parley serve"):
     from parley.coordinator.server import serve
     from parley.coordinator.settings import Settings
+    from parley.dashboard.mount import create_site
 
 __all__ = ["command"]
 
@@ -42,4 +43,4 @@ def command(**settings: Any) -> None:
     def announce(address: str) -> None:
         screen.print(f"Parley coordinator at {address}", highlight=False, soft_wrap=True)
 
-    serve(chosen, announce)
+    serve(chosen, create_site, announce)

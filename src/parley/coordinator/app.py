@@ -38,7 +38,7 @@ the same request may succeed later."""
 
 
 def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
-    """A coordinator over an open storage; whoever opened it closes it."""
+    """The API over an open storage; whoever opened it closes it. `dashboard.mount.create_site` adds the pages."""
     metrics, watch = Metrics(), Watch(storage)
     context = Context(
         storage=storage,
@@ -78,14 +78,6 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         app.include_router(part.router)
     for kind in (Refusal, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _problem)
-    from parley.dashboard.mount import (  # they stand on this room: imported when it is whole
-        mount_forecasts,
-        mount_pages,
-    )
-
-    mount_forecasts(app)
-    if not settings.no_dashboard:
-        mount_pages(app)
     return app
 
 

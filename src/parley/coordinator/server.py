@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 
 import uvicorn
+from fastapi import FastAPI
 
-from parley.coordinator.app import create_app
 from parley.coordinator.logs import configure
 from parley.coordinator.settings import Settings
-from parley.coordinator.storage import open_storage
+from parley.coordinator.storage import Storage, open_storage
 from parley.errors import InvalidInput
 
 __all__ = ["serve"]
@@ -40,7 +40,9 @@ def _leave(*_: object) -> None:
     raise SystemExit(0)
 
 
-def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+def serve(
+    settings: Settings, make_app: Callable[[Storage, Settings], FastAPI], announce: Callable[[str], None]
+) -> None:
     """Serve until told to stop; `announce` hears the address as soon as connections are taken."""
     configure(settings.log_level)
     # A request crosses threads a few times; waiting Python's usual 5 ms for each turn would be most of its time.
@@ -54,7 +56,7 @@ def serve(settings: Settings, announce: Callable[[str], None]) -> None:
             scheme = "https" if settings.tls_cert else "http"
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
             config = uvicorn.Config(
-                create_app(storage, settings),
+                make_app(storage, settings),
                 log_config=None,
                 access_log=False,
                 server_header=False,

@@ -8,13 +8,17 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from parley.coordinator.app import create_app
+from parley.coordinator.clock import Clock, utc_now
+from parley.coordinator.settings import Settings
+from parley.coordinator.storage import Storage
 from parley.dashboard import forecasts
 from parley.dashboard.entrance import HEADERS
 from parley.dashboard.forecasts import Forecaster
 from parley.dashboard.pages import administration, answer, audit, evidence, samples, signing, studies, study, tokens
 from parley.dashboard.render import HERE
 
-__all__ = ["mount_forecasts", "mount_pages"]
+__all__ = ["create_site"]
 
 PARTS = (signing, studies, study, evidence, samples, answer, audit, administration, tokens)
 
@@ -29,14 +33,13 @@ class Files(StaticFiles):
         return response
 
 
-def mount_forecasts(app: FastAPI) -> None:
-    """The two operations of the API that simulate."""
+def create_site(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
+    """What `parley serve` serves: the API, its two operations that simulate, and the pages unless they are unwanted."""
+    app = create_app(storage, settings, clock=clock)
     app.state.forecaster = Forecaster()
     app.include_router(forecasts.router)
-
-
-def mount_pages(app: FastAPI) -> None:
-    """Everything under / that is not the API."""
-    for part in PARTS:
-        app.router.routes.extend(part.routes)
-    app.router.routes.append(Mount("/static", Files(directory=HERE / "static"), name="static"))
+    if not settings.no_dashboard:
+        for part in PARTS:
+            app.router.routes.extend(part.routes)
+        app.router.routes.append(Mount("/static", Files(directory=HERE / "static"), name="static"))
+    return app

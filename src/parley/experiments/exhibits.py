@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from parley.experiments.discrepancies import ITERATIONS, CappedWcpe, Search, sea
 from parley.experiments.published import CITATION
 from parley.experiments.reproduction import Row, paper_instance
 from parley.experiments.tables import Column, Table, fixed, share, whole
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["EXHIBITS", "Exhibit", "make_exhibit"]
 
@@ -30,12 +27,6 @@ class Exhibit:
     words: str
     rows: tuple[Row, ...]
     searches: tuple[Search, ...] = field(default=())
-
-    def figure(self, theme: str = "light") -> Figure:
-        """The same as a picture."""
-        from parley.experiments.reproduction_figures import FIGURES
-
-        return FIGURES[self.name](self, theme)
 
 
 def make_exhibit(name: str, rows: list[Row]) -> Exhibit:

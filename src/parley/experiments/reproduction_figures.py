@@ -12,7 +12,7 @@ from parley.experiments.exhibits import Exhibit
 from parley.experiments.palette import Theme, theme_named
 from parley.experiments.reproduction import Row
 
-__all__ = ["FIGURES"]
+__all__ = ["draw_exhibit"]
 
 # Series -> place of its colour, marker: the same algorithm has the same look in every picture.
 LOOKS = {
@@ -111,6 +111,11 @@ def _counts(exhibit: Exhibit, theme: str) -> Figure:
         costs.set_xticks(sorted({row.alpha for row in exhibit.rows}))
         _legend(figure, costs)
     return figure
+
+
+def draw_exhibit(exhibit: Exhibit, *, theme: str = "light") -> Figure:
+    """An exhibit as a picture."""
+    return FIGURES[exhibit.name](exhibit, theme)
 
 
 FIGURES: dict[str, Callable[[Exhibit, str], Figure]] = {
