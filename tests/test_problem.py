@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from parley.errors import InvalidInput, TiedArms
-from parley.problem import Instance, Noise, Problem, top_gaps
+from parley.noise import Noise
+from parley.problem import Instance, Problem, top_gaps
 
 ASYMMETRIC = [[0.7, 0.1, 0.2], [0.2, 0.6, 0.5], [0.1, 0.3, 0.3]]
 

@@ -13,8 +13,9 @@ True
 from parley.bounds import Bound, Bounds, Guarantee, lower_bounds, oracle
 from parley.errors import InvalidInput, InvalidStudy, NotConverged, ParleyError, TiedArms, UnknownName
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, Status, proven_gap, solve
+from parley.noise import Noise
 from parley.policies import POLICIES, PhaseStats, Policy, State, make_policy
-from parley.problem import Instance, Noise, Problem
+from parley.problem import Instance, Problem
 from parley.simulation import Outcome, phases, simulate
 from parley.study import Study, load_study, parse_study
 

@@ -1,4 +1,4 @@
-"""What everybody knows (`Problem`), what only nature knows (`Instance`), and the noise of a reward.
+"""What everybody knows (`Problem`) and what only nature knows (`Instance`).
 
 Arrays are `(..., arm, agent)`; `weights[n, m]` is the weight of agent n's reward in agent m's mixed reward, so
 columns sum to 1 and `mixed_means = means @ weights` (paper, Section 1; the sentence above its Algorithm 1
@@ -9,74 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, names, number, positive, real_matrix
-from parley.errors import InvalidInput, TiedArms, UnknownName
+from parley.errors import InvalidInput, TiedArms
+from parley.noise import Noise
 
-__all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Noise", "Problem", "top_gaps"]
-
-NoiseKind = Literal["gaussian", "subgaussian", "bounded"]
-NOISE_KINDS = ("gaussian", "subgaussian", "bounded")
+__all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
 
 SMALLEST_DELTA = 1e-300
 LARGEST_CELL = 1_000_000
 
 # A hand-typed column may be off by a rounding; anything more is a mistake the user wants to hear about.
 COLUMN_SUM_TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class Noise:
-    """How rewards scatter around their mean: `scale` is the sub-Gaussian parameter (a standard deviation).
-
-    >>> Noise().variance
-    1.0
-    >>> Noise.bounded(low=0, high=1).scale
-    0.5
-    """
-
-    kind: NoiseKind = "gaussian"
-    scale: float = 1.0
-    low: float | None = None
-    high: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind not in NOISE_KINDS:
-            raise UnknownName("noise.kind", self.kind, NOISE_KINDS)
-        if self.kind == "bounded":
-            if self.low is None or self.high is None:
-                found = f"{self.low}, {self.high}"
-                raise InvalidInput("noise.low, noise.high", found=found, allowed="two numbers with low < high")
-            low, high = number("noise.low", self.low), number("noise.high", self.high)
-            if not (low < high and max(abs(low), abs(high)) <= LARGEST_SCALE):
-                raise InvalidInput(
-                    "noise.low, noise.high", found=f"{low}, {high}", allowed="two numbers with low < high"
-                )
-            half = (high - low) / 2
-            if self.scale not in (1.0, half):
-                found = f"{self.scale} with kind 'bounded'"
-                raise InvalidInput("noise.scale", found=found, allowed="nothing: half of high - low is the scale")
-            object.__setattr__(self, "scale", half)
-        elif self.low is not None or self.high is not None:
-            raise InvalidInput(
-                "noise.low, noise.high",
-                found=f"{self.low}, {self.high} with kind {self.kind!r}",
-                allowed="only with kind 'bounded'",
-            )
-        object.__setattr__(self, "scale", positive("noise.scale", self.scale))
-
-    @classmethod
-    def bounded(cls, *, low: float, high: float) -> Noise:
-        """Rewards in [low, high]: sub-Gaussian with scale (high - low) / 2."""
-        return cls(kind="bounded", low=low, high=high)
-
-    @property
-    def variance(self) -> float:
-        """The square of the scale: how noise enters every formula."""
-        return self.scale**2
 
 
 def _checked_weights(value: Any) -> FloatArray:

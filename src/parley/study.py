@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
-from parley.problem import Instance, Noise, Problem
+from parley.noise import Noise
+from parley.problem import Instance, Problem
 from parley.recipes import truth_of, weights_of
 
 __all__ = ["DEFAULT_POLICY", "Study", "load_study", "parse_study"]

@@ -6,7 +6,8 @@ from tests.cli.test_commands import EXAMPLES, parley
 
 from parley.errors import InvalidInput
 from parley.experiments.planning import Planner, along_weights, gap_scenario, make_plan, prior_scenario, studies_of
-from parley.problem import Instance, Noise, Problem
+from parley.noise import Noise
+from parley.problem import Instance, Problem
 from parley.weights import personalized
 
 PROBLEM = Problem(arms=4, weights=personalized(3, 0.5), delta=0.1)

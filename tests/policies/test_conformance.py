@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.support import paper_study, random_instance
 
 from parley.errors import InvalidInput, UnknownName
+from parley.noise import Noise
 from parley.policies import POLICIES, PhaseStats, Policy, State, make_policy
-from parley.problem import Instance, Noise, Problem
+from parley.problem import Instance, Problem
 
 LAWS = settings(deadline=None, max_examples=12)
 MOST_PHASES = 60

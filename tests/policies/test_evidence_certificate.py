@@ -8,9 +8,10 @@ from tests.policies.racing import after_first_phase, racing, tie
 from tests.support import random_instance
 
 from parley.errors import InvalidInput
+from parley.noise import Noise
 from parley.policies import PhaseStats
 from parley.policies.evidence_racing import Wealth
-from parley.problem import Instance, Noise, Problem
+from parley.problem import Instance, Problem
 from parley.simulation import phases, simulate
 
 SEED = 4

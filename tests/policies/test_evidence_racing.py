@@ -9,8 +9,9 @@ from tests.policies.racing import after_first_phase, racing, tie
 from tests.support import paper_study, random_instance
 
 from parley.errors import InvalidInput
+from parley.noise import Noise
 from parley.policies import PhaseStats
-from parley.problem import Instance, Noise, Problem
+from parley.problem import Instance, Problem
 from parley.simulation import simulate
 
 COUNT, SEED = 600, 4

@@ -6,8 +6,9 @@ from tests.support import random_instance
 
 from parley.bounds import Guarantee
 from parley.experiments.discrepancies import CappedWcpe
+from parley.noise import Noise
 from parley.policies import PhaseStats, make_policy
-from parley.problem import Instance, Noise, Problem
+from parley.problem import Instance, Problem
 from parley.simulation import simulate
 
 

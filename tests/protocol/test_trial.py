@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.coordinator.support import study_message
 
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
+from parley.noise import Noise
 from parley.policies import make_policy
-from parley.problem import Noise
 from parley.protocol import EVENTS, TRANSITIONS, Plan, Report, Stage, StudyMessage, apply, check_rewards, create, replay
 from parley.protocol.events import (
     AgentFrozen,

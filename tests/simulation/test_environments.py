@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from parley.errors import InvalidInput, UnknownName
-from parley.problem import Instance, Noise, Problem
+from parley.noise import Noise
+from parley.problem import Instance, Problem
 from parley.simulation import make_environment
 
 MEANS = [[0.3, 0.5], [0.8, 0.9]]

@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parley.errors import InvalidInput
+from parley.noise import Noise
 from parley.policies import Policy, make_policy
-from parley.problem import IntArray, Noise, Problem
+from parley.problem import IntArray, Problem
 from parley.protocol.wire import Message
 from parley.study import Study
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.errors import ImpossibleReport, InvalidInput
-from parley.problem import Noise
+from parley.noise import Noise
 from parley.protocol.messages import Plan, Report, StudyMessage
 
 __all__ = ["check_report", "check_rewards"]
