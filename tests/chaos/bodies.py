@@ -1,5 +1,6 @@
 """Bodies that are almost right, and bodies that are no JSON at all."""
 
+import copy
 import json
 
 from hypothesis import strategies as st
@@ -65,7 +66,7 @@ def nudged(value):
 def altered(document, changes):
     """A copy with some things replaced, nudged, dropped or added."""
     document = json.loads(json.dumps(document))
-    for number, how, value in changes:
+    for number, how, value in copy.deepcopy(changes):  # hypothesis hands out the same objects again and again
         ways = list(places(document))
         if not ways:
             return document

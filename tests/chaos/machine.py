@@ -1,32 +1,72 @@
-"""A study driven by hypothesis: reports, conflicts, pauses, freezes, amendments and crashes in any order.
+"""A study driven by hypothesis over HTTP: reports, conflicts, pauses, freezes, amendments and crashes in any order.
 
-The model is the protocol's own value: after every step the database must say what `Trial` says, and at the end the log
-must replay to it. A crash closes the storage without a goodbye and opens it again.
+The server is a process of its own and a crash is SIGKILL, at rest or at a named point while it takes a report. Every
+answer is below 500, and every refusal a problem document. After every step that moved the log, the log must replay to
+what the tables say.
 """
 
+import os
+import shutil
+import signal
 import tempfile
+import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
+import httpx2
+from hypothesis import seed as seeded
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.coordinator.support import rewards, study_message
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from tests.chaos.harness import Launcher, free_port
+from tests.coordinator.support import bootstrap, rewards, study_message
 
 from parley.agent.plans import AgentPlan
 from parley.coordinator.audit import verify_stored
-from parley.coordinator.operations import studies as administration
+from parley.coordinator.killpoints import POINTS
 from parley.coordinator.operations.phases import load_trial
-from parley.coordinator.operations.reports import Accepted, take_report
-from parley.coordinator.problems import Refusal
-from parley.coordinator.storage import initialise, open_storage, studies
-from parley.protocol import Stage, create
+from parley.coordinator.storage import initialise, open_for_reading, open_storage, studies
+from parley.protocol import Stage
 from parley.protocol.canonical import digest
 
 AGENTS = st.integers(0, 2)
+NOISE = st.integers(1, 3)
+PATIENCE = 30.0
+REPORT_REFUSED = ("phase-closed", "study-paused", "agent-frozen", "nothing-asked", "illegal-move", "report-conflict")
 
 
-def expect(refusal, *slugs):
-    assert refusal.slug in slugs, refusal.document()
+@cache
+def workshop():
+    """What all cases share: the process that forks servers, and a prepared database with its administrator's token."""
+    folder = tempfile.TemporaryDirectory()
+    address = Path(folder.name) / "parley.db"
+    initialise(str(address))
+    storage = open_storage(str(address))
+    token = bootstrap(storage)
+    storage.close()
+    return Launcher(), folder, address, token
+
+
+def noisy(report, noise):
+    """Another report that could be true as well."""
+    return replace(
+        report, squares=tuple(v + noise * (n > 0) for n, v in zip(report.counts, report.squares, strict=True))
+    )
+
+
+def cases(size, steps, seed):
+    """So many cases of so many steps; raises at the first that goes wrong."""
+    chosen = settings(max_examples=size, stateful_step_count=steps, deadline=None, database=None)
+    run_state_machine_as_test(seeded(seed)(Study), settings=chosen)
+    return size
 
 
 class Study(RuleBasedStateMachine):
@@ -34,22 +74,61 @@ class Study(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
+        self.launcher, _, prepared, self.admin = workshop()
         self.folder = tempfile.TemporaryDirectory()
         self.address = str(Path(self.folder.name) / "parley.db")
-        initialise(self.address)
-        self.storage = open_storage(self.address)
-        self.receipts, self.amended = {}, set()
+        shutil.copy(prepared, self.address)
+        self.storage = open_for_reading(self.address)
+        self.receipts, self.amended, self.verified = {}, set(), None
+        self.port, self.http, self.pid = free_port(), None, None
+        self.start()
+
+    def start(self, kill_at=""):
+        """A new server process, once it answers."""
+        self.pid = self.launcher.start(self.address, self.port, kill_at)
+        self.http = httpx2.Client(
+            base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE, trust_env=False, verify=False
+        )
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                assert self.http.get("/readyz").status_code == 200
+                return
+            except httpx2.TransportError:
+                assert time.monotonic() < until, "the server does not start"
+                time.sleep(0.005)
+
+    def kill(self):
+        self.http.close()
+        os.kill(self.pid, signal.SIGKILL)
+        self.launcher.wait(self.pid)
+
+    def ask(self, method, path, *, token=None, headers=None, **options):
+        """The status and the JSON of an answer, which is one that may be given."""
+        headers = {"Authorization": f"Bearer {token or self.admin}", **(headers or {})}
+        answer = self.http.request(method, f"/v1/{path}", headers=headers, **options)
+        document = answer.json()
+        assert answer.status_code < 500, document
+        if answer.status_code >= 400:
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert document["status"] == answer.status_code
+            document["slug"] = document["type"].rpartition(":")[2]
+        return answer.status_code, document
 
     @initialize(policy=st.sampled_from(["uniform", "wcpe", "evidence"]))
     def create(self, policy):
         self.message = study_message(agents=3, arms=3, policy=policy)
-        trial = create("trial", self.message)
-        self.storage.change(lambda c: administration.create_study(c, trial, actor="test", at="now"))
+        status, found = self.ask("POST", "studies", json={"id": "trial", "study": self.message.to_json()})
+        assert status == 201, found
+        self.tokens = []
+        for name in self.message.agents:
+            body = {"role": "agent", "study": "trial", "agent": name}
+            self.tokens.append(self.ask("POST", "tokens", json=body)[1]["token"])
 
     def trial(self):
         return self.storage.read(lambda c: load_trial(c, studies.get(c, "trial")))
 
-    def report(self, place, phase=None, noise=0):
+    def report(self, place, phase=None):
         trial = self.trial()
         draws = trial.plan.draws(place)
         plan = AgentPlan(
@@ -57,131 +136,145 @@ class Study(RuleBasedStateMachine):
             plan=trial.plan.digest, arms=self.message.arms, draws=draws, reported=False, frozen=False,
         )  # fmt: skip
         report = plan.report(rewards(draws, place, trial.phase))
-        if noise:
-            report = replace(report, squares=tuple(v + noise for v in report.squares))
         return replace(report, phase=phase) if phase else report
 
     def take(self, report, known=None):
-        return self.storage.change(lambda c: take_report(c, report, actor="test", at="now", known=known))
+        headers = {"Content-Type": "application/json"}
+        if known is not None:
+            headers["Parley-Receipt"] = f"{known['sequence']}:{known['head']}"
+        token = self.tokens[self.message.agents.index(report.agent)]
+        path = f"studies/trial/phases/{report.phase}/reports/{report.agent}"
+        return self.ask("PUT", path, token=token, headers=headers, content=report.text.encode())
+
+    def taken(self, report, receipt):
+        assert self.receipts.setdefault((report.phase, report.agent), (report, receipt))[1] == receipt
 
     @rule(place=AGENTS)
     def send(self, place):
         report, before = self.report(place), self.trial()
-        try:
-            found = self.take(report)
-        except Refusal as refusal:
-            expect(refusal, "phase-closed", "study-paused", "agent-frozen", "nothing-asked", "illegal-move")
+        status, found = self.take(report)
+        if status >= 400:
+            assert found["slug"] in REPORT_REFUSED, found
             return
-        if isinstance(found, Refusal):
-            assert found.slug == "report-conflict"
-            return
-        assert isinstance(found, Accepted)
-        key = (report.phase, report.agent)
-        assert self.receipts.setdefault(key, (report, found.receipt))[1] == found.receipt
-        assert found.repeated == (report.agent in before.reports)
+        assert status == (200 if report.agent in before.reports else 201)
+        self.taken(report, found)
 
     @precondition(lambda self: self.receipts)
     @rule(data=st.data())
     def send_again(self, data):
-        report, receipt = data.draw(st.sampled_from(sorted(self.receipts.values(), key=lambda pair: pair[1].sequence)))
-        found = self.take(report, known=(receipt.sequence, receipt.head))
-        assert isinstance(found, Accepted)
-        assert found.repeated
-        assert found.receipt == receipt
+        report, receipt = self.some_receipt(data)
+        assert self.take(report, known=receipt) == (200, receipt)
 
     @precondition(lambda self: self.receipts)
-    @rule(data=st.data(), noise=st.integers(1, 3))
+    @rule(data=st.data(), noise=NOISE)
     def send_another(self, data, noise):
-        report, _ = data.draw(st.sampled_from(sorted(self.receipts.values(), key=lambda pair: pair[1].sequence)))
-        other = replace(report, squares=tuple(value + noise for value in report.squares))
-        found = self.take(other)
+        report, _ = self.some_receipt(data)
+        other = noisy(report, noise)
+        status, found = self.take(other)
         if other.digest in self.amended:  # an administrator had put this very report there
-            assert isinstance(found, Accepted)
-            assert found.repeated
-            return
-        assert isinstance(found, Refusal)
-        assert found.slug == "report-conflict"
+            assert status == 200, found
+        else:
+            assert found.get("slug") == "report-conflict", found
+
+    def some_receipt(self, data):
+        held = sorted(self.receipts.values(), key=lambda pair: pair[1]["sequence"])
+        return data.draw(st.sampled_from(held))
 
     @rule(place=AGENTS, phase=st.integers(1, 9))
     def send_elsewhere(self, place, phase):
-        trial = self.trial()
-        if phase == trial.phase or (phase, self.message.agents[place]) in self.receipts:
+        if phase == self.trial().phase or (phase, self.message.agents[place]) in self.receipts:
             return
-        try:
-            found = self.take(self.report(place, phase=phase))
-        except Refusal as refusal:
-            expect(refusal, "phase-future", "phase-closed")
-        else:
-            raise AssertionError(found)
+        _, found = self.take(self.report(place, phase=phase))
+        assert found.get("slug") in ("phase-future", "phase-closed"), found
 
-    def attempt(self, work):
+    def act(self, path, **body):
         """An administrator's act; whether it was legal there."""
-        try:
-            self.storage.change(work)
-        except Refusal as refusal:
-            expect(refusal, "illegal-move", "not-found", "phase-closed")
-            return False
-        return True
+        status, found = self.ask("POST", f"studies/trial/{path}", json={"reason": "why", **body})
+        assert status == 200 or found["slug"] in ("illegal-move", "not-found", "phase-closed"), found
+        return status == 200
 
     @rule()
     def pause(self):
         legal = self.trial().stage is Stage.RUNNING
-        assert self.attempt(lambda c: administration.pause_study(c, "trial", "why", actor="admin", at="now")) == legal
+        assert self.act("pause") == legal
 
     @rule()
     def resume(self):
         legal = self.trial().stage is Stage.PAUSED
-        assert self.attempt(lambda c: administration.resume_study(c, "trial", "why", actor="admin", at="now")) == legal
+        assert self.act("resume") == legal
 
     @rule(place=AGENTS, sure=st.integers(0, 3))
     def freeze(self, place, sure):
         if sure:  # rarely: a freeze ends most studies
             return
         trial, agent = self.trial(), self.message.agents[place]
-        legal = trial.stage in (Stage.RUNNING, Stage.PAUSED) and agent not in trial.frozen
+        status, shown = self.ask("GET", f"studies/trial/agents/{agent}/freeze")
+        assert (status == 200) == (trial.stage in (Stage.RUNNING, Stage.PAUSED) and agent not in trial.frozen)
+        if status == 200:
+            assert self.act(f"agents/{agent}/freeze", consequences=shown["digest"])
 
-        def work(connection):
-            shown = administration.preview_freeze(connection, "trial", agent)
-            administration.freeze_agent(connection, "trial", agent, "why", shown.digest, actor="admin", at="now")
-
-        assert self.attempt(work) == legal
-
-    @rule(place=AGENTS, noise=st.integers(1, 3))
+    @rule(place=AGENTS, noise=NOISE)
     def amend(self, place, noise):
         trial, agent = self.trial(), self.message.agents[place]
-        legal = trial.stage in (Stage.RUNNING, Stage.PAUSED) and agent in trial.reports
-        report = self.report(place, noise=noise)
-        if trial.reports.get(agent) == report:
+        report = noisy(self.report(place), noise)
+        if trial.reports.get(agent) == report or not any(report.counts):
             return
-
-        def work(connection):
-            administration.amend_report(connection, report, "why", actor="admin", at="now")
-
-        assert self.attempt(work) == legal
+        legal = trial.stage in (Stage.RUNNING, Stage.PAUSED) and agent in trial.reports
+        assert self.act(f"phases/{report.phase}/reports/{agent}/amend", report=report.to_json()) == legal
         if legal:
             self.amended.add(report.digest)
 
     @rule(sure=st.integers(0, 9))
     def cancel(self, sure):
         if not sure:
-            self.attempt(lambda c: administration.cancel_study(c, "trial", "why", actor="admin", at="now"))
+            self.act("cancel")
 
-    @rule()
-    def crash(self):
-        self.storage.close()
-        self.storage = open_storage(self.address)
+    @rule(sure=st.integers(0, 2))
+    def crash(self, sure):
+        if sure:  # a start takes as long as thirty requests
+            return
+        self.kill()
+        self.start()
+        self.verified = None
+
+    @rule(place=AGENTS, point=st.sampled_from(POINTS), sure=st.booleans())
+    def crash_while_a_report_is_taken(self, place, point, sure):
+        """Whatever became of it, sending it again gives the one receipt, or the refusal it deserves."""
+        if not sure:
+            return
+        report = self.report(place)
+        self.kill()
+        self.start(point)
+        try:
+            self.take(report)
+            self.kill()  # the point was not on the way
+        except httpx2.TransportError:
+            self.http.close()
+            assert os.WTERMSIG(self.launcher.wait(self.pid)) == signal.SIGKILL
+        self.start()
+        self.verified = None
+        status, found = self.take(report)
+        if status < 400:
+            self.taken(report, found)
+        else:
+            assert found["slug"] in REPORT_REFUSED, found
 
     @invariant()
     def the_log_leads_to_what_the_tables_say(self):
         if not hasattr(self, "message"):
             return
-        held = [(receipt.sequence, receipt.head) for _, receipt in self.receipts.values()]
+        row = self.storage.read(lambda c: studies.get(c, "trial"))
+        if row == self.verified:
+            return
+        held = [(receipt["sequence"], receipt["head"]) for _, receipt in self.receipts.values()]
         found = verify_stored(self.storage, "trial", held)
         assert found is not None
         assert found.sound, found.problem
         assert found.exact
         assert digest(self.trial().state.to_json()) == digest(found.trial.state.to_json())
+        self.verified = row
 
     def teardown(self):
+        self.kill()
         self.storage.close()
         self.folder.cleanup()

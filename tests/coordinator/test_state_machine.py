@@ -1,4 +1,4 @@
-"""Promise 10, too: any order of legal and illegal moves, with crashes, leaves the log and the tables agreed."""
+"""Promise 10, too: any order of legal and illegal moves, with real crashes, leaves the log and the tables agreed."""
 
 from hypothesis import settings
 from tests.chaos.machine import Study

@@ -36,8 +36,9 @@ def check_rewards(report: Report, draws: tuple[int, ...], noise: Noise) -> None:
         raise ImpossibleReport("counts", found=_some(report.counts), allowed=f"the plan's, {_some(draws)}")
     for arm, (count, total, square) in enumerate(zip(report.counts, report.sums, report.squares, strict=True)):
         if count == 0:
-            if total != 0 or square != 0:
-                raise ImpossibleReport(f"sums[{arm}]", found=total, allowed="0 where nothing was drawn")
+            for name, value in (("sums", total), ("squares", square)):
+                if value != 0:
+                    raise ImpossibleReport(f"{name}[{arm}]", found=value, allowed="0 where nothing was drawn")
             continue
         # Cauchy-Schwarz: (sum x)^2 <= n * sum x^2, with room for rounding.
         if square < 0 or total * total > count * square * (1 + ROUNDING) + ROUNDING * count:
