@@ -21,7 +21,8 @@
         ├── NotAllowed              the token is unknown, revoked, or not for this
         ├── NotThere                no such study, phase, agent or report
         ├── Conflict                the study is somewhere else: another plan, a taken place, a closed phase
-        └── Rejected                the request itself is wrong; sending it again cannot help
+        ├── Rejected                the request itself is wrong; sending it again cannot help
+        └── WrongReceipt            a receipt for something else than the report that was sent: do not trust it
 
 An error says what was found, what is allowed and, where it is not obvious, what to do.
 """
@@ -54,6 +55,7 @@ __all__ = [
     "TiedArms",
     "UnknownName",
     "Unreachable",
+    "WrongReceipt",
 ]
 
 
@@ -158,6 +160,10 @@ class Conflict(CoordinatorError):
 
 class Rejected(CoordinatorError):
     """The request can never be right as it is."""
+
+
+class WrongReceipt(CoordinatorError):
+    """The coordinator acknowledged another report than the one that was sent; it may have logged that other one."""
 
 
 class NotConverged(ParleyError):

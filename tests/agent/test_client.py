@@ -9,8 +9,10 @@ from tests.coordinator.support import House, report_of, study_message
 from parley.agent import AsyncClient, Client
 from parley.agent.client import read_token
 from parley.agent.plans import Totals
+from parley.coordinator.operations import reports
 from parley.coordinator.storage import initialise, open_storage
-from parley.errors import Conflict, InvalidInput, NotAllowed, NotThere, Unreachable
+from parley.errors import Conflict, InvalidInput, NotAllowed, NotThere, Unreachable, WrongReceipt
+from parley.protocol import Receipt
 
 
 @pytest.fixture
@@ -33,6 +35,23 @@ def test_ten_lines(house):
             receipt = client.send(plan.report(Totals.of(rewards)), receipt=receipt)
             plan = client.plan("trial", "agent 1", after=plan.phase, wait=5)
     assert plan.stage == "finished"
+
+
+def test_a_receipt_for_another_report_is_refused(house, monkeypatch):
+    """The coordinator acknowledges other numbers than it was sent."""
+    house.create(study_message(agents=2, arms=2))
+    monkeypatch.setattr(reports, "Receipt", lambda **fields: Receipt(**{**fields, "report": "0" * 64}))
+    with Client(house.url, house.tokens["trial", "agent 1"]) as client:
+        report = report_of(client.plan("trial", "agent 1"), 0)
+        with pytest.raises(WrongReceipt, match="did not acknowledge"):
+            client.send(report)
+
+    async def hand_over():
+        async with AsyncClient(house.url, house.tokens["trial", "agent 2"]) as client:
+            await client.send(report_of(await client.plan("trial", "agent 2"), 1))
+
+    with pytest.raises(WrongReceipt, match="did not acknowledge"):
+        asyncio.run(hand_over())
 
 
 def test_the_same_for_asyncio(house):

@@ -1,5 +1,6 @@
 import shlex
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -7,7 +8,7 @@ from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, Totals
 from parley.agent.sources import NotYet, make_source
 from parley.agent.worker import Worker, persistent
-from parley.errors import Conflict, CoordinatorError, Interrupted, InvalidInput, Unreachable
+from parley.errors import Conflict, CoordinatorError, Interrupted, InvalidInput, Unreachable, WrongReceipt
 from parley.protocol import Receipt
 
 
@@ -120,6 +121,21 @@ def test_a_refused_report_ends_the_worker_with_advice(tmp_path):
 
     with Outbox(tmp_path, study="s", agent="a") as box, pytest.raises(CoordinatorError, match="administrator"):
         Worker(Refusing(), box, Source()).run()
+
+
+@pytest.mark.parametrize("change", [{"study": "t"}, {"phase": 2}, {"agent": "b"}, {"report": "0" * 64}])
+def test_a_receipt_for_something_else_is_not_kept_and_the_report_stays_pending(tmp_path, change):
+    class Dishonest(Coordinator):
+        def send(self, report, *, receipt=None):
+            return replace(super().send(report), **change)
+
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        with pytest.raises(WrongReceipt, match="did not acknowledge what it was given"):
+            Worker(Dishonest(), box, Source()).run()
+        assert box.pending().phase == 1
+        assert box.receipts() == []
+        Worker(Coordinator(), box, Source()).run()
+        assert [one.phase for one in box.receipts()] == [1, 2, 3], "an honest one takes it"
 
 
 def test_a_report_that_comes_after_the_end_stays_in_the_outbox(tmp_path):

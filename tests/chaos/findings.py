@@ -19,7 +19,7 @@ def examine(storage, studies, receipts):
     flaws = Counter(dict.fromkeys(FLAWS, 0))
     for study in studies:
         mine = {(phase, name): receipt for (of, phase, name), receipt in receipts.items() if of == study}
-        found = verify_stored(storage, study, [(receipt.sequence, receipt.head) for receipt in mine.values()])
+        found = verify_stored(storage, study, mine.values())
         flaws["broken_chains"] += found is None or not found.sound
         flaws["unfinished"] += found is None or found.stage != "finished"
         accepted, closed, heads = Counter(), Counter(), set()

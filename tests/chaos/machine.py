@@ -34,7 +34,7 @@ from parley.coordinator.audit import verify_stored
 from parley.coordinator.killpoints import POINTS
 from parley.coordinator.operations.phases import load_trial
 from parley.coordinator.storage import initialise, open_for_reading, open_storage, studies
-from parley.protocol import Stage
+from parley.protocol import Receipt, Stage
 from parley.protocol.canonical import digest
 
 AGENTS = st.integers(0, 2)
@@ -266,7 +266,7 @@ class Study(RuleBasedStateMachine):
         row = self.storage.read(lambda c: studies.get(c, "trial"))
         if row == self.verified:
             return
-        held = [(receipt["sequence"], receipt["head"]) for _, receipt in self.receipts.values()]
+        held = [Receipt.from_json(receipt) for _, receipt in self.receipts.values()]
         found = verify_stored(self.storage, "trial", held)
         assert found is not None
         assert found.sound, found.problem

@@ -95,6 +95,13 @@ MUTANTS = (
         apply=mutations.leave_receipts_unchecked,
     ),
     Mutant(
+        name="takes a receipt for any report",
+        promise=7,
+        test="promise_07_tampering.py::test_a_log_that_holds_another_report_than_the_agent_sent_is_found",
+        words=("a receipt for another report was taken as proof",),
+        apply=mutations.take_a_receipt_for_any_report,
+    ),
+    Mutant(
         name="believes every receipt",
         promise=7,
         test="promise_07_tampering.py::test_an_old_backup_is_noticed_by_the_first_agent_and_pauses_the_study",

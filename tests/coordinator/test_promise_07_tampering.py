@@ -12,7 +12,7 @@ from parley.coordinator.audit import verify_stored
 from parley.coordinator.backup import backup
 from parley.coordinator.storage import open_for_reading, open_storage, parse_url
 from parley.errors import Conflict
-from parley.protocol import read_log, verify_log
+from parley.protocol import Receipt, Report, read_log, verify_log
 
 
 @pytest.fixture
@@ -24,7 +24,13 @@ def finished(sqlite_house):
 
 
 def receipts(records):
-    return [(record.sequence, record.hash) for record in records if record.kind == "report-accepted"]
+    """What the agents hold."""
+    accepted = [record for record in records if record.kind == "report-accepted"]
+    reports = [Report.from_json(record.payload["report"]) for record in accepted]
+    return [
+        Receipt.of(report, sequence=record.sequence, head=record.hash)
+        for record, report in zip(accepted, reports, strict=True)
+    ]
 
 
 def test_the_log_as_it_is_is_sound(finished):
@@ -53,7 +59,7 @@ def test_any_record_changed_deleted_or_moved_is_found(finished):
 
 def test_a_cut_log_is_found_by_the_receipts_that_agents_hold(finished):
     held = receipts(finished)
-    last = max(sequence for sequence, _ in held)
+    last = max(receipt.sequence for receipt in held)
     for end in range(1, last):
         found = verify_log(finished[:end], held)
         assert not found.sound, f"cut after {end}"
@@ -76,6 +82,37 @@ def test_a_log_rewritten_from_some_record_on_is_found(finished):
         )
         forged.append(last)
     assert not verify_log(forged, receipts(finished)).sound
+
+
+def test_a_log_that_holds_another_report_than_the_agent_sent_is_found(sqlite_house):
+    """The operator logs other numbers in the agent's name and tells it the true place and hash of that record."""
+    message = study_message(policy="uniform")
+    agents = sqlite_house.create(message)
+    sent = report_of(agents[0].plan("trial", "agent 1"), 0)
+    logged = agents[0].send(replace(sent, sums=tuple(total / 2 for total in sent.sums)))
+    sqlite_house.run(message, agents)
+    log = list(read_log(sqlite_house.admin.export("trial")))
+    assert verify_log(log, [logged]).sound
+    assert verify_log(log, [(logged.sequence, logged.head)]).sound, "the place alone cannot show it"
+
+    told = Receipt.of(sent, sequence=logged.sequence, head=logged.head)
+    for found in (verify_log(log, [told]), verify_stored(sqlite_house.storage, "trial", [told])):
+        assert not found.sound, "a receipt for another report was taken as proof"
+        assert "does not hold that report" in found.problem
+    for change in ({"study": "other"}, {"phase": 2}, {"agent": "agent 2"}, {"sequence": 1, "head": log[0].hash}):
+        assert not verify_log(log, [replace(logged, **change)]).sound, f"a receipt with another {', '.join(change)}"
+
+
+def test_an_amended_report_leaves_both_receipts_good(sqlite_house):
+    agents = sqlite_house.create(study_message(policy="uniform"))
+    sent = report_of(agents[0].plan("trial", "agent 1"), 0)
+    first = agents[0].send(sent)
+    other = replace(sent, sums=tuple(total / 2 for total in sent.sums))
+    address = ("studies", "trial", "phases", 1, "reports", "agent 1")
+    sqlite_house.admin.request("POST", *address, "amend", json={"reason": "a slip", "report": other.to_json()})
+    second = Receipt.from_json(sqlite_house.admin.request("GET", *address)["receipt"])
+    assert second.proves(other)
+    assert verify_stored(sqlite_house.storage, "trial", [first, second]).receipts == 2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from parley.agent.plans import AgentPlan
+from parley.agent.plans import AgentPlan, proven
 from parley.errors import (
     Conflict,
     CoordinatorError,
@@ -131,7 +131,7 @@ class Client:
         """Send a report, as often as needed; `receipt` is the last one held: the log must still contain it."""
         path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
         body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
-        return Receipt.from_json(self._send("PUT", path, **body).json())
+        return proven(Receipt.from_json(self._send("PUT", path, **body).json()), report)
 
     def status(self, study: str) -> Mapping[str, Any]:
         """Where a study is, whom it waits for and since when."""
@@ -185,7 +185,7 @@ class AsyncClient:
         """Send a report, as often as needed."""
         path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
         body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
-        return Receipt.from_json((await self._send("PUT", path, **body)).json())
+        return proven(Receipt.from_json((await self._send("PUT", path, **body)).json()), report)
 
     async def status(self, study: str) -> Mapping[str, Any]:
         """Where a study is, whom it waits for and since when."""

@@ -1,4 +1,4 @@
-"""What an agent is asked, and the report that answers it."""
+"""What an agent is asked, the report that answers it, and the receipt that the report must get."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from parley.errors import InvalidInput
-from parley.protocol import Report
+from parley.errors import InvalidInput, WrongReceipt
+from parley.protocol import Receipt, Report
 
-__all__ = ["AgentPlan", "Totals"]
+__all__ = ["AgentPlan", "Totals", "proven"]
 
 OVER = ("finished", "cancelled", "stalled")
 
@@ -87,3 +87,14 @@ class AgentPlan:
             sums=totals.sums,
             squares=totals.squares,
         )
+
+
+def proven(receipt: Receipt, report: Report) -> Receipt:
+    """The receipt, or `WrongReceipt` if it was not given for this report: then it proves nothing to the sender."""
+    if not receipt.proves(report):
+        raise WrongReceipt(
+            f"the receipt is for report {receipt.report:.12}... of {receipt.agent!r} in phase {receipt.phase} of "
+            f"{receipt.study!r}, but report {report.digest:.12}... of {report.agent!r} in phase {report.phase} of "
+            f"{report.study!r} was sent. The coordinator did not acknowledge what it was given; tell the other sites"
+        )
+    return receipt

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from parley.agent.outbox import Outbox
-from parley.agent.plans import AgentPlan
+from parley.agent.plans import AgentPlan, proven
 from parley.agent.sources import NotYet, Source
 from parley.errors import Conflict, CoordinatorError, Unreachable
 from parley.protocol import Receipt, Report
@@ -143,9 +143,12 @@ class Worker:
         self._outbox.keep(plan.report(totals))
 
     def _hand_over(self, report: Report) -> AgentPlan | None:
-        """Send, and keep the receipt. If it comes too late, since the study is over, the last plan is returned."""
+        """Send, and keep the receipt. If it comes too late, since the study is over, the last plan is returned.
+
+        A receipt for something else is not kept: the report stays pending in the outbox, and the worker ends.
+        """
         try:
-            receipt = self._client.send(report, receipt=self._outbox.last_receipt())
+            receipt = proven(self._client.send(report, receipt=self._outbox.last_receipt()), report)
         except Conflict as error:
             kind = str(error.problem.get("type", ""))
             plan = self._client.plan(self._outbox.study, self._outbox.agent)

@@ -37,7 +37,7 @@ def command(
     STUDY is a file exported by a coordinator, or the id of a study in --db or on --server. From a database it is also
     checked that the tables say what the log says. Exit status 1 if anything is wrong.
     """
-    held = [(receipt.sequence, receipt.head) for path in receipts for receipt in _receipts(Path(path), study)]
+    held = [receipt for path in receipts for receipt in _receipts(Path(path), study)]
     result = _verify(study, db, server, token_file, held)
     document = {
         "study": result.study,
@@ -66,7 +66,7 @@ def command(
 
 
 def _verify(
-    study: str, db: str | None, server: str | None, token_file: str | None, held: list[tuple[int, str]]
+    study: str, db: str | None, server: str | None, token_file: str | None, held: list[Receipt]
 ) -> Verification:
     path = Path(study)
     if path.is_file():

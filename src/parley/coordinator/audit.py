@@ -12,13 +12,15 @@ from parley.coordinator.operations.phases import load_trial
 from parley.coordinator.storage import Storage, ledger, studies
 from parley.coordinator.storage.studies import StudyRow
 from parley.errors import ParleyError
-from parley.protocol import Record, Trial, Verification, verify_log
+from parley.protocol import Receipt, Record, Trial, Verification, verify_log
 from parley.protocol.canonical import digest
 
 __all__ = ["verify_stored"]
 
 
-def verify_stored(storage: Storage, study: str, receipts: Iterable[tuple[int, str]] = ()) -> Verification | None:
+def verify_stored(
+    storage: Storage, study: str, receipts: Iterable[Receipt | tuple[int, str]] = ()
+) -> Verification | None:
     """The verification of a stored study; None if there is none. Reads one snapshot; replays outside of it."""
 
     def work(connection: Connection) -> tuple[StudyRow, Trial | str, str | None, list[Record]] | None:

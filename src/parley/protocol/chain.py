@@ -1,6 +1,7 @@
 """The audit log as a chain: every record holds the hash of the one before, so none can be changed, dropped or moved.
 
-Cutting the end off is the one thing a chain alone cannot show; the receipts that agents keep do.
+Cutting the end off is the one thing a chain alone cannot show; the receipts that agents keep do. They also show that
+what was logged for an agent is what it sent.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 
 from parley.errors import BrokenChain, InvalidInput
 from parley.protocol.canonical import digest
+from parley.protocol.messages import Receipt
 from parley.protocol.wire import Message
 
 __all__ = ["GENESIS", "Record", "chained", "check_receipts"]
@@ -86,11 +88,23 @@ def chained(records: Iterable[Record]) -> Iterator[Record]:
         yield record
 
 
-def check_receipts(heads: Mapping[int, str], receipts: Iterable[tuple[int, str]]) -> None:
-    """Raise `BrokenChain` if a receipt (sequence, head) names a record the log does not have."""
-    for sequence, head in receipts:
+def check_receipts(
+    heads: Mapping[int, str], given: Mapping[int, Receipt], receipts: Iterable[Receipt | tuple[int, str]]
+) -> None:
+    """Raise `BrokenChain` if a receipt names a record the log does not have, or one that holds another report.
+
+    `given` has the receipts that the log itself gives for its reports, by their sequence. A bare (sequence, head) only
+    shows that the chain went through there; a whole receipt shows that the agent's own report is what was logged.
+    """
+    for receipt in receipts:
+        sequence, head = (receipt.sequence, receipt.head) if isinstance(receipt, Receipt) else receipt
         if sequence < 1 or not head:
             raise InvalidInput("receipt", found=f"{sequence}, {head!r:.80}", allowed="a sequence from 1 and a hash")
         if heads.get(sequence) != head:
             what = "ends before it" if sequence not in heads else "has another record there"
             raise BrokenChain(f"a receipt names record {sequence} with the hash {head:.12}..., but the log {what}")
+        if isinstance(receipt, Receipt) and receipt != given.get(sequence):
+            raise BrokenChain(
+                f"{receipt.agent!r} holds a receipt of {receipt.study!r} for its report {receipt.report:.12}... of "
+                f"phase {receipt.phase}, but record {sequence}, which it names, does not hold that report"
+            )

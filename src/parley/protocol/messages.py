@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -171,7 +171,12 @@ class Report(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt(Message):
-    """Proof that a report is in the log: at `sequence` its chain had the head `head`. The agent keeps it."""
+    """Proof that a report is in the log: at `sequence` its chain had the head `head`. The agent keeps it.
+
+    >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
+    >>> Receipt.of(report, sequence=2, head="a" * 64).proves(report)
+    True
+    """
 
     schema: ClassVar[str] = "parley/receipt/1"
     study: str
@@ -180,6 +185,22 @@ class Receipt(Message):
     report: str  # digest of the report
     sequence: int
     head: str
+
+    @classmethod
+    def of(cls, report: Report, *, sequence: int, head: str) -> Self:
+        """The receipt of a report that stands at `sequence`."""
+        return cls(
+            study=report.study,
+            phase=report.phase,
+            agent=report.agent,
+            report=report.digest,
+            sequence=sequence,
+            head=head,
+        )
+
+    def proves(self, report: Report) -> bool:
+        """Whether it was given for this very report."""
+        return self == type(self).of(report, sequence=self.sequence, head=self.head)
 
 
 @dataclass(frozen=True, kw_only=True)

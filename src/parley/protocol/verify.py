@@ -12,7 +12,8 @@ from parley.errors import BrokenChain, InvalidInput, ParleyError
 from parley.protocol.canonical import digest
 from parley.protocol.certificates import issue_certificate, same_certificate
 from parley.protocol.chain import Record, chained, check_receipts
-from parley.protocol.events import Certified, PhaseClosed, StudyCreated, read_event
+from parley.protocol.events import Certified, PhaseClosed, ReportAccepted, ReportAmended, StudyCreated, read_event
+from parley.protocol.messages import Receipt
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial, apply, replay
 
@@ -40,8 +41,11 @@ class Verification:
         return self.problem is None
 
 
-def verify_log(records: Iterable[Record], receipts: Iterable[tuple[int, str]] = ()) -> Verification:
-    """Check a study's whole log, and that every receipt (sequence, head) is in it."""
+def verify_log(records: Iterable[Record], receipts: Iterable[Receipt | tuple[int, str]] = ()) -> Verification:
+    """Check a study's whole log, and that every receipt is in it with the report it was given for.
+
+    Of a bare (sequence, head) it is checked that the log has that record.
+    """
     seen = _Seen()
     problem = None
     known = list(receipts)
@@ -52,7 +56,7 @@ def verify_log(records: Iterable[Record], receipts: Iterable[tuple[int, str]] = 
             raise InvalidInput("log", found="no record", allowed="at least study-created")
         if seen.trial.stage in (Stage.FINISHED, Stage.CANCELLED) and seen.certificate is None:
             raise BrokenChain("the study is over, but its certificate is not in the log")
-        check_receipts(seen.heads, known)
+        check_receipts(seen.heads, seen.given, known)
     except ParleyError as error:
         problem = str(error)
     trial = seen.trial
@@ -76,6 +80,7 @@ class _Seen:
     def __init__(self) -> None:
         self.trial: Trial | None = None
         self.heads: dict[int, str] = {}
+        self.given: dict[int, Receipt] = {}
         self.data: list[str] = []
         self.exact = True
         self.certificate: str | None = None
@@ -98,6 +103,8 @@ class _Seen:
         except ParleyError as error:
             raise InvalidInput(f"record {record.sequence}", found=str(error), allowed="what the log gives") from None
         self.heads[record.sequence] = record.hash
+        if isinstance(event, ReportAccepted | ReportAmended):
+            self.given[record.sequence] = Receipt.of(event.report, sequence=record.sequence, head=record.hash)
 
     def _check_certificate(self, event: Certified, trial: Trial) -> None:
         last = len(self.heads)
