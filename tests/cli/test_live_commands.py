@@ -85,6 +85,18 @@ def test_a_study_from_its_file_to_its_verified_answer(served, tmp_path):
     found = json.loads(run("verify", str(exported), "--receipts", outbox, "--json"))
     assert found["sound"]
     assert found["receipts"] == 2 * found["phases"]
+    renamed = exported.rename(tmp_path / "as the auditor likes.txt")
+    assert json.loads(run("verify", str(renamed), "--receipts", outbox, "--json"))["receipts"] == found["receipts"]
+    held = next((tmp_path / "outbox").rglob("receipts/1.json")).read_text()
+    (tmp_path / "held").write_text(held + "\n" + held.replace('"study":"two"', '"study":"three"') + "\n")
+    assert json.loads(run("verify", str(renamed), "--receipts", str(tmp_path / "held"), "--json"))["receipts"] == 1
+    (tmp_path / "held").write_text(held.replace('"study":"two"', '"study":"three"'))
+    with pytest.raises(InvalidInput, match=r"no receipt of the study 'two' in .*, only of three"):
+        run("verify", str(renamed), "--receipts", outbox, "--receipts", str(tmp_path / "held"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidInput, match="no receipt of the study 'two'"):
+        run("verify", "two", "--db", served.db, "--receipts", str(tmp_path / "empty"))
+    renamed.rename(exported)
     lines = exported.read_text().splitlines()
     exported.write_text("\n".join(lines[:3]))
     with pytest.raises(BrokenChain, match="ends before it"):

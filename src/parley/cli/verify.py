@@ -26,7 +26,8 @@ __all__ = ["command"]
     "--receipts",
     type=click.Path(exists=True),
     multiple=True,
-    help="An agent's outbox, or a file of receipts (one JSON object a line): the log must contain them all.",
+    help="An agent's outbox, or a file of receipts (one JSON object a line): the log must hold every report of "
+    "this study that they were given for.",
 )
 @json_option
 def command(
@@ -37,7 +38,8 @@ def command(
     STUDY is a file exported by a coordinator, or the id of a study in --db or on --server. From a database it is also
     checked that the tables say what the log says. Exit status 1 if anything is wrong.
     """
-    held = [receipt for path in receipts for receipt in _receipts(Path(path), study)]
+    name = _study_of(study)
+    held = [receipt for path in receipts for receipt in _receipts(Path(path), name)] if name is not None else []
     result = _verify(study, db, server, token_file, held)
     document = {
         "study": result.study,
@@ -96,12 +98,32 @@ def _exported(study: str, server: str, token_file: str | None) -> Iterator[Recor
         yield from read_log(client.export(study))
 
 
+def _study_of(study: str) -> str | None:
+    """The id of the study: what a file's first record says, whatever the file is called; None if it says nothing."""
+    path = Path(study)
+    if not path.is_file():
+        return study
+    with path.open(encoding="utf-8") as lines:
+        try:
+            first = next(read_log(lines), None)
+        except BrokenChain:  # the verification says so
+            return None
+    return None if first is None else first.stream
+
+
 def _receipts(path: Path, study: str) -> list[Receipt]:
-    """From a file of lines, or from every receipt below an outbox folder that is about this study."""
+    """From a file of lines, or from every receipt below an outbox folder, those that are about this study."""
     if path.is_file():
         texts = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     else:
         texts = [found.read_text(encoding="utf-8") for found in sorted(path.rglob("receipts/*.json"))]
     found = [Receipt.from_json(read_json(text, "receipt")) for text in texts]
-    name = Path(study).stem
-    return [receipt for receipt in found if receipt.study == name] if path.is_dir() else found
+    mine = [receipt for receipt in found if receipt.study == study]
+    if not mine:
+        others = ", ".join(sorted({receipt.study for receipt in found}))
+        raise InvalidInput(
+            "--receipts",
+            found=f"no receipt of the study {study!r} in {path}" + (f", only of {others}" if others else ""),
+            allowed="an outbox, or a file, with receipts of the study: without any nothing would be compared",
+        )
+    return mine
