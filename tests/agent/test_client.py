@@ -1,7 +1,9 @@
 """The Python client against a real coordinator: ten lines, sync and async, typed errors."""
 
 import asyncio
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from tests.coordinator.support import House, report_of, study_message
@@ -52,6 +54,25 @@ def test_a_receipt_for_another_report_is_refused(house, monkeypatch):
 
     with pytest.raises(WrongReceipt, match="did not acknowledge"):
         asyncio.run(hand_over())
+
+
+def test_an_agent_reads_its_own_report_and_no_other(house):
+    agents = house.create(study_message(agents=2, arms=2))
+    report = report_of(agents[0].plan("trial", "agent 1"), 0)
+    assert agents[0].report("trial", 1, "agent 1") is None
+    agents[0].send(report)
+    assert agents[0].report("trial", 1, "agent 1") == report
+    with pytest.raises(NotAllowed):
+        agents[1].report("trial", 1, "agent 1")
+
+
+def test_not_found_is_only_believed_from_a_coordinator():
+    """A proxy that knows nothing says 404 too; that is not to say that there was no report."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as proxy:
+        Thread(target=proxy.serve_forever, daemon=True).start()
+        with Client(f"http://127.0.0.1:{proxy.server_port}", "token") as client, pytest.raises(NotThere):
+            client.report("trial", 1, "agent 1")
+        proxy.shutdown()
 
 
 def test_the_same_for_asyncio(house):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,35 @@ def test_a_study_from_its_file_to_its_verified_answer(served, tmp_path):
         run("admin", "restore", copy, "--db", other)
     with pytest.raises(InvalidInput, match="new file"):
         run("admin", "backup", copy, "--db", served.db)
+
+
+def test_an_agent_with_a_new_outbox_goes_on_behind_the_rows_it_reported(served, tmp_path):
+    """The outbox was lost after the first phase: no row of the file is reported twice."""
+    agent, other = served.create(study_message(agents=2, arms=2, policy="uniform"))
+    rows = [f"{arm},{place / 2**20}" for arm in agent.plan("trial", "agent 1").arms for place in range(5000)]
+    file = tmp_path / "rewards.csv"
+    file.write_text("\n".join(["arm,reward", *rows, ""]))
+    token = tmp_path / "agent.token"
+    token.write_text(served.tokens["trial", "agent 1"])
+
+    def sent(phase, outbox):
+        """The agent's report of a phase; the process that made it is stopped."""
+        arguments = ["agent", "--server", served.url, "--study", "trial", "--token-file", str(token)]
+        arguments += ["--source", f"csv:{file}", "--outbox", str(tmp_path / outbox)]
+        process = subprocess.Popen([sys.executable, "-m", "parley", *arguments], stdout=subprocess.DEVNULL)
+        while (report := agent.report("trial", phase, "agent 1")) is None:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.terminate()
+        process.wait()
+        return report
+
+    first = sent(1, "outbox")
+    other.send(report_of(other.plan("trial", "agent 2"), 1))
+    again = sent(2, "another outbox")
+    assert served.admin.status("trial")["phase"] == 2
+    for before, count, total in zip(first.counts, again.counts, again.sums, strict=True):
+        assert total == sum(range(before, before + count)) / 2**20
 
 
 def test_tokens_freeze_amend_pause_and_cancel(served, tmp_path):

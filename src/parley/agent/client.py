@@ -35,6 +35,7 @@ except ModuleNotFoundError:
 __all__ = ["AsyncClient", "Client", "read_token"]
 
 TIMEOUT = 30.0
+NOT_FOUND = "urn:parley:problem:not-found"
 ERRORS: dict[int, type[CoordinatorError]] = {401: NotAllowed, 403: NotAllowed, 404: NotThere, 409: Conflict}
 
 
@@ -132,6 +133,16 @@ class Client:
         path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
         body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
         return proven(Receipt.from_json(self._send("PUT", path, **body).json()), report)
+
+    def report(self, study: str, phase: int, agent: str) -> Report | None:
+        """The report of an agent in a phase that counts; None if the coordinator says that it has none."""
+        try:
+            found = self.request("GET", "studies", study, "phases", phase, "reports", agent)
+        except NotThere as error:
+            if error.problem.get("type") != NOT_FOUND:  # not the coordinator's word: a proxy's, or a wrong address
+                raise
+            return None
+        return Report.from_json(found["report"])
 
     def status(self, study: str) -> Mapping[str, Any]:
         """Where a study is, whom it waits for and since when."""

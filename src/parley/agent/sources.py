@@ -112,8 +112,8 @@ class CommandSource:
 class CsvSource:
     """A file with the columns `arm` and `reward` to which rows are added; a phase takes the next rows of every arm.
 
-    What earlier phases took is known from the outbox's reports, so rows are used once, in order. The agent waits until
-    there are enough.
+    `taken` knows what an earlier phase took (None: nothing was asked) or raises; so rows are used once, in order, and
+    never by a guess. The agent waits until there are enough.
     """
 
     repeatable = True  # the same rows are there again

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import click
 
 from parley.cli.console import screen
@@ -55,8 +57,10 @@ def command(
 
         with Outbox(outbox, study=study, agent=agent) as box:
 
+            @cache
             def taken(phase: int) -> tuple[int, ...] | None:
-                report = box.report(phase)
+                """What an earlier phase drew; a new outbox does not know, the coordinator does."""
+                report = box.report(phase) or client.report(study, phase, agent)
                 return None if report is None else report.counts
 
             drawn_by = make_source(
