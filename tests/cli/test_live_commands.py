@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from tests.coordinator.support import House, report_of, server_process, study_message
 
 from parley.cli.main import main
+from parley.cli.remote import paced
 from parley.coordinator.storage import open_storage
-from parley.errors import BrokenChain, Conflict, InvalidInput
+from parley.errors import BrokenChain, Conflict, InvalidInput, Unreachable
 
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "examples" / "two-by-two.toml")
@@ -142,6 +143,34 @@ def test_an_agent_with_a_new_outbox_goes_on_behind_the_rows_it_reported(served, 
     assert served.admin.status("trial")["phase"] == 2
     for before, count, total in zip(first.counts, again.counts, again.sums, strict=True):
         assert total == sum(range(before, before + count)) / 2**20
+
+
+def test_a_study_of_more_agents_than_requests_at_once_gets_all_its_tokens(served, tmp_path):
+    slow = House(served.storage, admin=served.token, rate=20, burst=4)
+    study = tmp_path / "many.toml"
+    study.write_text("name = 'many'\narms = 2\nagents = 12\n[weights]\nkind = 'personalized'\nalpha = 0.5\n")
+    folder = tmp_path / "tokens"
+    arguments = ("admin", "create-study", str(study), "--tokens", str(folder), "--server", slow.url, "--json")
+    try:
+        files = json.loads(run(*arguments))["token_files"]
+    finally:
+        slow.close()
+    assert len(files) == 12
+    assert len({Path(file).read_text() for file in files.values()}) == 12
+
+
+def test_only_too_fast_is_asked_again():
+    """After other trouble it is not known whether a token was issued."""
+    trouble = Unreachable("busy", {"type": "urn:parley:problem:storage-unavailable"})
+    calls = []
+
+    def call():
+        calls.append(1)
+        raise trouble
+
+    with pytest.raises(Unreachable):
+        paced(call)
+    assert len(calls) == 1
 
 
 def test_tokens_freeze_amend_pause_and_cancel(served, tmp_path):

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from parley.cli.console import json_option, print_json, screen, table
+from parley.cli.console import json_option, print_json, progress_bar, screen, table
 from parley.cli.extras import needs
-from parley.cli.remote import connect, remote_options
+from parley.cli.remote import connect, paced, remote_options
 from parley.errors import InvalidInput
 from parley.study import load_study
+
+if TYPE_CHECKING:
+    from parley.agent.client import Client
 
 __all__ = ["command"]
 
@@ -81,10 +84,11 @@ def create_study(
         files: dict[str, str] = {}
         if tokens is not None:
             Path(tokens).mkdir(parents=True, exist_ok=True)
-            for place, agent in enumerate(message.agents, start=1):
-                body = {"role": "agent", "study": made["id"], "agent": agent}
-                files[agent] = str(Path(tokens) / f"{made['id']}-agent-{place}.token")
-                _write_secret(files[agent], client.request("POST", "tokens", json=body)["token"])
+            with progress_bar("issuing tokens", len(message.agents), hidden=as_json) as advance:
+                for place, agent in enumerate(message.agents, start=1):
+                    files[agent] = str(Path(tokens) / f"{made['id']}-agent-{place}.token")
+                    _write_secret(files[agent], _agent_token(client, made["id"], agent))
+                    advance(1)
     if as_json:
         print_json({**made, "token_files": files})
         return
@@ -93,6 +97,12 @@ def create_study(
         screen.print(f"  {agent}: {file}", highlight=False, soft_wrap=True)
     if not files:
         screen.print(f"Next: parley admin issue-token --role agent --study {made['id']} --agent NAME", highlight=False)
+
+
+def _agent_token(client: Client, study: str, agent: str) -> str:
+    """A new token for an agent; a study may have more agents than the coordinator lets one token ask for at once."""
+    body = {"role": "agent", "study": study, "agent": agent}
+    return str(paced(lambda: client.request("POST", "tokens", json=body))["token"])
 
 
 def _write_secret(file: str, token: str) -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from parley.cli.extras import needs
+from parley.errors import Unreachable
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
 
-__all__ = ["DEFAULT_SERVER", "connect", "remote_options"]
+__all__ = ["DEFAULT_SERVER", "connect", "paced", "remote_options"]
 
 DEFAULT_SERVER = "http://127.0.0.1:8642"
+TOO_FAST = "urn:parley:problem:too-fast"
+PAUSE = 1.0  # seconds; the least that a coordinator asks for
+
+Answer = TypeVar("Answer")
 
 
 def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,3 +42,17 @@ def connect(server: str, token_file: str | None) -> Client:
     with needs("agent", "talking to a coordinator"):
         from parley.agent.client import Client, read_token
     return Client(server, read_token(token_file))
+
+
+def paced(call: Callable[[], Answer]) -> Answer:
+    """What `call` returns, made again for as long as the coordinator finds it too fast.
+
+    That is refused before anything is done, so again is safe; after any other trouble it is not known what was done.
+    """
+    while True:
+        try:
+            return call()
+        except Unreachable as error:
+            if error.problem.get("type") != TOO_FAST:
+                raise
+            time.sleep(PAUSE)
