@@ -101,13 +101,14 @@ def test_killed_at_any_moment_it_goes_on_without_drawing_twice(tmp_path, moment,
         assert source.calls == [*again, 1, 2, 3]
 
 
-def test_a_study_that_asks_nothing_of_the_agent_is_waited_for(tmp_path):
+@pytest.mark.parametrize("waiting", [{"draws": None}, {"reported": True}], ids=["nothing asked", "reported before"])
+def test_a_study_that_asks_nothing_of_the_agent_is_waited_for(tmp_path, waiting):
     asked = []
 
     class Idle(Coordinator):
         def plan(self, study, agent, *, after=0, wait=0):
             asked.append(after)
-            return plan(len(asked), None) if len(asked) < 4 else plan(4, None, stage="cancelled")
+            return plan(len(asked), **waiting) if len(asked) < 4 else plan(4, None, stage="cancelled")
 
     with Outbox(tmp_path, study="s", agent="a") as box:
         Worker(Idle(), box, Source()).run()

@@ -87,7 +87,7 @@ class Worker:
         self._client, self._outbox, self._source = client, outbox, source
         self._say, self._sleep, self._patience = say, sleep, patience
         self._backoff = Backoff()
-        self._idle = 0  # the last phase that asked nothing of this agent
+        self._idle = 0  # the last phase that asks nothing more of this agent
 
     def run(self) -> AgentPlan:
         """Work until nothing more will be asked; returns the last plan seen."""
@@ -111,7 +111,7 @@ class Worker:
                 return plan
             if plan.due:
                 return self._answer(plan) or plan
-            if plan.draws is None:
+            if plan.draws is None or plan.reported:  # reported: by an outbox that is gone
                 self._idle = plan.phase
             self._backoff.reset()
             return plan
