@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Self
 
 from parley.errors import Interrupted, InvalidInput
 from parley.protocol import Receipt, Report
+from parley.protocol.canonical import read_json
 
 __all__ = ["Outbox"]
 
@@ -36,9 +38,7 @@ class Outbox:
     """
 
     def __init__(self, folder: str | Path, *, study: str, agent: str) -> None:
-        name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".-") or "agent"
-        # Two names may read alike once made safe for a file system; their bytes do not.
-        self.folder = Path(folder) / study / f"{name}-{agent.encode().hex()[:24]}"
+        self.folder = _folder_of(Path(folder) / study, agent)
         self.study, self.agent = study, agent
         for kind in KINDS:
             (self.folder / kind).mkdir(parents=True, exist_ok=True)
@@ -112,6 +112,29 @@ class Outbox:
 
     def _phases(self, kind: str) -> list[int]:
         return sorted(int(path.stem) for path in (self.folder / kind).glob("*.json"))
+
+
+def _folder_of(root: Path, agent: str) -> Path:
+    """An agent's own folder: its name as far as a file system can have it, and a hash, which no other name shares.
+
+    It used to end with the first twelve bytes of the name: four characters in many scripts, which two sites may share.
+    A folder from then is used further by the agent whose it is.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".-") or "agent"
+    old = root / f"{name}-{agent.encode().hex()[:24]}"
+    new = root / f"{name}-{hashlib.sha256(agent.encode()).hexdigest()[:16]}"
+    return old if not new.exists() and _belongs(old, agent) else new
+
+
+def _belongs(folder: Path, agent: str) -> bool:
+    """Whether all that was kept there is this agent's. A begun draw names nobody: it holds back whoever may be meant.
+
+    >>> _belongs(Path("nowhere"), "x")
+    False
+    """
+    files = [path for kind in ("draws", "receipts") for path in (folder / kind).glob("*.json")]
+    owners = {read_json(path.read_text(encoding="utf-8"), str(path))["agent"] for path in files}
+    return owners == {agent} if owners else any((folder / "drawing").glob("*"))
 
 
 def _write(path: Path, text: str) -> None:
