@@ -1,8 +1,11 @@
+import math
+import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.coordinator.support import study_message
 
@@ -204,6 +207,7 @@ def test_a_frozen_agent_is_asked_for_nothing_and_its_counts_stay():
         ((3.0, 0.0), (-1.0, 0.0), "squares"),
         ((5.0, 0.0), (25.0, 0.0), "rewards between"),
         ((-1.0, 0.0), (25.0, 0.0), "rewards between"),
+        ((2.0, 0.0), (4.1, 0.0), "each squared"),
         ((1.0, 1.0), (1.0, 1.0), "nothing was drawn"),
         ((1.0,), (1.0,), "one per arm"),
     ],
@@ -221,6 +225,58 @@ def test_the_totals_of_real_rewards_are_always_possible(values):
     totals = Totals.of([values])
     report = Report(study="s", phase=1, agent="x", plan="p", **vars(totals))
     check_rewards(report, (len(values),), Noise())
+
+
+def one_arm(count, total, square):
+    return Report(study="s", phase=1, agent="x", plan="p", counts=(count,), sums=(total,), squares=(square,))
+
+
+def possible(count, total, square, noise=None):
+    try:
+        check_rewards(one_arm(count, total, square), (count,), noise or Noise())
+    except ImpossibleReport:
+        return False
+    return True
+
+
+@given(st.lists(st.floats(-1e153, 1e153), min_size=1, max_size=50))
+def test_huge_rewards_are_possible_as_long_as_their_squares_are_numbers(values):
+    assert possible(len(values), sum(values), sum(value * value for value in values))
+
+
+def test_sums_whose_square_is_no_number_are_compared_too():
+    assert not possible(100, 1e200, 1e308)
+    assert not possible(100, -1e200, 1e308)
+    assert not possible(1, 1e308, sys.float_info.max)
+    assert possible(100, 1e154, 1e307)
+
+
+@given(st.integers(1, 2**53), st.floats(0, sys.float_info.max), st.floats(1 + 1e-8, 1e30), st.sampled_from([1, -1]))
+def test_sums_beyond_cauchy_schwarz_by_more_than_rounding_are_impossible(count, square, factor, sign):
+    """In whole numbers, which neither overflow nor round: sum^2 > n * (squares + 1e-9), by more than a part in 1e8."""
+    largest = Fraction(count) * (Fraction(square) + Fraction(1e-9))
+    total = math.isqrt(int(largest * 10**40) + 1) * Fraction(1, 10**20) * Fraction(factor)
+    if total <= Fraction(sys.float_info.max):
+        assert not possible(count, sign * float(total), square)
+
+
+@given(st.integers(1, 2**53), st.floats(0, 1e150), st.floats(1 - 1e-9, 1 + 1e-9))
+def test_what_used_to_be_possible_is_possible(count, square, factor):
+    """Logs are checked again by every later version: close to the limit too, no sum that was taken is refused now."""
+    total = math.sqrt(count * square * (1 + 1e-9) + 1e-9 * count) * factor
+    before = total * total <= count * square * (1 + 1e-9) + 1e-9 * count
+    assert possible(count, total, square) or not before
+
+
+@given(st.data(), st.floats(-1e60, 1e60), st.floats(-1e60, 1e60))
+def test_rewards_within_their_bounds_are_possible_and_squares_beyond_them_are_not(data, one, other):
+    low, high = sorted((one, other))
+    assume(high - low > 1e-59)
+    values = data.draw(st.lists(st.one_of(st.floats(low, high), st.sampled_from([low, high])), min_size=1, max_size=50))
+    noise, total, square = Noise.bounded(low=low, high=high), sum(values), sum(value * value for value in values)
+    assert possible(len(values), total, square, noise)
+    most = len(values) * max(low * low, high * high)
+    assert not possible(len(values), total, most * (1 + 1e-8), noise)
 
 
 def test_a_plan_names_its_agents_columns():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from parley.errors import ImpossibleReport, InvalidInput
 from parley.noise import Noise
 from parley.protocol.messages import Plan, Report, StudyMessage
@@ -40,17 +42,32 @@ def check_rewards(report: Report, draws: tuple[int, ...], noise: Noise) -> None:
                 if value != 0:
                     raise ImpossibleReport(f"{name}[{arm}]", found=value, allowed="0 where nothing was drawn")
             continue
-        # Cauchy-Schwarz: (sum x)^2 <= n * sum x^2, with room for rounding.
-        if square < 0 or total * total > count * square * (1 + ROUNDING) + ROUNDING * count:
+        if square < 0 or abs(total) > _largest_sum(count, square):
             raise ImpossibleReport(
-                f"squares[{arm}]", found=square, allowed=f"at least sum^2 / count = {total * total / count:.9g}"
+                f"squares[{arm}]", found=square, allowed=f"at least sum^2 / count, with the sum {total:.9g} of {count}"
             )
         if noise.low is not None and noise.high is not None:
-            slack = ROUNDING * count * max(abs(noise.low), abs(noise.high))
-            if not count * noise.low - slack <= total <= count * noise.high + slack:
-                raise ImpossibleReport(
-                    f"sums[{arm}]", found=total, allowed=f"{count} rewards between {noise.low:g} and {noise.high:g}"
-                )
+            _check_bounds(arm, count, total, square, noise.low, noise.high)
+
+
+def _largest_sum(count: int, square: float) -> float:
+    """Cauchy-Schwarz, |sum x| <= sqrt(n) sqrt(sum x^2), with room for rounding. No finite square overflows it.
+
+    >>> _largest_sum(100, 1e308) < 1e200
+    True
+    """
+    return math.sqrt(count) * math.hypot(math.sqrt(square), math.sqrt(ROUNDING)) * (1 + ROUNDING)
+
+
+def _check_bounds(arm: int, count: int, total: float, square: float, low: float, high: float) -> None:
+    """Raise unless `count` rewards between `low` and `high` can have this sum and this sum of squares."""
+    largest = max(abs(low), abs(high))
+    slack = ROUNDING * count * largest
+    allowed = f"{count} rewards between {low:g} and {high:g}"
+    if not count * low - slack <= total <= count * high + slack:
+        raise ImpossibleReport(f"sums[{arm}]", found=total, allowed=allowed)
+    if square > (count * largest + slack) * largest:
+        raise ImpossibleReport(f"squares[{arm}]", found=square, allowed=f"{allowed}, each squared")
 
 
 def _some(numbers: tuple[int, ...]) -> str:
