@@ -193,6 +193,25 @@ def test_a_growing_file_as_source(tmp_path):
         source(plan())
 
 
+def test_rows_that_were_taken_are_asked_for_again_and_never_guessed(tmp_path):
+    """The outbox is new and the coordinator does not answer at first: no report is made without its word."""
+    file = tmp_path / "rewards.csv"
+    file.write_text("arm,reward\n" + "".join(f"{arm},{place}\n" for arm in "xy" for place in range(20)))
+    answers, waits, coordinator = iter([Unreachable("no answer"), (2, 1)]), [], Coordinator(phases=2)
+    coordinator.taken[1] = "by an outbox that is gone"
+
+    def taken(phase):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with Outbox(tmp_path / "outbox", study="s", agent="a") as box:
+        Worker(coordinator, box, make(f"csv:{file}", taken=taken), sleep=waits.append).run()
+    assert len(waits) == 1
+    assert coordinator.taken[2].sums == (2.0 + 3.0, 1.0)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "nonsense", "python:", "python:no_such_module:f", "command:", "csv:", "simulate:", "simulate:none.toml"],

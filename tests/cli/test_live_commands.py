@@ -143,6 +143,7 @@ def test_an_agent_with_a_new_outbox_goes_on_behind_the_rows_it_reported(served, 
     assert served.admin.status("trial")["phase"] == 2
     for before, count, total in zip(first.counts, again.counts, again.sums, strict=True):
         assert total == sum(range(before, before + count)) / 2**20
+    run("admin", "cancel", "trial", "--reason", "seen enough")  # or the server would serve the waits of the stopped
 
 
 def test_a_study_of_more_agents_than_requests_at_once_gets_all_its_tokens(served, tmp_path):
