@@ -15,8 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, text
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.exc import SQLAlchemyError
 
 from parley.coordinator.storage.base import Storage
 from parley.coordinator.storage.groups import LARGEST_GROUP, Change, commit_together, unavailable
@@ -33,13 +32,21 @@ class PostgresStorage(Storage):
 
     def __init__(self, url: URL, *, connections: int = 10, statement_timeout: float = 30.0) -> None:
         self.url = url.render_as_string(hide_password=True)
-        limits = f"-c statement_timeout={int(statement_timeout * 1000)} -c lock_timeout={int(statement_timeout * 1000)}"
+        longest = int(statement_timeout * 1000)
         self._engine = create_engine(
             url,
             pool_size=connections,
             max_overflow=0,
             pool_timeout=statement_timeout,
-            connect_args={"options": limits, "connect_timeout": 10},
+            connect_args={
+                "options": f"-c statement_timeout={longest} -c lock_timeout={longest}",
+                "connect_timeout": 10,
+                # A server or a network that vanishes without a word is noticed as soon as one that says so.
+                "tcp_user_timeout": longest,
+                "keepalives_idle": 15,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+            },
         )
         self._workers = ThreadPoolExecutor(connections, thread_name_prefix="postgres")
         self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -87,7 +94,7 @@ class PostgresStorage(Storage):
         try:
             with engine.begin() as connection:
                 return work(connection)
-        except (DBAPIError, PoolTimeout) as error:
+        except SQLAlchemyError as error:  # of the database, or of the pool when all connections are taken
             raise unavailable(error) from error
 
     def ping(self) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from parley.coordinator.storage.base import Storage, StorageUnavailable
@@ -110,7 +110,7 @@ class SqliteStorage(Storage):
         try:
             with self._readers.begin() as connection:
                 return work(connection)
-        except DBAPIError as error:
+        except SQLAlchemyError as error:  # of the database, or of the pool when all readers are taken
             raise unavailable(error) from error
 
     def ping(self) -> None:
