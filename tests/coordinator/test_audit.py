@@ -9,7 +9,7 @@ from tests.coordinator.support import House, report_of, study_message
 from parley.coordinator.audit import verify_stored
 from parley.coordinator.backup import backup
 from parley.coordinator.storage import initialise, open_for_reading, open_storage
-from parley.errors import Conflict
+from parley.errors import Conflict, StorageUnavailable
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +107,13 @@ def test_every_change_by_hand_is_named(kept, tmp_path, named, statement):
     assert not found.sound
     assert "the log is sound, but the database says otherwise" in found.problem
     assert named in found.problem
+
+
+def test_a_stage_that_does_not_exist_is_named_too(kept, tmp_path):
+    path = shutil.copy(kept, tmp_path / "changed.db")
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("UPDATE studies SET stage = 'done'")
+    connection.close()
+    with pytest.raises(StorageUnavailable, match="stage 'done': damaged data"):
+        verified(path)
