@@ -17,7 +17,7 @@ from typing import TypeVar
 from sqlalchemy import URL, Connection, Engine, create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from parley.coordinator.storage.base import Storage
+from parley.coordinator.storage.base import Storage, StorageUnavailable
 from parley.coordinator.storage.groups import LARGEST_GROUP, Change, commit_together, unavailable
 
 __all__ = ["PostgresStorage"]
@@ -30,7 +30,10 @@ class PostgresStorage(Storage):
 
     exclusive = False
 
-    def __init__(self, url: URL, *, connections: int = 10, statement_timeout: float = 30.0) -> None:
+    def __init__(
+        self, url: URL, *, connections: int = 10, statement_timeout: float = 30.0, writable: bool = True
+    ) -> None:
+        self._writable = writable
         self.url = url.render_as_string(hide_password=True)
         longest = int(statement_timeout * 1000)
         self._engine = create_engine(
@@ -56,6 +59,9 @@ class PostgresStorage(Storage):
 
     def submit(self, work: Callable[[Connection], T], *, study: str | None = None) -> Future[T]:
         done: Future[T] = Future()
+        if not self._writable:
+            done.set_exception(StorageUnavailable("the database was opened for reading"))
+            return done
         key: Hashable = object() if study is None else study
         with self._order:
             lane = self._lanes.get(key)

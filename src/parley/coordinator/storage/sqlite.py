@@ -30,10 +30,13 @@ PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_tim
 
 
 class FileLock:
-    """Held while a process writes to the file; the system frees it when the process dies, however it dies."""
+    """Held while a process writes to the file; the system frees it when the process dies, however it dies.
+
+    It stands beside the file itself, whatever links led there.
+    """
 
     def __init__(self, database: Path) -> None:
-        self.path = Path(f"{database}.lock")
+        self.path = Path(f"{database.resolve()}.lock")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
