@@ -1,6 +1,6 @@
 """The coordinator under load: a `parley serve` process and a process of agents, together on this machine.
 
-`python -m benchmarks.coordinator --reports 100000` prints the tables at full length without touching the docs.
+`python -m benchmarks.coordinator --reports 5000` prints the tables of a short run without touching the docs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from parley.coordinator.bootstrap import prepare
 
 DATABASES = ("SQLite", "PostgreSQL")
 RATES = {"SQLite": 300, "PostgreSQL": 150}
-REPORTS, FIRST_MARK, AT_ONCE = 20_000, 10_000, 16
+REPORTS, FIRST_MARK, AT_ONCE = 100_000, 10_000, 16
 MEMBERS, ARMS = 50, 5  # of the studies whose reports are counted
 LARGE = (1000, 20)
 MEBIBYTE = 2**20
@@ -180,7 +180,7 @@ def sections(
         Section(
             title="The coordinator's memory",
             words="Resident memory of the server in the same runs: after so many reports, after all of them, and its "
-            "peak, in MiB. For 100,000 reports: `python -m benchmarks.coordinator --reports 100000`.",
+            "peak, in MiB.",
             columns=("database", "idle", "reports", "MiB", "reports", "MiB", "growth", "peak"),
             rows=[memory for _, memory in rows],
         ),

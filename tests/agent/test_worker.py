@@ -200,7 +200,7 @@ def test_rows_that_were_taken_are_asked_for_again_and_never_guessed(tmp_path):
     answers, waits, coordinator = iter([Unreachable("no answer"), (2, 1)]), [], Coordinator(phases=2)
     coordinator.taken[1] = "by an outbox that is gone"
 
-    def taken(phase):
+    def taken(_):
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer

@@ -108,7 +108,9 @@ def test_a_study_from_its_file_to_its_verified_answer(served, tmp_path):
     assert "rows in" in run("admin", "backup", copy, "--db", served.db)
     assert "Sound." in run("verify", "two", "--db", copy)
     other = str(tmp_path / "other.db")
-    run("admin", "restore", copy, "--db", other)
+    said = run("admin", "restore", copy, "--db", other)
+    assert "Revoke those that were revoked since the backup" in said
+    assert "agent:two/agent 1" in said
     assert "Sound." in run("verify", "two", "--db", other)
     with pytest.raises(InvalidInput, match="empty database"):
         run("admin", "restore", copy, "--db", other)

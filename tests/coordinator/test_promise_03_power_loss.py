@@ -103,3 +103,12 @@ def test_a_second_process_on_the_same_file_is_refused(path):
         FileLock(path)
     storage.close()
     FileLock(path).release()
+
+
+def test_a_symbolic_link_is_no_way_around_the_lock(path):
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    storage = open_storage(str(path))
+    with pytest.raises(InvalidInput, match="one server process per SQLite file"):
+        open_storage(str(link))
+    storage.close()

@@ -182,6 +182,15 @@ def test_reading_cannot_write_and_sees_one_moment(storage):
     assert count(storage) == first + 1
 
 
+def test_opened_for_reading_nothing_is_changed(storage, database):
+    before = put(storage)
+    reader = open_for_reading(database)
+    with pytest.raises(StorageUnavailable, match="opened for reading"):
+        append(reader)
+    reader.close()
+    assert storage.read(lambda connection: studies.get(connection, "trial")) == before
+
+
 @pytest.mark.parametrize(
     "tamper",
     [

@@ -1,11 +1,12 @@
 """Signing in, staying in and getting out; forms of other sites; headers; nothing secret at rest."""
 
 import re
+import socket
 import sqlite3
 
 import httpx2
 import pytest
-from tests.dashboard.site import form_token, sign_in, site
+from tests.dashboard.site import TWO, form_token, sign_in, site
 
 from parley.coordinator.logs import configure
 
@@ -119,6 +120,48 @@ def test_a_form_sent_by_another_site_does_nothing(here):
         data = {"csrf": form_token(browser.get("/tokens")), "role": "viewer", "name": "Eve"}
         answer = browser.post("/tokens", data=data, headers={"Sec-Fetch-Site": "cross-site"})
         assert answer.status_code == 403
+
+
+def answered(here, headers, pieces=()):
+    """The status of a POST whose body may never end: whatever is answered comes before the end of it."""
+    host, port = here.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        line.sendall(("\r\n".join(["POST /sign-in HTTP/1.1", f"Host: {host}", *headers]) + "\r\n\r\n").encode())
+        for piece in pieces:
+            line.sendall(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+        return int(line.recv(100).split()[1])
+
+
+COOKIE = "Cookie: parley-form=chosen-by-an-outsider"
+
+
+def test_nothing_is_read_of_a_form_that_is_bound_to_nothing(here):
+    assert answered(here, ["Content-Length: 60000000"]) == 403
+    assert answered(here, ["Content-Length: 1000", COOKIE, "Sec-Fetch-Site: cross-site"]) == 403
+
+
+def test_a_large_form_is_refused_by_its_announced_size_and_cut_off_if_it_announced_none(here):
+    assert answered(here, ["Content-Length: 60000000", COOKIE]) == 413
+    assert answered(here, ["Transfer-Encoding: chunked", COOKIE], [b"a" * 16_384] * 4 + [b"a"]) == 413
+
+
+def test_a_form_of_very_many_fields_is_refused(here):
+    with here.browser(False) as browser:
+        csrf = form_token(browser.get("/sign-in"))
+        answer = browser.post("/sign-in", content=f"csrf={csrf}" + "&a=1" * 15_000)
+        assert answer.status_code == 400
+        assert "20 fields" in answer.text
+
+
+def test_only_an_administrators_study_file_may_be_large(here):
+    large = "# " + "x" * 200_000 + "\n" + TWO
+    with here.browser() as browser:
+        csrf = form_token(browser.get("/new"))
+        assert browser.post("/new", data={"csrf": csrf, "study": large}).status_code == 200
+        assert browser.post("/tokens", data={"csrf": csrf, "name": large}).status_code == 413
+    with here.browser(here.issue("analyst", "statistics")) as browser:
+        csrf = form_token(browser.get("/"))
+        assert browser.post("/new", data={"csrf": csrf, "study": large}).status_code == 413
 
 
 def test_every_answer_forbids_inline_script_and_other_hosts(here):

@@ -269,8 +269,14 @@ def backup(output: str, db: str) -> None:
 @click.argument("source", type=click.Path(exists=True, dir_okay=False))
 @database_option
 def restore(source: str, db: str) -> None:
-    """Copy the backup SOURCE into an empty database. Agents notice when it is older than what they reported."""
+    """Copy the backup SOURCE into an empty database. Agents notice when it is older than what they reported.
+
+    Nobody notices a token that was revoked after the backup and opens again: the live ones are listed.
+    """
     with needs("server", "parley admin restore"):
         from parley.coordinator.backup import restore as copy
-    rows = copy(Path(source), db)
-    screen.print(f"{rows:,} rows restored. Check them: parley verify STUDY --db ...", highlight=False)
+    made = copy(Path(source), db)
+    screen.print(f"{made.rows:,} rows restored. Check them: parley verify STUDY --db ...", highlight=False)
+    screen.print("These tokens open again. Revoke those that were revoked since the backup (parley admin revoke KID):")
+    for row in made.live:
+        screen.print(f"  {row.kid}  {row.principal}", highlight=False, markup=False, soft_wrap=True)

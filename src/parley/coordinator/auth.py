@@ -27,6 +27,7 @@ __all__ = [
     "issue_token",
     "principal_of_row",
     "read_token",
+    "require_live",
     "revoke",
 ]
 
@@ -87,6 +88,13 @@ def authenticate(row: TokenRow | None, secret: str) -> Principal:
     if row is None or not genuine or row.revoked_at is not None:
         raise Refusal("bad-token", "the token is unknown or revoked", headers={"WWW-Authenticate": "Bearer"})
     return principal_of_row(row)
+
+
+def require_live(connection: Connection, kid: str) -> None:
+    """Refuse a token that was revoked since the request began: a body may take its time."""
+    row = store.get_token(connection, kid)
+    if row is None or row.revoked_at is not None:
+        raise Refusal("bad-token", "the token is unknown or revoked", headers={"WWW-Authenticate": "Bearer"})
 
 
 def principal_of_row(row: TokenRow) -> Principal:

@@ -42,24 +42,35 @@ class Closer:
 
     def _run(self) -> None:
         while not self._stopped:
-            try:
-                for study in self._storage.read(closing_studies):
-                    if self._stopped:
-                        return
-                    self._close(study)
-            except StorageUnavailable as error:
-                logger.warning("cannot close phases", error=str(error))
-            except Exception:  # a bug in one step must not end the closing of all others
-                logger.exception("a step failed")
+            for study in self._due():
+                if self._stopped:
+                    return
+                self._close(study)
             self._call.wait(MOMENT)
             self._call.clear()
 
+    def _due(self) -> list[str]:
+        try:
+            return self._storage.read(closing_studies)
+        except StorageUnavailable as error:
+            logger.warning("cannot look for phases to close", error=str(error))
+            return []
+
     def _close(self, study: str) -> None:
+        """One study; what goes wrong with it is no reason to let the others wait."""
         begun = perf_counter()
-        if take_step(self._storage, study, self._clock()):
-            self._metrics.steps.observe(perf_counter() - begun)
-            self._metrics.phases.inc()
+        try:
+            if not take_step(self._storage, study, self._clock()):
+                return
             row = self._storage.read(lambda connection: studies.get(connection, study))
-            if row is not None:
-                self._tell(row)
-                logger.info("phase closed", study=study, stage=str(row.stage), phase=row.phase)
+        except StorageUnavailable as error:
+            logger.warning("cannot close a phase", study=study, error=str(error))
+            return
+        except Exception:
+            logger.exception("a phase was not closed", study=study)
+            return
+        self._metrics.steps.observe(perf_counter() - begun)
+        self._metrics.phases.inc()
+        if row is not None:
+            self._tell(row)
+            logger.info("phase closed", study=study, stage=str(row.stage), phase=row.phase)

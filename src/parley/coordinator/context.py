@@ -11,7 +11,7 @@ import anyio.to_thread
 from sqlalchemy import Connection
 from starlette.requests import Request
 
-from parley.coordinator.auth import Principal
+from parley.coordinator.auth import Principal, require_live
 from parley.coordinator.clock import Clock
 from parley.coordinator.closer import Closer
 from parley.coordinator.keyring import Keyring
@@ -50,12 +50,17 @@ class Context:
         """Run a single statement that reads, off the event loop."""
         return await anyio.to_thread.run_sync(self.storage.glance, work)
 
-    async def change(self, work: Callable[[Connection], T | Refusal], *, study: str | None = None) -> T:
+    async def change(self, work: Callable[[Connection], T | Refusal], *, by: Principal, study: str | None = None) -> T:
         """Run in a transaction, off the event loop; `study` is the only one it locks, if that is known.
 
-        A returned refusal is raised after the commit of its trace.
+        Refused if the token of `by` does not hold any more. A returned refusal is raised after the commit of its trace.
         """
-        result = await asyncio.wrap_future(self.storage.submit(work, study=study))
+
+        def checked(connection: Connection) -> T | Refusal:
+            require_live(connection, by.kid)
+            return work(connection)
+
+        result = await asyncio.wrap_future(self.storage.submit(checked, study=study))
         if isinstance(result, Refusal):
             raise result
         return result

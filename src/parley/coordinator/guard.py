@@ -25,7 +25,7 @@ from parley.coordinator.sessions import resume
 from parley.coordinator.storage import StorageUnavailable
 from parley.errors import ParleyError
 
-__all__ = ["GuardedRoute", "answer_problem", "refusal_of"]
+__all__ = ["GuardedRoute", "answer_problem", "refusal_of", "still_welcome"]
 
 BY_STATUS = {
     400: "bad-request",
@@ -76,6 +76,15 @@ async def _identify(request: Request, context: Context) -> Principal:
     if scheme.lower() != "bearer" or not token:
         raise Refusal("no-token", "send Authorization: Bearer <token>", headers={"WWW-Authenticate": "Bearer"})
     return await context.keyring.principal(token.strip())
+
+
+async def still_welcome(request: Request) -> bool:
+    """Whether the token or session of a request that goes on and on still holds."""
+    try:
+        await _identify(request, context_of(request))
+    except (Refusal, StorageUnavailable):  # whoever listens connects again, and hears why
+        return False
+    return True
 
 
 def _require_clean(request: Request) -> None:

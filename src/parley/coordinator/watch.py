@@ -90,6 +90,8 @@ class Watch:
                     await self._note(await anyio.to_thread.run_sync(self._glances, watched))
                 except StorageUnavailable as error:
                     logger.warning("cannot look for changes", error=str(error))
+                except Exception:  # whatever it was, those who wait must not wait for good
+                    logger.exception("cannot look for changes")
 
     def _glances(self, watched: list[str]) -> list[Glance]:
         columns = (studies.c.id, studies.c.stage, studies.c.phase, studies.c.awaited, studies.c.sequence)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -22,6 +23,7 @@ from starlette.routing import Route
 from parley.coordinator.context import context_of
 from parley.coordinator.guard import refusal_of
 from parley.coordinator.limits import bounded
+from parley.coordinator.problems import Refusal
 from parley.dashboard.calls import Api, ApiRefusal
 from parley.dashboard.render import render
 
@@ -42,6 +44,9 @@ HEADERS = {
 }
 FORM_COOKIE = "parley-form"  # what a form is bound to before there is a session
 FOREIGN = ("cross-site", "same-site")
+FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an administrator sends
+MOST_FIELDS = 20
+NOT_OURS = {"title": "This form is no longer valid", "detail": "Go back, load the page again and send it anew."}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +108,15 @@ def sign_in_address(request: Request) -> str:
     return "/sign-in" if here == "/" or request.method != "GET" else f"/sign-in?next={quote(here, safe='')}"
 
 
-def page(path: str, handler: Handler, *methods: str, open_to_all: bool = False) -> Route:
-    """A route of the pages; POST needs a form of ours, and all but the open ones a session."""
+def page(path: str, handler: Handler, *methods: str, open_to_all: bool = False, uploads: bool = False) -> Route:
+    """A route of the pages; POST needs a form of ours, and all but the open ones a session.
+
+    A form is small, unless the page `uploads` a study and an administrator sends it.
+    """
 
     async def endpoint(request: Request) -> Response:
         try:
-            response = await _entered(request, handler, open_to_all=open_to_all)
+            response = await _entered(request, handler, open_to_all=open_to_all, uploads=uploads)
         except ApiRefusal as refusal:
             response = _refused(request, refusal)
         except Exception as error:  # the same words as the API has for it
@@ -121,7 +129,7 @@ def page(path: str, handler: Handler, *methods: str, open_to_all: bool = False) 
     return Route(path, endpoint, methods=list(methods) or ["GET"], include_in_schema=False)
 
 
-async def _entered(request: Request, handler: Handler, *, open_to_all: bool) -> Response:
+async def _entered(request: Request, handler: Handler, *, open_to_all: bool, uploads: bool) -> Response:
     cookie = session_cookie(request)
     secret = request.cookies.get(cookie["key"], "")
     api = Api(app=request.app, credential=f"Session {secret}")
@@ -132,7 +140,8 @@ async def _entered(request: Request, handler: Handler, *, open_to_all: bool) -> 
         return response
     bound = secret if who is not None else request.cookies.get(FORM_COOKIE, "")
     fresh = secrets.token_urlsafe(32) if not bound else ""
-    form = await _form(request, bound) if request.method == "POST" else {}
+    large = uploads and who is not None and who["role"] == "administrator"
+    form = await _form(request, bound, large=large) if request.method == "POST" else {}
     shown = Page(request=request, api=api, who=who, csrf=_form_token(bound or fresh), form=form)
     response = await handler(shown)
     if fresh:
@@ -150,16 +159,23 @@ async def _who(api: Api) -> Mapping[str, Any] | None:
     return found
 
 
-async def _form(request: Request, bound: str) -> Mapping[str, str]:
-    """The fields of a form, if it is one that we gave out."""
-    limit = context_of(request).settings.study_body_limit
-    body = await bounded(request, limit).body()
-    fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-    genuine = hmac.compare_digest(fields.pop("csrf", "").encode(), _form_token(bound).encode())
-    if not bound or not genuine or request.headers.get("sec-fetch-site", "same-origin") in FOREIGN:
-        problem = {"title": "This form is no longer valid", "detail": "Go back, load the page again and send it anew."}
-        raise ApiRefusal(403, problem)
+async def _form(request: Request, bound: str, *, large: bool) -> Mapping[str, str]:
+    """The fields of a form, if it is one that we gave out. Nothing is read of one that cannot be."""
+    if not bound or request.headers.get("sec-fetch-site", "same-origin") in FOREIGN:
+        raise ApiRefusal(403, NOT_OURS)
+    body = await bounded(request, context_of(request).settings.study_body_limit if large else FORM_LIMIT).body()
+    fields = await anyio.to_thread.run_sync(_fields, body)
+    if not hmac.compare_digest(fields.pop("csrf", "").encode(), _form_token(bound).encode()):
+        raise ApiRefusal(403, NOT_OURS)
     return fields
+
+
+def _fields(body: bytes) -> dict[str, str]:
+    """Off the event loop: a study file of many megabytes takes its time."""
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:
+        raise Refusal("bad-request", f"a form has up to {MOST_FIELDS} fields") from None
 
 
 def _refused(request: Request, refusal: ApiRefusal) -> Response:

@@ -78,7 +78,8 @@ def freeze_consequences(trial: Trial, agent: str) -> Consequences:
         )
         for arm, column in np.argwhere(trial.state.active & undecided[None, :])
     )
-    without = tuple(name for name in study.agents if any(p.agent == name and p.outlook != "open" for p in pairs))
+    stranded = {pair.agent for pair in pairs if pair.outlook != "open"}
+    without = tuple(name for name in study.agents if name in stranded)
     return Consequences(
         study=trial.id,
         agent=agent,

@@ -7,12 +7,16 @@ sequence). What is due follows from the stage alone, so a crash strands nothing:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
 
 from parley import __version__
 from parley.coordinator.killpoints import reached
+from parley.coordinator.logs import logger
 from parley.coordinator.storage import Storage, StorageUnavailable, ledger, phases, reports, studies
 from parley.coordinator.storage.studies import StudyRow
 from parley.errors import ParleyError
@@ -22,6 +26,7 @@ from parley.protocol.stages import require
 
 __all__ = ["COORDINATOR", "close_now", "closing_studies", "load_trial", "store_step", "take_step", "use_certificate"]
 
+T = TypeVar("T")
 COORDINATOR = "coordinator"  # the actor of what follows from the data alone
 
 
@@ -80,12 +85,31 @@ def use_certificate(connection: Connection, row: StudyRow, trial: Trial, at: str
 
 def close_now(connection: Connection, row: StudyRow, at: str) -> StudyRow:
     """Take the due step of a locked study within its transaction."""
-    trial = load_trial(connection, row)
-    try:
-        step = trial.step()
-    except ParleyError as error:
-        return store_failure(connection, row, str(error), at)
+    trial = _attempt(lambda: load_trial(connection, row))
+    step = trial if isinstance(trial, str) else _attempt(trial.step)
     reached("step-computed")
+    return _store(connection, row, trial, step, at)
+
+
+def _attempt(work: Callable[[], T]) -> T | str:
+    """What it returns, or in words why it cannot: such a study is paused with the reason, not tried again for ever.
+
+    What the database itself has to say is not about the study, and passes.
+    """
+    try:
+        return work()
+    except SQLAlchemyError:
+        raise
+    except ParleyError as error:
+        return str(error)
+    except Exception as error:
+        logger.exception("a step failed")
+        return f"{type(error).__name__}: {error}"
+
+
+def _store(connection: Connection, row: StudyRow, trial: Trial | str, step: Step | str, at: str) -> StudyRow:
+    if isinstance(trial, str) or isinstance(step, str):
+        return store_failure(connection, row, str(step), at)
     return store_step(connection, row, trial, step, at)
 
 
@@ -106,30 +130,24 @@ def closing_studies(connection: Connection) -> list[str]:
 def take_step(storage: Storage, study: str, at: str) -> bool:
     """Take the due step of a study outside every lock and store it if nothing changed; False if there is none."""
 
-    def look(connection: Connection) -> tuple[StudyRow, Trial] | None:
+    def look(connection: Connection) -> tuple[StudyRow, Trial | str] | None:
         row = studies.get(connection, study)
-        return None if row is None or row.stage is not Stage.CLOSING else (row, load_trial(connection, row))
+        if row is None or row.stage is not Stage.CLOSING:
+            return None
+        return row, _attempt(lambda: load_trial(connection, row))
 
     found = storage.read(look)
     if found is None:
         return False
     seen, trial = found
-    step: Step | None = None
-    failure = ""
-    try:
-        step = trial.step()
-    except ParleyError as error:
-        failure = str(error)
+    step = trial if isinstance(trial, str) else _attempt(trial.step)
     reached("step-computed")
 
     def store(connection: Connection) -> bool:
         row = studies.lock(connection, study)
         if row is None or row.sequence != seen.sequence or row.stage is not Stage.CLOSING:
             return False
-        if step is None:
-            store_failure(connection, row, failure, at)
-        else:
-            store_step(connection, row, trial, step, at)
+        _store(connection, row, trial, step, at)
         return True
 
     return storage.change(store)

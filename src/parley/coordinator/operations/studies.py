@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from parley.coordinator.operations.phases import close_now, load_trial, use_certificate
 from parley.coordinator.operations.reports import INLINE_CELLS
 from parley.coordinator.problems import Refusal
-from parley.coordinator.storage import ledger, phases, reports, studies
+from parley.coordinator.storage import Storage, ledger, phases, reports, studies
 from parley.coordinator.storage.reports import Taken
 from parley.coordinator.storage.studies import StudyRow
 from parley.errors import IllegalMove, InvalidInput, ParleyError
@@ -101,11 +101,15 @@ def _locked(connection: Connection, study: str, kind: str) -> StudyRow:
     row = studies.lock(connection, study)
     if row is None:
         raise Refusal("not-found", f"no study {study!r}")
+    _require(row, kind)
+    return row
+
+
+def _require(row: StudyRow, kind: str) -> None:
     try:
         require(row.stage, kind)
     except IllegalMove as error:
         raise Refusal("illegal-move", str(error), stage=str(row.stage)) from None
-    return row
 
 
 def _applied(connection: Connection, row: StudyRow, event: Event) -> Trial:
@@ -151,29 +155,36 @@ def _close_if_due(connection: Connection, row: StudyRow, at: str) -> StudyRow:
     return row
 
 
-def preview_freeze(connection: Connection, study: str, agent: str) -> Consequences:
-    """What a freeze would do, to be shown before it is confirmed."""
-    row = studies.get(connection, study)
-    if row is None:
-        raise Refusal("not-found", f"no study {study!r}")
-    if agent not in studies.message(connection, row).agents:
-        raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
+def preview_freeze(storage: Storage, study: str, agent: str) -> tuple[int, Consequences]:
+    """What a freeze would do, to be shown before it is confirmed, and the sequence of the log it was seen at.
+
+    The policy runs ahead, which may take its time: outside of every transaction.
+    """
+
+    def look(connection: Connection) -> tuple[StudyRow, Trial]:
+        row = studies.get(connection, study)
+        if row is None:
+            raise Refusal("not-found", f"no study {study!r}")
+        if agent not in studies.message(connection, row).agents:
+            raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
+        _require(row, "agent-frozen")
+        return row, load_trial(connection, row)
+
+    row, trial = storage.read(look)
     try:
-        require(row.stage, "agent-frozen")
-        return freeze_consequences(load_trial(connection, row), agent)
-    except (IllegalMove, InvalidInput) as error:
+        return row.sequence, freeze_consequences(trial, agent)
+    except InvalidInput as error:
         raise Refusal("illegal-move", str(error), stage=str(row.stage)) from None
 
 
 def freeze_agent(
-    connection: Connection, study: str, agent: str, reason: str, confirmed: str, *, actor: str, at: str
-) -> StudyRow:
-    """Ask nothing more of an agent; `confirmed` is the digest of the consequences that were shown."""
+    connection: Connection, study: str, agent: str, reason: str, shown: Consequences, seen: int, *, actor: str, at: str
+) -> StudyRow | None:
+    """Ask nothing more of an agent, with the consequences `shown`; None if the log has moved on from where it was."""
     row = _locked(connection, study, "agent-frozen")
-    shown = preview_freeze(connection, study, agent)
-    if shown.digest != confirmed:
-        raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
-    event = AgentFrozen(agent=agent, reason=reason, consequences=confirmed)
+    if row.sequence != seen:
+        return None
+    event = AgentFrozen(agent=agent, reason=reason, consequences=shown.digest)
     trial = _applied(connection, row, event)
     row = ledger.append(connection, row, event, actor=actor, at=at)
     studies.add_frozen(connection, study, agent, row.phase, reason, at)

@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 
 from parley.coordinator.audit import verify_stored
 from parley.coordinator.context import Context, context_of, principal_of
-from parley.coordinator.guard import GuardedRoute
+from parley.coordinator.guard import GuardedRoute, still_welcome
 from parley.coordinator.operations import studies as operations
 from parley.coordinator.problems import Refusal
 from parley.coordinator.schemas import AmendBody, FreezeBody, PathPhase, ReasonBody
@@ -22,7 +22,7 @@ from parley.coordinator.storage import ledger
 from parley.coordinator.storage.studies import StudyRow
 from parley.coordinator.views import require_study, summary
 from parley.coordinator.watch import Glance
-from parley.protocol import EVENTS, Record
+from parley.protocol import EVENTS, Consequences, Record
 from parley.protocol.canonical import canonical
 
 __all__ = ["router"]
@@ -30,6 +30,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["oversight"])
 
 LARGEST_SEQUENCE = 2**53
+ATTEMPTS = 10
 HEARTBEAT = 15.0  # seconds; keeps proxies from closing a quiet stream
 Sequence = Annotated[int, Query(ge=0, le=LARGEST_SEQUENCE)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -56,18 +57,28 @@ async def cancel_study(request: Request, study: str, body: ReasonBody) -> dict[s
 @router.get("/studies/{study}/agents/{agent}/freeze")
 async def preview_freeze(request: Request, study: str, agent: str) -> dict[str, Any]:
     """What freezing an agent would do to termination and guarantee; `digest` confirms it."""
-    shown = await context_of(request).read(lambda connection: operations.preview_freeze(connection, study, agent))
+    _, shown = await _consequences(context_of(request), study, agent)
     return {**shown.to_json(), "digest": shown.digest}
+
+
+async def _consequences(context: Context, study: str, agent: str) -> tuple[int, Consequences]:
+    return await anyio.to_thread.run_sync(operations.preview_freeze, context.storage, study, agent)
 
 
 @router.post("/studies/{study}/agents/{agent}/freeze")
 async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBody) -> dict[str, Any]:
     """Ask nothing more of an agent: its counts stay. Refused unless the consequences are those that were shown."""
-
-    def work(connection: Connection, by: str, at: str) -> StudyRow:
-        return operations.freeze_agent(connection, study, agent, body.reason, body.consequences, actor=by, at=at)
-
-    return await _act(request, work)
+    context, by = context_of(request), principal_of(request)
+    for _ in range(ATTEMPTS):  # reports may come while the consequences are computed, and mostly do not change them
+        seen, shown = await _consequences(context, study, agent)
+        if shown.digest != body.consequences:
+            break
+        freeze = partial(operations.freeze_agent, study=study, agent=agent, reason=body.reason, shown=shown, seen=seen)
+        row = await context.change(partial(freeze, actor=by.name, at=context.clock()), by=by)
+        if row is not None:
+            context.changed(row)
+            return summary(row)
+    raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
 
 
 @router.post("/studies/{study}/phases/{phase}/reports/{agent}/amend")
@@ -84,8 +95,8 @@ async def amend_report(request: Request, study: str, phase: PathPhase, agent: st
 
 
 async def _act(request: Request, work: Any) -> dict[str, Any]:
-    context, by = context_of(request), principal_of(request).name
-    row: StudyRow = await context.change(lambda connection: work(connection, by, context.clock()))
+    context, by = context_of(request), principal_of(request)
+    row: StudyRow = await context.change(lambda connection: work(connection, by.name, context.clock()), by=by)
     context.changed(row)
     return summary(row)
 
@@ -172,15 +183,17 @@ async def follow_study(request: Request, study: str) -> StreamingResponse:
     context = context_of(request)
     row = await context.read(lambda connection: require_study(connection, study))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(context, row), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_events(request, row), media_type="text/event-stream", headers=headers)
 
 
-async def _events(context: Context, row: StudyRow) -> AsyncIterator[str]:
-    glance = Glance.of(row)
+async def _events(request: Request, row: StudyRow) -> AsyncIterator[str]:
+    context, glance = context_of(request), Glance.of(row)
     with context.metrics.streams.track_inprogress():
         yield _event(glance)
         while context.watch.running:
             following = await context.watch.next(glance.study, glance.sequence, HEARTBEAT)
+            if not await still_welcome(request):
+                return
             if following is None:
                 yield ": still here\n\n"
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from time import monotonic
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
@@ -26,6 +27,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1/studies/{study}", route_class=GuardedRoute, tags=["agents"])
 
 LONGEST_WAIT = 60
+IN_PROGRESS = (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED)
 RECEIPT = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
 
 
@@ -52,23 +54,24 @@ async def get_agent_plan(
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a later phase.")] = 0,
 ) -> dict[str, Any]:
     """What an agent is asked to draw now. With `wait`, answers when the study moves past phase `after`, or in time."""
-    context = context_of(request)
+    context, until = context_of(request), monotonic() + wait
     row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
-    while wait > 0 and row.phase <= after and row.stage in (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED):
-        if await _moved(context, row, after, wait) is None:
-            break
+    while row.phase <= after and row.stage in IN_PROGRESS and await _moved(context, row, after, until):
         row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
     return found
 
 
-async def _moved(context: Context, row: StudyRow, after: int, wait: float) -> StudyRow | None:
-    """Wait until the study leaves the phase; None when time is up."""
+async def _moved(context: Context, row: StudyRow, after: int, until: float) -> bool:
+    """Wait until the study leaves the phase, however many reports come meanwhile; False when time is up."""
     sequence = row.sequence
-    while (glance := await context.watch.next(row.id, sequence, wait)) is not None:
+    while (left := until - monotonic()) > 0:
+        glance = await context.watch.next(row.id, sequence, left)
+        if glance is None:
+            return False
         sequence = glance.sequence
-        if glance.phase > after or glance.stage not in (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED):
-            return row
-    return None
+        if glance.phase > after or glance.stage not in IN_PROGRESS:
+            return True
+    return False
 
 
 def _agent_plan(connection: Connection, study: str, agent: str) -> tuple[StudyRow, dict[str, Any]]:
@@ -116,14 +119,14 @@ async def put_report(
     """Report a phase. The same body again, at any time, gives the first receipt (200); the first time gives 201."""
     if (body.study, body.phase, body.agent) != (study, phase, agent):
         raise Refusal("invalid-request", "study, phase and agent of the body are not those of the address")
-    context, actor = context_of(request), principal_of(request).name
+    context, by = context_of(request), principal_of(request)
     report, known = body.message(), known_receipt(parley_receipt)
 
     def work(connection: Connection) -> Accepted | Refusal:
-        return take_report(connection, report, actor=actor, at=context.clock(), known=known)
+        return take_report(connection, report, actor=by.name, at=context.clock(), known=known)
 
     try:
-        accepted: Accepted = await context.change(work, study=study)
+        accepted: Accepted = await context.change(work, by=by, study=study)
     except Refusal as refusal:
         context.metrics.reports.labels(refusal.slug).inc()
         raise

@@ -21,12 +21,12 @@ router = APIRouter(prefix="/v1/sessions", route_class=GuardedRoute, tags=["token
 @router.post("", status_code=201)
 async def open_session(request: Request) -> JSONResponse:
     """Open a session of the token that asks; send it as `Authorization: Session <session>` until it expires."""
-    context, kid = context_of(request), principal_of(request).kid
+    context, by = context_of(request), principal_of(request)
     if _session_of(request) is not None:
         raise Refusal("not-allowed", "a session is opened with a token, not with another session")
     hours = context.settings.session_hours
     secret, expires = await context.change(
-        lambda connection: sessions.open_session(connection, kid, at=context.clock(), hours=hours)
+        lambda connection: sessions.open_session(connection, by.kid, at=context.clock(), hours=hours), by=by
     )
     shown = {"session": secret, "expires_at": expires}
     return JSONResponse(shown, status_code=201, headers={"Cache-Control": "no-store"})
@@ -37,7 +37,8 @@ async def end_session(request: Request) -> dict[str, Any]:
     """Sign out: end the session that asks. Asked with a token, it ends nothing."""
     secret = _session_of(request)
     if secret is not None:
-        await context_of(request).change(lambda connection: sessions.end(connection, secret))
+        by = principal_of(request)
+        await context_of(request).change(lambda connection: sessions.end(connection, secret), by=by)
     return {"ended": secret is not None}
 
 

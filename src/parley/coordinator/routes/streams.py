@@ -10,8 +10,8 @@ from sqlalchemy import Connection, func, select
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from parley.coordinator.context import Context, context_of, principal_of
-from parley.coordinator.guard import GuardedRoute
+from parley.coordinator.context import context_of, principal_of
+from parley.coordinator.guard import GuardedRoute, still_welcome
 from parley.coordinator.storage import StorageUnavailable
 from parley.coordinator.storage.tables import studies
 
@@ -28,10 +28,12 @@ async def follow_studies(request: Request) -> StreamingResponse:
     """Events named `studies` with their number and the sum of their sequences, at first and after every change."""
     only = principal_of(request).study
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_changes(context_of(request), only), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_changes(request, only), media_type="text/event-stream", headers=headers)
 
 
-async def _changes(context: Context, only: str | None) -> AsyncIterator[str]:
+async def _changes(request: Request, only: str | None) -> AsyncIterator[str]:
+    context = context_of(request)
+
     def pulse(connection: Connection) -> tuple[int, int]:
         query = select(func.count(), func.coalesce(func.sum(studies.c.sequence), 0))
         found = connection.execute(query if only is None else query.where(studies.c.id == only)).one()
@@ -43,6 +45,8 @@ async def _changes(context: Context, only: str | None) -> AsyncIterator[str]:
             now = await context.read(pulse)
         except StorageUnavailable:
             return  # whoever listens connects again
+        if not await still_welcome(request):
+            return
         if now != known:
             known, quiet = now, 0
             yield f'id: {now[1]}\nevent: studies\ndata: {{"sequence": {now[1]}, "studies": {now[0]}}}\n\n'

@@ -69,9 +69,11 @@ async def list_studies(
 @router.post("/studies", status_code=201)
 async def create_study(request: Request, body: NewStudyBody) -> dict[str, Any]:
     """Create a study and open its first phase. The document is a study file's content with the weights as a matrix."""
-    context, actor = context_of(request), principal_of(request).name
+    context, by = context_of(request), principal_of(request)
     trial = await anyio.to_thread.run_sync(_prepare, body, context.settings)
-    row = await context.change(lambda connection: store_study(connection, trial, actor=actor, at=context.clock()))
+    row = await context.change(
+        lambda connection: store_study(connection, trial, actor=by.name, at=context.clock()), by=by
+    )
     context.changed(row)
     return summary(row)
 

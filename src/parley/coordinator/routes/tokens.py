@@ -31,23 +31,31 @@ async def list_tokens(request: Request, study: Annotated[str | None, Query(max_l
 @router.post("", status_code=201)
 async def issue_token(request: Request, body: TokenBody) -> JSONResponse:
     """Issue a token; the answer is the only place where its secret ever stands."""
-    context, by = context_of(request), principal_of(request).name
+    context, by = context_of(request), principal_of(request)
 
     def work(connection: Connection) -> tuple[str, TokenRow]:
         return auth.issue_token(
-            connection, role=body.role, name=body.name, study=body.study, agent=body.agent, by=by, at=context.clock()
+            connection,
+            role=body.role,
+            name=body.name,
+            study=body.study,
+            agent=body.agent,
+            by=by.name,
+            at=context.clock(),
         )
 
-    token, row = await context.change(work)
+    token, row = await context.change(work, by=by)
     return JSONResponse({**token_view(row), "token": token}, status_code=201, headers={"Cache-Control": "no-store"})
 
 
 @router.delete("/{kid}")
 async def revoke_token(request: Request, kid: Annotated[str, Path(max_length=64)]) -> dict[str, Any]:
     """Revoke a token, at once and for good."""
-    context, by = context_of(request), principal_of(request).name
+    context, by = context_of(request), principal_of(request)
     try:
-        row = await context.change(lambda connection: auth.revoke(connection, kid, by=by, at=context.clock()))
+        row = await context.change(
+            lambda connection: auth.revoke(connection, kid, by=by.name, at=context.clock()), by=by
+        )
     finally:  # also when it is not known whether the commit went through
         context.keyring.forget(kid)
     return {"kid": row.kid, "principal": row.principal, "revoked": True}

@@ -91,7 +91,7 @@ def open_storage(
             )
         storage = SqliteStorage(path, writable=writable)
     else:
-        storage = PostgresStorage(url, connections=connections, statement_timeout=statement_timeout)
+        storage = PostgresStorage(url, connections=connections, statement_timeout=statement_timeout, writable=writable)
     try:
         storage.read(schema.check_schema)
     except BaseException:

@@ -15,10 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, text
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.exc import SQLAlchemyError
 
-from parley.coordinator.storage.base import Storage
+from parley.coordinator.storage.base import Storage, StorageUnavailable
 from parley.coordinator.storage.groups import LARGEST_GROUP, Change, commit_together, unavailable
 
 __all__ = ["PostgresStorage"]
@@ -31,15 +30,26 @@ class PostgresStorage(Storage):
 
     exclusive = False
 
-    def __init__(self, url: URL, *, connections: int = 10, statement_timeout: float = 30.0) -> None:
+    def __init__(
+        self, url: URL, *, connections: int = 10, statement_timeout: float = 30.0, writable: bool = True
+    ) -> None:
+        self._writable = writable
         self.url = url.render_as_string(hide_password=True)
-        limits = f"-c statement_timeout={int(statement_timeout * 1000)} -c lock_timeout={int(statement_timeout * 1000)}"
+        longest = int(statement_timeout * 1000)
         self._engine = create_engine(
             url,
             pool_size=connections,
             max_overflow=0,
             pool_timeout=statement_timeout,
-            connect_args={"options": limits, "connect_timeout": 10},
+            connect_args={
+                "options": f"-c statement_timeout={longest} -c lock_timeout={longest}",
+                "connect_timeout": 10,
+                # A server or a network that vanishes without a word is noticed as soon as one that says so.
+                "tcp_user_timeout": longest,
+                "keepalives_idle": 15,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+            },
         )
         self._workers = ThreadPoolExecutor(connections, thread_name_prefix="postgres")
         self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -49,6 +59,9 @@ class PostgresStorage(Storage):
 
     def submit(self, work: Callable[[Connection], T], *, study: str | None = None) -> Future[T]:
         done: Future[T] = Future()
+        if not self._writable:
+            done.set_exception(StorageUnavailable("the database was opened for reading"))
+            return done
         key: Hashable = object() if study is None else study
         with self._order:
             lane = self._lanes.get(key)
@@ -87,7 +100,7 @@ class PostgresStorage(Storage):
         try:
             with engine.begin() as connection:
                 return work(connection)
-        except (DBAPIError, PoolTimeout) as error:
+        except SQLAlchemyError as error:  # of the database, or of the pool when all connections are taken
             raise unavailable(error) from error
 
     def ping(self) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from parley.coordinator.storage.base import Storage, StorageUnavailable
@@ -30,10 +30,13 @@ PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_tim
 
 
 class FileLock:
-    """Held while a process writes to the file; the system frees it when the process dies, however it dies."""
+    """Held while a process writes to the file; the system frees it when the process dies, however it dies.
+
+    It stands beside the file itself, whatever links led there.
+    """
 
     def __init__(self, database: Path) -> None:
-        self.path = Path(f"{database}.lock")
+        self.path = Path(f"{database.resolve()}.lock")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -110,7 +113,7 @@ class SqliteStorage(Storage):
         try:
             with self._readers.begin() as connection:
                 return work(connection)
-        except DBAPIError as error:
+        except SQLAlchemyError as error:  # of the database, or of the pool when all readers are taken
             raise unavailable(error) from error
 
     def ping(self) -> None:

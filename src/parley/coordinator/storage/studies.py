@@ -64,7 +64,11 @@ SAVE = update(studies).where(studies.c.id == bindparam("study")).values({n: bind
 def row_of(found: Row[*tuple[Any, ...]]) -> StudyRow:
     """From a result that begins with `COLUMNS`."""
     values = dict(zip(NAMES, found, strict=False))
-    return StudyRow(**{**values, "stage": Stage(values["stage"])})
+    try:
+        stage = Stage(values["stage"])
+    except ValueError:
+        raise StorageUnavailable(f"the study {values['id']} has the stage {values['stage']!r}: damaged data") from None
+    return StudyRow(**{**values, "stage": stage})
 
 
 def _row(found: Row[*tuple[Any, ...]] | None) -> StudyRow | None:

@@ -63,5 +63,5 @@ async def new_study(shown: Page) -> Response:
 routes: list[Route] = [
     page("/", studies_page),
     page("/new", new_study_page),
-    page("/new", new_study, "POST"),
+    page("/new", new_study, "POST", uploads=True),
 ]
