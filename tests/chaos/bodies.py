@@ -66,7 +66,8 @@ def nudged(value):
 def altered(document, changes):
     """A copy with some things replaced, nudged, dropped or added."""
     document = json.loads(json.dumps(document))
-    for number, how, value in copy.deepcopy(changes):  # hypothesis hands out the same objects again and again
+    for number, how, drawn in changes:
+        value = copy.deepcopy(drawn)  # hypothesis hands out the same object again and again
         ways = list(places(document))
         if not ways:
             return document
