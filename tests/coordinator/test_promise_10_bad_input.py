@@ -134,7 +134,16 @@ def test_bodies_that_are_too_large_are_refused_before_they_are_read(report):
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/v1", "/v1/nothing", "/v1/studies/%00", "/v1/studies/a/phases/x/plan", "/v1/studies/%ff"]
+    "path",
+    [
+        "/nothing",
+        "/v1",
+        "/v1/nothing",
+        "/v1/studies/%00",
+        "/v1/studies/a/phases/x/plan",
+        "/v1/studies/%ff",
+        "/v1/studies/",
+    ],
 )
 def test_addresses_that_are_not_there(sqlite_house, path):
     response = httpx2.get(
@@ -157,6 +166,7 @@ def test_addresses_that_are_not_there(sqlite_house, path):
         ({"noise": {"kind": "gaussian", "scale": "x"}}, "noise"),
         ({"agents": ["a/b", "c"]}, "slash"),
         ({"agents": ["", "c"]}, "names"),
+        ({"agents": []}, "names"),
         ({"arms": ["only"]}, "arms"),
         ({"arms": 3}, "list"),
         ({"nonsense": 1}, "unknown keys"),

@@ -70,6 +70,7 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,  # an address with another slash is another address, and there is nothing at it
         generate_unique_id_function=lambda route: route.name,
         responses={"4XX": {"model": ProblemView, "content": {"application/problem+json": {}}}},
     )

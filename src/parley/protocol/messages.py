@@ -66,7 +66,9 @@ class StudyMessage(Message):
         _checked_names("agents", self.agents)
         if not self.name:
             raise InvalidInput("name", found="nothing", allowed="a name")
-        self.make_policy()
+        agents = self.make_policy().problem.agents
+        if self.agents != agents:  # a problem makes up names where it is given none; a live study has its own
+            raise InvalidInput("agents", found="no names", allowed=f"{len(agents)} names, one per row of the weights")
 
     def to_json(self) -> dict[str, Any]:
         """A study that asks for no minimum cell is written, and hashed, as before there was one."""
