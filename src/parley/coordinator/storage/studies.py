@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -122,7 +123,10 @@ def save(connection: Connection, row: StudyRow) -> None:
 
 
 _known: dict[str, StudyMessage] = {}
-KNOWN = 64
+KNOWN = 64  # studies
+KNOWN_WEIGHTS = (
+    5_000_000  # of them all together: a study of 2,000 agents has four million, and takes a hundred megabytes
+)
 _parsing = threading.Lock()
 
 
@@ -143,10 +147,14 @@ def message(connection: Connection, row: StudyRow) -> StudyMessage:
         if text is None:
             raise StorageUnavailable(f"the study {row.id} has no document: damaged data")
         found = StudyMessage.read(text)
-        if len(_known) >= KNOWN:
-            _known.pop(next(iter(_known)), None)
         _known[row.digest] = found
+        while len(_known) > 1 and (len(_known) > KNOWN or _weights(_known.values()) > KNOWN_WEIGHTS):
+            _known.pop(next(iter(_known)))
     return found
+
+
+def _weights(known: Iterable[StudyMessage]) -> int:
+    return sum(len(study.agents) ** 2 for study in known)
 
 
 def add_frozen(connection: Connection, study: str, agent: str, phase: int, reason: str, at: str) -> None:
