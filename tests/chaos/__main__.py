@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.chaos import agents, harness, inputs, machine, nest, page, power, restarts
+from tests.chaos import agents, harness, inputs, machine, nest, page, power, restarts, servers
 from tests.chaos.mutants import MUTANTS
 from tests.chaos.page import Part
 from tests.coordinator.support import House, study_message
@@ -58,6 +58,11 @@ def kills_sqlite(size, seed):
 def kills_postgres(size, seed):
     with postgres() as server:
         return harness.run(server.get_uri(), kills=size, seed=seed).result()
+
+
+def two_servers(size, seed):
+    with postgres() as server:
+        return servers.run(server.get_uri(), phases=size, seed=seed)
 
 
 def restart(size, seed):
@@ -163,6 +168,14 @@ PARTS = {
         unit="mutants",
         about="the coordinator with a promise broken on purpose: the test of that promise, run against it, must fail; "
         "without the mutant it passes.",
+    ),
+    "servers": Part(
+        run=two_servers,
+        full=2000,
+        unit="phases",
+        about="two server processes on one PostgreSQL, one with steps in the transaction of the last report, one with "
+        "steps outside of every lock; every report is sent to both at once, over networks that lose a tenth of all "
+        "requests and answers.",
     ),
 }
 

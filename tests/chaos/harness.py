@@ -48,8 +48,8 @@ class Launcher:
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
-    def start(self, db, port, kill_at=""):
-        return self._ask(db=db, port=port, kill_at=kill_at)["pid"]
+    def start(self, db, port, kill_at="", *, inline=True):
+        return self._ask(db=db, port=port, kill_at=kill_at, inline=inline)["pid"]
 
     def wait(self, pid):
         return self._ask(wait=pid)["status"]
@@ -109,7 +109,7 @@ def _study(books, url, admin_token, number, message):
         except Conflict as error:
             if not error.problem["type"].endswith("already-exists"):  # a first attempt whose answer was lost
                 raise
-        clients = {name: _agent(admin, url, study, name) for name in message.agents}
+        clients = {name: Client(url, agent_token(admin, study, name)) for name in message.agents}
         places = {name: place for place, name in enumerate(message.agents)}
         waiting = set(clients)
         while waiting:
@@ -134,12 +134,12 @@ def _study(books, url, admin_token, number, message):
             client.close()
 
 
-def _agent(admin, url, study, name):
-    """A client for an agent; an answer that was lost may have left a token that nobody has."""
+def agent_token(admin, study, name):
+    """A token for an agent; an answer that was lost may have left one that nobody has."""
     body = {"role": "agent", "study": study, "agent": name}
     for _ in range(20):
         try:
-            return Client(url, retried(lambda: admin.request("POST", "tokens", json=body))["token"])
+            return retried(lambda: admin.request("POST", "tokens", json=body))["token"]
         except Conflict:
             tokens = retried(lambda: admin.request("GET", "tokens", params={"study": study}))["tokens"]
             for token in tokens:

@@ -1,7 +1,8 @@
 """Starts coordinators quickly: everything is imported once, then every server is a fork of this process.
 
-Reads a JSON object a line ({"db", "port", "kill_at"}) and answers {"pid"}; {"wait": pid} is answered with {"status"}
-when that server has died. Run as `python -m tests.chaos.launcher`.
+Reads a JSON object a line ({"db", "port", "kill_at", "inline"}) and answers {"pid"}; {"wait": pid} is answered with
+{"status"} when that server has died. `inline` false: every step is taken outside of the lock, as those of large studies
+are. Run as `python -m tests.chaos.launcher`.
 """
 
 import json
@@ -11,12 +12,15 @@ import sys
 from tests.chaos.mutants import apply_chosen
 
 from parley.coordinator import killpoints, server
+from parley.coordinator.operations import reports
 from parley.coordinator.settings import Settings
 from parley.dashboard.mount import create_site
 
 
 def serve(order):
     killpoints.arm(order["kill_at"])
+    if not order["inline"]:
+        reports.INLINE_CELLS = 0
     settings = Settings(
         db=order["db"], port=order["port"], rate=1e6, burst=10**6, log_level="error", statement_timeout=10.0
     )

@@ -1,12 +1,11 @@
 """Promise 1: a report is taken exactly once, however often it is sent."""
 
-import random
-import socket
 import threading
 from dataclasses import replace
 from functools import partial
 
 import pytest
+from tests.chaos.lossy import LossyProxy
 from tests.coordinator.support import report_of, study_message
 
 from parley.agent.client import Client
@@ -63,54 +62,6 @@ def test_wrong_plans_phases_and_numbers_are_refused_and_change_nothing(house):
     with pytest.raises(Rejected):
         agents[0].send(replace(report, squares=tuple(0.0 for _ in report.squares)))
     assert house.admin.status("trial") == before
-
-
-class LossyProxy:
-    """Passes bytes on, or loses a request on its way, or the answer on its way back."""
-
-    def __init__(self, port, seed):
-        self.target, self.random, self.lost = port, random.Random(seed), 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection):
-        fate = self.random.random()
-        with connection, socket.create_connection(("127.0.0.1", self.target)) as server:
-            connection.settimeout(5)
-            server.settimeout(5)
-            try:
-                request = connection.recv(1 << 20)
-                while b"\r\n\r\n" not in request:
-                    request += connection.recv(1 << 20)
-                head, _, body = request.partition(b"\r\n\r\n")
-                length = next((int(h.split(b":")[1]) for h in head.lower().split(b"\r\n") if b"content-length" in h), 0)
-                while len(body) < length:
-                    body += connection.recv(1 << 20)
-                if fate < 0.25:
-                    self.lost += 1
-                    return
-                server.sendall(head + b"\r\nConnection: close\r\n\r\n" + body)
-                answer = b""
-                while part := server.recv(1 << 20):
-                    answer += part
-                if fate < 0.5:
-                    self.lost += 1
-                    return
-                connection.sendall(answer)
-            except OSError:
-                return
-
-    def close(self):
-        self.listener.close()
 
 
 def test_retrying_agents_through_a_lossy_proxy_lose_nothing_and_repeat_nothing(house):

@@ -4,6 +4,8 @@ import threading
 from collections import Counter
 from dataclasses import replace
 
+from tests.chaos import servers
+from tests.chaos.findings import FLAWS
 from tests.coordinator.support import House, report_of, study_message
 
 from parley.coordinator.operations import reports as operation
@@ -80,6 +82,17 @@ def test_two_servers_on_one_database(postgres, monkeypatch):
         for storage in storages:
             storage.close()
         postgres.psql("DROP DATABASE two WITH (FORCE)")
+
+
+def test_two_server_processes_and_networks_that_lose_things(postgres):
+    postgres.psql("CREATE DATABASE processes TEMPLATE parley_template")
+    try:
+        found = servers.run(postgres.get_uri().replace("/postgres?", "/processes?"), phases=10, seed=1)
+    finally:
+        postgres.psql("DROP DATABASE processes WITH (FORCE)")
+    assert found["phases"] >= 10
+    assert found["acknowledged"] == 3 * found["phases"]
+    assert {name: found[name] for name in FLAWS} == dict.fromkeys(FLAWS, 0)
 
 
 def test_a_step_outside_the_lock_is_stored_only_if_nothing_changed(house, monkeypatch):
