@@ -18,14 +18,14 @@ import uvicorn
 from sqlalchemy import Connection
 
 from benchmarks.common import Section
-from parley.coordinator.bootstrap import prepare
+from parley.coordinator.access.bootstrap import prepare
 from parley.coordinator.clock import utc_now
 from parley.coordinator.logs import configure
-from parley.coordinator.operations.phases import load_trial, take_step
-from parley.coordinator.operations.reports import take_report
-from parley.coordinator.operations.studies import create_study, prepare_study
+from parley.coordinator.record import Storage, open_storage, studies
 from parley.coordinator.settings import Settings
-from parley.coordinator.storage import Storage, open_storage, studies
+from parley.coordinator.studies.acts import create_study, prepare_study
+from parley.coordinator.studies.phases import load_trial, take_step
+from parley.coordinator.studies.reports import take_report
 from parley.dashboard.mount import create_site
 from parley.protocol import Report, StudyMessage
 from parley.study import parse_study

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from parley.coordinator.storage import initialise
+from parley.coordinator.record import initialise
 
 
 @pytest.fixture(scope="session")

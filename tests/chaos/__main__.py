@@ -21,7 +21,7 @@ from tests.chaos.mutants import MUTANTS
 from tests.chaos.page import Part
 from tests.coordinator.support import House, study_message
 
-from parley.coordinator.storage import initialise, open_storage
+from parley.coordinator.record import initialise, open_storage
 
 STEPS, ROUGHLY = 50, 60  # steps of a state machine; requests of the fuzz for one example an operation
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tests.coordinator.support import House, study_message
 
-from parley.coordinator.audit import verify_stored
-from parley.coordinator.storage import open_storage
+from parley.coordinator.record import open_storage
+from parley.coordinator.record.audit import verify_stored
 
 OPERATOR = threading.Lock()  # one person, who does one thing at a time
 PROGRAM = """

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from parley.coordinator.audit import verify_stored
-from parley.coordinator.storage.ledger import walk
+from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.record.ledger import walk
 
 FLAWS = ("lost", "unacknowledged", "duplicated", "double_advances", "broken_chains", "unfinished")
 

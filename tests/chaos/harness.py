@@ -21,8 +21,8 @@ from tests.chaos.findings import examine
 from tests.coordinator.support import bootstrap, report_of, study_message
 
 from parley.agent.client import Client
-from parley.coordinator.killpoints import POINTS
-from parley.coordinator.storage import open_for_reading, open_storage
+from parley.coordinator.record import open_for_reading, open_storage
+from parley.coordinator.record.killpoints import POINTS
 from parley.errors import Conflict, Unreachable
 
 ROOT = Path(__file__).parents[2]

@@ -11,9 +11,10 @@ import sys
 
 from tests.chaos.mutants import apply_chosen
 
-from parley.coordinator import killpoints, server
-from parley.coordinator.operations import reports
+from parley.coordinator.http import server
+from parley.coordinator.record import killpoints
 from parley.coordinator.settings import Settings
+from parley.coordinator.studies import reports
 from parley.dashboard.mount import create_site
 
 

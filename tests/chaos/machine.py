@@ -30,10 +30,10 @@ from tests.chaos.harness import Launcher, free_port
 from tests.coordinator.support import bootstrap, rewards, study_message
 
 from parley.agent.plans import AgentPlan
-from parley.coordinator.audit import verify_stored
-from parley.coordinator.killpoints import POINTS
-from parley.coordinator.operations.phases import load_trial
-from parley.coordinator.storage import initialise, open_for_reading, open_storage, studies
+from parley.coordinator.record import initialise, open_for_reading, open_storage, studies
+from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.record.killpoints import POINTS
+from parley.coordinator.studies.phases import load_trial
 from parley.protocol import Receipt, Stage
 from parley.protocol.canonical import digest
 

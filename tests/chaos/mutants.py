@@ -170,7 +170,7 @@ def apply_chosen():
     """Become the mutant that the variable names, if it names one. The coordinator is imported first, whole."""
     mutant = chosen()
     if mutant is not None:
-        importlib.import_module("parley.coordinator.server")
+        importlib.import_module("parley.coordinator.http.server")
         mutant.apply()
 
 

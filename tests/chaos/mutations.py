@@ -33,10 +33,10 @@ def rewrite(module, name, old, new):
 
 def acknowledge_before_the_commit():
     """The answer leaves when the report was written down; its transaction commits a moment later."""
-    from parley.coordinator import killpoints
-    from parley.coordinator.operations.reports import Accepted
-    from parley.coordinator.storage.postgres import PostgresStorage
-    from parley.coordinator.storage.sqlite import SqliteStorage
+    from parley.coordinator.record import killpoints
+    from parley.coordinator.record.postgres import PostgresStorage
+    from parley.coordinator.record.sqlite import SqliteStorage
+    from parley.coordinator.studies.reports import Accepted
 
     def hasty(submit):
         def submitted(self, work, **lane):
@@ -68,7 +68,7 @@ def acknowledge_before_the_commit():
 
 
 def take_no_lock():
-    from parley.coordinator.storage import studies
+    from parley.coordinator.record import studies
 
     def unlocked(connection, study):
         row = studies.get(connection, study)
@@ -97,30 +97,30 @@ def take_a_receipt_for_any_report():
 
 
 def believe_every_receipt():
-    from parley.coordinator.storage import ledger
+    from parley.coordinator.record import ledger
 
     change(ledger, "has", lambda *_: True)
 
 
 def skip_the_study_of_a_token():
-    from parley.coordinator.auth import Principal
+    from parley.coordinator.access.auth import Principal
 
     change(Principal, "reaches", lambda *_: True)
 
 
 def skip_the_agent_of_a_token():
-    from parley.coordinator import access
+    from parley.coordinator.access import rights
 
-    real = access.authorize
+    real = rights.authorize
 
     def careless(operation, principal, path):
         real(operation, principal, {key: value for key, value in path.items() if key != "agent"})
 
-    change(access, "authorize", careless)
+    change(rights, "authorize", careless)
 
 
 def take_revoked_tokens():
-    from parley.coordinator.storage import tokens
+    from parley.coordinator.record import tokens
 
     real = tokens.get_token
 
@@ -132,21 +132,21 @@ def take_revoked_tokens():
 
 
 def remember_revoked_tokens():
-    from parley.coordinator.keyring import Keyring
+    from parley.coordinator.access.keyring import Keyring
 
     change(Keyring, "forget", lambda *_: None)
 
 
 def look_for_no_earlier_report():
     """The primary key of the table is a second line of defence: what was sent again is refused, not taken twice."""
-    from parley.coordinator.storage import reports
+    from parley.coordinator.record import reports
 
     change(reports, "revisions", lambda *_: [])
 
 
 def take_reports_twice():
     """Neither the look nor the primary key: a report that comes again is another one."""
-    from parley.coordinator.storage import reports
+    from parley.coordinator.record import reports
 
     look, insert = reports.revisions, reports.insert_report
 
@@ -181,13 +181,13 @@ def fail_at_impossible_reports():
 
 def store_steps_whatever_happened():
     """Closing without compare-and-set: what happened since the step was computed is not seen."""
-    from parley.coordinator.operations import phases
+    from parley.coordinator.studies import phases
 
     rewrite(phases, "take_step", "row.sequence != seen.sequence", "False")
 
 
 def leave_out_the_triggers():
-    from parley.coordinator.storage import schema
+    from parley.coordinator.record import schema
 
     real = schema.upgrade
 
@@ -202,6 +202,6 @@ def leave_out_the_triggers():
 
 
 def keep_secrets_in_clear():
-    from parley.coordinator import auth
+    from parley.coordinator.access import auth
 
     change(auth, "_digest", lambda secret: secret)

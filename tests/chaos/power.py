@@ -24,11 +24,11 @@ from tests.chaos.vfs import Recorder
 from tests.coordinator.support import rewards, study_message
 
 from parley.agent.plans import AgentPlan
-from parley.coordinator.audit import verify_stored
-from parley.coordinator.operations.phases import load_trial
-from parley.coordinator.operations.reports import take_report
-from parley.coordinator.operations.studies import create_study
-from parley.coordinator.storage import groups, initialise, open_storage, sqlite, studies
+from parley.coordinator.record import groups, initialise, open_storage, sqlite, studies
+from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.studies.acts import create_study
+from parley.coordinator.studies.phases import load_trial
+from parley.coordinator.studies.reports import take_report
 from parley.protocol import create
 
 NAME = "parley.db"

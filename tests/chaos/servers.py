@@ -16,7 +16,7 @@ from tests.chaos.lossy import LossyProxy
 from tests.coordinator.support import bootstrap, report_of, study_message
 
 from parley.agent.client import Client
-from parley.coordinator.storage import open_for_reading, open_storage
+from parley.coordinator.record import open_for_reading, open_storage
 
 LOSS = 0.1  # of requests and answers together
 LANES = 2  # studies at a time

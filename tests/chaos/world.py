@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.coordinator.support import report_of, study_message
 
-from parley.coordinator.storage import studies
+from parley.coordinator.record import studies
 from parley.protocol import Stage
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"

@@ -12,7 +12,7 @@ from tests.coordinator.support import House, report_of, server_process, study_me
 
 from parley.cli.main import main
 from parley.cli.remote import paced
-from parley.coordinator.storage import open_storage
+from parley.coordinator.record import open_storage
 from parley.errors import BrokenChain, Conflict, InvalidInput, Unreachable
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from tests.chaos import mutants
 
 from parley.agent.client import Client
 from parley.agent.plans import Totals
-from parley.coordinator.auth import Role, issue_token
+from parley.coordinator.access.auth import Role, issue_token
 from parley.coordinator.settings import Settings
 from parley.dashboard.mount import create_site
 from parley.protocol import StudyMessage

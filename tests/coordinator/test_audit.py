@@ -6,9 +6,9 @@ import sqlite3
 import pytest
 from tests.coordinator.support import House, report_of, study_message
 
-from parley.coordinator.audit import verify_stored
-from parley.coordinator.backup import backup
-from parley.coordinator.storage import initialise, open_for_reading, open_storage
+from parley.coordinator.record import initialise, open_for_reading, open_storage
+from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.record.backup import backup
 from parley.errors import Conflict, StorageUnavailable
 
 

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from tests.coordinator.support import House, study_message
 
-from parley.coordinator import auth, keyring
-from parley.coordinator.keyring import Keyring
+from parley.coordinator.access import auth, keyring
+from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.problems import Refusal
-from parley.coordinator.storage import open_storage
+from parley.coordinator.record import open_storage
 from parley.errors import NotAllowed
 
 

@@ -9,10 +9,10 @@ import time
 import pytest
 from tests.coordinator.support import report_of, study_message
 
-from parley.coordinator.operations import reports as taking
-from parley.coordinator.operations import studies as administration
-from parley.coordinator.storage import StorageUnavailable
-from parley.coordinator.storage.postgres import PostgresStorage
+from parley.coordinator.record import StorageUnavailable
+from parley.coordinator.record.postgres import PostgresStorage
+from parley.coordinator.studies import acts as administration
+from parley.coordinator.studies import reports as taking
 from parley.errors import Conflict, ParleyError
 from parley.protocol import Trial, freeze_consequences
 

@@ -4,7 +4,7 @@ import pytest
 from tests.chaos.findings import FLAWS
 from tests.chaos.harness import run
 
-from parley.coordinator.killpoints import POINTS
+from parley.coordinator.record.killpoints import POINTS
 
 
 @pytest.mark.parametrize("part", [0, 1])

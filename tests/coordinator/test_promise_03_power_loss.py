@@ -11,8 +11,8 @@ from tests.chaos import page, power
 from tests.chaos.__main__ import PARTS
 from tests.coordinator.support import server_process
 
-from parley.coordinator.storage import initialise, open_storage
-from parley.coordinator.storage.sqlite import PRAGMAS, FileLock, sqlite_engine
+from parley.coordinator.record import initialise, open_storage
+from parley.coordinator.record.sqlite import PRAGMAS, FileLock, sqlite_engine
 from parley.errors import InvalidInput
 
 

@@ -8,7 +8,7 @@ from tests.chaos.findings import FLAWS
 from tests.chaos.restarts import run
 from tests.coordinator.support import study_message
 
-from parley.coordinator.storage import initialise, open_storage
+from parley.coordinator.record import initialise, open_storage
 
 
 def test_immediate_restarts_of_postgresql_during_a_study():

@@ -8,8 +8,8 @@ from tests.chaos import servers
 from tests.chaos.findings import FLAWS
 from tests.coordinator.support import House, report_of, study_message
 
-from parley.coordinator.operations import reports as operation
-from parley.coordinator.storage import open_storage
+from parley.coordinator.record import open_storage
+from parley.coordinator.studies import reports as operation
 from parley.protocol import Trial
 
 

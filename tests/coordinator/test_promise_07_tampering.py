@@ -8,9 +8,9 @@ from sqlalchemy import create_engine, text
 from tests.coordinator.support import House, report_of, study_message
 
 from parley.agent.client import Client
-from parley.coordinator.audit import verify_stored
-from parley.coordinator.backup import backup
-from parley.coordinator.storage import open_for_reading, open_storage, parse_url
+from parley.coordinator.record import open_for_reading, open_storage, parse_url
+from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.record.backup import backup
 from parley.errors import Conflict
 from parley.protocol import Receipt, Report, read_log, verify_log
 

@@ -4,7 +4,7 @@ import itertools
 
 from tests.coordinator.support import House, study_message
 
-from parley.coordinator.storage import initialise, open_storage
+from parley.coordinator.record import initialise, open_storage
 
 
 def decisions(folder, clock):

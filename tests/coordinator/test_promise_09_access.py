@@ -12,8 +12,8 @@ import httpx2
 import pytest
 from tests.coordinator.support import study_message
 
-from parley.coordinator.access import ACCESS, PUBLIC
-from parley.coordinator.auth import Role
+from parley.coordinator.access.auth import Role
+from parley.coordinator.access.rights import ACCESS, PUBLIC
 from parley.errors import NotAllowed
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
@@ -134,7 +134,7 @@ def _expected(row, operation, role, study, agent):
 def test_a_new_route_is_denied_to_everybody_until_it_is_listed(sqlite_house):
     from fastapi import APIRouter
 
-    from parley.coordinator.guard import GuardedRoute
+    from parley.coordinator.http.guard import GuardedRoute
 
     router = APIRouter(route_class=GuardedRoute)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.chaos.inputs import fuzz
 from tests.coordinator.support import House, report_of, study_message
 
-from parley.coordinator.storage import initialise, open_storage
+from parley.coordinator.record import initialise, open_storage
 from parley.errors import Rejected
 
 

@@ -7,9 +7,9 @@ import pytest
 from tests.coordinator.support import report_of, server_process, study_message
 
 from parley.agent.client import Client
-from parley.coordinator.backup import backup
-from parley.coordinator.bootstrap import prepare
+from parley.coordinator.access.bootstrap import prepare
 from parley.coordinator.logs import SECRET
+from parley.coordinator.record.backup import backup
 from parley.errors import ParleyError
 
 

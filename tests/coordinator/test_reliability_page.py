@@ -7,7 +7,7 @@ from tests.chaos.__main__ import PARTS
 from tests.chaos.findings import FLAWS, examine
 from tests.coordinator.support import report_of, study_message
 
-from parley.coordinator.storage import ledger
+from parley.coordinator.record import ledger
 
 CLEAN = dict.fromkeys(FLAWS, 0)
 

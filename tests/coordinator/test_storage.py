@@ -9,10 +9,10 @@ from sqlalchemy import create_engine, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 from tests.coordinator.support import study_message
 
-from parley.coordinator.operations.studies import create_study, prepare_study
-from parley.coordinator.storage import initialise, ledger, open_for_reading, open_storage, parse_url, studies
-from parley.coordinator.storage.base import StorageUnavailable
-from parley.coordinator.storage.tables import chains, log, metadata
+from parley.coordinator.record import initialise, ledger, open_for_reading, open_storage, parse_url, studies
+from parley.coordinator.record.base import StorageUnavailable
+from parley.coordinator.record.tables import chains, log, metadata
+from parley.coordinator.studies.acts import create_study, prepare_study
 from parley.errors import InvalidInput
 from parley.protocol.events import Paused
 

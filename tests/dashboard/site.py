@@ -13,11 +13,11 @@ import uvicorn
 
 from parley.agent import Client
 from parley.agent.plans import AgentPlan, Totals
-from parley.coordinator.bootstrap import prepare
+from parley.coordinator.access.bootstrap import prepare
+from parley.coordinator.access.sessions import later
 from parley.coordinator.clock import utc_now
-from parley.coordinator.sessions import later
+from parley.coordinator.record import open_storage
 from parley.coordinator.settings import Settings
-from parley.coordinator.storage import open_storage
 from parley.dashboard.mount import create_site
 from parley.protocol import StudyMessage
 from parley.study import parse_study

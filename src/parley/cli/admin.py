@@ -54,7 +54,7 @@ def _hand_over(token: str, file: str | None) -> None:
 def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
     """Create or upgrade the database, and issue the first administrator's token. Stop servers on it first."""
     with needs("server", "parley admin init"):
-        from parley.coordinator.bootstrap import prepare
+        from parley.coordinator.access.bootstrap import prepare
     before, after, token = prepare(db, name=name, new_token=new_token)
     change = "is at" if before == after else f"went from {before or 'nothing'} to"
     screen.print(f"The database {change} revision {after}.", highlight=False)
@@ -260,7 +260,7 @@ def backup(output: str, db: str) -> None:
     From SQLite or from PostgreSQL alike: OUTPUT can be verified, served, or restored into either.
     """
     with needs("server", "parley admin backup"):
-        from parley.coordinator.backup import backup as copy
+        from parley.coordinator.record.backup import backup as copy
     rows = copy(db, Path(output))
     screen.print(f"{rows:,} rows in {output}. Check it: parley verify STUDY --db {output}", highlight=False)
 
@@ -274,7 +274,7 @@ def restore(source: str, db: str) -> None:
     Nobody notices a token that was revoked after the backup and opens again: the live ones are listed.
     """
     with needs("server", "parley admin restore"):
-        from parley.coordinator.backup import restore as copy
+        from parley.coordinator.record.backup import restore as copy
     made = copy(Path(source), db)
     screen.print(f"{made.rows:,} rows restored. Check them: parley verify STUDY --db ...", highlight=False)
     screen.print("These tokens open again. Revoke those that were revoked since the backup (parley admin revoke KID):")

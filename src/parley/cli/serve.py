@@ -10,7 +10,7 @@ from parley.cli.console import screen
 from parley.cli.extras import needs
 
 with needs("server", "parley serve"):
-    from parley.coordinator.server import serve
+    from parley.coordinator.http.server import serve
     from parley.coordinator.settings import Settings
     from parley.dashboard.mount import create_site
 

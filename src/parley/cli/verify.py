@@ -76,8 +76,8 @@ def _verify(
             return verify_log(read_log(lines), held)
     if db is not None:
         with needs("server", "parley verify --db"):
-            from parley.coordinator.audit import verify_stored
-            from parley.coordinator.storage import open_for_reading
+            from parley.coordinator.record import open_for_reading
+            from parley.coordinator.record.audit import verify_stored
         storage = open_for_reading(db)
         try:
             found = verify_stored(storage, study, held)

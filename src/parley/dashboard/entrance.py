@@ -20,9 +20,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from parley.coordinator.context import context_of
-from parley.coordinator.guard import refusal_of
-from parley.coordinator.limits import bounded
+from parley.coordinator.http.context import context_of
+from parley.coordinator.http.guard import refusal_of
+from parley.coordinator.http.limits import bounded
 from parley.coordinator.problems import Refusal
 from parley.dashboard.calls import Api, ApiRefusal
 from parley.dashboard.render import render

@@ -18,15 +18,15 @@ from fastapi import APIRouter
 from sqlalchemy import Connection
 from starlette.requests import Request
 
-from parley.coordinator.context import context_of
-from parley.coordinator.guard import GuardedRoute
+from parley.coordinator.http.context import context_of
+from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.routes.studies import First, Some, read_study
+from parley.coordinator.http.schemas import NewStudyBody
 from parley.coordinator.logs import logger
 from parley.coordinator.problems import Refusal
-from parley.coordinator.progress import latest_state
-from parley.coordinator.routes.studies import First, Some, read_study
-from parley.coordinator.schemas import NewStudyBody
-from parley.coordinator.storage import studies
-from parley.coordinator.views import require_study
+from parley.coordinator.reading.progress import latest_state
+from parley.coordinator.reading.views import require_study
+from parley.coordinator.record import studies
 from parley.errors import InvalidInput, ParleyError
 from parley.experiments.outlook import bound_at_estimates, play_on
 from parley.experiments.planning import CAP, Estimate, Planner, gap_scenario

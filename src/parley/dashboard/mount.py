@@ -8,10 +8,10 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from parley.coordinator.app import create_app
 from parley.coordinator.clock import Clock, utc_now
+from parley.coordinator.http.app import create_app
+from parley.coordinator.record import Storage
 from parley.coordinator.settings import Settings
-from parley.coordinator.storage import Storage
 from parley.dashboard import forecasts
 from parley.dashboard.entrance import HEADERS
 from parley.dashboard.forecasts import Forecaster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from parley.coordinator.context import context_of
+from parley.coordinator.http.context import context_of
 from parley.dashboard.calls import Api, ApiRefusal
 from parley.dashboard.entrance import FORM_COOKIE, Page, page, session_cookie
 

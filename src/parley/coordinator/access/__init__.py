@@ -1,0 +1,1 @@
+"""Who asks, and what for: tokens, sessions, and the table of rights."""

@@ -1,0 +1,66 @@
+"""Sessions: what a browser holds instead of a token. Only the SHA-256 of the session's secret is kept.
+
+A session stands for the token it was opened with: it can do what the token can, ends when the token is revoked, and at
+its own time. It lives in the database, so it outlives a restart of the server and is known to every server process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, delete, insert, select
+
+from parley.coordinator.access.auth import Principal, principal_of_row
+from parley.coordinator.problems import Refusal
+from parley.coordinator.record import tokens
+from parley.coordinator.record.tables import sessions
+
+__all__ = ["MOST", "end", "later", "open_session", "resume"]
+
+MOST = 20  # sessions of one token; a further one ends the oldest
+FORM = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+def later(at: str, hours: float) -> str:
+    """A time some hours after another, in the clock's own form, in which later sorts after earlier.
+
+    >>> later("2026-01-31T23:30:00.000Z", 1)
+    '2026-02-01T00:30:00.000Z'
+    """
+    moment = datetime.fromisoformat(at) + timedelta(hours=hours)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def open_session(connection: Connection, kid: str, *, at: str, hours: float) -> tuple[str, str]:
+    """A new session of a token: the secret to hand over, once, and when it ends."""
+    connection.execute(delete(sessions).where(sessions.c.expires_at <= at))
+    mine = select(sessions.c.digest).where(sessions.c.kid == kid).order_by(sessions.c.created_at.desc())
+    too_many = connection.execute(mine.offset(MOST - 1)).scalars().all()
+    connection.execute(delete(sessions).where(sessions.c.digest.in_(too_many)))
+    secret, expires = secrets.token_urlsafe(32), later(at, hours)
+    row = {"digest": _digest(secret), "kid": kid, "created_at": at, "expires_at": expires}
+    connection.execute(insert(sessions).values(row))
+    return secret, expires
+
+
+def resume(connection: Connection, secret: str, *, at: str) -> Principal:
+    """The principal of a session; unknown, ended and expired ones are refused alike, and those of a revoked token."""
+    if FORM.fullmatch(secret) is not None:
+        # The secret is 256 random bits: looking its hash up tells nothing about it by how long that takes.
+        found = connection.execute(select(sessions).where(sessions.c.digest == _digest(secret))).one_or_none()
+        row = None if found is None or found.expires_at <= at else tokens.get_token(connection, found.kid)
+        if row is not None and row.revoked_at is None:
+            return principal_of_row(row)
+    raise Refusal("bad-token", "the session is unknown or over", headers={"WWW-Authenticate": "Bearer"})
+
+
+def end(connection: Connection, secret: str) -> None:
+    """Sign out; ending it twice is the same as once."""
+    connection.execute(delete(sessions).where(sessions.c.digest == _digest(secret)))

@@ -1,0 +1,1 @@
+"""How the coordinator is asked: the application, its routes, and what every request passes before it is answered."""

@@ -1,0 +1,86 @@
+"""The application: routes, failures as problem documents, and what runs beside the requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio.to_thread
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from parley import __version__
+from parley.coordinator.access.keyring import Keyring
+from parley.coordinator.clock import Clock, utc_now
+from parley.coordinator.http.context import Context
+from parley.coordinator.http.guard import answer_problem, refusal_of
+from parley.coordinator.http.limits import Pace
+from parley.coordinator.http.routes import health, oversight, reports, sessions, streams, studies, tokens
+from parley.coordinator.http.schemas import ProblemView
+from parley.coordinator.logs import logger
+from parley.coordinator.metrics import Metrics
+from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.watch import Watch
+from parley.coordinator.record import Storage
+from parley.coordinator.settings import Settings
+from parley.coordinator.studies.closer import Closer
+
+__all__ = ["create_app"]
+
+THREADS = 64  # that may wait for the database at once
+
+DESCRIPTION = """Runs live studies: publishes plans, takes reports exactly once, decides, and keeps a log that can be
+verified. Every refusal is `application/problem+json` (RFC 9457) with a stable `type` and `retry`, which says whether
+the same request may succeed later."""
+
+
+def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
+    """The API over an open storage; whoever opened it closes it. `dashboard.mount.create_site` adds the pages."""
+    metrics, watch = Metrics(), Watch(storage)
+    context = Context(
+        storage=storage,
+        settings=settings,
+        clock=clock,
+        metrics=metrics,
+        pace=Pace(rate=settings.rate, burst=settings.burst),
+        watch=watch,
+        closer=Closer(storage, clock, metrics, watch.tell),
+        keyring=Keyring(storage),
+    )
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        watch.start()
+        context.closer.start()
+        logger.info("started", version=__version__, database=storage.url)
+        yield
+        await watch.stop()
+        await anyio.to_thread.run_sync(context.closer.stop)
+        logger.info("stopped")
+
+    app = FastAPI(
+        title="Parley coordinator",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=running,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,  # an address with another slash is another address, and there is nothing at it
+        generate_unique_id_function=lambda route: route.name,
+        responses={"4XX": {"model": ProblemView, "content": {"application/problem+json": {}}}},
+    )
+    app.state.context = context
+    for part in (reports, studies, oversight, streams, tokens, sessions, health):  # what agents use is found first
+        app.include_router(part.router)
+    for kind in (Refusal, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _problem)
+    return app
+
+
+async def _problem(_: Request, error: Exception) -> JSONResponse:
+    return answer_problem(refusal_of(error))

@@ -1,0 +1,84 @@
+"""What every request needs: storage, settings, clock, and who waits for what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import anyio.to_thread
+from sqlalchemy import Connection
+from starlette.requests import Request
+
+from parley.coordinator.access.auth import Principal, require_live
+from parley.coordinator.access.keyring import Keyring
+from parley.coordinator.clock import Clock
+from parley.coordinator.http.limits import Pace
+from parley.coordinator.metrics import Metrics
+from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.watch import Watch
+from parley.coordinator.record import Storage
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.settings import Settings
+from parley.coordinator.studies.closer import Closer
+from parley.protocol import Stage
+
+__all__ = ["Context", "context_of", "principal_of"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """One running coordinator."""
+
+    storage: Storage
+    settings: Settings
+    clock: Clock
+    metrics: Metrics
+    pace: Pace
+    watch: Watch
+    closer: Closer
+    keyring: Keyring
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run on a snapshot, off the event loop."""
+        return await anyio.to_thread.run_sync(self.storage.read, work)
+
+    async def glance(self, work: Callable[[Connection], T]) -> T:
+        """Run a single statement that reads, off the event loop."""
+        return await anyio.to_thread.run_sync(self.storage.glance, work)
+
+    async def change(self, work: Callable[[Connection], T | Refusal], *, by: Principal, study: str | None = None) -> T:
+        """Run in a transaction, off the event loop; `study` is the only one it locks, if that is known.
+
+        Refused if the token of `by` does not hold any more. A returned refusal is raised after the commit of its trace.
+        """
+
+        def checked(connection: Connection) -> T | Refusal:
+            require_live(connection, by.kid)
+            return work(connection)
+
+        result = await asyncio.wrap_future(self.storage.submit(checked, study=study))
+        if isinstance(result, Refusal):
+            raise result
+        return result
+
+    def changed(self, row: StudyRow) -> None:
+        """Tell who waits, and call the closer if a step is due."""
+        self.watch.tell(row)
+        if row.stage is Stage.CLOSING:
+            self.closer.call()
+
+
+def context_of(request: Request) -> Context:
+    """The coordinator that answers this request."""
+    context: Context = request.app.state.context
+    return context
+
+
+def principal_of(request: Request) -> Principal:
+    """Who is asking; the guard has put it there."""
+    principal: Principal = request.state.principal
+    return principal

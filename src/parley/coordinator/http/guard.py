@@ -1,0 +1,137 @@
+"""Every route passes here first: token, pace, rights, size of the body; and every failure leaves as a problem document.
+
+A route's operation id is the name of its function; `rights.ACCESS` says who may call it. Unlisted means refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from time import perf_counter
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from parley.coordinator.access.auth import Principal, Role
+from parley.coordinator.access.rights import PUBLIC, authorize
+from parley.coordinator.access.sessions import resume
+from parley.coordinator.http.context import Context, context_of
+from parley.coordinator.http.limits import bounded
+from parley.coordinator.logs import logger
+from parley.coordinator.problems import MEDIA_TYPE, Refusal
+from parley.coordinator.record import StorageUnavailable
+from parley.errors import ParleyError
+
+__all__ = ["GuardedRoute", "answer_problem", "refusal_of", "still_welcome"]
+
+BY_STATUS = {
+    400: "bad-request",
+    401: "no-token",
+    403: "not-allowed",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "too-large",
+    415: "unsupported-media-type",
+}
+LARGE_BODIES = frozenset({"create_study", "estimate_study"})
+
+
+def answer_problem(refusal: Refusal) -> JSONResponse:
+    """A refusal as RFC 9457 has it."""
+    return JSONResponse(
+        refusal.document(), status_code=refusal.kind.status, media_type=MEDIA_TYPE, headers=refusal.headers
+    )
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """What a failure means to the one who asked."""
+    match error:
+        case Refusal():
+            return error
+        case RequestValidationError():
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            places = [".".join(str(part) for part in found["loc"])[:120] for found in error.errors()[:20]]
+            return Refusal("invalid-request", f"{where}: {first['msg']}"[:400], places=places)
+        case HTTPException():
+            slug = BY_STATUS.get(error.status_code, "bad-request")
+            return Refusal(slug, str(error.detail)[:400], headers=dict(error.headers or {}))
+        case StorageUnavailable():
+            logger.warning("storage unavailable", error=str(error))
+            return Refusal("storage-unavailable", "try again", headers={"Retry-After": "1"})
+        case ParleyError():
+            return Refusal("invalid-request", str(error)[:400])
+        case _:
+            logger.exception("unexpected failure", exc_info=error)
+            return Refusal("internal", "the coordinator failed; the log has the details")
+
+
+async def _identify(request: Request, context: Context) -> Principal:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "session" and token:
+        return await context.read(lambda connection: resume(connection, token.strip(), at=context.clock()))
+    if scheme.lower() != "bearer" or not token:
+        raise Refusal("no-token", "send Authorization: Bearer <token>", headers={"WWW-Authenticate": "Bearer"})
+    return await context.keyring.principal(token.strip())
+
+
+async def still_welcome(request: Request) -> bool:
+    """Whether the token or session of a request that goes on and on still holds."""
+    try:
+        await _identify(request, context_of(request))
+    except (Refusal, StorageUnavailable):  # whoever listens connects again, and hears why
+        return False
+    return True
+
+
+def _require_clean(request: Request) -> None:
+    """No database takes a NUL, no JSON a lone surrogate: nothing by such a name exists."""
+    for value in (*request.path_params.values(), *request.query_params.values()):
+        if isinstance(value, str) and ("\x00" in value or any("\ud800" <= c <= "\udfff" for c in value)):
+            raise Refusal("not-found", "no such thing")
+
+
+class GuardedRoute(APIRoute):
+    """An `APIRoute` that checks before it reads, and measures."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        inner = super().get_route_handler()
+        operation = self.name
+
+        async def guarded(request: Request) -> Response:
+            begun, context = perf_counter(), context_of(request)
+            kid: str | None = None
+            refusal: Refusal | None = None
+            try:
+                _require_clean(request)
+                if operation not in PUBLIC:
+                    principal = await _identify(request, context)
+                    kid = principal.kid
+                    context.pace.check(kid)
+                    authorize(operation, principal, request.path_params)
+                    request.state.principal = principal
+                    large = operation in LARGE_BODIES and principal.role is Role.ADMINISTRATOR
+                    settings = context.settings
+                    request = bounded(request, settings.study_body_limit if large else settings.body_limit)
+                response = await inner(request)
+            except Exception as error:  # every failure has a problem document
+                refusal = refusal_of(error)
+                response = answer_problem(refusal)
+            seconds = perf_counter() - begun
+            context.metrics.requests.labels(request.method, operation, str(response.status_code)).inc()
+            context.metrics.seconds.labels(operation).observe(seconds)
+            logger.info(
+                "request",
+                operation=operation,
+                study=request.path_params.get("study"),
+                status=response.status_code,
+                problem=refusal.slug if refusal else None,
+                kid=kid,
+                ms=round(seconds * 1000, 2),
+            )
+            return response
+
+        return guarded

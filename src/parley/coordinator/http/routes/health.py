@@ -1,0 +1,57 @@
+"""Open to all: is it alive, is it ready, what has it done, what does it speak."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from sqlalchemy import Connection, func, select
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from parley import __version__
+from parley.coordinator.http.context import context_of
+from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.record.tables import studies
+from parley.protocol import Stage
+
+__all__ = ["router"]
+
+router = APIRouter(route_class=GuardedRoute, tags=["health"])
+
+
+@router.get("/healthz")
+async def healthz() -> dict[str, str]:
+    """The process runs."""
+    return {"status": "ok", "version": __version__}
+
+
+@router.get("/readyz")
+async def readyz(request: Request) -> dict[str, str]:
+    """The database answers; 503 when it does not."""
+    context = context_of(request)
+    await context.read(_counts)
+    return {"status": "ready"}
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(request: Request) -> Response:
+    """For Prometheus."""
+    context = context_of(request)
+    counts = await context.read(_counts)
+    for stage in Stage:
+        context.metrics.studies.labels(str(stage)).set(counts.get(str(stage), 0))
+    return Response(generate_latest(context.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def _counts(connection: Connection) -> dict[str, int]:
+    query = select(studies.c.stage, func.count()).group_by(studies.c.stage)
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+@router.get("/v1/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> JSONResponse:
+    """The description of this API."""
+    document: dict[str, Any] = request.app.openapi()
+    return JSONResponse(document)

@@ -1,0 +1,205 @@
+"""What administrators do to a study, and what auditors read of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Annotated, Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Query
+from sqlalchemy import Connection
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from parley.coordinator.http.context import Context, context_of, principal_of
+from parley.coordinator.http.guard import GuardedRoute, still_welcome
+from parley.coordinator.http.schemas import AmendBody, FreezeBody, PathPhase, ReasonBody
+from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.views import require_study, summary
+from parley.coordinator.reading.watch import Glance
+from parley.coordinator.record import ledger
+from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.studies import acts
+from parley.protocol import EVENTS, Consequences, Record
+from parley.protocol.canonical import canonical
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["oversight"])
+
+LARGEST_SEQUENCE = 2**53
+ATTEMPTS = 10
+HEARTBEAT = 15.0  # seconds; keeps proxies from closing a quiet stream
+Sequence = Annotated[int, Query(ge=0, le=LARGEST_SEQUENCE)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+@router.post("/studies/{study}/pause")
+async def pause_study(request: Request, study: str, body: ReasonBody) -> dict[str, Any]:
+    """Take no report until resumed."""
+    return await _act(request, lambda c, by, at: acts.pause_study(c, study, body.reason, actor=by, at=at))
+
+
+@router.post("/studies/{study}/resume")
+async def resume_study(request: Request, study: str, body: ReasonBody) -> dict[str, Any]:
+    """Go on where it was."""
+    return await _act(request, lambda c, by, at: acts.resume_study(c, study, body.reason, actor=by, at=at))
+
+
+@router.post("/studies/{study}/cancel")
+async def cancel_study(request: Request, study: str, body: ReasonBody) -> dict[str, Any]:
+    """Stop for good, with a certificate of the candidates that remain."""
+    return await _act(request, lambda c, by, at: acts.cancel_study(c, study, body.reason, actor=by, at=at))
+
+
+@router.get("/studies/{study}/agents/{agent}/freeze")
+async def preview_freeze(request: Request, study: str, agent: str) -> dict[str, Any]:
+    """What freezing an agent would do to termination and guarantee; `digest` confirms it."""
+    _, shown = await _consequences(context_of(request), study, agent)
+    return {**shown.to_json(), "digest": shown.digest}
+
+
+async def _consequences(context: Context, study: str, agent: str) -> tuple[int, Consequences]:
+    return await anyio.to_thread.run_sync(acts.preview_freeze, context.storage, study, agent)
+
+
+@router.post("/studies/{study}/agents/{agent}/freeze")
+async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBody) -> dict[str, Any]:
+    """Ask nothing more of an agent: its counts stay. Refused unless the consequences are those that were shown."""
+    context, by = context_of(request), principal_of(request)
+    for _ in range(ATTEMPTS):  # reports may come while the consequences are computed, and mostly do not change them
+        seen, shown = await _consequences(context, study, agent)
+        if shown.digest != body.consequences:
+            break
+        freeze = partial(acts.freeze_agent, study=study, agent=agent, reason=body.reason, shown=shown, seen=seen)
+        row = await context.change(partial(freeze, actor=by.name, at=context.clock()), by=by)
+        if row is not None:
+            context.changed(row)
+            return summary(row)
+    raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
+
+
+@router.post("/studies/{study}/phases/{phase}/reports/{agent}/amend")
+async def amend_report(request: Request, study: str, phase: PathPhase, agent: str, body: AmendBody) -> dict[str, Any]:
+    """Put another report in an accepted one's place, while its phase is in progress. Both are kept."""
+    report = body.report.message()
+    if (report.study, report.phase, report.agent) != (study, phase, agent):
+        raise Refusal("invalid-request", "study, phase and agent of the report are not those of the address")
+
+    def work(connection: Connection, by: str, at: str) -> StudyRow:
+        return acts.amend_report(connection, report, body.reason, actor=by, at=at)[0]
+
+    return await _act(request, work)
+
+
+async def _act(request: Request, work: Any) -> dict[str, Any]:
+    context, by = context_of(request), principal_of(request)
+    row: StudyRow = await context.change(lambda connection: work(connection, by.name, context.clock()), by=by)
+    context.changed(row)
+    return summary(row)
+
+
+@router.get("/studies/{study}/log")
+async def get_log(
+    request: Request,
+    study: str,
+    after: Sequence = 0,
+    limit: Limit = 100,
+    kind: Annotated[str | None, Query(max_length=40, description=f"One of {', '.join(EVENTS)}.")] = None,
+    actor: Annotated[str | None, Query(max_length=300)] = None,
+    newest_first: bool = False,
+) -> dict[str, Any]:
+    """Records of a study's log. `after` continues: later records, or earlier ones with `newest_first`."""
+
+    def work(connection: Connection) -> list[Record]:
+        require_study(connection, study)
+        return ledger.read(
+            connection, study, after=after, limit=limit, kind=kind, actor=actor, newest_first=newest_first
+        )
+
+    return _page(await context_of(request).read(work), limit)
+
+
+@router.get("/log")
+async def get_server_log(
+    request: Request, after: Sequence = 0, limit: Limit = 100, newest_first: bool = False
+) -> dict[str, Any]:
+    """Records of the server's own log: tokens issued and revoked."""
+
+    def work(connection: Connection) -> list[Record]:
+        return ledger.read(connection, ledger.SERVER, after=after, limit=limit, newest_first=newest_first)
+
+    return _page(await context_of(request).read(work), limit)
+
+
+def _page(records: list[Record], limit: int) -> dict[str, Any]:
+    following = records[-1].sequence if len(records) == limit else None
+    return {"records": [record.to_json() for record in records], "next": following}
+
+
+@router.get("/studies/{study}/export", response_class=StreamingResponse)
+async def export_log(request: Request, study: str) -> StreamingResponse:
+    """The whole log, one record a line: all that `parley verify` needs on another machine."""
+    context = context_of(request)
+    await context.read(lambda connection: require_study(connection, study))
+    name = f'attachment; filename="{study}.ndjson"'
+    return StreamingResponse(
+        _lines(context, study), media_type="application/x-ndjson", headers={"Content-Disposition": name}
+    )
+
+
+async def _lines(context: Context, study: str) -> AsyncIterator[str]:
+    after = 0
+    while batch := await context.read(partial(ledger.read, stream=study, after=after, limit=200)):
+        yield "".join(record.text + "\n" for record in batch)
+        after = batch[-1].sequence
+
+
+@router.post("/studies/{study}/verify")
+async def verify_study(request: Request, study: str) -> dict[str, Any]:
+    """Check the chain, take every decision again, and compare with what the database says."""
+    context = context_of(request)
+    found = await anyio.to_thread.run_sync(verify_stored, context.storage, study)
+    if found is None:
+        raise Refusal("not-found", f"no study {study!r}")
+    return {
+        "study": study,
+        "sound": found.sound,
+        "problem": found.problem,
+        "records": found.records,
+        "phases": found.phases,
+        "stage": found.stage,
+        "head": found.head,
+        "exact": found.exact,
+        "certificate": found.certificate,
+    }
+
+
+@router.get("/studies/{study}/events", response_class=StreamingResponse)
+async def follow_study(request: Request, study: str) -> StreamingResponse:
+    """Server-sent events: `study` with stage, phase, awaited and sequence, at first and after every change."""
+    context = context_of(request)
+    row = await context.read(lambda connection: require_study(connection, study))
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(_events(request, row), media_type="text/event-stream", headers=headers)
+
+
+async def _events(request: Request, row: StudyRow) -> AsyncIterator[str]:
+    context, glance = context_of(request), Glance.of(row)
+    with context.metrics.streams.track_inprogress():
+        yield _event(glance)
+        while context.watch.running:
+            following = await context.watch.next(glance.study, glance.sequence, HEARTBEAT)
+            if not await still_welcome(request):
+                return
+            if following is None:
+                yield ": still here\n\n"
+            else:
+                glance = following
+                yield _event(glance)
+
+
+def _event(glance: Glance) -> str:
+    return f"id: {glance.sequence}\nevent: study\ndata: {canonical(vars(glance))}\n\n"

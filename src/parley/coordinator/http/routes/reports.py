@@ -1,0 +1,185 @@
+"""What agents use: the plan to draw, the report to send, the receipt to keep."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from time import monotonic
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query
+from sqlalchemy import Connection
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from parley.coordinator.http.context import Context, context_of, principal_of
+from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.schemas import LARGEST_PHASE, PathPhase, ProblemView, ReceiptView, ReportBody
+from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.views import require_study
+from parley.coordinator.record import phases, reports, studies
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.studies.reports import Accepted, take_report
+from parley.protocol import Stage
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/studies/{study}", route_class=GuardedRoute, tags=["agents"])
+
+LONGEST_WAIT = 60
+IN_PROGRESS = (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED)
+RECEIPT = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
+
+
+def known_receipt(text: str | None) -> tuple[int, str] | None:
+    """The header `Parley-Receipt: <sequence>:<head>`.
+
+    >>> known_receipt("12:" + "a" * 64)[0]
+    12
+    """
+    if text is None:
+        return None
+    form = RECEIPT.fullmatch(text)
+    if form is None:
+        raise Refusal("invalid-request", "Parley-Receipt is <sequence>:<head>, a number and 64 hexadecimal digits")
+    return int(form[1]), form[2]
+
+
+@router.get("/agents/{agent}/plan")
+async def get_agent_plan(
+    request: Request,
+    study: str,
+    agent: str,
+    after: Annotated[int, Query(ge=0, le=LARGEST_PHASE, description="The last phase the agent has reported.")] = 0,
+    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a later phase.")] = 0,
+) -> dict[str, Any]:
+    """What an agent is asked to draw now. With `wait`, answers when the study moves past phase `after`, or in time."""
+    context, until = context_of(request), monotonic() + wait
+    row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
+    while row.phase <= after and row.stage in IN_PROGRESS and await _moved(context, row, after, until):
+        row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
+    return found
+
+
+async def _moved(context: Context, row: StudyRow, after: int, until: float) -> bool:
+    """Wait until the study leaves the phase, however many reports come meanwhile; False when time is up."""
+    sequence = row.sequence
+    while (left := until - monotonic()) > 0:
+        glance = await context.watch.next(row.id, sequence, left)
+        if glance is None:
+            return False
+        sequence = glance.sequence
+        if glance.phase > after or glance.stage not in IN_PROGRESS:
+            return True
+    return False
+
+
+def _agent_plan(connection: Connection, study: str, agent: str) -> tuple[StudyRow, dict[str, Any]]:
+    turn = phases.turn_of(connection, study, agent)
+    if turn is None:
+        raise Refusal("not-found", f"no study {study!r}")
+    row = turn.row
+    message = studies.message(connection, row)
+    if agent not in message.agents:
+        raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
+    return row, {
+        "study": study,
+        "agent": agent,
+        "stage": str(row.stage),
+        "reason": row.reason,
+        "phase": row.phase,
+        "plan": turn.plan,
+        "arms": list(message.arms),
+        "draws": list(turn.draws) if turn.draws is not None and not turn.frozen else None,
+        "reported": turn.reported,
+        "frozen": turn.frozen,
+    }
+
+
+@router.put(
+    "/phases/{phase}/reports/{agent}",
+    response_model=ReceiptView,
+    responses={
+        201: {"model": ReceiptView, "description": "Taken: the receipt."},
+        409: {
+            "model": ProblemView,
+            "description": "Another report stands, wrong plan, closed or future phase, paused.",
+        },
+        422: {"model": ProblemView, "description": "A report that cannot be true."},
+    },
+)
+async def put_report(
+    request: Request,
+    study: str,
+    phase: PathPhase,
+    agent: str,
+    body: ReportBody,
+    parley_receipt: Annotated[str | None, Header(description="The last receipt held: <sequence>:<head>")] = None,
+) -> JSONResponse:
+    """Report a phase. The same body again, at any time, gives the first receipt (200); the first time gives 201."""
+    if (body.study, body.phase, body.agent) != (study, phase, agent):
+        raise Refusal("invalid-request", "study, phase and agent of the body are not those of the address")
+    context, by = context_of(request), principal_of(request)
+    report, known = body.message(), known_receipt(parley_receipt)
+
+    def work(connection: Connection) -> Accepted | Refusal:
+        return take_report(connection, report, actor=by.name, at=context.clock(), known=known)
+
+    try:
+        accepted: Accepted = await context.change(work, by=by, study=study)
+    except Refusal as refusal:
+        context.metrics.reports.labels(refusal.slug).inc()
+        raise
+    context.metrics.reports.labels("repeated" if accepted.repeated else "accepted").inc()
+    context.changed(accepted.row)
+    if not accepted.repeated and accepted.row.phase > phase:
+        context.metrics.phases.inc()
+    return JSONResponse(accepted.receipt.to_json(), status_code=200 if accepted.repeated else 201)
+
+
+@router.get("/phases/{phase}/reports/{agent}")
+async def get_report(request: Request, study: str, phase: PathPhase, agent: str) -> dict[str, Any]:
+    """The report that counts, its receipt, and earlier revisions if it was amended."""
+
+    def work(connection: Connection) -> dict[str, Any]:
+        require_study(connection, study)
+        found = reports.revisions(connection, study, phase, agent)
+        if not found:
+            raise Refusal("not-found", f"no report of {agent!r} in phase {phase}")
+        shown = [taken_view(taken) for taken in found]
+        return {**shown[-1], "earlier": shown[:-1]}
+
+    return await context_of(request).read(work)
+
+
+@router.get("/phases/{phase}/reports")
+async def list_reports(request: Request, study: str, phase: PathPhase) -> dict[str, Any]:
+    """Every report of a phase that counts."""
+
+    def work(connection: Connection) -> list[dict[str, Any]]:
+        require_study(connection, study)
+        return [taken_view(taken) for _, taken in sorted(reports.of_phase(connection, study, phase).items())]
+
+    return {"study": study, "phase": phase, "reports": await context_of(request).read(work)}
+
+
+def taken_view(taken: reports.Taken) -> dict[str, Any]:
+    """A report with its receipt."""
+    return {
+        "report": taken.report.to_json(),
+        "revision": taken.revision,
+        "at": taken.at,
+        "receipt": taken.receipt.to_json(),
+    }
+
+
+@router.get("/quarantine")
+async def list_quarantine(request: Request, study: str) -> dict[str, Any]:
+    """Reports that came for a taken place, with the digest of the one that stands."""
+
+    def work(connection: Connection) -> list[dict[str, Any]]:
+        require_study(connection, study)
+        found = reports.quarantined(connection, study)
+        return [{**asdict(aside), "report": aside.report.to_json()} for aside in found]
+
+    return {"study": study, "quarantine": await context_of(request).read(work)}

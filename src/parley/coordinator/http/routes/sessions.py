@@ -1,0 +1,47 @@
+"""Sessions of a browser: opened with a token, ended by signing out. The secret is shown once and kept nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from parley.coordinator.access import sessions
+from parley.coordinator.http.context import context_of, principal_of
+from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.problems import Refusal
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/sessions", route_class=GuardedRoute, tags=["tokens"])
+
+
+@router.post("", status_code=201)
+async def open_session(request: Request) -> JSONResponse:
+    """Open a session of the token that asks; send it as `Authorization: Session <session>` until it expires."""
+    context, by = context_of(request), principal_of(request)
+    if _session_of(request) is not None:
+        raise Refusal("not-allowed", "a session is opened with a token, not with another session")
+    hours = context.settings.session_hours
+    secret, expires = await context.change(
+        lambda connection: sessions.open_session(connection, by.kid, at=context.clock(), hours=hours), by=by
+    )
+    shown = {"session": secret, "expires_at": expires}
+    return JSONResponse(shown, status_code=201, headers={"Cache-Control": "no-store"})
+
+
+@router.delete("")
+async def end_session(request: Request) -> dict[str, Any]:
+    """Sign out: end the session that asks. Asked with a token, it ends nothing."""
+    secret = _session_of(request)
+    if secret is not None:
+        by = principal_of(request)
+        await context_of(request).change(lambda connection: sessions.end(connection, secret), by=by)
+    return {"ended": secret is not None}
+
+
+def _session_of(request: Request) -> str | None:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "session" else None

@@ -1,0 +1,190 @@
+"""Studies: list, create, look at."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Query
+from sqlalchemy import Connection
+from starlette.requests import Request
+from starlette.responses import Response
+
+from parley.coordinator.access.auth import Role
+from parley.coordinator.http.context import context_of, principal_of
+from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.schemas import LARGEST_PHASE, NewStudyBody, PathPhase
+from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.progress import Columns, board, history
+from parley.coordinator.reading.views import require_study, status, summary
+from parley.coordinator.record import phases, studies
+from parley.coordinator.settings import Settings
+from parley.coordinator.studies.acts import create_study as store_study
+from parley.coordinator.studies.acts import prepare_study, suggest_id
+from parley.errors import InvalidInput
+from parley.protocol import Stage, StudyMessage, Trial
+
+__all__ = ["First", "Some", "read_study", "router"]
+
+router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["studies"])
+
+First = Annotated[int, Query(ge=0, le=1_000_000, description="The place of the first agent to tell of.")]
+Some = Annotated[int, Query(ge=1, le=2000, description="Of how many agents to tell.")]
+
+
+@router.get("/whoami")
+async def whoami(request: Request) -> dict[str, Any]:
+    """Role and scope of the token."""
+    who = principal_of(request)
+    return {
+        "kid": who.kid,
+        "role": str(who.role),
+        "principal": who.name,
+        "study": who.study,
+        "agent": who.agent,
+        "blinded": who.role is Role.VIEWER,
+    }
+
+
+@router.get("/studies")
+async def list_studies(
+    request: Request,
+    search: Annotated[str, Query(max_length=100)] = "",
+    stage: Stage | None = None,
+    after: Annotated[str, Query(max_length=64)] = "",
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+) -> dict[str, Any]:
+    """Studies by id; `search` looks into names and ids, `after` continues a list."""
+    only = principal_of(request).study
+
+    def work(connection: Connection) -> list[dict[str, Any]]:
+        found = studies.find(connection, search=search, stage=stage, only=only, after=after, limit=limit)
+        asked, reported = phases.reports_due(connection, [row.id for row in found])
+        return [{**summary(row), "asked": asked.get(row.id, 0), "reported": reported.get(row.id, 0)} for row in found]
+
+    listed = await context_of(request).read(work)
+    return {"studies": listed, "next": listed[-1]["id"] if len(listed) == limit else None}
+
+
+@router.post("/studies", status_code=201)
+async def create_study(request: Request, body: NewStudyBody) -> dict[str, Any]:
+    """Create a study and open its first phase. The document is a study file's content with the weights as a matrix."""
+    context, by = context_of(request), principal_of(request)
+    trial = await anyio.to_thread.run_sync(_prepare, body, context.settings)
+    row = await context.change(
+        lambda connection: store_study(connection, trial, actor=by.name, at=context.clock()), by=by
+    )
+    context.changed(row)
+    return summary(row)
+
+
+def _prepare(body: NewStudyBody, settings: Settings) -> Trial:
+    study = read_study(body, settings)
+    return prepare_study(body.id if body.id is not None else suggest_id(study.name), study)
+
+
+def read_study(body: NewStudyBody, settings: Settings) -> StudyMessage:
+    """The study that a body describes, if it can be run here."""
+    document = body.study
+    agents, arms = document.get("agents"), document.get("arms")
+    if isinstance(agents, list) and isinstance(arms, list):
+        cells = len(agents) * len(arms)
+        if len(agents) > settings.max_agents or cells > settings.max_cells:
+            raise Refusal(
+                "invalid-study",
+                f"{len(arms)} arms x {len(agents)} agents: at most {settings.max_agents} agents and "
+                f"{settings.max_cells} cells are allowed here",
+            )
+    try:
+        return StudyMessage.from_json({"schema": StudyMessage.schema, **document})
+    except InvalidInput as error:
+        raise Refusal("invalid-study", str(error)[:400]) from None
+
+
+@router.get("/studies/{study}")
+async def get_study(request: Request, study: str) -> dict[str, Any]:
+    """Where a study is, whom it waits for and since when."""
+    return await context_of(request).read(lambda connection: status(connection, require_study(connection, study)))
+
+
+@router.get("/studies/{study}/document")
+async def get_document(request: Request, study: str) -> Response:
+    """The study as it was created: canonical JSON, whose SHA-256 is the study's digest."""
+
+    def work(connection: Connection) -> str:
+        return studies.message(connection, require_study(connection, study)).text
+
+    return Response(await context_of(request).read(work), media_type="application/json")
+
+
+@router.get("/studies/{study}/board")
+async def get_board(request: Request, study: str, first: First = 0, columns: Some = 2000) -> dict[str, Any]:
+    """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned; of some agents only,
+    from the `first` on. Blinded, what is told of single arms is null."""
+    blinded = principal_of(request).role is Role.VIEWER
+
+    def work(connection: Connection) -> dict[str, Any]:
+        row = require_study(connection, study)
+        return board(connection, row, columns=Columns(first=first, limit=columns), blinded=blinded)
+
+    return await context_of(request).read(work)
+
+
+@router.get("/studies/{study}/history")
+async def get_history(
+    request: Request,
+    study: str,
+    after: Annotated[int, Query(ge=0, le=LARGEST_PHASE)] = 0,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    first: First = 0,
+    columns: Some = 2000,
+    explain: Annotated[bool, Query(description="With means, radii and scores.")] = True,
+) -> dict[str, Any]:
+    """What every decided phase brought, of some agents: draws and, unless blinded, who is out, means, scores."""
+    blinded = principal_of(request).role is Role.VIEWER
+
+    def work(connection: Connection) -> dict[str, Any]:
+        row = require_study(connection, study)
+        some = Columns(first=first, limit=columns)
+        return history(connection, row, after=after, limit=limit, columns=some, blinded=blinded, explain=explain)
+
+    return await context_of(request).read(work)
+
+
+@router.get("/studies/{study}/phases/{phase}/plan")
+async def get_plan(request: Request, study: str, phase: PathPhase) -> Response:
+    """The whole plan of a phase, every agent's draws."""
+
+    def work(connection: Connection) -> str:
+        plan = phases.plan_of(connection, require_study(connection, study).id, phase)
+        if plan is None:
+            raise Refusal("not-found", f"phase {phase} has no plan")
+        return plan.text
+
+    return Response(await context_of(request).read(work), media_type="application/json")
+
+
+@router.get("/studies/{study}/phases/{phase}/decision")
+async def get_decision(request: Request, study: str, phase: PathPhase) -> Response:
+    """What a phase decided, and from which data."""
+
+    def work(connection: Connection) -> str:
+        found = phases.phase_row(connection, require_study(connection, study).id, phase)
+        if found is None or found.decision is None:
+            raise Refusal("not-found", f"phase {phase} has no decision")
+        return str(found.decision)
+
+    return Response(await context_of(request).read(work), media_type="application/json")
+
+
+@router.get("/studies/{study}/certificate")
+async def get_certificate(request: Request, study: str) -> Response:
+    """The certificate, once the study is over."""
+
+    def work(connection: Connection) -> str:
+        text = studies.certificate_of(connection, require_study(connection, study).id)
+        if text is None:
+            raise Refusal("not-found", "the study is not over: there is no certificate yet")
+        return text
+
+    return Response(await context_of(request).read(work), media_type="application/json")

@@ -1,0 +1,71 @@
+"""Run the application under uvicorn, on a socket that is bound before anything is said about it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+import uvicorn
+from fastapi import FastAPI
+
+from parley.coordinator.logs import configure
+from parley.coordinator.record import Storage, open_storage
+from parley.coordinator.settings import Settings
+from parley.errors import InvalidInput
+
+__all__ = ["serve"]
+
+SWITCH = 0.0005  # seconds
+GRACE = 5  # seconds for requests in progress when stopping
+
+
+def _bind(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise InvalidInput(
+            "host, port", found=f"{settings.host}:{settings.port} ({error.strerror})", allowed="a free address"
+        ) from None
+    listener.listen(2048)
+    return listener
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(0)
+
+
+def serve(
+    settings: Settings, make_app: Callable[[Storage, Settings], FastAPI], announce: Callable[[str], None]
+) -> None:
+    """Serve until told to stop; `announce` hears the address as soon as connections are taken."""
+    configure(settings.log_level)
+    # A request crosses threads a few times; waiting Python's usual 5 ms for each turn would be most of its time.
+    sys.setswitchinterval(SWITCH)
+    # uvicorn stops gracefully and then raises the signal once more; this turns it into an orderly exit.
+    signal.signal(signal.SIGTERM, _leave)
+    storage = open_storage(settings.db, connections=settings.connections, statement_timeout=settings.statement_timeout)
+    try:
+        with _bind(settings) as listener:
+            port = listener.getsockname()[1]
+            scheme = "https" if settings.tls_cert else "http"
+            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+            config = uvicorn.Config(
+                make_app(storage, settings),
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ssl_certfile=settings.tls_cert or None,
+                ssl_keyfile=settings.tls_key or None,
+                timeout_graceful_shutdown=GRACE,
+            )
+            announce(f"{scheme}://{host}:{port}")
+            uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        storage.close()

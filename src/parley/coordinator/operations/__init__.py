@@ -1,1 +1,0 @@
-"""What the coordinator does, each operation as a function of one transaction. Routes call these; so do tests."""

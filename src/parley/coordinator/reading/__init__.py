@@ -1,0 +1,1 @@
+"""What people and pages read of a study, and how they hear that it changed."""

@@ -1,0 +1,199 @@
+"""What a study's data say so far, as JSON: the board of arms and agents, and what every phase brought.
+
+A blinded reader gets what would be the same if the arms had been named in another order: how many arms an agent still
+has, how many draws it made, how large its plan is, but nothing of a single arm: no mean, radius or score, and neither
+eliminations nor draws per arm, from which the order of the means would follow. `tests/coordinator/test_blinding.py`
+runs a study twice with its arms in another order and compares what a viewer gets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from parley.coordinator.problems import Refusal
+from parley.coordinator.record import phases, studies
+from parley.coordinator.record.studies import StudyRow
+from parley.policies import Explanation, State
+from parley.problem import IntArray
+from parley.protocol import Stage
+from parley.protocol.canonical import read_json
+
+__all__ = ["Columns", "board", "history", "latest_state"]
+
+REMEMBERED = 24  # decided phases kept in memory: they never change
+Key = tuple[str, str, str, int]  # the database, the study's id and digest, and the phase
+T = TypeVar("T")
+_states: dict[Key, tuple[State, Explanation]] = {}
+_decisions: dict[Key, tuple[IntArray, IntArray, bool]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Some agents, by place: `first`, and at most `limit` from there on."""
+
+    first: int = 0
+    limit: int = 2000
+
+    @property
+    def slice(self) -> slice:
+        """For the agents' axis."""
+        return slice(self.first, self.first + self.limit)
+
+
+def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: bool) -> dict[str, Any]:
+    """Arm x agent: who is still a candidate of whom, who was ruled out when, and the answers once there are any."""
+    study, after = studies.message(connection, row), latest_phase(row)
+    state, _ = _phase(connection, row, after)
+    planned = _planned(connection, row, columns)
+    some = columns.slice
+    finished = row.stage is Stage.FINISHED
+    chosen = np.asarray(state.answers) & finished
+    left = state.active.sum(axis=0)
+    shown: dict[str, Any] = {
+        "study": row.id,
+        "stage": str(row.stage),
+        "phases": int(state.phase),
+        "blinded": blinded,
+        "arms": list(study.arms),
+        "agents": list(study.agents[some]),
+        "first": columns.first,
+        "agent_count": len(study.agents),
+        "top": study.top,
+        "open_pairs": int((state.active & (left > study.top)).sum()),
+        "decided_agents": int((left <= study.top).sum()),
+        "candidates": left[some].tolist(),
+        "drawn": state.counts.sum(axis=0)[some].tolist(),
+        "planned": planned.sum(axis=0).tolist(),
+    }
+    arm_by_arm = {
+        "active": state.active[:, some].tolist(),
+        "eliminated_in": state.eliminated_in[:, some].tolist(),
+        "chosen": chosen[:, some].tolist(),
+        "counts": state.counts[:, some].tolist(),
+        "plan": planned.tolist(),
+        "by_arm": {
+            "candidate_of": state.active.sum(axis=1).tolist(),
+            "chosen_by": chosen.sum(axis=1).tolist(),
+            "drawn": state.counts.sum(axis=1).tolist(),
+        },
+    }
+    return shown | (dict.fromkeys(arm_by_arm) if blinded else arm_by_arm)
+
+
+def _planned(connection: Connection, row: StudyRow, columns: Columns) -> IntArray:
+    """`(arm, agent)`: what the phase in progress asks of some agents; 0 once the study is over."""
+    study = studies.message(connection, row)
+    names = study.agents[columns.slice]
+    planned = np.zeros((len(study.arms), len(names)), dtype=np.int64)
+    if row.stage in (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED):
+        asked = phases.draws_of_many(connection, row.id, row.phase, names)
+        for place, name in enumerate(names):
+            if name in asked:
+                planned[:, place] = asked[name]
+    return planned
+
+
+def latest_phase(row: StudyRow) -> int:
+    """The last phase that was decided."""
+    return row.phase if row.stage in (Stage.FINISHED, Stage.STALLED, Stage.CANCELLED) else row.phase - 1
+
+
+def latest_state(connection: Connection, row: StudyRow) -> State:
+    """The policy's state after the last decided phase."""
+    return _phase(connection, row, latest_phase(row))[0]
+
+
+def _phase(connection: Connection, row: StudyRow, phase: int) -> tuple[State, Explanation]:
+    key = _key(connection, row, phase)
+    known = _states.get(key)
+    if known is None:
+        study = studies.message(connection, row)
+        state = phases.state_after(connection, study, row.id, phase)
+        if state is None:  # cancelled before its last phase was decided
+            state = phases.state_after(connection, study, row.id, phase - 1)
+        if state is None:
+            raise Refusal("not-found", f"no state after phase {phase}")
+        known = state, study.make_policy().explain(state)
+        _remember(_states, key, known, REMEMBERED)
+    return known
+
+
+def _key(connection: Connection, row: StudyRow, phase: int) -> Key:
+    return str(connection.engine.url), row.id, row.digest, phase
+
+
+def _remember(cache: dict[Key, T], key: Key, value: T, most: int) -> None:
+    if len(cache) >= most:
+        cache.pop(next(iter(cache)), None)
+    cache[key] = value
+
+
+def history(
+    connection: Connection, row: StudyRow, *, after: int, limit: int, columns: Columns, blinded: bool, explain: bool
+) -> dict[str, Any]:
+    """What each decided phase brought, oldest first; explanations are the slow part of a large study."""
+    study, some = studies.message(connection, row), columns.slice
+    shown = []
+    for phase in range(after + 1, min(after + limit, row.phase) + 1):
+        found = phases.phase_row(connection, row.id, phase)
+        if found is None or found.decision is None:
+            break
+        counts, out_in, finished = _decision(_key(connection, row, phase), found.decision)
+        told: dict[str, Any] = {
+            "phase": phase,
+            "opened_at": found.opened_at,
+            "closed_at": found.closed_at,
+            "samples": int(counts.sum()),
+            "drawn": counts.sum(axis=0)[some].tolist(),
+            "finished": finished,
+            "ruled_out": int((out_in == phase).sum()),
+        }
+        arm_by_arm = ("counts", "eliminated", "explanation")
+        if blinded:
+            told |= dict.fromkeys(arm_by_arm)
+        else:
+            out = np.argwhere(out_in[:, some] == phase)
+            told["counts"] = counts[:, some].tolist()
+            told["eliminated"] = [
+                {"arm": study.arms[arm], "agent": study.agents[columns.first + agent]} for arm, agent in out
+            ]
+            told["explanation"] = _explained(_phase(connection, row, phase)[1], some) if explain else None
+        shown.append(told)
+    return {
+        "study": row.id,
+        "arms": list(study.arms),
+        "agents": list(study.agents[some]),
+        "blinded": blinded,
+        "phases": shown,
+    }
+
+
+def _decision(key: Key, text: str) -> tuple[IntArray, IntArray, bool]:
+    """Draws of a phase and who was out after it, as arrays; without the message's checks, slow when it is large."""
+    known = _decisions.get(key)
+    if known is None:
+        told = read_json(text)
+        out_in = np.array(told["eliminated_in"], dtype=np.int64)
+        known = np.array(told["counts"], dtype=np.int64), out_in, bool(told["finished"])
+        _remember(_decisions, key, known, 2 * REMEMBERED)
+    return known
+
+
+def _explained(shown: Explanation, some: slice) -> dict[str, Any]:
+    return {
+        "mixed_means": finite(shown.mixed_means[:, some]),
+        "radius": finite(shown.radius[:, some]),
+        "score": finite(shown.score[:, some]),
+        "line": shown.line,
+        "words": shown.words,
+    }
+
+
+def finite(array: NDArray[Any]) -> list[list[float | None]]:
+    """Rows of numbers, None where JSON has no word for them."""
+    return [[float(value) if np.isfinite(value) else None for value in line] for line in np.asarray(array)]

@@ -1,0 +1,123 @@
+"""Tells waiting requests that a study changed: at once for changes of this process, within a moment for others'.
+
+One query a moment for all watched studies together, however many agents wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+
+import anyio.to_thread
+from sqlalchemy import Connection, select
+
+from parley.coordinator.logs import logger
+from parley.coordinator.record import Storage, StorageUnavailable
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.record.tables import studies
+
+__all__ = ["Glance", "Watch"]
+
+MOMENT = 0.5  # seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Glance:
+    """As much of a study as tells whether to look closer."""
+
+    study: str
+    stage: str
+    phase: int
+    awaited: int
+    sequence: int
+
+    @classmethod
+    def of(cls, row: StudyRow) -> Glance:
+        """From a row."""
+        return cls(study=row.id, stage=str(row.stage), phase=row.phase, awaited=row.awaited, sequence=row.sequence)
+
+
+class Watch:
+    """The studies somebody waits for. Lives on the event loop; `tell` may be called from any thread."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._latest: dict[str, Glance] = {}
+        self._followers: Counter[str] = Counter()
+        self._changed = asyncio.Condition()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Between `start` and `stop`."""
+        return self._loop is not None
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.create_task(self._look())
+
+    async def stop(self) -> None:
+        """Look no more, and let everybody who waits go."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._loop = None
+        async with self._changed:
+            self._changed.notify_all()
+
+    def tell(self, row: StudyRow) -> None:
+        """A study changed here."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._note([Glance.of(row)])))
+
+    async def _note(self, seen: list[Glance]) -> None:
+        async with self._changed:
+            for glance in seen:
+                known = self._latest.get(glance.study)
+                if glance.study in self._followers and (known is None or glance.sequence > known.sequence):
+                    self._latest[glance.study] = glance
+            self._changed.notify_all()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(MOMENT)
+            watched = list(self._followers)
+            if watched:
+                try:
+                    await self._note(await anyio.to_thread.run_sync(self._glances, watched))
+                except StorageUnavailable as error:
+                    logger.warning("cannot look for changes", error=str(error))
+                except Exception:  # whatever it was, those who wait must not wait for good
+                    logger.exception("cannot look for changes")
+
+    def _glances(self, watched: list[str]) -> list[Glance]:
+        columns = (studies.c.id, studies.c.stage, studies.c.phase, studies.c.awaited, studies.c.sequence)
+
+        def work(connection: Connection) -> list[Glance]:
+            rows = connection.execute(select(*columns).where(studies.c.id.in_(watched)))
+            return [Glance(study=i, stage=s, phase=p, awaited=a, sequence=q) for i, s, p, a, q in rows]
+
+        return self._storage.read(work)
+
+    async def next(self, study: str, after: int, timeout: float) -> Glance | None:
+        """The study once its log is longer than `after`; None if that takes too long or the server stops."""
+        self._followers[study] += 1
+        try:
+            async with self._changed:
+                async with asyncio.timeout(timeout):
+                    await self._changed.wait_for(lambda: self._loop is None or self._newer(study, after) is not None)
+                return self._newer(study, after)
+        except TimeoutError:
+            return None
+        finally:
+            self._followers[study] -= 1
+            if not self._followers[study]:
+                del self._followers[study]
+                self._latest.pop(study, None)
+
+    def _newer(self, study: str, after: int) -> Glance | None:
+        glance = self._latest.get(study)
+        return glance if glance is not None and glance.sequence > after else None

@@ -1,0 +1,100 @@
+"""Where studies live: one contract (`base`), SQLite by default, PostgreSQL by URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import URL, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from parley.coordinator.record import schema
+from parley.coordinator.record.base import Storage, StorageUnavailable
+from parley.coordinator.record.postgres import PostgresStorage
+from parley.coordinator.record.sqlite import FileLock, SqliteStorage, sqlite_engine
+from parley.errors import InvalidInput
+
+__all__ = [
+    "Storage",
+    "StorageUnavailable",
+    "initialise",
+    "open_for_reading",
+    "open_storage",
+    "parse_url",
+    "sqlite_engine",
+]
+
+
+def parse_url(text: str) -> URL:
+    """A database by URL, or by the path of an SQLite file.
+
+    >>> parse_url("parley.db").drivername, parse_url("postgresql://localhost/parley").drivername
+    ('sqlite', 'postgresql+psycopg')
+    """
+    if "://" not in text:
+        return URL.create("sqlite", database=text)
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise InvalidInput("database", found="an address that cannot be read", allowed=ALLOWED) from None
+    if url.drivername in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername == "sqlite" and url.database and url.database != ":memory:":
+        return url
+    if url.drivername == "postgresql+psycopg":
+        return url
+    raise InvalidInput("database", found=url.drivername, allowed=ALLOWED)
+
+
+ALLOWED = "a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
+
+
+def initialise(address: str) -> tuple[str | None, str]:
+    """Create or upgrade the schema; nobody else may be writing. Returns the revisions before and after."""
+    url = parse_url(address)
+    if url.drivername == "sqlite":
+        path = Path(url.database or "")
+        lock = FileLock(path)
+        try:
+            engine = sqlite_engine(path)
+            with engine.begin() as connection:
+                revisions = schema.upgrade(connection)
+            engine.dispose()
+        finally:
+            lock.release()
+        return revisions
+    engine = create_engine(url)
+    try:
+        with engine.begin() as connection:
+            return schema.upgrade(connection)
+    except DBAPIError as error:
+        raise StorageUnavailable(str(error.orig)) from None
+    finally:
+        engine.dispose()
+
+
+def open_for_reading(address: str) -> Storage:
+    """A database to look at while a server may be writing to it; `change` is refused."""
+    return open_storage(address, writable=False)
+
+
+def open_storage(
+    address: str, *, connections: int = 10, statement_timeout: float = 30.0, writable: bool = True
+) -> Storage:
+    """A database that `initialise` has prepared, ready for changes."""
+    url = parse_url(address)
+    storage: Storage
+    if url.drivername == "sqlite":
+        path = Path(url.database or "")
+        if not path.is_file():
+            raise InvalidInput(
+                "database", found=f"no file at {path}", allowed=ALLOWED, hint="Run `parley admin init` first"
+            )
+        storage = SqliteStorage(path, writable=writable)
+    else:
+        storage = PostgresStorage(url, connections=connections, statement_timeout=statement_timeout, writable=writable)
+    try:
+        storage.read(schema.check_schema)
+    except BaseException:
+        storage.close()
+        raise
+    return storage

@@ -1,0 +1,150 @@
+"""Copy everything, as of one moment, between databases. A backup is an SQLite file, whatever it is taken from.
+
+Sessions are left behind: who signed out after the backup stays out, and whoever is concerned signs in again.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, func, insert, select
+from sqlalchemy.exc import DBAPIError
+
+from parley.coordinator.record import (
+    StorageUnavailable,
+    initialise,
+    open_for_reading,
+    parse_url,
+    schema,
+    sqlite_engine,
+)
+from parley.coordinator.record.sqlite import FileLock
+from parley.coordinator.record.tables import chains, metadata, sessions, studies
+from parley.coordinator.record.tokens import TokenRow, list_tokens
+from parley.errors import InvalidInput
+
+__all__ = ["Restored", "backup", "restore"]
+
+BATCH = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored:
+    """What a restore brought back."""
+
+    rows: int
+    live: tuple[TokenRow, ...]  # tokens that open something again: some may have been revoked after the backup
+
+
+def backup(address: str, output: Path) -> int:
+    """One snapshot of a database, into a new SQLite file; returns how many rows. The source may be in use.
+
+    The file gets its name when it is whole: written out of the write-ahead log, read back, and on the disk.
+    """
+    if output.exists():
+        raise InvalidInput("output", found=f"{output}, which exists", allowed="a new file")
+    source = open_for_reading(address)
+    aside = output.with_name(output.name + ".part")
+    try:
+        aside.unlink(missing_ok=True)
+        initialise(str(aside))
+        engine = sqlite_engine(aside)
+        try:
+            with engine.begin() as target:
+                copied = source.read(lambda connection: _copy(connection, target))
+            _write_out(engine)
+        finally:
+            engine.dispose()
+        _check_file(aside, copied)
+        _sync(aside)
+        aside.replace(output)
+        _sync(output.parent)
+    except DBAPIError as error:
+        raise StorageUnavailable(f"the backup could not be written: {error.orig}") from None
+    finally:
+        source.close()
+        for end in ("", "-wal", "-shm", ".lock"):
+            Path(f"{aside}{end}").unlink(missing_ok=True)
+    return sum(copied.values())
+
+
+def _write_out(engine: Engine) -> None:
+    """From the write-ahead log into the file. Closing would do so too, but would not say if it failed."""
+    connection = engine.raw_connection()
+    try:
+        busy, *_ = connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"the backup could not be written: {error}") from None
+    finally:
+        connection.close()
+    if busy:
+        raise StorageUnavailable("the backup could not be written: another process has it open")
+
+
+def _check_file(path: Path, copied: dict[str, int]) -> None:
+    """Open the file anew and by itself (`immutable`: no write-ahead log is looked for): is everything in it?"""
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1", uri=True)
+        try:
+            flaw = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            found = {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in copied}
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"the backup cannot be read back: {error}") from None
+    if flaw != "ok" or found != copied:
+        raise StorageUnavailable(f"the backup is damaged: {flaw}; {found} rows of {copied}")
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def restore(source: Path, address: str) -> Restored:
+    """A backup, into a database that has no study yet."""
+    initialise(address)
+    url = parse_url(address)
+    lock = FileLock(Path(url.database or "")) if url.drivername == "sqlite" else None
+    engine = sqlite_engine(Path(url.database or "")) if url.drivername == "sqlite" else create_engine(url)
+    backed_up = open_for_reading(str(source))
+    try:
+        with engine.begin() as target:
+            _require_empty(target)
+            copied = backed_up.read(lambda connection: _copy(connection, target))
+            live = tuple(row for row in list_tokens(target) if row.revoked_at is None)
+        return Restored(rows=sum(copied.values()), live=live)
+    except DBAPIError as error:
+        raise StorageUnavailable(str(error.orig)) from None
+    finally:
+        backed_up.close()
+        engine.dispose()
+        if lock is not None:
+            lock.release()
+
+
+def _require_empty(target: Connection) -> None:
+    if target.execute(select(func.count()).select_from(studies)).scalar_one():
+        raise InvalidInput("database", found="studies in it", allowed="an empty database")
+
+
+def _copy(source: Connection, target: Connection) -> dict[str, int]:
+    """Every table but the sessions; returns how many rows of each."""
+    schema.check_schema(source)
+    target.execute(chains.delete())
+    rows = {}
+    for table in metadata.sorted_tables:
+        if table is sessions:
+            continue
+        rows[table.name] = 0
+        found = source.execution_options(yield_per=BATCH).execute(select(table)).mappings()
+        for batch in found.partitions(BATCH):
+            target.execute(insert(table), [dict(row) for row in batch])
+            rows[table.name] += len(batch)
+    return rows

@@ -1,0 +1,111 @@
+"""The log in the database: append a record to a study's chain or to the server's own, and read them back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, func, insert, select, update
+
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.record.tables import chains, log
+from parley.protocol import Event, Record, kind_of
+from parley.protocol.canonical import canonical, read_json
+
+__all__ = ["SERVER", "append", "append_server", "has", "length", "read", "walk"]
+
+SERVER = "server"  # the stream of what belongs to no study: tokens
+BATCH = 500
+INSERT = insert(log)
+
+
+def append(connection: Connection, row: StudyRow, event: Event, *, actor: str, at: str) -> StudyRow:
+    """Write an event at the end of a locked study's chain; the row with its new head is still to be saved."""
+    record = Record.linked(
+        row.sequence, row.head, stream=row.id, at=at, actor=actor, kind=kind_of(event), payload=event.to_json()
+    )
+    _insert(connection, record)
+    return replace(row, sequence=record.sequence, head=record.hash)
+
+
+def append_server(connection: Connection, kind: str, payload: Mapping[str, Any], *, actor: str, at: str) -> Record:
+    """Write at the end of the server's own chain, whose row is locked here."""
+    last = connection.execute(select(chains).where(chains.c.stream == SERVER).with_for_update()).one()
+    record = Record.linked(last.sequence, last.head, stream=SERVER, at=at, actor=actor, kind=kind, payload=payload)
+    _insert(connection, record)
+    head = {"sequence": record.sequence, "head": record.hash}
+    connection.execute(update(chains).where(chains.c.stream == SERVER).values(head))
+    return record
+
+
+def _insert(connection: Connection, record: Record) -> None:
+    connection.execute(
+        INSERT,
+        {
+            "stream": record.stream,
+            "sequence": record.sequence,
+            "at": record.at,
+            "actor": record.actor,
+            "kind": record.kind,
+            "payload": canonical(record.payload),
+            "previous": record.previous,
+            "hash": record.hash,
+        },
+    )
+
+
+def _record(row: Row[*tuple[Any, ...]]) -> Record:
+    return Record(
+        stream=row.stream,
+        sequence=row.sequence,
+        at=row.at,
+        actor=row.actor,
+        kind=row.kind,
+        payload=read_json(row.payload),
+        previous=row.previous,
+        hash=row.hash,
+    )
+
+
+def has(connection: Connection, stream: str, sequence: int, head: str) -> bool:
+    """Whether the chain had this head at this sequence: whether a receipt is genuine."""
+    here = and_(log.c.stream == stream, log.c.sequence == sequence)
+    return connection.execute(select(log.c.hash).where(here)).scalar_one_or_none() == head
+
+
+def read(
+    connection: Connection,
+    stream: str,
+    *,
+    after: int = 0,
+    limit: int = 100,
+    kind: str | None = None,
+    actor: str | None = None,
+    newest_first: bool = False,
+) -> list[Record]:
+    """Some records, by kind and actor if wanted."""
+    order = log.c.sequence.desc() if newest_first else log.c.sequence
+    query = select(log).where(log.c.stream == stream).order_by(order).limit(limit)
+    if newest_first and after:
+        query = query.where(log.c.sequence < after)
+    elif not newest_first:
+        query = query.where(log.c.sequence > after)
+    if kind is not None:
+        query = query.where(log.c.kind == kind)
+    if actor is not None:
+        query = query.where(log.c.actor == actor)
+    return [_record(row) for row in connection.execute(query)]
+
+
+def walk(connection: Connection, stream: str) -> Iterator[Record]:
+    """A whole chain, a batch at a time."""
+    after = 0
+    while batch := read(connection, stream, after=after, limit=BATCH):
+        yield from batch
+        after = batch[-1].sequence
+
+
+def length(connection: Connection, stream: str) -> int:
+    """How many records a chain has."""
+    return int(connection.execute(select(func.count()).select_from(log).where(log.c.stream == stream)).scalar_one())

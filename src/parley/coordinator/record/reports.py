@@ -1,0 +1,150 @@
+"""Reports as they were taken, amended or put aside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, bindparam, func, insert, select
+
+from parley.coordinator.record.tables import quarantine, reports
+from parley.protocol import Receipt, Report
+
+__all__ = [
+    "Quarantined",
+    "Taken",
+    "count_aside",
+    "insert_report",
+    "is_aside",
+    "of_phase",
+    "put_aside",
+    "quarantined",
+    "reported_agents",
+    "revisions",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """A report in its place, with the receipt that was given for it."""
+
+    report: Report
+    revision: int  # 0 as sent by the agent, later ones by amendment
+    at: str
+    receipt: Receipt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quarantined:
+    """A report that came for a taken place."""
+
+    report: Report
+    stands: str
+    at: str
+    sequence: int
+
+
+INSERT = insert(reports)
+REVISIONS = (
+    select(reports)
+    .where(
+        reports.c.study == bindparam("study"),
+        reports.c.phase == bindparam("phase"),
+        reports.c.agent == bindparam("agent"),
+    )
+    .order_by(reports.c.revision)
+)
+
+
+def _taken(row: Row[*tuple[Any, ...]]) -> Taken:
+    report = Report.read(row.body)
+    receipt = Receipt(
+        study=report.study,
+        phase=report.phase,
+        agent=report.agent,
+        report=row.digest,
+        sequence=row.sequence,
+        head=row.head,
+    )
+    return Taken(report=report, revision=row.revision, at=row.at, receipt=receipt)
+
+
+def revisions(connection: Connection, study: str, phase: int, agent: str) -> list[Taken]:
+    """Everything that stands or stood in one place, in order; the last one counts."""
+    found = connection.execute(REVISIONS, {"study": study, "phase": phase, "agent": agent})
+    return [_taken(row) for row in found]
+
+
+def of_phase(connection: Connection, study: str, phase: int) -> dict[str, Taken]:
+    """agent -> the report that counts."""
+    here = and_(reports.c.study == study, reports.c.phase == phase)
+    rows = connection.execute(select(reports).where(here).order_by(reports.c.revision))
+    return {row.agent: _taken(row) for row in rows}
+
+
+def reported_agents(connection: Connection, study: str, phase: int) -> dict[str, str]:
+    """agent -> when its report came."""
+    here = and_(reports.c.study == study, reports.c.phase == phase, reports.c.revision == 0)
+    return {row.agent: row.at for row in connection.execute(select(reports.c.agent, reports.c.at).where(here))}
+
+
+def insert_report(connection: Connection, taken: Taken) -> None:
+    """A new revision; the primary key refuses a second one with the same number."""
+    report, receipt = taken.report, taken.receipt
+    connection.execute(
+        INSERT,
+        {
+            "study": report.study,
+            "phase": report.phase,
+            "agent": report.agent,
+            "revision": taken.revision,
+            "body": report.text,
+            "digest": report.digest,
+            "at": taken.at,
+            "sequence": receipt.sequence,
+            "head": receipt.head,
+        },
+    )
+
+
+def put_aside(connection: Connection, aside: Quarantined) -> None:
+    """Keep a conflicting report."""
+    report = aside.report
+    connection.execute(
+        insert(quarantine).values(
+            study=report.study,
+            phase=report.phase,
+            agent=report.agent,
+            digest=report.digest,
+            body=report.text,
+            stands=aside.stands,
+            at=aside.at,
+            sequence=aside.sequence,
+        )
+    )
+
+
+def is_aside(connection: Connection, report: Report) -> bool:
+    """Whether this very report is in quarantine already."""
+    return any(found.report == report for found in quarantined(connection, report.study, report.phase, report.agent))
+
+
+def count_aside(connection: Connection, study: str, phase: int, agent: str) -> int:
+    """How many reports wait in quarantine for one place."""
+    here = and_(quarantine.c.study == study, quarantine.c.phase == phase, quarantine.c.agent == agent)
+    return int(connection.execute(select(func.count()).select_from(quarantine).where(here)).scalar_one())
+
+
+def quarantined(
+    connection: Connection, study: str, phase: int | None = None, agent: str | None = None
+) -> list[Quarantined]:
+    """What was put aside, oldest first."""
+    query = select(quarantine).where(quarantine.c.study == study).order_by(quarantine.c.sequence)
+    if phase is not None:
+        query = query.where(quarantine.c.phase == phase)
+    if agent is not None:
+        query = query.where(quarantine.c.agent == agent)
+    return [
+        Quarantined(report=Report.read(row.body), stands=row.stands, at=row.at, sequence=row.sequence)
+        for row in connection.execute(query)
+    ]

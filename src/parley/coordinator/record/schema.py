@@ -1,0 +1,78 @@
+"""Bring a database to the newest schema, or refuse one that this version does not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from parley.errors import InvalidInput
+
+__all__ = ["check_schema", "newest", "upgrade"]
+
+FOLDER = Path(__file__).parent / "migrations"
+
+
+def _scripts() -> tuple[Config, ScriptDirectory]:
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    return config, ScriptDirectory.from_config(config)
+
+
+def newest() -> str:
+    """The revision this version of Parley works with.
+
+    >>> newest()
+    '0002'
+    """
+    head = _scripts()[1].get_current_head()
+    assert head is not None
+    return head
+
+
+def current(connection: Connection) -> str | None:
+    """The revision of a database; None when it is empty."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def check_schema(connection: Connection) -> None:
+    """Raise unless the database is at the newest revision."""
+    found = current(connection)
+    if found == newest():
+        return
+    known = {script.revision for script in _scripts()[1].walk_revisions()}
+    if found is not None and found not in known:
+        raise InvalidInput(
+            "database schema",
+            found=f"revision {found}, which this version does not know",
+            allowed=", ".join(sorted(known)),
+            hint="It was written by a newer Parley: upgrade this one",
+        )
+    raise InvalidInput(
+        "database schema",
+        found=f"revision {found}" if found else "an empty database",
+        allowed=newest(),
+        hint="Run `parley admin init` (after a backup, if there is data)",
+    )
+
+
+def upgrade(connection: Connection) -> tuple[str | None, str]:
+    """Take every step up to the newest schema; returns the revisions before and after."""
+    before = current(connection)
+    config, scripts = _scripts()
+    known = {script.revision for script in scripts.walk_revisions()}
+    if before is not None and before not in known:
+        check_schema(connection)
+
+    def steps(revision: Any, _: Any) -> Any:
+        return scripts._upgrade_revs("head", revision)
+
+    with EnvironmentContext(config, scripts, fn=steps, destination_rev="head") as environment:
+        environment.configure(connection=connection, transactional_ddl=True)
+        environment.run_migrations()
+    return before, newest()

@@ -1,0 +1,147 @@
+"""SQLite: one file, one process, one writer connection on one thread, many readers.
+
+The writer takes whatever changes are waiting into one commit (`groups`). `synchronous=FULL` makes the write-ahead log
+durable at every commit; pragmas are read back, since SQLite ignores what it does not know.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from parley.coordinator.record.base import Storage, StorageUnavailable
+from parley.coordinator.record.groups import LARGEST_GROUP, Change, commit_together, unavailable
+from parley.errors import InvalidInput
+
+__all__ = ["FileLock", "SqliteStorage", "sqlite_engine"]
+
+T = TypeVar("T")
+PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 10_000}
+
+
+class FileLock:
+    """Held while a process writes to the file; the system frees it when the process dies, however it dies.
+
+    It stands beside the file itself, whatever links led there.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self.path = Path(f"{database.resolve()}.lock")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
+            os.close(self._file)
+            raise InvalidInput(
+                "database",
+                found=f"{database}, which another process ({holder or 'unknown'}) is writing to",
+                allowed="one server process per SQLite file",
+                hint="Stop the other one, or use PostgreSQL for several server processes",
+            ) from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"process {os.getpid()}".encode(), 0)
+
+    def release(self) -> None:
+        """Let another process have the file."""
+        os.close(self._file)
+
+
+def sqlite_engine(path: Path, *, readers: int = 0) -> Engine:
+    """The writer's engine (one connection), or one of read-only connections."""
+    engine = create_engine(
+        f"sqlite:///{path}",
+        poolclass=QueuePool,
+        pool_size=readers or 1,
+        max_overflow=0,
+        connect_args={"check_same_thread": False, "isolation_level": None},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _settle(connection: Any, _: Any) -> None:
+        for name, value in PRAGMAS.items():
+            connection.execute(f"PRAGMA {name}={value}")
+            found = connection.execute(f"PRAGMA {name}").fetchone()[0]
+            if found != value:
+                raise InvalidInput(f"SQLite pragma {name}", found=found, allowed=str(value))
+        if readers:
+            connection.execute("PRAGMA query_only=1")
+
+    # Python's sqlite3 begins transactions by its own rules; with isolation_level=None it leaves them to us.
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN" if readers else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+class SqliteStorage(Storage):
+    """A `Storage` in one file."""
+
+    exclusive = True
+
+    def __init__(self, path: Path, *, readers: int = 4, writable: bool = True) -> None:
+        self.path, self.url = path, f"sqlite:///{path}"
+        self._lock = FileLock(path) if writable else None
+        self._writer, self._readers = sqlite_engine(path), sqlite_engine(path, readers=readers)
+        self._waiting: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
+        self._closed = threading.Lock()  # held for good once closed
+        self._thread = threading.Thread(target=self._write, name="sqlite-writer", daemon=True)
+        if writable:
+            self._thread.start()
+
+    def submit(self, work: Callable[[Connection], T], *, study: str | None = None) -> Future[T]:  # noqa: ARG002
+        done: Future[T] = Future()
+        if self._lock is None:
+            done.set_exception(StorageUnavailable("the database was opened for reading"))
+        else:
+            self._waiting.put((work, done))
+        return done
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        try:
+            with self._readers.begin() as connection:
+                return work(connection)
+        except SQLAlchemyError as error:  # of the database, or of the pool when all readers are taken
+            raise unavailable(error) from error
+
+    def ping(self) -> None:
+        if not self._thread.is_alive():
+            raise StorageUnavailable("the writer has stopped")
+        self.read(lambda connection: connection.execute(text("SELECT count(*) FROM studies")).scalar())
+
+    def close(self) -> None:
+        if not self._closed.acquire(blocking=False):
+            return
+        if self._lock is not None:
+            self._waiting.put(None)
+            self._thread.join()
+        self._readers.dispose()
+        self._writer.dispose()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _write(self) -> None:
+        """The writer thread: groups of changes, one commit each, until closed."""
+        while (first := self._waiting.get()) is not None:
+            group, last = [first], False
+            while len(group) < LARGEST_GROUP and not self._waiting.empty():
+                following = self._waiting.get()
+                if following is None:
+                    last = True
+                    break
+                group.append(following)
+            commit_together(self._writer, group)
+            if last:
+                return

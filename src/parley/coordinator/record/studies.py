@@ -1,0 +1,183 @@
+"""Studies and what belongs to each as a whole: row, document, certificate, frozen agents."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, bindparam, func, insert, or_, select, update
+
+from parley.coordinator.record.tables import documents, frozen, studies
+from parley.errors import StorageUnavailable
+from parley.protocol import Stage, StudyMessage
+
+__all__ = [
+    "COLUMNS",
+    "StudyRow",
+    "add_frozen",
+    "certificate_of",
+    "find",
+    "frozen_agents",
+    "get",
+    "insert_study",
+    "lock",
+    "message",
+    "row_of",
+    "save",
+    "store_certificate",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRow:
+    """A study's row without its document, which is read through `message`."""
+
+    id: str
+    name: str
+    digest: str
+    policy: str
+    arms: int
+    agents: int
+    stage: Stage
+    phase: int
+    awaited: int  # reports still missing in the phase in progress
+    samples: int  # in accepted reports
+    sequence: int  # of the log; changes with every event
+    head: str
+    reason: str  # why it is paused or cancelled
+    created_at: str
+    opened_at: str  # when the phase in progress began, for people
+
+
+NAMES = tuple(field.name for field in fields(StudyRow))
+COLUMNS = [studies.c[name] for name in NAMES]
+CHANGING = ("stage", "phase", "awaited", "samples", "sequence", "head", "reason", "opened_at")
+
+
+# Statements are built once: building them costs more than running them.
+GET = select(*COLUMNS).where(studies.c.id == bindparam("study"))
+LOCK = GET.with_for_update()
+SAVE = update(studies).where(studies.c.id == bindparam("study")).values({n: bindparam(n) for n in CHANGING})
+
+
+def row_of(found: Row[*tuple[Any, ...]]) -> StudyRow:
+    """From a result that begins with `COLUMNS`."""
+    values = dict(zip(NAMES, found, strict=False))
+    try:
+        stage = Stage(values["stage"])
+    except ValueError:
+        raise StorageUnavailable(f"the study {values['id']} has the stage {values['stage']!r}: damaged data") from None
+    return StudyRow(**{**values, "stage": stage})
+
+
+def _row(found: Row[*tuple[Any, ...]] | None) -> StudyRow | None:
+    return None if found is None else row_of(found)
+
+
+def get(connection: Connection, study: str) -> StudyRow | None:
+    """A study as it is in this snapshot."""
+    return _row(connection.execute(GET, {"study": study}).one_or_none())
+
+
+def lock(connection: Connection, study: str) -> StudyRow | None:
+    """A study that nobody else can change until this transaction ends. On SQLite the transaction itself is the lock."""
+    return _row(connection.execute(LOCK, {"study": study}).one_or_none())
+
+
+def find(
+    connection: Connection,
+    *,
+    search: str = "",
+    stage: str | None = None,
+    only: str | None = None,
+    after: str = "",
+    limit: int = 100,
+) -> list[StudyRow]:
+    """Studies by id, in order, those after `after`; `search` is looked for in names and ids."""
+    query = select(*COLUMNS).where(studies.c.id > after).order_by(studies.c.id).limit(limit)
+    if search:
+        escaped = search.lower().replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
+        pattern = f"%{escaped}%"
+        query = query.where(
+            or_(func.lower(studies.c.name).like(pattern, escape="\\"), studies.c.id.like(pattern, escape="\\"))
+        )
+    if stage:
+        query = query.where(studies.c.stage == stage)
+    if only is not None:
+        query = query.where(studies.c.id == only)
+    return [row_of(found) for found in connection.execute(query)]
+
+
+def insert_study(connection: Connection, row: StudyRow, document: str) -> None:
+    """A new study."""
+    connection.execute(insert(studies).values(asdict(row)))
+    connection.execute(insert(documents).values(study=row.id, kind="study", body=document))
+
+
+def save(connection: Connection, row: StudyRow) -> None:
+    """Write back what changes in a study that this transaction has locked."""
+    values: dict[str, Any] = {name: getattr(row, name) for name in CHANGING}
+    connection.execute(SAVE, {"study": row.id, **values})
+
+
+_known: dict[str, StudyMessage] = {}
+KNOWN = 64  # studies
+KNOWN_WEIGHTS = (
+    5_000_000  # of them all together: a study of 2,000 agents has four million, and takes a hundred megabytes
+)
+_parsing = threading.Lock()
+
+
+def message(connection: Connection, row: StudyRow) -> StudyMessage:
+    """The study's document; it never changes, so it is parsed once and remembered by its digest.
+
+    One thread at a time: a large study takes tens of megabytes to parse, and its agents all come at once. Reading a
+    document waits for no lock of the database, so whoever waits here is not waited for.
+    """
+    found = _known.get(row.digest)
+    if found is not None:
+        return found
+    with _parsing:
+        found = _known.get(row.digest)
+        if found is not None:
+            return found
+        text = _document(connection, row.id, "study")
+        if text is None:
+            raise StorageUnavailable(f"the study {row.id} has no document: damaged data")
+        found = StudyMessage.read(text)
+        _known[row.digest] = found
+        while len(_known) > 1 and (len(_known) > KNOWN or _weights(_known.values()) > KNOWN_WEIGHTS):
+            _known.pop(next(iter(_known)))
+    return found
+
+
+def _weights(known: Iterable[StudyMessage]) -> int:
+    return sum(len(study.agents) ** 2 for study in known)
+
+
+def add_frozen(connection: Connection, study: str, agent: str, phase: int, reason: str, at: str) -> None:
+    """An agent is asked for nothing more."""
+    connection.execute(insert(frozen).values(study=study, agent=agent, phase=phase, reason=reason, at=at))
+
+
+def frozen_agents(connection: Connection, study: str) -> dict[str, Row[*tuple[Any, ...]]]:
+    """agent -> since which phase, why and when."""
+    query = select(frozen.c.agent, frozen.c.phase, frozen.c.reason, frozen.c.at).where(frozen.c.study == study)
+    return {row.agent: row for row in connection.execute(query)}
+
+
+def _document(connection: Connection, study: str, kind: str) -> str | None:
+    here = and_(documents.c.study == study, documents.c.kind == kind)
+    return connection.execute(select(documents.c.body).where(here)).scalar_one_or_none()
+
+
+def store_certificate(connection: Connection, study: str, text: str) -> None:
+    """The certificate of a study that is over."""
+    connection.execute(insert(documents).values(study=study, kind="certificate", body=text))
+
+
+def certificate_of(connection: Connection, study: str) -> str | None:
+    """The certificate's canonical text, once there is one."""
+    return _document(connection, study, "certificate")

@@ -1,1 +1,0 @@
-"""The HTTP API, a file a subject. The name of a route's function is its operation id and its key in `access.ACCESS`."""
