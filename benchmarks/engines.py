@@ -8,10 +8,10 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.common import Section
-from parley.experiments.engines import Engine
-from parley.experiments.runner import run_sweep
-from parley.experiments.storage import Folder
-from parley.experiments.sweep import Sweep, parse_sweep
+from parley.experiments.sweeps.engines import Engine
+from parley.experiments.sweeps.runner import run_sweep
+from parley.experiments.sweeps.storage import Folder
+from parley.experiments.sweeps.sweep import Sweep, parse_sweep
 
 STUDY = {
     "arms": 6,

@@ -7,8 +7,8 @@ import pytest
 from tests.dashboard.site import MEANS
 
 from parley.dashboard.forecasts import Forecaster, estimate
-from parley.experiments.outlook import bound_at_estimates, play_on
-from parley.experiments.planning import gap_scenario
+from parley.experiments.forecasts.outlook import bound_at_estimates, play_on
+from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.policies import PhaseStats, make_policy
 from parley.problem import Instance, Problem
 from parley.protocol import StudyMessage

@@ -5,7 +5,7 @@ import pytest
 from tests.support import random_instance
 
 from parley.bounds import Guarantee
-from parley.experiments.discrepancies import CappedWcpe
+from parley.experiments.paper.discrepancies import CappedWcpe
 from parley.noise import Noise
 from parley.policies import PhaseStats, make_policy
 from parley.problem import Instance, Problem

@@ -12,7 +12,7 @@ from parley.bounds import bai, expected_samples
 from parley.cli.console import checked_output, print_json, progress_bar, screen, table, write_page
 from parley.cli.simulate import summary
 from parley.errors import InvalidInput
-from parley.experiments.demo_page import demo_page
+from parley.experiments.look.demo_page import demo_page
 from parley.policies import POLICIES, Policy, make_policy
 from parley.problem import Instance
 from parley.simulation import Phase, phases, simulate

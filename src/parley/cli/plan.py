@@ -18,24 +18,14 @@ from parley.cli.console import (
     write_page,
 )
 from parley.errors import InvalidInput
-from parley.experiments.plan_page import HEAD, move_rows, plan_page, plan_rows
-from parley.experiments.planning import (
-    Estimate,
-    Plan,
-    Planner,
-    Scenario,
-    gap_scenario,
-    make_plan,
-    prior_scenario,
-    studies_of,
-)
+from parley.experiments.forecasts.plan_page import HEAD, move_rows, plan_page, plan_rows
+from parley.experiments.forecasts.planning import Forecast, Planner, ScenarioCost, forecast, studies_of
+from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, prior_scenario, usual_gaps
 from parley.policies import make_policy
 from parley.problem import Problem
 from parley.study import load_study
 
 __all__ = ["command"]
-
-SHARES_OF_LARGEST = (0.5, 0.25, 0.125)
 
 
 @click.command()
@@ -96,7 +86,7 @@ def command(
     chosen = make_policy(name, problem, options)
     wide = spread if spread is not None else problem.largest_gap
     least = min_gap if min_gap is not None else wide / 20
-    wanted = gaps or [part * problem.largest_gap for part in SHARES_OF_LARGEST]
+    wanted = gaps or usual_gaps(problem)
     scenarios = [gap_scenario(problem, gap) for gap in wanted]
     scenarios.append(
         prior_scenario(
@@ -143,14 +133,14 @@ def _run(
     seed: int,
     *,
     quiet: bool,
-) -> Plan:
+) -> Forecast:
     planner = Planner(policy=policy, options=options, replications=replications, seed=seed)
     with progress_bar("simulating studies", studies_of(planner, scenarios), hidden=quiet) as advance:
         counted = Planner(policy=policy, options=options, replications=replications, seed=seed, progress=advance)
-        return make_plan(counted, problem, scenarios)
+        return forecast(counted, problem, scenarios)
 
 
-def _document(plan: Plan) -> dict[str, Any]:
+def _document(plan: Forecast) -> dict[str, Any]:
     return {
         "scenarios": [
             _figures(estimate) | {"alone": _figures(alone)}
@@ -161,7 +151,7 @@ def _document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _figures(estimate: Estimate) -> dict[str, Any]:
+def _figures(estimate: ScenarioCost) -> dict[str, Any]:
     low, middle, high = estimate.quantiles(0.1, 0.5, 0.9)
     return {
         "scenario": estimate.scenario,

@@ -38,9 +38,9 @@ def command(
     """
     for package in ("pandas", "pyarrow", "plotly"):
         need(package, extra="experiments", purpose="a report")
-    from parley.experiments.report import html_report
-    from parley.experiments.results import load_results, summary
-    from parley.experiments.sweep_figures import sweep_figures
+    from parley.experiments.sweeps.figures import sweep_figures
+    from parley.experiments.sweeps.report import html_report
+    from parley.experiments.sweeps.results import load_results, summary
 
     if not 0 < level < 1:
         raise InvalidInput("--level", found=level, allowed="a number strictly between 0 and 1")

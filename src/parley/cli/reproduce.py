@@ -11,9 +11,9 @@ import click
 from parley import __version__
 from parley.cli.console import json_option, print_json, progress_bar, screen, table
 from parley.errors import InvalidInput
-from parley.experiments.exhibits import EXHIBITS, Exhibit, make_exhibit
-from parley.experiments.reproduction import jobs, measure_all, rows_of
-from parley.experiments.tables import Table
+from parley.experiments.look.tables import Table
+from parley.experiments.paper.exhibits import EXHIBITS, Exhibit, make_exhibit
+from parley.experiments.paper.reproduction import jobs, measure_all, rows_of
 
 __all__ = ["command"]
 
@@ -75,7 +75,7 @@ def _show(one: Table) -> None:
 
 def _write(exhibit: Exhibit, out: Path, made: str) -> list[Path]:
     """The exhibit as files; returns what was written."""
-    from parley.experiments.reproduction_figures import draw_exhibit  # brings the drawing library along
+    from parley.experiments.paper.figures import draw_exhibit  # brings the drawing library along
 
     files = []
     for one in exhibit.tables:

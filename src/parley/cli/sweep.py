@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from parley.cli.console import errors, json_option, print_json, progress_bar, screen
-from parley.experiments.engines import ENGINES, Engine
 from parley.experiments.optional import need
-from parley.experiments.sweep import load_sweep
+from parley.experiments.sweeps.engines import ENGINES, Engine
+from parley.experiments.sweeps.sweep import load_sweep
 
 __all__ = ["command"]
 
@@ -45,14 +45,14 @@ def command(
     missing; an interruption loses the cells in flight and no others; a damaged file is named and made again.
     """
     need("pyarrow", extra="experiments", purpose="running a sweep")
-    from parley.experiments.runner import estimate, run_sweep
-    from parley.experiments.storage import Folder
+    from parley.experiments.sweeps.runner import run_sweep, workload
+    from parley.experiments.sweeps.storage import Folder
 
     chosen = Engine(name=engine, workers=workers, address=address)
     loaded = load_sweep(sweep)
     folder = Folder(path=out or Path("parley-results") / Path(sweep).stem)
     if dry_run:
-        _dry_run(loaded.name, estimate(loaded, folder), chosen, as_json)
+        _dry_run(loaded.name, workload(loaded, folder), chosen, as_json)
         return
     made = shlex.join(["parley", "sweep", sweep, "--out", str(folder.path)])
     seen: dict[str, Any] = {"done": 0}

@@ -27,22 +27,15 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import latest_state
 from parley.coordinator.reading.views import require_study
 from parley.coordinator.record import studies
-from parley.errors import InvalidInput, ParleyError
-from parley.experiments.outlook import bound_at_estimates, play_on
-from parley.experiments.planning import CAP, Estimate, Planner, gap_scenario
+from parley.errors import ParleyError
+from parley.experiments.forecasts.answers import estimates, outlook
 from parley.policies import Policy, State
-from parley.problem import Problem
 from parley.protocol import Stage, StudyMessage
-from parley.weights import identity
 
 __all__ = ["Forecaster", "estimate", "router"]
 
 router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["forecasts"])
 
-SHARES_OF_LARGEST = (0.5, 0.25, 0.125)  # the gaps that `parley plan` takes when it is told none
-LARGEST_ESTIMATE = 12_000  # arms x agents that can be simulated while somebody waits
-ESTIMATE_WORK, OUTLOOK_WORK = 8_000, 40_000  # arms x agents x simulated studies, about
-OUTLOOK_SECONDS = 120.0
 REMEMBERED = 64
 
 
@@ -95,43 +88,15 @@ async def estimate_study(request: Request, body: NewStudyBody) -> dict[str, Any]
 def estimate(study: StudyMessage) -> dict[str, Any]:
     """The planner's figures, together and alone; without scenarios where simulating would take too long."""
     problem, policy = study.problem, study.make_policy()
-    cells = problem.arm_count * problem.agent_count
-    scenarios = []
-    if cells <= LARGEST_ESTIMATE:
-        planner = Planner(
-            policy=study.policy,
-            options=study.options,
-            replications=max(2, min(40, ESTIMATE_WORK // cells)),
-            seed=0,
-        )
-        scenarios = [_scenario(planner, problem, share * problem.largest_gap) for share in SHARES_OF_LARGEST]
+    scenarios = estimates(study.policy, study.options, problem)
+    pairs = problem.arm_count * problem.agent_count
     return {
         "study": study.name,
         "policy": study.policy,
         "guarantee": policy.guarantee,
         "first_phase": int(policy.plan(policy.start()).sum()),
         "scenarios": scenarios,
-        "reason": "" if scenarios else f"{cells:,} pairs of arm and agent are too many to simulate while you wait",
-    }
-
-
-def _scenario(planner: Planner, problem: Problem, gap: float) -> dict[str, Any]:
-    scenario = gap_scenario(problem, gap)
-    together = planner.estimate(scenario, problem)
-    alone_problem = problem.with_(weights=identity(problem.agent_count))
-    alone = planner.estimate(scenario, alone_problem, max_samples=CAP * int(together.samples.max()))
-    return {"gap": gap, **_figures(together), "alone": _figures(alone)}
-
-
-def _figures(found: Estimate) -> dict[str, Any]:
-    low, middle, high = found.quantiles(0.1, 0.5, 0.9)
-    return {
-        "samples": {"p10": low, "p50": middle, "p90": high},
-        "rounds": {"mean": float(found.rounds.mean()), "max": int(found.rounds.max())},
-        "per_agent": found.per_agent.tolist(),
-        "error_rate": found.error_rate,
-        "studies": len(found.samples),
-        "unfinished": found.unfinished,
+        "reason": "" if scenarios else f"{pairs:,} pairs of arm and agent are too many to simulate while you wait",
     }
 
 
@@ -153,41 +118,9 @@ async def get_outlook(request: Request, study: str, first: First = 0, columns: S
     if not state.counts.any():
         return {"study": study, "state": "none", "reason": "nothing is known before the first phase is decided"}
     forecaster: Forecaster = request.app.state.forecaster
-    found = forecaster.ask(key, lambda: _outlook(policy, state, frozen, over=bool(over)))
+    found = forecaster.ask(key, lambda: outlook(policy, state, frozen, over=bool(over)))
     if found is None:
         return {"study": study, "state": "computing", "reason": ""}
     some = slice(first, first + columns)
     cut = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
     return {"study": study, **found, **cut}
-
-
-def _outlook(policy: Policy, state: State, frozen: tuple[str, ...], *, over: bool) -> dict[str, Any]:
-    bound = bound_at_estimates(policy, state)
-    told: dict[str, Any] = {
-        "state": "ready",
-        "reason": "",
-        "after_phase": int(state.phase),
-        "drawn": int(state.counts.sum()),
-        "bound": None if bound is None else float(bound.sum()),
-        "bound_by_arm": None if bound is None else bound.sum(axis=1).tolist(),
-        "bound_draws": bound,
-        "total": None,
-    }
-    if over:
-        return told
-    continuations = max(4, min(64, OUTLOOK_WORK // state.active.size))
-    try:
-        ahead = play_on(
-            policy, state, frozen=frozen, continuations=continuations, seed=int(state.phase), seconds=OUTLOOK_SECONDS
-        )
-    except InvalidInput as error:
-        return told | {"reason": str(error)}
-    low, middle, high = ahead.quantiles(0.1, 0.5, 0.9)
-    rounds = np.quantile(ahead.rounds, (0.1, 0.5, 0.9))
-    return told | {
-        "total": {"p10": low, "p50": middle, "p90": high},
-        "rounds": {"p10": float(rounds[0]), "p50": float(rounds[1]), "p90": float(rounds[2])},
-        "total_per_agent": ahead.per_agent,
-        "continuations": continuations,
-        "unfinished": ahead.unfinished,
-    }

@@ -15,7 +15,7 @@ from parley.dashboard.entrance import Page, page
 from parley.dashboard.streams import relay
 from parley.dashboard.words import number, real
 
-__all__ = ["Cell", "Pages", "agents_on_page", "heading", "outlook", "routes", "verified"]
+__all__ = ["BoardCell", "Pages", "agents_on_page", "heading", "outlook", "routes", "verified"]
 
 AGENTS = 25  # on one page
 WIDE = 10  # arms up to which a cell of the board says its numbers in full
@@ -54,7 +54,7 @@ def agents_on_page(shown: Page, names: Sequence[str], size: int = AGENTS) -> Pag
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class BoardCell:
     """An arm of an agent on the board: a state in a word and a sign, and beside it what the data say."""
 
     state: str  # "candidate", "out" or "chosen"
@@ -70,7 +70,7 @@ class Cell:
     @classmethod
     def of(
         cls, *, active: bool, out_in: int, chosen: bool, case: Mapping[str, Any] | None, arm: int, agent: int
-    ) -> Cell:
+    ) -> BoardCell:
         """From the board and the latest phase's explanation."""
         score = case["score"][arm][agent] if case else None
         share = min(max((score or 0.0) / case["line"], 0.0), 1.0) if case else 0.0
@@ -141,11 +141,11 @@ async def overview(shown: Page) -> Response:
     )
 
 
-def _rows(board: Mapping[str, Any], case: Mapping[str, Any] | None) -> list[list[Cell]]:
+def _rows(board: Mapping[str, Any], case: Mapping[str, Any] | None) -> list[list[BoardCell]]:
     """Agents down, arms across."""
     return [
         [
-            Cell.of(
+            BoardCell.of(
                 active=board["active"][arm][agent],
                 out_in=board["eliminated_in"][arm][agent],
                 chosen=board["chosen"][arm][agent],

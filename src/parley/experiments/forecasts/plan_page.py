@@ -7,9 +7,9 @@ from html import escape
 
 from matplotlib.figure import Figure
 
-from parley.experiments.page import page, picture, table
-from parley.experiments.palette import theme_named
-from parley.experiments.planning import Estimate, Plan
+from parley.experiments.forecasts.planning import Forecast, ScenarioCost
+from parley.experiments.look.page import page, picture, table
+from parley.experiments.look.palette import theme_named
 from parley.problem import Problem
 
 __all__ = ["move_rows", "plan_figure", "plan_page", "plan_rows"]
@@ -26,19 +26,19 @@ HEAD = (
 )
 
 
-def plan_rows(plan: Plan) -> list[list[str]]:
+def plan_rows(plan: Forecast) -> list[list[str]]:
     """One row per scenario, for a table of any kind."""
     return [_row(estimate, alone) for estimate, alone in zip(plan.scenarios, plan.alone, strict=True)]
 
 
-def move_rows(plan: Plan) -> list[list[str]]:
+def move_rows(plan: Forecast) -> list[list[str]]:
     """How the cost of the reference scenario moves, one setting a row."""
     settings = [(f"delta {value:g}", estimate) for value, estimate in plan.by_delta]
     settings += [(f"{plan.weights_axis} {value:g}", estimate) for value, estimate in plan.by_weights]
     return [[setting, f"{estimate.quantiles(0.5)[0]:,.0f}"] for setting, estimate in settings]
 
 
-def _row(estimate: Estimate, alone: Estimate) -> list[str]:
+def _row(estimate: ScenarioCost, alone: ScenarioCost) -> list[str]:
     low, high = estimate.quantiles(0.1, 0.9)
     # One near-tie of an agent alone would swamp a mean: compare what is typical.
     at_least = "at least " if 2 * alone.unfinished >= len(alone.samples) else ""
@@ -55,7 +55,7 @@ def _row(estimate: Estimate, alone: Estimate) -> list[str]:
     ]
 
 
-def plan_figure(plan: Plan, *, theme: str = "light") -> Figure:
+def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
     """Samples per scenario together and alone; how they move with delta; how they move with the weights."""
     look = theme_named(theme)
     with look.context():
@@ -99,7 +99,7 @@ def plan_figure(plan: Plan, *, theme: str = "light") -> Figure:
     return figure
 
 
-def plan_page(plan: Plan, *, title: str, problem: Problem, policy: str, guarantee: str, command: str) -> str:
+def plan_page(plan: Forecast, *, title: str, problem: Problem, policy: str, guarantee: str, command: str) -> str:
     """Everything a plan tells, on one page."""
     reference = plan.scenarios[-1]
     per_agent: Sequence[Sequence[str]] = [

@@ -11,9 +11,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from parley.experiments.curves import TITLES, Curve, bound_curve, box_axis, boxes, curves, drawn_axes, saving_curves
-from parley.experiments.palette import DASHES, MARKERS, Theme, theme_named
-from parley.experiments.results import Results
+from parley.experiments.look.palette import DASHES, MARKERS, Theme, theme_named
+from parley.experiments.sweeps.curves import (
+    TITLES,
+    Curve,
+    bound_curve,
+    box_axis,
+    boxes,
+    curves,
+    drawn_axes,
+    saving_curves,
+)
+from parley.experiments.sweeps.results import Results
 from parley.problem import FloatArray, Problem
 
 __all__ = [

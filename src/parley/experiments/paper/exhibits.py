@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from parley.experiments.discrepancies import ITERATIONS, CappedWcpe, Search, searches
-from parley.experiments.published import CITATION
-from parley.experiments.reproduction import Row, paper_instance
-from parley.experiments.tables import Column, Table, fixed, share, whole
+from parley.experiments.look.tables import Column, Table, fixed, share, whole
+from parley.experiments.paper.discrepancies import ITERATIONS, CappedWcpe, Search, searches
+from parley.experiments.paper.published import CITATION
+from parley.experiments.paper.reproduction import Row, paper_instance
 
 __all__ = ["EXHIBITS", "Exhibit", "make_exhibit"]
 

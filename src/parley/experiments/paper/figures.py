@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from parley.experiments.exhibits import Exhibit
-from parley.experiments.palette import Theme, theme_named
-from parley.experiments.reproduction import Row
+from parley.experiments.look.palette import Theme, theme_named
+from parley.experiments.paper.exhibits import Exhibit
+from parley.experiments.paper.reproduction import Row
 
 __all__ = ["draw_exhibit"]
 

@@ -10,12 +10,12 @@ from time import perf_counter
 import numpy as np
 
 from parley.errors import EngineFailed
-from parley.experiments.cells import Cell, run_cell
-from parley.experiments.engines import Crew, Engine, WorkersLost
-from parley.experiments.storage import Folder
-from parley.experiments.sweep import Sweep
+from parley.experiments.sweeps.cells import Cell, run_cell
+from parley.experiments.sweeps.engines import Crew, Engine, WorkersLost
+from parley.experiments.sweeps.storage import Folder
+from parley.experiments.sweeps.sweep import Sweep
 
-__all__ = ["Estimate", "Run", "estimate", "run_sweep"]
+__all__ = ["Run", "Workload", "run_sweep", "workload"]
 
 MOST_LOSSES = 3  # in a row, with no cell done in between
 SAMPLED_CELLS = 12
@@ -37,7 +37,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class Workload:
     """What a run would do, and about how long it would take."""
 
     cells: int
@@ -109,13 +109,13 @@ def _finish(crew: Crew, folder: Folder, missing: list[Cell], rows: str, progress
     return losses
 
 
-def estimate(sweep: Sweep, folder: Folder) -> Estimate:
+def workload(sweep: Sweep, folder: Folder) -> Workload:
     """Count what is missing and time a few replications of some cells, here; nothing is written."""
     missing, damaged = folder.survey(sweep.cells) if folder.manifest else (list(sweep.cells), [])
     chosen = missing[:: max(1, len(missing) // SAMPLED_CELLS)][:SAMPLED_CELLS]
     times = [_seconds(cell) for cell in chosen]
     total = float(np.mean(times)) * len(missing) if times else 0.0
-    return Estimate(cells=len(sweep.cells), missing=len(missing), damaged=tuple(damaged), seconds=total)
+    return Workload(cells=len(sweep.cells), missing=len(missing), damaged=tuple(damaged), seconds=total)
 
 
 def _seconds(cell: Cell) -> float:

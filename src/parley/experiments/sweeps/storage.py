@@ -30,8 +30,8 @@ import pyarrow.parquet as pq
 
 from parley import __version__
 from parley.errors import NoRoom, OtherResults
-from parley.experiments.cells import Cell, CellResult, canonical
-from parley.experiments.sweep import Sweep
+from parley.experiments.sweeps.cells import Cell, CellResult, canonical
+from parley.experiments.sweeps.sweep import Sweep
 
 __all__ = ["Folder", "Stored"]
 

@@ -12,16 +12,16 @@ from scipy import stats
 
 from parley.cli.main import main
 from parley.errors import InvalidInput, UnknownName
-from parley.experiments.curves import bound_curve, curves, drawn_axes, saving_curves
-from parley.experiments.engines import Engine
-from parley.experiments.figures import elimination_course
-from parley.experiments.palette import THEMES, theme_named
-from parley.experiments.report import html_report
-from parley.experiments.results import compare, interval, load_results, summary
-from parley.experiments.runner import run_sweep
-from parley.experiments.storage import Folder
-from parley.experiments.sweep import parse_sweep
-from parley.experiments.sweep_figures import sweep_figures
+from parley.experiments.look.course import elimination_course
+from parley.experiments.look.palette import THEMES, theme_named
+from parley.experiments.sweeps.curves import bound_curve, curves, drawn_axes, saving_curves
+from parley.experiments.sweeps.engines import Engine
+from parley.experiments.sweeps.figures import sweep_figures
+from parley.experiments.sweeps.report import html_report
+from parley.experiments.sweeps.results import compare, interval, load_results, summary
+from parley.experiments.sweeps.runner import run_sweep
+from parley.experiments.sweeps.storage import Folder
+from parley.experiments.sweeps.sweep import parse_sweep
 
 SWEEP = {
     "name": "alpha <and> friends",
@@ -226,8 +226,8 @@ def test_rows_that_are_cells_are_summarised_too(tmp_path):
 
 
 def test_results_of_an_older_version_can_still_be_read(folder, monkeypatch):
-    monkeypatch.setattr("parley.experiments.sweep.__version__", "99.0.0")
-    monkeypatch.setattr("parley.experiments.storage.__version__", "99.0.0")
+    monkeypatch.setattr("parley.experiments.sweeps.sweep.__version__", "99.0.0")
+    monkeypatch.setattr("parley.experiments.sweeps.storage.__version__", "99.0.0")
     assert len(load_results(folder).cells) == 9
 
 

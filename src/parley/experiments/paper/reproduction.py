@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from parley.bounds import bai, expected_samples
-from parley.experiments.discrepancies import CappedWcpe, LocalMeansPfUcb
-from parley.experiments.published import ALPHAS, DELTAS, PUBLISHED_RUNS, TABLE1, TABLE2, Published
+from parley.experiments.paper.discrepancies import CappedWcpe, LocalMeansPfUcb
+from parley.experiments.paper.published import ALPHAS, DELTAS, PUBLISHED_RUNS, TABLE1, TABLE2, Published
 from parley.policies import Policy, make_policy
 from parley.problem import Instance
 from parley.simulation import simulate

@@ -12,13 +12,13 @@ from typing import Any
 
 import pandas as pd
 
-from parley.experiments import charts
-from parley.experiments.curves import TITLES, bound_curve, box_axis, boxes, curves, drawn_axes, saving_curves
+from parley.experiments.look.page import page, table
+from parley.experiments.look.palette import THEMES
 from parley.experiments.optional import need
-from parley.experiments.page import page, table
-from parley.experiments.palette import THEMES
-from parley.experiments.results import Results, compare
-from parley.experiments.sweep_figures import last_draws
+from parley.experiments.sweeps import charts
+from parley.experiments.sweeps.curves import TITLES, bound_curve, box_axis, boxes, curves, drawn_axes, saving_curves
+from parley.experiments.sweeps.figures import last_draws
+from parley.experiments.sweeps.results import Results, compare
 
 __all__ = ["html_report"]
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 from scipy import stats
 
 from parley.errors import InvalidInput, UnknownName
-from parley.experiments.cells import Cell
 from parley.experiments.optional import need
-from parley.experiments.storage import Folder, Stored
-from parley.experiments.sweep import parse_sweep
+from parley.experiments.sweeps.cells import Cell
+from parley.experiments.sweeps.storage import Folder, Stored
+from parley.experiments.sweeps.sweep import parse_sweep
 from parley.problem import FloatArray
 
 __all__ = ["METHODS", "Results", "compare", "interval", "load_results", "summary"]

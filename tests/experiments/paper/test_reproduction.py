@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from parley.cli.main import main
-from parley.experiments.discrepancies import CappedWcpe, LocalMeansPfUcb
-from parley.experiments.exhibits import EXHIBITS
-from parley.experiments.published import TABLE1, TABLE2
-from parley.experiments.reproduction import jobs, measure_all, measured, paper_instance
+from parley.experiments.paper.discrepancies import CappedWcpe, LocalMeansPfUcb
+from parley.experiments.paper.exhibits import EXHIBITS
+from parley.experiments.paper.published import TABLE1, TABLE2
+from parley.experiments.paper.reproduction import jobs, measure_all, measured, paper_instance
 from parley.simulation import simulate
 
 REPLICATIONS = 4_000
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "reproduction"
+DOCUMENTED = Path(__file__).parents[3] / "docs" / "reproduction"
 # An independent implementation's means: 20,000 replications of W-CPE-BAI; PF-UCB-BAI to within 1%.
 WCPE_BY_ALPHA = {0.4: (150_857, 38_007), 0.5: (93_969, 31_159), 0.6: (97_054, 31_238), 0.7: (96_403, 33_028)}
 PF_UCB_BY_ALPHA = {0.4: 42_276, 0.5: 32_969, 0.6: 30_862, 0.7: 29_299}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from parley.experiments.results import Results
+from parley.experiments.sweeps.results import Results
 from parley.problem import FloatArray
 
 __all__ = ["TITLES", "Boxes", "Curve", "bound_curve", "box_axis", "boxes", "curves", "drawn_axes", "saving_curves"]

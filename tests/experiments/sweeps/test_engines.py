@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from parley.errors import InvalidInput, MissingPackage, NoCluster, UnknownName
-from parley.experiments.engines import Engine, WorkersLost
-from parley.experiments.runner import run_sweep
-from parley.experiments.storage import Folder
-from parley.experiments.sweep import load_sweep
+from parley.experiments.sweeps.engines import Engine, WorkersLost
+from parley.experiments.sweeps.runner import run_sweep
+from parley.experiments.sweeps.storage import Folder
+from parley.experiments.sweeps.sweep import load_sweep
 
 WORKERS = {"local": ("loky",), "dask": ("multiprocessing.spawn", "multiprocessing.forkserver"), "ray": ("ray::",)}
 

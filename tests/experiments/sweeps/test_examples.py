@@ -9,15 +9,15 @@ import pytest
 from benchmarks.reproduction_page import PAGE, refreshed
 
 from parley.cli.main import COMMANDS
-from parley.experiments.axes import AXES
-from parley.experiments.cells import run_cell
-from parley.experiments.engines import ENGINES
-from parley.experiments.sweep import KEYS, load_sweep, parse_sweep
+from parley.experiments.sweeps.axes import AXES
+from parley.experiments.sweeps.cells import run_cell
+from parley.experiments.sweeps.engines import ENGINES
+from parley.experiments.sweeps.sweep import KEYS, load_sweep, parse_sweep
 from parley.policies import make_policy
 from parley.simulation import simulate
 from parley.study import load_study
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODELS = sorted((ROOT / "examples" / "models").glob("*.toml"))
 SWEEPS = sorted((ROOT / "examples" / "sweeps").glob("*.toml"))
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from parley.experiments.figures import elimination_course
-from parley.experiments.page import page, picture, table
+from parley.experiments.look.course import elimination_course
+from parley.experiments.look.page import page, picture, table
 from parley.problem import Problem
 from parley.simulation import Phase
 

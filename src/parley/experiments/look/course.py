@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from parley.errors import InvalidInput
-from parley.experiments.palette import DASHES, MARKERS, Theme, theme_named
+from parley.experiments.look.palette import DASHES, MARKERS, Theme, theme_named
 from parley.problem import Problem
 from parley.simulation import Phase
 

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 
 from parley.cli.main import main
 from parley.errors import OtherResults
-from parley.experiments.engines import Engine
-from parley.experiments.runner import estimate, run_sweep
-from parley.experiments.storage import Folder
-from parley.experiments.sweep import load_sweep
+from parley.experiments.sweeps.engines import Engine
+from parley.experiments.sweeps.runner import run_sweep, workload
+from parley.experiments.sweeps.storage import Folder
+from parley.experiments.sweeps.sweep import load_sweep
 
 ALONE = Engine(workers=1)
 
@@ -152,13 +152,13 @@ def test_one_run_at_a_time(small, tmp_path):
 
 def test_a_dry_run_counts_and_writes_nothing(small, tmp_path):
     folder = Folder(path=tmp_path / "out")
-    guess = estimate(small, folder)
+    guess = workload(small, folder)
     assert (guess.cells, guess.missing) == (4, 4)
     assert guess.seconds > 0
     assert guess.lasting(2) == guess.seconds / 2
     assert not folder.path.exists()
     run_sweep(small, folder, ALONE)
-    assert estimate(small, folder).missing == 0
+    assert workload(small, folder).missing == 0
 
 
 def test_no_room_is_said_and_nothing_is_lost(sweep_file, tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from parley.experiments.curves import Boxes, Curve
+from parley.experiments.sweeps.curves import Boxes, Curve
 from parley.problem import FloatArray, Problem
 
 __all__ = ["box_plots", "heat_maps", "lines"]

@@ -28,8 +28,8 @@ from typing import Any
 
 from parley import __version__, weights
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
-from parley.experiments.axes import axis_labels, checked_axis, set_axis, target
-from parley.experiments.cells import AxisValue, Cell
+from parley.experiments.sweeps.axes import axis_labels, checked_axis, set_axis, target
+from parley.experiments.sweeps.cells import AxisValue, Cell
 from parley.simulation import ENVIRONMENTS
 
 __all__ = ["Sweep", "load_sweep", "parse_sweep"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from parley.errors import InvalidInput, UnknownName
-from parley.experiments.cells import AxisValue
+from parley.experiments.sweeps.cells import AxisValue
 from parley.study import SECTIONS
 
 __all__ = ["AXES", "axis_labels", "checked_axis", "set_axis", "target"]

@@ -1,0 +1,107 @@
+"""Before a study is launched: what it will cost, by simulating plausible truths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parley.experiments.forecasts.scenarios import SHARES, Scenario, along_weights
+from parley.policies import make_policy
+from parley.problem import FloatArray, IntArray, Problem
+from parley.simulation import simulate
+from parley.weights import identity
+
+__all__ = ["Forecast", "Planner", "ScenarioCost", "forecast", "studies_of"]
+
+DELTAS = (0.1, 0.05, 0.01, 0.001)
+CAP = 100  # a study that costs this many times the worst one together is stopped: its cost is a lower bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScenarioCost:
+    """What a scenario costs; one entry per simulated study."""
+
+    scenario: str
+    samples: IntArray
+    rounds: IntArray
+    per_agent: FloatArray  # (agent,): mean draws
+    error_rate: float
+    unfinished: int  # stopped by the cap: their samples are a lower bound
+
+    def quantiles(self, *levels: float) -> list[float]:
+        """Quantiles of the samples."""
+        return [float(value) for value in np.quantile(self.samples, levels)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planner:
+    """Who will run the study, and how many simulated studies an estimate rests on."""
+
+    policy: str
+    options: Mapping[str, Any]
+    replications: int  # of every instance of a scenario
+    seed: int
+    progress: Callable[[int], None] | None = None
+
+    def estimate(self, scenario: Scenario, problem: Problem, *, max_samples: int | None = None) -> ScenarioCost:
+        """Simulate the studies of one scenario; the cap keeps a near-tie of one instance from running for ever."""
+        outcomes = [
+            simulate(
+                make_policy(self.policy, problem, self.options, instance),
+                instance,
+                replications=self.replications,
+                seed=self.seed + place,
+                max_samples=max_samples,
+                progress=self.progress,
+            )
+            for place, instance in enumerate(scenario.instances(problem))
+        ]
+        return ScenarioCost(
+            scenario=scenario.name,
+            samples=np.concatenate([outcome.costs for outcome in outcomes]),
+            rounds=np.concatenate([outcome.rounds for outcome in outcomes]),
+            per_agent=np.mean([outcome.draws.sum(axis=0) for outcome in outcomes], axis=0),
+            error_rate=float(np.mean([outcome.error_rate for outcome in outcomes])),
+            unfinished=sum(int((~outcome.finished).sum()) for outcome in outcomes),
+        )
+
+    def together_and_alone(self, scenario: Scenario, problem: Problem) -> tuple[ScenarioCost, ScenarioCost]:
+        """The scenario as it is, and with every agent on its own, as far as `CAP` times the dearest study together."""
+        together = self.estimate(scenario, problem)
+        alone = problem.with_(weights=identity(problem.agent_count))
+        return together, self.estimate(scenario, alone, max_samples=CAP * int(together.samples.max()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """Everything `parley plan` tells."""
+
+    scenarios: Sequence[ScenarioCost]
+    alone: Sequence[ScenarioCost]  # the same scenarios with every agent on its own
+    by_delta: Sequence[tuple[float, ScenarioCost]]  # the reference scenario
+    by_weights: Sequence[tuple[float, ScenarioCost]]  # the reference scenario, from much collaboration to none
+    weights_axis: str  # what moves in `by_weights`
+
+
+def forecast(planner: Planner, problem: Problem, scenarios: Sequence[Scenario]) -> Forecast:
+    """Estimate every scenario, alone and together; the last one serves to vary delta and the weights."""
+    pairs = [planner.together_and_alone(scenario, problem) for scenario in scenarios]
+    together, alone = zip(*pairs, strict=True)
+    reference, cap = scenarios[-1], CAP * int(together[-1].samples.max())
+    axis, problems = along_weights(problem)
+    return Forecast(
+        scenarios=together,
+        alone=alone,
+        by_delta=[(delta, planner.estimate(reference, problem.with_(delta=delta))) for delta in DELTAS],
+        by_weights=[(value, planner.estimate(reference, moved, max_samples=cap)) for value, moved in problems],
+        weights_axis=axis,
+    )
+
+
+def studies_of(planner: Planner, scenarios: Sequence[Scenario]) -> int:
+    """How many studies `forecast` simulates: what a progress bar counts to."""
+    instances = [len(scenario.means) for scenario in scenarios]
+    return planner.replications * (2 * sum(instances) + (len(DELTAS) + len(SHARES)) * instances[-1])

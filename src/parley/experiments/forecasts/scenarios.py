@@ -1,0 +1,112 @@
+"""Plausible truths to try a study on before anything is known of the real one.
+
+A *scenario* is a set of plausible instances. A gap scenario is the hardest instance with a given gap: every arm outside
+the top N is worse by just that gap, for every agent. A prior scenario draws local means at random: each arm has a level
+common to all agents, and each agent differs from it by a share `heterogeneity` of the spread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.problem import FloatArray, Instance, Problem
+from parley.weights import identity, personalized
+
+__all__ = ["SHARES", "Scenario", "along_weights", "gap_scenario", "prior_scenario", "usual_gaps"]
+
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+SHARES_OF_LARGEST = (0.5, 0.25, 0.125)
+MAX_DRAWS = 10_000  # per instance, before a smallest gap is taken to be out of reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """Plausible truths under one name: local means `(instance, arm, agent)`."""
+
+    name: str
+    means: FloatArray
+
+    def instances(self, problem: Problem) -> list[Instance]:
+        """The same means asked another question: another delta, other weights."""
+        return [Instance(problem=problem, means=means) for means in self.means]
+
+
+def gap_scenario(problem: Problem, gap: float) -> Scenario:
+    """Every arm outside the top N is worse by `gap`, the same for all agents.
+
+    >>> gap_scenario(Problem(arms=3, weights=np.eye(1)), 0.2).means.round(1).tolist()
+    [[[0.1], [-0.1], [-0.1]]]
+    """
+    if not 0 < gap <= problem.largest_gap:
+        raise InvalidInput("gap", found=gap, allowed=f"above 0 and at most largest_gap = {problem.largest_gap:g}")
+    means = np.full((1, *problem.shape), _centre(problem) - gap / 2)
+    means[:, : problem.top] += gap
+    return Scenario(name=f"gap {gap:g}", means=means)
+
+
+def prior_scenario(
+    problem: Problem, *, spread: float, heterogeneity: float, min_gap: float, instances: int, seed: int
+) -> Scenario:
+    """Random means: a common level per arm, uniform over `spread`, and each agent's own, mixed by `heterogeneity`.
+
+    Draws whose smallest gap is below `min_gap` are drawn again: no study can be planned for a tie.
+    """
+    for key, value, allowed in (
+        ("spread", spread, 0 < spread < np.inf),
+        ("heterogeneity", heterogeneity, 0 <= heterogeneity <= 1),
+        ("min_gap", min_gap, 0 < min_gap < np.inf),
+        ("instances", instances, instances >= 1),
+    ):
+        if not allowed:
+            raise InvalidInput(key, found=value, allowed="above 0 (heterogeneity: between 0 and 1)")
+    generator = np.random.default_rng(seed)
+    kept = [_draw(problem, generator, spread, heterogeneity, min_gap) for _ in range(instances)]
+    return Scenario(name=f"prior, spread {spread:g}", means=np.stack(kept))
+
+
+def _draw(
+    problem: Problem, generator: np.random.Generator, spread: float, heterogeneity: float, min_gap: float
+) -> FloatArray:
+    half = spread / 2
+    for _ in range(MAX_DRAWS):
+        common = generator.uniform(-half, half, (problem.arm_count, 1)) * (1 - heterogeneity)
+        own = generator.uniform(-half, half, problem.shape) * heterogeneity
+        means: FloatArray = _centre(problem) + common + own
+        if Instance(problem=problem, means=means).smallest_gap >= min_gap:
+            return means
+    raise InvalidInput(
+        "min_gap",
+        found=f"{min_gap:g}, which none of {MAX_DRAWS:,} draws from the prior reached",
+        allowed="a smaller gap",
+    )
+
+
+def _centre(problem: Problem) -> float:
+    noise = problem.noise
+    return 0.0 if noise.low is None or noise.high is None else (noise.low + noise.high) / 2
+
+
+def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
+    """The problem from much collaboration to none: by alpha where weights are personalized, else closer to oneself.
+
+    Gives the name of what moves, and each of its values with the problem it makes; 1 is everyone alone.
+    """
+    agents, weights = problem.agent_count, problem.weights
+    alpha = float(weights[0, 0] - weights[-1, 0]) if agents > 1 else 1.0
+    if np.allclose(weights, personalized(agents, min(max(alpha, 0.0), 1.0)), rtol=0, atol=1e-9):
+        return "alpha", [(share, problem.with_(weights=personalized(agents, share))) for share in SHARES]
+    return "share of one's own reward added to the mix", [
+        (share, problem.with_(weights=share * identity(agents) + (1 - share) * weights)) for share in SHARES
+    ]
+
+
+def usual_gaps(problem: Problem) -> list[float]:
+    """The gaps to try where nobody named any: a half, a quarter and an eighth of the largest.
+
+    >>> usual_gaps(Problem(arms=2, weights=np.eye(1), largest_gap=0.8))
+    [0.4, 0.2, 0.1]
+    """
+    return [share * problem.largest_gap for share in SHARES_OF_LARGEST]
