@@ -22,6 +22,7 @@
         ├── NotThere                no such study, phase, agent or report
         ├── Conflict                the study is somewhere else: another plan, a taken place, a closed phase
         ├── Rejected                the request itself is wrong; sending it again cannot help
+        ├── WrongPlan               a plan for another study or agent than the one that asked: do not draw it
         └── WrongReceipt            a receipt for something else than the report that was sent: do not trust it
 
 An error says what was found, what is allowed and, where it is not obvious, what to do.
@@ -55,6 +56,7 @@ __all__ = [
     "TiedArms",
     "UnknownName",
     "Unreachable",
+    "WrongPlan",
     "WrongReceipt",
 ]
 
@@ -160,6 +162,10 @@ class Conflict(CoordinatorError):
 
 class Rejected(CoordinatorError):
     """The request can never be right as it is."""
+
+
+class WrongPlan(CoordinatorError):
+    """The coordinator answered with the plan of another study or agent; nothing is drawn for it."""
 
 
 class WrongReceipt(CoordinatorError):

@@ -8,13 +8,13 @@ receipt = client.send(plan.report(Totals.of(rewards)))
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-from parley.agent.plans import AgentPlan, proven
+from parley.agent.plans import AgentPlan, meant, proven
 from parley.errors import (
     Conflict,
     CoordinatorError,
@@ -24,6 +24,7 @@ from parley.errors import (
     NotThere,
     Rejected,
     Unreachable,
+    WrongPlan,
 )
 from parley.protocol import Plan, Receipt, Report
 
@@ -34,7 +35,9 @@ except ModuleNotFoundError:
 
 __all__ = ["AsyncClient", "Client", "read_token"]
 
+T = TypeVar("T")
 TIMEOUT = 30.0
+LOG_TYPE = "application/x-ndjson"
 NOT_FOUND = "urn:parley:problem:not-found"
 ERRORS: dict[int, type[CoordinatorError]] = {401: NotAllowed, 403: NotAllowed, 404: NotThere, 409: Conflict}
 
@@ -62,9 +65,16 @@ def _headers(receipt: Receipt | None) -> dict[str, str]:
 
 
 def _checked(response: httpx.Response) -> httpx.Response:
-    """The response, or the typed error that its problem document means."""
+    """The response, or the typed error that its problem document means.
+
+    No coordinator redirects; what does stands between, and may be gone later.
+    """
     if response.is_success:
         return response
+    if response.is_redirect:
+        raise Unreachable(
+            f"the answer is not a coordinator's but a way to {response.headers.get('location', '')!r:.80}"
+        )
     try:
         problem = response.json()
     except ValueError:
@@ -75,6 +85,42 @@ def _checked(response: httpx.Response) -> httpx.Response:
     if problem.get("retry") or response.status_code in (429, 502, 503, 504) or response.status_code >= 500:
         raise Unreachable(message, problem)
     raise ERRORS.get(response.status_code, Rejected)(message, problem)
+
+
+def _understood(read: Callable[[Any], T], answer: Any) -> T:
+    """What an answer says. A 200 that says nothing of the kind is not the coordinator's (a captive portal's, a
+    proxy's), and the same may be asked again.
+    """
+    try:
+        return read(answer)
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise Unreachable(f"an answer that is not a coordinator's ({error or type(error).__name__})"[:400]) from None
+
+
+def _json(response: httpx.Response) -> Any:
+    return _understood(httpx.Response.json, response)
+
+
+def _object(answer: Any) -> Mapping[str, Any]:
+    if not isinstance(answer, Mapping):
+        raise TypeError(f"{type(answer).__name__} where an object was expected")
+    return answer
+
+
+def _agent(answer: Any) -> str | None:
+    agent: str | None = _object(answer)["agent"]
+    if agent is not None and not isinstance(agent, str):
+        raise TypeError(f"the agent {agent!r:.60}")
+    return agent
+
+
+def _own(report: Report, study: str, phase: int, agent: str) -> Report:
+    if (report.study, report.phase, report.agent) != (study, phase, agent):
+        raise CoordinatorError(
+            f"asked for the report of {agent!r} in phase {phase} of {study!r}, the coordinator answered with that of "
+            f"{report.agent!r} in phase {report.phase} of {report.study!r}"
+        )
+    return report
 
 
 def _options(server: str, token: str) -> dict[str, Any]:
@@ -110,7 +156,7 @@ class Client:
 
     def request(self, method: str, *parts: object, **options: Any) -> Any:
         """Any operation by its path below /v1; the answer's JSON."""
-        return self._send(method, _path(*parts), **options).json()
+        return _json(self._send(method, _path(*parts), **options))
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
@@ -122,17 +168,24 @@ class Client:
         """What is asked of an agent; with `wait`, once the study has moved past phase `after` or time is up."""
         query = {"after": after, "wait": wait}
         found = self.request("GET", "studies", study, "agents", agent, "plan", params=query, timeout=TIMEOUT + wait)
-        return AgentPlan.from_json(found)
+        return meant(_understood(AgentPlan.from_json, found), study, agent)
+
+    def whoami(self) -> str | None:
+        """The agent that the token is for; None if it is not an agent's."""
+        return _understood(_agent, self.request("GET", "whoami"))
 
     def whole_plan(self, study: str, phase: int) -> Plan:
         """Every agent's draws in a phase."""
-        return Plan.from_json(self.request("GET", "studies", study, "phases", phase, "plan"))
+        plan = _understood(Plan.from_json, self.request("GET", "studies", study, "phases", phase, "plan"))
+        if (plan.study, plan.phase) != (study, phase):
+            raise WrongPlan(f"the plan is of phase {plan.phase} of {plan.study!r}, not of phase {phase} of {study!r}")
+        return plan
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
         """Send a report, as often as needed; `receipt` is the last one held: the log must still contain it."""
         path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
         body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
-        return proven(Receipt.from_json(self._send("PUT", path, **body).json()), report)
+        return proven(_understood(Receipt.from_json, _json(self._send("PUT", path, **body))), report)
 
     def report(self, study: str, phase: int, agent: str) -> Report | None:
         """The report of an agent in a phase that counts; None if the coordinator says that it has none."""
@@ -142,19 +195,20 @@ class Client:
             if error.problem.get("type") != NOT_FOUND:  # not the coordinator's word: a proxy's, or a wrong address
                 raise
             return None
-        return Report.from_json(found["report"])
+        return _own(_understood(lambda answer: Report.from_json(answer["report"]), found), study, phase, agent)
 
     def status(self, study: str) -> Mapping[str, Any]:
         """Where a study is, whom it waits for and since when."""
-        found: Mapping[str, Any] = self.request("GET", "studies", study)
-        return found
+        return _understood(_object, self.request("GET", "studies", study))
 
     def export(self, study: str) -> Iterator[str]:
         """The lines of a study's log."""
         with self._http.stream("GET", _path("studies", study, "export")) as response:
             if not response.is_success:
                 response.read()
-            yield from _checked(response).iter_lines()
+            if not _checked(response).headers.get("content-type", "").startswith(LOG_TYPE):
+                raise Unreachable("an answer that is not a coordinator's: no log")
+            yield from response.iter_lines()
 
 
 class AsyncClient:
@@ -178,7 +232,7 @@ class AsyncClient:
 
     async def request(self, method: str, *parts: object, **options: Any) -> Any:
         """Any operation by its path below /v1; the answer's JSON."""
-        return (await self._send(method, _path(*parts), **options)).json()
+        return _json(await self._send(method, _path(*parts), **options))
 
     async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
@@ -190,15 +244,15 @@ class AsyncClient:
         """What is asked of an agent."""
         query = {"after": after, "wait": wait}
         path = ("studies", study, "agents", agent, "plan")
-        return AgentPlan.from_json(await self.request("GET", *path, params=query, timeout=TIMEOUT + wait))
+        found = await self.request("GET", *path, params=query, timeout=TIMEOUT + wait)
+        return meant(_understood(AgentPlan.from_json, found), study, agent)
 
     async def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
         """Send a report, as often as needed."""
         path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
         body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
-        return proven(Receipt.from_json((await self._send("PUT", path, **body)).json()), report)
+        return proven(_understood(Receipt.from_json, _json(await self._send("PUT", path, **body))), report)
 
     async def status(self, study: str) -> Mapping[str, Any]:
         """Where a study is, whom it waits for and since when."""
-        found: Mapping[str, Any] = await self.request("GET", "studies", study)
-        return found
+        return _understood(_object, await self.request("GET", "studies", study))

@@ -6,6 +6,8 @@ renamed, and the folder synced), so a kill at any moment leaves either the state
     draws/<phase>.json      the report, written before it is first sent: after this nothing is drawn again
     receipts/<phase>.json   the receipt, written when the coordinator has acknowledged it
     drawing/<phase>         this phase was begun; without a report, a source that cannot repeat itself must not run
+
+Whatever else lies there (a copy, a note, what a file manager leaves) is not this agent's doing, and is let be.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ from parley.errors import Interrupted, InvalidInput
 from parley.protocol import Receipt, Report
 from parley.protocol.canonical import read_json
 
-__all__ = ["Outbox"]
+__all__ = ["Outbox", "kept_files"]
 
 KINDS = ("drawing", "draws", "receipts")
+KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
 
 
 class Outbox:
@@ -41,7 +44,7 @@ class Outbox:
         self.folder = _folder_of(Path(folder) / study, agent)
         self.study, self.agent = study, agent
         for kind in KINDS:
-            (self.folder / kind).mkdir(parents=True, exist_ok=True)
+            (self.folder / kind).mkdir(mode=0o700, parents=True, exist_ok=True)
         _sync(self.folder)
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -111,7 +114,16 @@ class Outbox:
         return max(self.receipts(), key=lambda receipt: receipt.sequence, default=None)
 
     def _phases(self, kind: str) -> list[int]:
-        return sorted(int(path.stem) for path in (self.folder / kind).glob("*.json"))
+        return sorted(int(path.stem) for path in kept_files(self.folder / kind))
+
+
+def kept_files(folder: Path) -> list[Path]:
+    """The files that an outbox wrote there, one a phase.
+
+    >>> kept_files(Path("nowhere"))
+    []
+    """
+    return [path for path in folder.glob("*.json") if KEPT.fullmatch(path.name) and path.is_file()]
 
 
 def _folder_of(root: Path, agent: str) -> Path:
@@ -132,7 +144,7 @@ def _belongs(folder: Path, agent: str) -> bool:
     >>> _belongs(Path("nowhere"), "x")
     False
     """
-    files = [path for kind in ("draws", "receipts") for path in (folder / kind).glob("*.json")]
+    files = [path for kind in ("draws", "receipts") for path in kept_files(folder / kind)]
     owners = {read_json(path.read_text(encoding="utf-8"), str(path))["agent"] for path in files}
     return owners == {agent} if owners else any((folder / "drawing").glob("*"))
 
@@ -140,7 +152,7 @@ def _belongs(folder: Path, agent: str) -> bool:
 def _write(path: Path, text: str) -> None:
     """Whole or not at all, and on the disk when it returns."""
     aside = path.with_suffix(".part")
-    with aside.open("w", encoding="utf-8") as file:
+    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

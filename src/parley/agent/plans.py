@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from parley.errors import InvalidInput, WrongReceipt
+from parley.errors import InvalidInput, WrongPlan, WrongReceipt
 from parley.protocol import Receipt, Report
+from parley.protocol.wire import LARGEST_INTEGER
 
-__all__ = ["AgentPlan", "Totals", "proven"]
+__all__ = ["AgentPlan", "Totals", "meant", "proven"]
 
 OVER = ("finished", "cancelled", "stalled")
+FIRST_REPORT = 2  # the least sequence of a report: a log begins with the study itself
+HEAD = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +59,27 @@ class AgentPlan:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """From the coordinator's answer; keys that a later version adds are ignored."""
-        known = {name: document[name] for name in (entry.name for entry in fields(cls))}
-        known["arms"] = tuple(known["arms"])
-        known["draws"] = None if known["draws"] is None else tuple(known["draws"])
-        return cls(**known)
+        names = [entry.name for entry in fields(cls)]
+        if not isinstance(document, Mapping) or any(name not in document for name in names):
+            raise InvalidInput("plan", found=f"{document!r:.80}", allowed=f"an object with {', '.join(names)}")
+        known = {name: document[name] for name in names}
+        whole: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in known.items()
+        }
+        return cls(**whole)
+
+    def __post_init__(self) -> None:
+        """Whatever answered may not have been a coordinator."""
+        texts = (self.study, self.agent, self.stage, self.reason, self.plan or "", *self.arms)
+        numbers = (self.phase, *(self.draws or ()))
+        sound = (
+            all(isinstance(text, str) for text in texts)
+            and all(type(number) is int and 0 <= number <= LARGEST_INTEGER for number in numbers)
+            and isinstance(self.reported, bool)
+            and isinstance(self.frozen, bool)
+        )
+        if not sound or (self.draws is not None and len(self.draws) != len(self.arms)):
+            raise InvalidInput("plan", found=f"{vars(self)!r:.80}", allowed="names, a phase, and a count for every arm")
 
     @property
     def over(self) -> bool:
@@ -89,8 +110,23 @@ class AgentPlan:
         )
 
 
+def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:
+    """The plan, or `WrongPlan` if it is somebody else's: rewards drawn for it would be reported in another's place."""
+    if (plan.study, plan.agent) != (study, agent):
+        raise WrongPlan(
+            f"the plan is for {plan.agent!r} in {plan.study!r}, but {agent!r} in {study!r} asked. Nothing is drawn "
+            "for it; tell the administrator"
+        )
+    return plan
+
+
 def proven(receipt: Receipt, report: Report) -> Receipt:
     """The receipt, or `WrongReceipt` if it was not given for this report: then it proves nothing to the sender."""
+    if receipt.sequence < FIRST_REPORT or HEAD.fullmatch(receipt.head) is None:
+        raise WrongReceipt(
+            f"the receipt names record {receipt.sequence} with the hash {receipt.head!r:.80}: no log has such a "
+            "record, so it proves nothing. The coordinator did not acknowledge what it was given; tell the other sites"
+        )
     if not receipt.proves(report):
         raise WrongReceipt(
             f"the receipt is for report {receipt.report:.12}... of {receipt.agent!r} in phase {receipt.phase} of "

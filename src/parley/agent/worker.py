@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from parley.agent.outbox import Outbox
-from parley.agent.plans import AgentPlan, proven
+from parley.agent.plans import AgentPlan, meant, proven
 from parley.agent.sources import NotYet, Source
 from parley.errors import Conflict, CoordinatorError, Unreachable
 from parley.protocol import Receipt, Report
@@ -72,7 +72,9 @@ def persistent(
 
 
 class Worker:
-    """One agent of one study. `say` hears what happens, in words; `patience` bounds one wait for a plan."""
+    """One agent of one study. `say` hears what happens, in words, and `warn` what somebody must look into; `patience`
+    bounds one wait for a plan.
+    """
 
     def __init__(
         self,
@@ -81,11 +83,12 @@ class Worker:
         source: Source,
         *,
         say: Callable[[str], None] = lambda _: None,
+        warn: Callable[[str], None] | None = None,
         sleep: Callable[[float], None] = time.sleep,
         patience: float = 20.0,
     ) -> None:
         self._client, self._outbox, self._source = client, outbox, source
-        self._say, self._sleep, self._patience = say, sleep, patience
+        self._say, self._warn, self._sleep, self._patience = say, warn or say, sleep, patience
         self._backoff = Backoff()
         self._idle = 0  # the last phase that asks nothing more of this agent
 
@@ -105,13 +108,14 @@ class Worker:
                 return ended
             last = self._outbox.last_receipt()
             done = max(last.phase if last else 0, self._idle)
-            plan = self._client.plan(self._outbox.study, self._outbox.agent, after=done, wait=self._patience)
+            plan = self._plan(after=done, wait=self._patience)
             if plan.stage == "paused":
                 self._wait(f"the study is paused: {plan.reason}")
                 return plan
             if plan.due:
                 return self._answer(plan) or plan
-            if plan.draws is None or plan.reported:  # reported: by an outbox that is gone
+            if plan.draws is None or plan.reported:
+                self._note_stranger(plan)
                 self._idle = plan.phase
             self._backoff.reset()
             return plan
@@ -120,6 +124,19 @@ class Worker:
         except NotYet as error:
             self._wait(str(error))
         return None
+
+    def _plan(self, *, after: int = 0, wait: float = 0) -> AgentPlan:
+        study, agent = self._outbox.study, self._outbox.agent
+        return meant(self._client.plan(study, agent, after=after, wait=wait), study, agent)
+
+    def _note_stranger(self, plan: AgentPlan) -> None:
+        """This agent's place is taken by a report that this outbox never held: say so, once a phase."""
+        if plan.reported and plan.phase > self._idle and self._outbox.report(plan.phase) is None:
+            self._warn(
+                f"phase {plan.phase}: a report of {plan.agent!r} stands that was not sent from this outbox. If the "
+                "outbox is new, or an older one was lost, that is why. If not, somebody else holds this agent's "
+                "token: tell the administrator, who can revoke it, look into the log and amend the report"
+            )
 
     def _answer(self, plan: AgentPlan) -> AgentPlan | None:
         """Draw, unless it was drawn before. Then the coordinator has lost the report: it is sent again, and the receipt
@@ -151,7 +168,7 @@ class Worker:
             receipt = proven(self._client.send(report, receipt=self._outbox.last_receipt()), report)
         except Conflict as error:
             kind = str(error.problem.get("type", ""))
-            plan = self._client.plan(self._outbox.study, self._outbox.agent)
+            plan = self._plan()
             if plan.over and kind not in SETTLED:
                 self._say(f"phase {report.phase}: not taken any more ({error}); it stays in the outbox")
                 return plan

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 import click
+from rich.text import Text
 
-from parley.cli.console import screen
+from parley.cli.console import errors, screen
 from parley.cli.extras import needs
 from parley.cli.remote import connect, remote_options
 
@@ -51,7 +52,7 @@ def command(
         from parley.agent.sources import make_source
         from parley.agent.worker import Worker, persistent
     with connect(server, token_file) as client:
-        agent = name if name is not None else persistent(lambda: client.request("GET", "whoami"), _complain)["agent"]
+        agent = name if name is not None else persistent(client.whoami, _complain)
         if agent is None:
             raise click.UsageError("the token is not an agent's: name one with --agent")
 
@@ -66,13 +67,20 @@ def command(
             drawn_by = make_source(
                 source, seed=seed, taken=taken, whole_plan=lambda phase: client.whole_plan(study, phase).quotas
             )
-            worker = Worker(client, box, drawn_by, say=lambda words: _say(agent, words))
+            worker = Worker(
+                client, box, drawn_by, say=lambda words: _say(agent, words), warn=lambda words: _warn(agent, words)
+            )
             last = worker.run()
     screen.print(f"{agent}: the study {study} is {last.stage}.", highlight=False)
 
 
 def _complain(words: str) -> None:
     _say("agent", words)
+
+
+def _warn(agent: str, words: str) -> None:
+    """On standard error and hard to overlook: a person must act."""
+    errors.print(Text(f"{agent}: ATTENTION: {words}", style="bold red"), soft_wrap=True)
 
 
 def _say(agent: str, words: str) -> None:
