@@ -17,7 +17,7 @@ from parley.agent.outbox import Outbox
 from parley.agent.plans import Totals
 from parley.agent.worker import Worker
 from parley.cli.main import main
-from parley.coordinator.storage import initialise, open_storage
+from parley.coordinator.record import initialise, open_storage
 from parley.errors import CoordinatorError, Unreachable, WrongPlan, WrongReceipt
 
 
