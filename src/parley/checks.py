@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from parley.errors import InvalidInput
 
-__all__ = ["BoolArray", "FloatArray", "IntArray", "names", "number", "positive", "real_array", "real_matrix"]
+__all__ = ["BoolArray", "FloatArray", "IntArray", "names", "number", "positive", "real_array", "real_matrix", "whole"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -38,6 +38,21 @@ def positive(key: str, value: Any) -> float:
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise InvalidInput(key, found=scale, allowed=f"a number above 0, from {SMALLEST_SCALE:g} to {LARGEST_SCALE:g}")
     return scale
+
+
+def whole(key: str, value: Any, least: int, most: int, allowed: str = "") -> int:
+    """A whole number from `least` to `most`; `allowed` says it in other words.
+
+    >>> whole("top", 3, 1, 5)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed="a whole number")
+    count = int(value)
+    if not least <= count <= most:
+        shown = str(count) if abs(count) < 2**63 else "a huge number"
+        raise InvalidInput(key, found=shown, allowed=allowed or f"from {least:,} to {most:,}")
+    return count
 
 
 def real_array(key: str, value: Any, allowed: str) -> FloatArray:

@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, names, number, positive, real_matrix
+from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, names, real_matrix
 from parley.errors import InvalidInput, TiedArms
 from parley.noise import Noise
+from parley.terms import Terms
 
 __all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
-
-SMALLEST_DELTA = 1e-300
-LARGEST_CELL = 1_000_000
 
 # A hand-typed column may be off by a rounding; anything more is a mistake the user wants to hear about.
 COLUMN_SUM_TOLERANCE = 1e-6
@@ -58,8 +56,10 @@ def _checked_weights(value: Any) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Problem:
+class Problem(Terms):
     """K arms, M agents, the weights that mix their rewards, and the question: everyone's top N, error at most delta.
+
+    What else may be asked stands in `parley.terms`, a row each: `delta`, `top`, `largest_gap`, `minimum_cell`, ...
 
     >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]], delta=0.1)
     >>> problem.arm_count, problem.agent_count, problem.agents
@@ -69,11 +69,7 @@ class Problem:
     arms: tuple[str, ...]  # a number of arms, or any sequence of names, is taken too
     weights: FloatArray  # any nested sequence of numbers is taken too
     agents: tuple[str, ...] = ()  # made up when left out
-    delta: float = 0.1
-    top: int = 1
     noise: Noise = field(default_factory=Noise)
-    largest_gap: float = 1.0
-    minimum_cell: int = 1  # privacy: who is asked to draw an arm in a phase is asked for at least this many draws
 
     def __post_init__(self) -> None:
         weights = _checked_weights(self.weights)
@@ -88,25 +84,9 @@ class Problem:
                 found=f"a matrix of {len(weights)} x {len(weights)} for {len(agents)} agents",
                 allowed=f"{len(agents)} x {len(agents)}",
             )
-        delta = number("delta", self.delta)
-        if not SMALLEST_DELTA <= delta < 1:
-            allowed = f"a number strictly between 0 and 1 (at least {SMALLEST_DELTA:g})"
-            raise InvalidInput("delta", found=delta, allowed=allowed)
-        if isinstance(self.top, bool) or not isinstance(self.top, int | np.integer):
-            raise InvalidInput("top", found=repr(self.top), allowed="a whole number")
-        if not 1 <= self.top < len(arms):
-            raise InvalidInput(
-                "top", found=self.top, allowed=f"at least 1 and less than the number of arms, {len(arms)}"
-            )
-        if isinstance(self.minimum_cell, bool) or not isinstance(self.minimum_cell, int | np.integer):
-            raise InvalidInput("minimum_cell", found=repr(self.minimum_cell), allowed="a whole number")
-        if not 1 <= self.minimum_cell <= LARGEST_CELL:
-            found = self.minimum_cell if abs(self.minimum_cell) < 2**63 else "a huge number"
-            raise InvalidInput("minimum_cell", found=found, allowed=f"from 1 to {LARGEST_CELL:,}")
-        checked = {"weights": weights, "arms": arms, "agents": agents, "delta": delta, "top": int(self.top)}
-        checked["minimum_cell"] = int(self.minimum_cell)
-        for name, value in (checked | {"largest_gap": positive("largest_gap", self.largest_gap)}).items():
+        for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():
             object.__setattr__(self, name, value)
+        self._check_terms(arms, agents)
 
     @property
     def arm_count(self) -> int:
@@ -134,7 +114,7 @@ class Problem:
 
     def with_(self, **changes: Any) -> Problem:
         """A copy with some fields changed, checked again."""
-        return replace(self, **changes)
+        return replace(self, **(self.terms() | changes))  # plain terms fit a problem of another shape too
 
 
 def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:

@@ -11,9 +11,52 @@ import numpy as np
 from parley import weights as build
 from parley.checks import FloatArray
 from parley.errors import InvalidInput, UnknownName
+from parley.keys import NUMBER, REQUIRED, Key
 from parley.problem import Instance, Problem, top_gaps
 
-__all__ = ["WEIGHT_KEYS", "paper_means", "truth_of", "weights_of"]
+__all__ = ["TRUTH", "WEIGHTS", "WEIGHT_KEYS", "paper_means", "truth_of", "weights_of"]
+
+WEIGHTS = {
+    "kind": Key(
+        kinds=(str,),
+        meaning='`"identity"`: every agent alone. `"personalized"`: alpha of one\'s own, the rest everyone\'s average. '
+        '`"clusters"`: equal shares within a cluster. `"similarity"`: in proportion to a similarity. `"population"`: '
+        "everyone wants the arm best for all, agents weighed by their share. "
+        '`"matrix"`: as given',
+        default='`"identity"`',
+    ),
+    "alpha": Key(
+        kinds=(int, float, list, str),
+        meaning='personalized: a number in [0, 1], one per agent, or `"random"` (uniform, one per agent)',
+        default=REQUIRED,
+    ),
+    "seed": Key(
+        kinds=(int,), meaning='personalized with `alpha = "random"`: where the random alphas start', default="0"
+    ),
+    "labels": Key(kinds=(list,), meaning="clusters: one label per agent", default=REQUIRED),
+    "matrix": Key(
+        kinds=(list,),
+        meaning="similarity: a similarity per pair of agents, columns are normalised; matrix: the weights themselves, "
+        "row n, column m",
+        default="this or the next",
+    ),
+    "features": Key(kinds=(list,), meaning="similarity: one feature vector per agent"),
+    "kernel": Key(kinds=(str,), meaning='similarity from features: `"rbf"` or `"cosine"`', default='`"rbf"`'),
+    "bandwidth": Key(kinds=NUMBER, meaning="rbf: the distance at which similarity has fallen to 0.61", default="1.0"),
+    "shares": Key(kinds=(list,), meaning="population: one size per agent, in any unit", default=REQUIRED),
+    "file": Key(kinds=(str,), meaning="matrix: a `.csv` or `.npy` file, relative to the study file"),
+}
+TRUTH = {
+    "means": Key(
+        kinds=(list,), meaning="the true local means, a row per arm, a column per agent", default="this or the next"
+    ),
+    "generate": Key(
+        kinds=(str,),
+        meaning='`"paper"`: the paper\'s recipe; with 6 arms, 3 agents and seed 0 the very instance of its tables',
+    ),
+    "seed": Key(kinds=(int,), meaning="generate: where it starts", default="0"),
+    "min_gap": Key(kinds=NUMBER, meaning="generate: draws again until no gap is smaller", default="0.05"),
+}
 
 WEIGHT_KEYS = {  # kind -> the keys it reads, the first of which must be there
     "identity": (),

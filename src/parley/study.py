@@ -1,7 +1,7 @@
 """The study file: from TOML to a `Study` (a problem, a policy, perhaps a truth).
 
-The keys of every section stand in one table, `SECTIONS`; a key that is not there is an error that lists those that
-are. `docs/study-file.md` explains them to users, and a test holds that page against the table.
+The keys of every section stand in one table, `SECTIONS`, gathered from the rooms that give them meaning; a key that is
+not there is an error that lists those that are. The tables of `docs/study-file.md` are printed from it.
 """
 
 from __future__ import annotations
@@ -12,48 +12,55 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parley.errors import InvalidInput, InvalidStudy, UnknownName
+from parley.errors import InvalidInput, InvalidStudy
+from parley.keys import NUMBER, REQUIRED, Key, check_kinds, check_section
 from parley.noise import Noise
 from parley.problem import Instance, Problem
-from parley.recipes import truth_of, weights_of
+from parley.recipes import TRUTH, WEIGHTS, truth_of, weights_of
+from parley.terms import TERMS
 
-__all__ = ["DEFAULT_POLICY", "Study", "load_study", "parse_study"]
+__all__ = ["DEFAULT_POLICY", "SECTIONS", "Study", "load_study", "parse_study"]
 
 DEFAULT_POLICY = "evidence"
 
-Number = (int, float)
-SECTIONS: dict[str, dict[str, tuple[type, ...]]] = {
-    "": {
-        "name": (str,),
-        "arms": (int, list),
-        "agents": (int, list),
-        "delta": Number,
-        "top": (int,),
-        "largest_gap": Number,
-        "weights": (dict,),
-        "noise": (dict,),
-        "policy": (dict,),
-        "privacy": (dict,),
-        "truth": (dict,),
-    },
-    "weights": {
-        "kind": (str,),
-        "alpha": (int, float, list, str),
-        "seed": (int,),
-        "labels": (list,),
-        "matrix": (list,),
-        "features": (list,),
-        "kernel": (str,),
-        "bandwidth": Number,
-        "shares": (list,),
-        "file": (str,),
-    },
-    "noise": {"kind": (str,), "scale": Number, "low": Number, "high": Number},
-    "policy": {"name": (str,)},  # every other key is an option of that policy, checked by the policy
-    "privacy": {"minimum_cell": (int,)},
-    "truth": {"means": (list,), "generate": (str,), "seed": (int,), "min_gap": Number},
+QUESTION = {
+    "name": Key(kinds=(str,), meaning="shown in tables and reports", default="the file's name"),
+    "arms": Key(kinds=(int, list), meaning="how many arms, or their names; at least 2", default=REQUIRED),
+    "agents": Key(kinds=(int, list), meaning="how many agents, or their names", default=REQUIRED),
 }
-REQUIRED = ("arms", "agents")
+NOISE = {
+    "kind": Key(
+        kinds=(str,),
+        meaning='`"gaussian"`: known standard deviation. `"subgaussian"`: tails no heavier than a Gaussian\'s of that '
+        'scale. `"bounded"`: rewards between low and high',
+        default='`"gaussian"`',
+    ),
+    "scale": Key(kinds=NUMBER, meaning="gaussian and subgaussian: the standard deviation", default="1.0"),
+    "low": Key(kinds=NUMBER, meaning="bounded: the smallest reward", default=REQUIRED),
+    "high": Key(
+        kinds=NUMBER, meaning="bounded: the largest reward (the scale is then half the range)", default=REQUIRED
+    ),
+}
+POLICY = {  # every other key is an option of that policy, checked by the policy
+    "name": Key(
+        kinds=(str,),
+        meaning="`evidence`, `wcpe`, `pf-ucb-bai`, `oracle` or `uniform`; see [policies](policies.md)",
+        default="`evidence`",
+    )
+}
+
+
+def _sections() -> dict[str, dict[str, Key]]:
+    made: dict[str, dict[str, Key]] = {"": dict(QUESTION)}
+    made |= {"weights": dict(WEIGHTS), "noise": dict(NOISE), "policy": dict(POLICY)}
+    for row in TERMS.values():
+        made.setdefault(row.section, {})[row.key] = row
+    return made | {"truth": dict(TRUTH)}
+
+
+# Section -> its keys; those outside of any section stand under "". In the order of the docs.
+SECTIONS = _sections()
+A_SECTION = Key(kinds=(dict,), meaning="a section")
 MOST_ARMS, MOST_AGENTS = 100_000, 10_000
 
 
@@ -106,11 +113,11 @@ def load_study(path: str | Path) -> Study:
 
 def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "study") -> Study:
     """Check a parsed study document and build what it describes; `folder` is where its relative paths start."""
-    _check_section("", document)
-    for key in REQUIRED:
+    check_section("", document, SECTIONS[""] | {name: A_SECTION for name in SECTIONS if name})
+    for key in ("arms", "agents"):
         if key not in document:
             raise InvalidInput(key, found="nothing", allowed="a whole number or a list of names")
-    noise_keys = _section(document, "noise")
+    inner = {"": document} | {name: _section(document, name) for name in SECTIONS if name}
     agents = document["agents"]
     agent_count = agents if isinstance(agents, int) else len(agents)
     for key, count, most in (
@@ -119,50 +126,27 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     ):
         if not 1 <= count <= most:
             raise InvalidInput(key, found=count, allowed=f"from 1 to {most:,}")
-    noise = Noise(**noise_keys)
+    noise = Noise(**inner["noise"])
     usual = 1.0 if noise.low is None or noise.high is None else noise.high - noise.low
+    terms = {name: inner[row.section][row.key] for name, row in TERMS.items() if row.key in inner[row.section]}
     problem = Problem(
         arms=document["arms"],
         agents=agents,
-        weights=weights_of(_section(document, "weights"), agent_count, folder),
-        delta=document.get("delta", 0.1),
-        top=document.get("top", 1),
-        largest_gap=document.get("largest_gap", usual),
+        weights=weights_of(inner["weights"], agent_count, folder),
         noise=noise,
-        minimum_cell=_section(document, "privacy").get("minimum_cell", 1),
+        **{"largest_gap": usual} | terms,
     )
-    policy = dict(document.get("policy", {}))
-    _check_types("policy", {"name": policy.get("name", DEFAULT_POLICY)})
+    policy = dict(inner["policy"])
     return Study(
         name=document.get("name", default_name),
         problem=problem,
         policy=policy.pop("name", DEFAULT_POLICY),
         options=policy,
-        instance=truth_of(_section(document, "truth"), problem) if "truth" in document else None,
+        instance=truth_of(inner["truth"], problem) if "truth" in document else None,
     )
 
 
 def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    section = document.get(name, {})
-    _check_section(name, section)
-    return section  # type: ignore[no-any-return]
-
-
-def _check_section(name: str, section: Mapping[str, Any]) -> None:
-    known = SECTIONS[name]
-    for key in section:
-        if key not in known:
-            raise UnknownName(f"key in [{name}]" if name else "key", key, known)
-    _check_types(name, section)
-
-
-def _check_types(name: str, section: Mapping[str, Any]) -> None:
-    for key, value in section.items():
-        allowed = SECTIONS[name].get(key, (object,))
-        if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-            names = {int: "a whole number", float: "a number", str: "text", list: "a list", dict: "a section"}
-            raise InvalidInput(
-                f"{name}.{key}" if name else key,
-                found=repr(value),
-                allowed=" or ".join(names[kind] for kind in allowed if not (kind is int and float in allowed)),
-            )
+    section: Mapping[str, Any] = document.get(name, {})
+    (check_kinds if name == "policy" else check_section)(name, section, SECTIONS[name])
+    return section

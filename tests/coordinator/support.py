@@ -21,6 +21,7 @@ from parley.coordinator.access.auth import Role, issue_token
 from parley.coordinator.settings import Settings
 from parley.dashboard.mount import create_site
 from parley.protocol import StudyMessage
+from parley.terms import TERMS
 
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
@@ -35,7 +36,8 @@ def study_message(agents=3, arms=4, policy="wcpe", *, name="a study", weight=0.5
         "weights": tuple(map(tuple, weights.tolist())),
         "policy": policy,
     }
-    return StudyMessage(**{**fields, **changes})
+    terms = {key: changes.pop(key) for key in TERMS if key in changes}
+    return StudyMessage(**{**fields, **changes, "terms": terms})
 
 
 def rewards(counts, place, phase, *, spread=0.7):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.dashboard.site import MEANS, TWO, exactly, form_token
 
-from parley.dashboard.upload import study_document
+from parley.dashboard.upload import uploaded_study
 from parley.errors import InvalidInput
 
 MANY = """
@@ -72,8 +72,8 @@ def test_many_awaited_agents_are_named_without_filling_the_page(here):
 def test_a_minimum_cell_is_told_where_one_was_asked_for(here, done):
     private = here.create(TWO + "\n[privacy]\nminimum_cell = 70\n", "private")
     with here.browser() as browser:
-        assert "No reported sum covers fewer than 70 draws." in browser.get(f"/studies/{private}").text
-        assert "No reported sum" not in browser.get(f"/studies/{done}").text
+        assert "No cell of a phase has fewer than 70 draws." in browser.get(f"/studies/{private}").text
+        assert "No cell of a phase" not in browser.get(f"/studies/{done}").text
 
 
 def test_an_unknown_study_is_a_page_that_says_so(here):
@@ -123,7 +123,7 @@ def test_the_margin_of_an_answer_is_the_smallest_bound(here, done):
 
 def test_a_study_file_that_names_another_file_is_refused(here):
     with pytest.raises(InvalidInput, match=r"weights\.file"):
-        study_document('arms = 2\nagents = 2\n[weights]\nkind = "matrix"\nfile = "/etc/passwd"')
+        uploaded_study('arms = 2\nagents = 2\n[weights]\nkind = "matrix"\nfile = "/etc/passwd"')
     with here.browser() as browser:
         data = {"csrf": form_token(browser.get("/new")), "do": "estimate"}
         text = 'arms = 2\nagents = 2\n[weights]\nkind = "matrix"\nfile = "/etc/passwd"'

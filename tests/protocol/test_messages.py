@@ -162,10 +162,10 @@ def test_a_minimum_cell_is_written_only_where_it_is_asked_for():
     assert "minimum_cell" not in plain.to_json()
     assert StudyMessage.from_json({**plain.to_json(), "minimum_cell": 1}).digest == plain.digest
     asked = StudyMessage.read(StudyMessage.from_json({**plain.to_json(), "minimum_cell": 5}).text)
-    assert asked.minimum_cell == asked.problem.minimum_cell == asked.to_json()["minimum_cell"] == 5
+    assert asked.terms["minimum_cell"] == asked.problem.minimum_cell == asked.to_json()["minimum_cell"] == 5
     assert asked.digest != plain.digest
     study = parse_study({"arms": 2, "agents": 2, "privacy": {"minimum_cell": 7}})
-    assert StudyMessage.of(study).minimum_cell == 7
+    assert StudyMessage.of(study).problem.minimum_cell == 7
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, 2.0, "5", None, 10**7, 10**30])

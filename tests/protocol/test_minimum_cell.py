@@ -66,7 +66,7 @@ def test_the_log_of_a_study_with_a_minimum_cell_is_sound(policy):
     found = verify_log(logged([*events, Certified(certificate=certificate)]))
     assert found.sound, found.problem
     assert found.exact
-    assert found.trial.study.minimum_cell == CELL
+    assert found.trial.study.problem.minimum_cell == CELL
 
 
 @pytest.mark.parametrize("fewer", [1, CELL - 1])

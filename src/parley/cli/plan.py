@@ -109,11 +109,11 @@ def command(
     )
     path = write_page(output, made)
     if as_json:
-        told_of = {"study": loaded.name, "policy": name, "minimum_cell": problem.minimum_cell}
-        print_json(_document(plan) | told_of | {"seed": seed, "report": str(path)})
+        told_of = {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)}
+        print_json(problem.terms() | _document(plan) | told_of)
         return
-    private = f", at least {problem.minimum_cell:,} draws a cell" if problem.minimum_cell > 1 else ""
-    shown = table(f"{loaded.name}: {name}, delta {problem.delta:g}{private}", *HEAD)
+    heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.told().values()])
+    shown = table(heading, *HEAD)
     for row in plan_rows(plan):
         shown.add_row(*row)
     screen.print(shown)

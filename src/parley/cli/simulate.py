@@ -61,18 +61,21 @@ def command(
             progress=advance,
         )
     least = None if instance.tied else expected_samples(bai(instance, accuracy=1e-6), loaded.problem.delta)
-    document = summary(outcome, least) | {
-        "study": loaded.name,
-        "guarantee": chosen.guarantee,
-        "minimum_cell": loaded.problem.minimum_cell,
-    }
+    document = (
+        loaded.problem.terms()
+        | summary(outcome, least)
+        | {
+            "study": loaded.name,
+            "guarantee": chosen.guarantee,
+        }
+    )
     if as_json:
         print_json(document)
         return
     shown = table(f"{loaded.name}: {name}, {replications:,} replications, seed {seed}", "quantity", "value")
     cost, rounds = document["cost"], document["rounds"]
-    if loaded.problem.minimum_cell > 1:
-        shown.add_row("fewest draws of an arm by an agent in a phase, if any", f"{loaded.problem.minimum_cell:,}")
+    for key, words in loaded.problem.told().items():
+        shown.add_row(key, words)
     shown.add_row("samples, mean ± standard deviation", f"{cost['mean']:,.0f} ± {cost['std']:,.0f}")
     shown.add_row("samples, smallest to largest", f"{cost['min']:,} to {cost['max']:,}")
     shown.add_row("rounds, mean", f"{rounds['mean']:.2f}")

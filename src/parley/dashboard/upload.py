@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Any
 
 from parley.errors import InvalidInput
+from parley.keys import full_name
 from parley.protocol import StudyMessage
-from parley.study import parse_study
+from parley.study import SECTIONS, parse_study
 
-__all__ = ["study_document"]
+__all__ = ["key_rows", "uploaded_study"]
+
+ANOTHER_FILE = "weights.file"
 
 
-def study_document(text: str) -> dict[str, Any]:
-    """The `parley/study/1` document of a study file. No file of the server's is ever read.
+def key_rows() -> list[tuple[str, str, str]]:
+    """Key, meaning and default of all that a browser may send, in plain words.
 
-    >>> study_document('arms = 2\\nagents = ["Lyon"]')["agents"]
-    ['Lyon']
+    >>> key_rows()[3]
+    ('delta', "largest probability that any agent's answer is wrong, between 0 and 1", '0.1')
+    """
+    rows = ((full_name(section, key), row) for section, keys in SECTIONS.items() for key, row in keys.items())
+    return [(key, *row.plain) for key, row in rows if key != ANOTHER_FILE and not key.startswith("truth.")]
+
+
+def uploaded_study(text: str) -> StudyMessage:
+    """The study of a study file, without its truth. No file of the server's is ever read.
+
+    >>> uploaded_study('arms = 2\\nagents = ["Lyon"]').agents
+    ('Lyon',)
     """
     try:
         document = tomllib.loads(text)
@@ -25,9 +37,8 @@ def study_document(text: str) -> dict[str, Any]:
     weights = document.get("weights")
     if isinstance(weights, dict) and "file" in weights:
         raise InvalidInput(
-            "weights.file",
+            ANOTHER_FILE,
             found="the name of another file, which a browser does not send",
             allowed='kind = "matrix" with the rows in `matrix`',
         )
-    found: dict[str, Any] = StudyMessage.of(parse_study(document)).to_json()
-    return found
+    return StudyMessage.of(parse_study(document))

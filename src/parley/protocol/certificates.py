@@ -32,7 +32,7 @@ def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head:
         policy=study.policy,
         options=study.options,
         version=version,
-        delta=study.delta,
+        delta=study.problem.delta,
         guarantee=guarantee,
         complete=complete,
         answers={

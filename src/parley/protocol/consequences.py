@@ -117,7 +117,7 @@ def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
 
 def _gaps(trial: Trial) -> FloatArray:
     """Estimated distance of every arm to the boundary of its agent's top N among the candidates."""
-    state, top = trial.state, trial.study.top
+    state, top = trial.state, trial.study.problem.top
     if not state.counts.any():
         return np.full(state.counts.shape, np.nan)
     mixed = trial.study.problem.mixed(state.means)

@@ -19,6 +19,7 @@ from parley.policies import Policy, make_policy
 from parley.problem import IntArray, Problem
 from parley.protocol.wire import Message
 from parley.study import Study
+from parley.terms import TERMS
 
 __all__ = ["Certificate", "Decision", "Plan", "Receipt", "Report", "StudyMessage"]
 
@@ -52,13 +53,10 @@ class StudyMessage(Message):
     arms: tuple[str, ...]
     agents: tuple[str, ...]
     weights: tuple[tuple[float, ...], ...]
-    delta: float = 0.1
-    top: int = 1
-    largest_gap: float = 1.0
     noise: Mapping[str, Any] = field(default_factory=lambda: {"kind": "gaussian", "scale": 1.0})
     policy: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    minimum_cell: int = 1
+    terms: Mapping[str, Any] = field(default_factory=dict)  # on the wire each stands under its own name
 
     def __post_init__(self) -> None:
         _checked_names("name", (self.name,))
@@ -69,13 +67,29 @@ class StudyMessage(Message):
         agents = self.make_policy().problem.agents
         if self.agents != agents:  # a problem makes up names where it is given none; a live study has its own
             raise InvalidInput("agents", found="no names", allowed=f"{len(agents)} names, one per row of the weights")
+        object.__setattr__(self, "terms", self.problem.terms())  # all of them, checked
 
     def to_json(self) -> dict[str, Any]:
-        """A study that asks for no minimum cell is written, and hashed, as before there was one."""
+        """A term at its default is left out: the study is written, and hashed, as before there was such a term."""
         document = super().to_json()
-        if self.minimum_cell == 1:
-            del document["minimum_cell"]
-        return document
+        del document["terms"]
+        return document | self.problem.stored()
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """What `to_json` wrote; anything else is an `InvalidInput` that names the place."""
+        if not isinstance(document, Mapping):
+            return super().from_json(document)
+        if "terms" in document:
+            raise InvalidInput(cls.schema, found="an unknown key: terms", allowed=", ".join(cls.known_keys()))
+        terms = {key: value for key, value in document.items() if key in TERMS}
+        rest = {key: value for key, value in document.items() if key not in TERMS}
+        return super().from_json(rest | {"terms": terms})
+
+    @classmethod
+    def known_keys(cls) -> list[str]:
+        """Every term under its own name."""
+        return [*(key for key in super().known_keys() if key != "terms"), *TERMS]
 
     @classmethod
     def of(cls, study: Study) -> StudyMessage:
@@ -87,13 +101,10 @@ class StudyMessage(Message):
             arms=problem.arms,
             agents=problem.agents,
             weights=tuple(map(tuple, problem.weights.tolist())),
-            delta=problem.delta,
-            top=int(problem.top),
-            largest_gap=problem.largest_gap,
             noise=bounded if noise.kind == "bounded" else {"kind": noise.kind, "scale": noise.scale},
             policy=study.policy,
             options=dict(study.options),
-            minimum_cell=problem.minimum_cell,
+            terms=problem.terms(),
         )
 
     @cached_property
@@ -103,11 +114,8 @@ class StudyMessage(Message):
             arms=self.arms,
             agents=self.agents,
             weights=np.array(self.weights, dtype=np.float64) if _rectangular(self.weights) else self.weights,  # type: ignore[arg-type]
-            delta=self.delta,
-            top=self.top,
-            largest_gap=self.largest_gap,
             noise=_noise(self.noise),
-            minimum_cell=self.minimum_cell,
+            **self.terms,
         )
 
     def make_policy(self) -> Policy:

@@ -209,7 +209,7 @@ def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
     same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
     if not same_place or recorded.array.shape != mine.array.shape:
         raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")
-    least = study.minimum_cell
+    least = study.problem.minimum_cell
     small = np.argwhere((recorded.array != 0) & (recorded.array < least))
     if small.size:
         arm, agent = small[0]

@@ -44,13 +44,17 @@ class Message:
             raise InvalidInput("schema", found=repr(document.get("schema")), allowed=cls.schema)
         hints: dict[str, Any] = _hints(cls)  # type: ignore[arg-type]
         given = {key for key in document if key != "schema"}
-        optional = {field.name for field in fields(cls) if field.default is not MISSING}
+        optional = {field.name for field in fields(cls) if (field.default, field.default_factory) != (MISSING, MISSING)}
         wrong = sorted((given - set(hints)) | (set(hints) - optional - given))
         if wrong:
-            raise InvalidInput(
-                cls.schema, found=f"missing or unknown keys: {', '.join(map(str, wrong))}", allowed=", ".join(hints)
-            )
+            found = f"missing or unknown keys: {', '.join(map(str, wrong))}"
+            raise InvalidInput(cls.schema, found=found, allowed=", ".join(cls.known_keys()))
         return cls(**{key: _decode(hints[key], document[key], key) for key in hints if key in document})
+
+    @classmethod
+    def known_keys(cls) -> list[str]:
+        """The keys that a document may have, beside its schema."""
+        return list(_hints(cls))  # type: ignore[arg-type]
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:

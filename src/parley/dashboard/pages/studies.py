@@ -10,13 +10,22 @@ from starlette.routing import Route
 
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page, page
-from parley.dashboard.upload import study_document
+from parley.dashboard.upload import key_rows, uploaded_study
 from parley.dashboard.words import STAGES
 from parley.errors import ParleyError
 
 __all__ = ["routes"]
 
 A_PAGE = 50
+FORM: dict[str, Any] = {
+    "text": "",
+    "id": "",
+    "problem": "",
+    "document": None,
+    "told": {},
+    "estimate": None,
+    "keys": key_rows(),
+}
 
 
 async def studies_page(shown: Page) -> Response:
@@ -36,28 +45,30 @@ async def studies_page(shown: Page) -> Response:
 
 async def new_study_page(shown: Page) -> Response:
     """An empty form."""
-    return shown.show("new_study.html", text="", id="", problem="", document=None, estimate=None)
+    return shown.show("new_study.html", **FORM)
 
 
 async def new_study(shown: Page) -> Response:
     """Check the file and show the estimate; launch when asked to."""
     text, name = shown.form.get("study", ""), shown.form.get("id", "").strip()
-    known: dict[str, Any] = {"text": text, "id": name, "document": None, "estimate": None}
+    known = FORM | {"text": text, "id": name}
     try:
-        document = study_document(text)
+        study = uploaded_study(text)
+        document = study.to_json()
         body = {"study": document} | ({"id": name} if name else {})
         if shown.form.get("do") == "launch":
             made = await shown.api.send("POST", "studies", body=body)
             return RedirectResponse(f"/studies/{quote(made['id'], safe='')}", status_code=303)
         estimate = await shown.api.send("POST", "estimates", body=body)
     except ParleyError as error:
-        return shown.show("new_study.html", code=422, problem=str(error), **known)
+        return shown.show("new_study.html", code=422, **known | {"problem": str(error)})
     except ApiRefusal as refusal:
         if refusal.status not in (409, 413, 422):
             raise
         words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
-        return shown.show("new_study.html", code=refusal.status, problem=words, **known)
-    return shown.show("new_study.html", problem="", **known | {"document": document, "estimate": estimate})
+        return shown.show("new_study.html", code=refusal.status, **known | {"problem": words})
+    told = study.problem.told()
+    return shown.show("new_study.html", **known | {"document": document, "told": told, "estimate": estimate})
 
 
 routes: list[Route] = [

@@ -105,12 +105,11 @@ def plan_page(plan: Forecast, *, title: str, problem: Problem, policy: str, guar
     per_agent: Sequence[Sequence[str]] = [
         [estimate.scenario, *(f"{value:,.0f}" for value in estimate.per_agent)] for estimate in plan.scenarios
     ]
-    least = problem.minimum_cell
-    private = f" No cell of a phase has fewer than {least:,} draws." if least > 1 else ""
+    unusual = "".join(f" {words[:1].upper()}{words[1:]}." for words in problem.told().values())
     return page(
         title,
         f"<p>{problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, delta {problem.delta:g}. "
-        f"Policy <code>{escape(policy)}</code>: {escape(guarantee)}.{private} "
+        f"Policy <code>{escape(policy)}</code>: {escape(guarantee)}.{escape(unusual)} "
         "Each figure comes from simulated studies.</p>",
         picture(lambda theme: plan_figure(plan, theme=theme), "Samples by scenario, by delta and by weights"),
         "<h2>What it will cost</h2>",
