@@ -14,6 +14,9 @@
     ├── NoRoom                      results could not be written: disk, quota or file size
     ├── IllegalMove                 an event that cannot happen where a live study is; the study is unchanged
     ├── BrokenChain                 a log that was changed after it was written
+    ├── DamagedJournal              a site's journal that was changed after it was written
+    ├── NotNow                      what a site is asked does not fit where its study is; nothing was written
+    ├── SourceFailed                the user's own function or program failed while it drew; theirs to mend
     ├── StorageUnavailable          a coordinator's database did not answer; the same may be tried again
     ├── Interrupted                 an agent's draw was begun and its result is not known
     └── CoordinatorError            what a client hears from a coordinator, or fails to hear
@@ -37,6 +40,7 @@ __all__ = [
     "BrokenChain",
     "Conflict",
     "CoordinatorError",
+    "DamagedJournal",
     "EngineFailed",
     "IllegalMove",
     "ImpossibleReport",
@@ -48,10 +52,12 @@ __all__ = [
     "NoRoom",
     "NotAllowed",
     "NotConverged",
+    "NotNow",
     "NotThere",
     "OtherResults",
     "ParleyError",
     "Rejected",
+    "SourceFailed",
     "StorageUnavailable",
     "TiedArms",
     "UnknownName",
@@ -122,6 +128,18 @@ class IllegalMove(ParleyError):
 
 class BrokenChain(ParleyError):
     """A record that was changed, dropped, moved or cut off: which one, and how it shows."""
+
+
+class DamagedJournal(ParleyError):
+    """A line of a site's journal that is not what was written: which one. Nothing is assigned on top of it."""
+
+
+class NotNow(ParleyError):
+    """A site cannot do this where its study is: paused, no plan yet, a phase that is reported."""
+
+
+class SourceFailed(ParleyError):
+    """The user's own code failed; the message holds its traceback and says what to do."""
 
 
 class StorageUnavailable(ParleyError):

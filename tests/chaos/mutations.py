@@ -33,7 +33,7 @@ def rewrite(module, name, old, new):
 
 def acknowledge_before_the_commit():
     """The answer leaves when the report was written down; its transaction commits a moment later."""
-    from parley.coordinator.record import killpoints
+    from parley import killpoints
     from parley.coordinator.record.postgres import PostgresStorage
     from parley.coordinator.record.sqlite import SqliteStorage
     from parley.coordinator.studies.reports import Accepted

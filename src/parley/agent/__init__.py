@@ -12,12 +12,19 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["AgentPlan", "AsyncClient", "Client", "Outbox", "Worker"]
+__all__ = ["AgentPlan", "AsyncClient", "Client", "Outbox", "Site", "Worker"]
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use, so that the package can say what is missing."""
-    homes = {"Client": "client", "AsyncClient": "client", "AgentPlan": "plans", "Outbox": "outbox", "Worker": "worker"}
+    homes = {
+        "Client": "client",
+        "AsyncClient": "client",
+        "AgentPlan": "plans",
+        "Outbox": "outbox",
+        "Site": "site",
+        "Worker": "worker",
+    }
     if name not in homes:
         raise AttributeError(name)
     import importlib

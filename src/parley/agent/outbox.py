@@ -25,7 +25,7 @@ from parley.errors import Interrupted, InvalidInput
 from parley.protocol import Receipt, Report
 from parley.protocol.canonical import read_json
 
-__all__ = ["Outbox", "kept_files"]
+__all__ = ["Outbox", "agent_folder", "kept_files"]
 
 KINDS = ("drawing", "draws", "receipts")
 KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
@@ -41,7 +41,7 @@ class Outbox:
     """
 
     def __init__(self, folder: str | Path, *, study: str, agent: str) -> None:
-        self.folder = _folder_of(Path(folder) / study, agent)
+        self.folder = agent_folder(folder, study=study, agent=agent)
         self.study, self.agent = study, agent
         for kind in KINDS:
             (self.folder / kind).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -126,12 +126,13 @@ def kept_files(folder: Path) -> list[Path]:
     return [path for path in folder.glob("*.json") if KEPT.fullmatch(path.name) and path.is_file()]
 
 
-def _folder_of(root: Path, agent: str) -> Path:
+def agent_folder(folder: str | Path, *, study: str, agent: str) -> Path:
     """An agent's own folder: its name as far as a file system can have it, and a hash, which no other name shares.
 
     It used to end with the first twelve bytes of the name: four characters in many scripts, which two sites may share.
     A folder from then is used further by the agent whose it is.
     """
+    root = Path(folder) / study
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".-") or "agent"
     old = root / f"{name}-{agent.encode().hex()[:24]}"
     new = root / f"{name}-{hashlib.sha256(agent.encode()).hexdigest()[:16]}"

@@ -73,7 +73,7 @@ def persistent(
 
 class Worker:
     """One agent of one study. `say` hears what happens, in words, and `warn` what somebody must look into; `patience`
-    bounds one wait for a plan.
+    bounds one wait for a plan, and `heard` is told of every plan that comes.
     """
 
     def __init__(
@@ -86,21 +86,23 @@ class Worker:
         warn: Callable[[str], None] | None = None,
         sleep: Callable[[float], None] = time.sleep,
         patience: float = 20.0,
+        heard: Callable[[AgentPlan], None] = lambda _: None,
     ) -> None:
         self._client, self._outbox, self._source = client, outbox, source
         self._say, self._warn, self._sleep, self._patience = say, warn or say, sleep, patience
+        self._heard = heard
         self._backoff = Backoff()
         self._idle = 0  # the last phase that asks nothing more of this agent
 
     def run(self) -> AgentPlan:
         """Work until nothing more will be asked; returns the last plan seen."""
         while True:
-            plan = self._step()
+            plan = self.step()
             if plan is not None and plan.over:
                 self._say(f"nothing more to do: the study is {plan.stage}" + (" and this agent frozen" * plan.frozen))
                 return plan
 
-    def _step(self) -> AgentPlan | None:
+    def step(self) -> AgentPlan | None:
         """One round: hand over what is pending, then look for a plan and draw it. Comes back after any trouble."""
         try:
             pending = self._outbox.pending()
@@ -109,6 +111,7 @@ class Worker:
             last = self._outbox.last_receipt()
             done = max(last.phase if last else 0, self._idle)
             plan = self._plan(after=done, wait=self._patience)
+            self._heard(plan)
             if plan.stage == "paused":
                 self._wait(f"the study is paused: {plan.reason}")
                 return plan

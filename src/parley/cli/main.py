@@ -31,6 +31,7 @@ COMMANDS = {
     "reproduce": "parley.cli.reproduce",
     "serve": "parley.cli.serve",
     "simulate": "parley.cli.simulate",
+    "site": "parley.cli.site",
     "sweep": "parley.cli.sweep",
     "verify": "parley.cli.verify",
 }

@@ -1,0 +1,60 @@
+"""Between a site's journal and the coordinator: a `Worker` whose source is the site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from parley.agent.client import Client
+from parley.agent.entries import RulesSeen
+from parley.agent.outbox import Outbox
+from parley.agent.plans import AgentPlan
+from parley.agent.site import Site
+from parley.agent.worker import Worker
+from parley.protocol import StudyMessage
+
+__all__ = ["hand_over", "make_worker", "rules_of", "site_of"]
+
+
+def rules_of(study: StudyMessage) -> RulesSeen:
+    """What a study says about its sites.
+
+    >>> rules_of(StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")).low
+    """
+    noise = study.problem.noise
+    return RulesSeen(low=noise.low, high=noise.high)
+
+
+def site_of(folder: str | Path, client: Client, *, study: str, agent: str) -> Site:
+    """The site of an agent, with the rules of its study as the coordinator has it."""
+    message = StudyMessage.from_json(client.request("GET", "studies", study, "document"))
+    return Site(folder, study=study, agent=agent, rules=rules_of(message))
+
+
+def make_worker(
+    site: Site,
+    client: Client,
+    outbox: Outbox,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+    sleep: Callable[[float], None] = lambda _: None,
+    patience: float = 0.0,
+) -> Worker:
+    """What fetches the site's plans and hands its phases over; the site notes where the study is."""
+
+    def heard(plan: AgentPlan) -> None:
+        site.seen("frozen" if plan.frozen else plan.stage, plan.reason)
+
+    return Worker(client, outbox, site, say=say, sleep=sleep, patience=patience, heard=heard)
+
+
+def hand_over(site: Site, client: Client, folder: str | Path) -> None:
+    """Once, without waiting: send what is ready and see what is asked. Raises `Unreachable` if nobody answers.
+
+    Three rounds: what is complete is kept in the first, sent in the second, and the next plan comes in the third.
+    """
+    client.request("GET", "whoami")
+    with Outbox(folder, study=site.study, agent=site.agent) as outbox:
+        worker = make_worker(site, client, outbox)
+        for _ in range(3):
+            worker.step()

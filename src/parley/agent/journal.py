@@ -1,0 +1,131 @@
+"""An append-only file of one line an entry: on the disk before anybody hears of it, and whole or not there at all.
+
+Every line carries a hash of itself and of the line before. A last line without its end was being written when the
+process or the machine died; nobody was told of it, and it is cut off. Any other damage is refused by its line.
+
+Several processes may use one journal (a service, and somebody at the command line): each takes its turn under a lock
+and first reads what the others wrote.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parley.agent.entries import Entry, read_entry
+from parley.errors import DamagedJournal, InvalidInput, NoRoom
+from parley.killpoints import reached
+from parley.protocol.canonical import canonical, read_json
+
+__all__ = ["Journal"]
+
+CHECK = 16  # hexadecimal digits of a line's hash
+
+
+def _check(before: str, body: str) -> str:
+    return hashlib.sha256(f"{before}\n{body}".encode()).hexdigest()[:CHECK]
+
+
+class Journal:
+    """The file at `path`; `fold` hears every entry once, in order, those of other processes too."""
+
+    def __init__(self, path: Path, fold: Callable[[Entry], None]) -> None:
+        self._path, self._fold = path, fold
+        self._end, self._last, self._line = 0, "", 0
+        self._mine = threading.Lock()
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._mine:
+            if self._file >= 0:
+                os.close(self._file)
+                self._file = -1
+
+    @contextmanager
+    def turn(self) -> Iterator[Callable[[Entry], None]]:
+        """Nobody else writes meanwhile, and all that was written is folded; yields what writes an entry."""
+        with self._mine:
+            if self._file < 0:
+                raise InvalidInput("journal", found="closed", allowed="an open one", hint="Start the site again")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            try:
+                self._catch_up()
+                yield self._write
+            finally:
+                if self._file >= 0:
+                    fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _catch_up(self) -> None:
+        """Fold what others wrote since; cut off a last line that nobody finished."""
+        size = os.fstat(self._file).st_size
+        if size == self._end:
+            return
+        if size < self._end:
+            raise DamagedJournal(f"{self._path}: it became shorter than what was read of it before")
+        text = os.pread(self._file, size - self._end, self._end)
+        whole = text.rfind(b"\n") + 1
+        for line in text[:whole].split(b"\n")[:-1]:
+            self._read(line)
+            self._end += len(line) + 1
+        if whole < len(text):
+            os.ftruncate(self._file, self._end)
+            os.fsync(self._file)
+
+    def _read(self, line: bytes) -> None:
+        self._line += 1
+        try:
+            check, _, body = line.decode("utf-8").partition(" ")
+            if check != _check(self._last, body):
+                raise InvalidInput("check", found=check[:CHECK], allowed="the hash of the line and of all before it")
+            entry = read_entry(read_json(body)["entry"])
+        except (UnicodeDecodeError, InvalidInput, KeyError, TypeError) as error:
+            raise DamagedJournal(f"{self._path}, line {self._line}: changed after it was written ({error})") from None
+        self._last = check
+        self._fold(entry)
+
+    def _write(self, entry: Entry) -> None:
+        """On the disk when it returns; if it cannot be written, nothing was."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        body = canonical({"at": at, "entry": entry.to_json()})
+        check = _check(self._last, body)
+        line = f"{check} {body}\n".encode()
+        reached("journal-before-write")
+        try:
+            half = len(line) // 2
+            _write_all(self._file, line[:half])
+            reached("journal-half-written")
+            _write_all(self._file, line[half:])
+            reached("journal-written")
+            os.fsync(self._file)
+        except OSError as error:
+            self._undo()
+            raise NoRoom(f"{self._path}: not written ({error.strerror}); nothing was taken") from None
+        reached("journal-synced")
+        self._end, self._last, self._line = self._end + len(line), check, self._line + 1
+        self._fold(entry)
+
+    def _undo(self) -> None:
+        """Take half a line back; where not even that works, the journal is closed: what it holds is not known."""
+        try:
+            os.ftruncate(self._file, self._end)
+            os.fsync(self._file)
+        except OSError:
+            os.close(self._file)
+            self._file = -1
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]

@@ -1,0 +1,149 @@
+"""The fold of a site's journal: who was given what, what came of it, and what a phase still needs. Pure memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from parley.agent.entries import (
+    Assigned,
+    Entry,
+    Missing,
+    Observed,
+    Opened,
+    Outside,
+    PartClosed,
+    PhaseBegun,
+    Reported,
+    RulesSeen,
+    StageSeen,
+)
+
+__all__ = ["People", "Person", "PhaseBook"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """Somebody at the site, by the key the site gave; `arm` is None for one outside of the study without an arm."""
+
+    key: str
+    phase: int
+    arm: int | None
+    probability: Fraction | None  # None outside of the study
+    reward: float | None = None
+    missing: bool = False
+
+    @property
+    def counted(self) -> bool:
+        """In the study, not outside."""
+        return self.probability is not None
+
+    @property
+    def pending(self) -> bool:
+        """In the study, and neither an outcome nor the word that there will be none."""
+        return self.counted and self.reward is None and not self.missing
+
+
+@dataclass(kw_only=True)
+class PhaseBook:
+    """What a phase asked of the site and what became of it; counts are per arm."""
+
+    plan: PhaseBegun
+    assigned: list[int]
+    missing: list[int]
+    keys: list[str] = field(default_factory=list)  # of those in the study, in the order they came
+    pending: int = 0
+    closed: str = ""  # the reason why nobody more is assigned, if so
+    reported: Reported | None = None
+    lost: bool = False  # the study moved on without this site's report
+
+    def left(self, *, replace_missing: bool) -> list[int]:
+        """Per arm: how many people are still to be assigned. A site that must meet the plan replaces the missing."""
+        if self.closed or self.reported or self.lost:
+            return [0] * len(self.assigned)
+        spared = self.missing if replace_missing else [0] * len(self.missing)
+        lines = zip(self.plan.draws, self.assigned, spared, strict=True)
+        return [max(asked - given + gone, 0) for asked, given, gone in lines]
+
+    @property
+    def over(self) -> bool:
+        """Nothing of it can change any more."""
+        return self.reported is not None or self.lost
+
+
+class People:
+    """All that the entries so far say. `take` is told each once, in order.
+
+    >>> people = People()
+    >>> people.take(PhaseBegun(phase=1, plan="ab", arms=("A", "B"), draws=(1, 2)))
+    >>> people.take(Assigned(participant="p-1", phase=1, arm=1, probability="2/3"))
+    >>> people.phases[1].left(replace_missing=False), people["p-1"].pending
+    ([1, 1], True)
+    """
+
+    def __init__(self) -> None:
+        self.opened: Opened | None = None
+        self.persons: dict[str, Person] = {}
+        self.phases: dict[int, PhaseBook] = {}
+        self.rules = RulesSeen()
+        self.stage = StageSeen(stage="running", reason="")
+
+    def __getitem__(self, key: str) -> Person:
+        return self.persons[key]
+
+    @property
+    def current(self) -> PhaseBook | None:
+        """The newest phase that asked something of this site."""
+        return self.phases[max(self.phases)] if self.phases else None
+
+    def rewards(self, phase: int) -> list[list[float]]:
+        """Per arm the outcomes of a phase, in the order in which their people came."""
+        book = self.phases[phase]
+        found: list[list[float]] = [[] for _ in book.plan.arms]
+        for person in (self.persons[key] for key in book.keys):
+            if person.reward is not None and person.arm is not None:
+                found[person.arm].append(person.reward)
+        return found
+
+    def take(self, entry: Entry) -> None:
+        """One entry more."""
+        match entry:
+            case Opened():
+                self.opened = entry
+            case RulesSeen():
+                self.rules = entry
+            case PhaseBegun():
+                self._begin(entry)
+            case StageSeen():
+                self.stage = entry
+            case Assigned(participant=key, phase=phase, arm=arm):
+                share = Fraction(entry.probability)
+                self.persons[key] = Person(key=key, phase=phase, arm=arm, probability=share)
+                book = self.phases[phase]
+                book.keys.append(key)
+                book.assigned[arm] += 1
+                book.pending += 1
+            case Outside(participant=key):
+                self.persons[key] = Person(key=key, phase=entry.phase, arm=entry.arm, probability=None)
+            case Observed(participant=key, reward=reward):
+                self._settle(replace(self.persons[key], reward=reward, missing=False))
+            case Missing(participant=key):
+                self._settle(replace(self.persons[key], reward=None, missing=True))
+            case PartClosed():
+                self.phases[entry.phase].closed = entry.reason
+            case Reported():
+                self.phases[entry.phase].reported = entry
+
+    def _begin(self, entry: PhaseBegun) -> None:
+        for book in self.phases.values():
+            book.lost |= book.reported is None
+        none = [0] * len(entry.arms)
+        self.phases[entry.phase] = PhaseBook(plan=entry, assigned=none.copy(), missing=none.copy())
+        self.stage = StageSeen(stage="running", reason="")
+
+    def _settle(self, after: Person) -> None:
+        before, book = self.persons[after.key], self.phases[after.phase]
+        self.persons[after.key] = after
+        assert after.arm is not None
+        book.missing[after.arm] += after.missing - before.missing
+        book.pending += after.pending - before.pending

@@ -1,0 +1,297 @@
+"""A site as it is: people come one by one, are given an arm at once, and their outcomes follow when they follow.
+
+    with Site("parley-outbox", study="trial", agent="Lyon") as site:
+        site.assign("p-001").arm                    # the same for ever
+        site.outcome("p-001", 1.0)                  # correctable until the phase is reported
+
+Everything stands in an append-only journal beside the outbox, synced before an answer is given (`journal.py`). A site
+is also a source (`sources.py`): a `Worker` with it fetches the plans and reports a phase when every assigned person
+has an outcome or is missing. Keys and single rewards never leave the site; the report is the journal's fold.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import unicodedata
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from parley.agent.entries import (
+    Assigned,
+    Missing,
+    Observed,
+    Opened,
+    Outside,
+    PhaseBegun,
+    Reported,
+    RulesSeen,
+    StageSeen,
+)
+from parley.agent.journal import Journal
+from parley.agent.outbox import agent_folder
+from parley.agent.people import People, Person, PhaseBook
+from parley.agent.plans import AgentPlan, Totals
+from parley.agent.sources import NotYet
+from parley.agent.urn import drawn_arm
+from parley.errors import InvalidInput, NotNow
+
+__all__ = ["Assignment", "Site", "checked_key"]
+
+LONGEST_KEY = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """What a person gets: an arm's name, or None outside of the study."""
+
+    participant: str
+    phase: int
+    arm: str | None
+    counted: bool  # in the study
+    probability: Fraction | None
+    again: bool  # it was given before
+
+    def to_json(self) -> dict[str, Any]:
+        """What the service answers."""
+        return {
+            "participant": self.participant,
+            "phase": self.phase,
+            "arm": self.arm,
+            "counted": self.counted,
+            "probability": None if self.probability is None else float(self.probability),
+            "again": self.again,
+        }
+
+
+def checked_key(key: str) -> str:
+    """A participant's key as it is kept: one spelling, no outer spaces.
+
+    >>> checked_key(" p-001 ")
+    'p-001'
+    """
+    clean = unicodedata.normalize("NFC", key).strip() if isinstance(key, str) else ""
+    if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
+        raise InvalidInput(
+            "participant", found=repr(key)[:80], allowed=f"a key of 1 to {LONGEST_KEY} printable characters"
+        )
+    return clean
+
+
+class Site:
+    """One agent's people in one study. Processes may share a journal; each call takes its turn.
+
+    `rules` are what the study says (`rules_of`); without them those of the journal go on to hold.
+    `key` fixes the order of arms (a simulation repeats itself); without it a secret one is made, once, for the study.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> site = Site(folder.name, study="s", agent="x")
+    >>> site.begin(phase=1, plan="ab", arms=("A", "B"), draws=(0, 1))
+    >>> site.assign("p-001").arm, site.assign("p-001").again, site.assign("p-002").counted
+    ('B', True, False)
+    >>> site.outcome("p-001", 1.0)
+    >>> site.totals().sums
+    (0.0, 1.0)
+    >>> site.close(); folder.cleanup()
+    """
+
+    repeatable = True  # the journal gives the same totals again
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        study: str,
+        agent: str,
+        rules: RulesSeen | None = None,
+        key: bytes | None = None,
+    ) -> None:
+        self.study, self.agent = study, agent
+        home = agent_folder(folder, study=study, agent=agent)
+        home.mkdir(parents=True, exist_ok=True)
+        self.people = People()
+        self._journal = Journal(home / "journal", self.people.take)
+        with self._journal.turn() as write:
+            if self.people.opened is None:
+                write(Opened(study=study, agent=agent, key=(key or secrets.token_bytes(32)).hex()))
+            if rules is not None and rules != self.people.rules:
+                write(rules)
+        assert self.people.opened is not None
+        self._key = bytes.fromhex(self.people.opened.key)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        self._journal.close()
+
+    def begin(self, *, phase: int, plan: str, arms: tuple[str, ...], draws: tuple[int, ...]) -> None:
+        """Note what a phase asks; again the same is nothing new."""
+        with self._journal.turn() as write:
+            known = self.people.current
+            if known is None or known.plan.phase < phase:
+                write(PhaseBegun(phase=phase, plan=plan, arms=arms, draws=draws))
+
+    def seen(self, stage: str, reason: str = "") -> None:
+        """Note where the coordinator says the study is."""
+        with self._journal.turn() as write:
+            if (self.people.stage.stage, self.people.stage.reason) != (stage, reason):
+                write(StageSeen(stage=stage, reason=reason))
+
+    def assign(self, participant: str) -> Assignment:
+        """The arm of a person: drawn if it is the first time, and for ever the same."""
+        key = checked_key(participant)
+        with self._journal.turn() as write:
+            person = self.people.persons.get(key)
+            again = person is not None
+            if person is None:
+                self._require_running()
+                book = self._book()
+                left = book.left(replace_missing=self._replaces)
+                if sum(left):
+                    arm, share = drawn_arm(self._key, book.plan.phase, len(book.keys), left)
+                    write(Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))
+                else:
+                    write(Outside(participant=key, phase=book.plan.phase, arm=self._leading(book)))
+                person = self.people[key]
+            return self._assignment(person, again=again)
+
+    def outcome(self, participant: str, reward: float) -> None:
+        """What came of a person; may be corrected until the phase is reported."""
+        key, value = checked_key(participant), self._checked_reward(reward)
+        with self._journal.turn() as write:
+            person = self._changeable(key, "reward", value)
+            if person.reward == value:
+                return
+            self._refuse_replaced(person)
+            write(Observed(participant=key, reward=value))
+
+    def missing(self, participant: str) -> None:
+        """No outcome will come of a person; may be taken back by an outcome until the phase is reported."""
+        key = checked_key(participant)
+        with self._journal.turn() as write:
+            if not self._changeable(key, "missing", True).missing:
+                write(Missing(participant=key))
+
+    def totals(self) -> Totals:
+        """Of the outcomes so far in the phase in progress, or the last."""
+        with self._journal.turn():
+            return Totals.of(self.people.rewards(self._book().plan.phase))
+
+    def __call__(self, plan: AgentPlan) -> Totals:
+        """As a source: the phase's totals once everybody assigned is accounted for; until then `NotYet`."""
+        if plan.draws is None or plan.plan is None:
+            raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
+        self.begin(phase=plan.phase, plan=plan.plan, arms=plan.arms, draws=plan.draws)
+        with self._journal.turn() as write:
+            book = self.people.phases[plan.phase]
+            open_places = sum(book.left(replace_missing=self._replaces))
+            if open_places or book.pending:
+                raise NotYet(f"{open_places} people to assign, {book.pending} outcomes to come")
+            totals = Totals.of(self.people.rewards(plan.phase))
+            if book.reported is None:
+                write(
+                    Reported(
+                        phase=plan.phase,
+                        counts=totals.counts,
+                        sums=totals.sums,
+                        squares=totals.squares,
+                        missing=tuple(book.missing),
+                    )
+                )
+            return totals
+
+    def status(self) -> dict[str, Any]:
+        """How far it is. Nothing here, and nothing that follows from it, tells the next arm: no count is by arm."""
+        with self._journal.turn():
+            book, stage = self.people.current, self.people.stage
+            shown: dict[str, Any] = {"study": self.study, "agent": self.agent, "stage": stage.stage}
+            shown |= {"reason": stage.reason, "phase": 0, "asked": 0, "assigned": 0, "to_assign": 0}
+            shown |= {"pending": 0, "observed": 0, "missing": 0, "reported": False, "closed": ""}
+            if book is not None:
+                gone = sum(book.missing)
+                shown |= {
+                    "phase": book.plan.phase,
+                    "asked": sum(book.plan.draws),
+                    "assigned": len(book.keys),
+                    "to_assign": sum(book.left(replace_missing=self._replaces)),
+                    "pending": book.pending,
+                    "observed": len(book.keys) - book.pending - gone,
+                    "missing": gone,
+                    "reported": book.reported is not None,
+                    "closed": book.closed,
+                }
+            shown["outside"] = sum(not person.counted for person in self.people.persons.values())
+            return shown
+
+    @property
+    def _replaces(self) -> bool:
+        """Whether a person without an outcome is replaced by another: where the counts must be the plan's."""
+        return True
+
+    def _book(self) -> PhaseBook:
+        book = self.people.current
+        if book is None:
+            raise NotNow("no plan has come from the coordinator yet: nobody can be assigned")
+        return book
+
+    def _require_running(self) -> None:
+        stage = self.people.stage
+        if stage.stage == "paused":
+            raise NotNow(f"the study is paused ({stage.reason or 'by its administrator'}): nobody is assigned now")
+        if stage.stage not in ("running", "closing"):
+            raise NotNow(f"the study is {stage.stage}: nobody is assigned any more")
+
+    def _leading(self, book: PhaseBook) -> int | None:
+        """The arm that the plan asks for most, if the study keeps people on it."""
+        draws = book.plan.draws
+        return draws.index(max(draws)) if self.people.rules.between == "leading" else None
+
+    def _assignment(self, person: Person, *, again: bool) -> Assignment:
+        arms = self.people.phases[person.phase].plan.arms
+        return Assignment(
+            participant=person.key,
+            phase=person.phase,
+            arm=None if person.arm is None else arms[person.arm],
+            counted=person.counted,
+            probability=person.probability,
+            again=again,
+        )
+
+    def _changeable(self, key: str, what: str, value: object) -> Person:
+        """A person in the study whose phase is not reported; the same word again is always welcome."""
+        person = self.people.persons.get(key)
+        if person is None:
+            raise InvalidInput("participant", found=repr(key), allowed="one who was assigned here", hint="Assign first")
+        if not person.counted:
+            raise NotNow(f"{key!r} is outside of the study: an outcome is not counted")
+        book = self.people.phases[person.phase]
+        if book.over and getattr(person, what) != value:
+            how = "reported" if book.reported else "closed without this site's report"
+            raise NotNow(f"phase {person.phase}, in which {key!r} was assigned, is {how}: nothing in it changes")
+        return person
+
+    def _refuse_replaced(self, person: Person) -> None:
+        """Somebody marked as missing may have been replaced; then there is no place for an outcome."""
+        book = self.people.phases[person.phase]
+        assert person.arm is not None
+        kept = book.assigned[person.arm] - book.missing[person.arm]
+        if person.missing and self._replaces and kept >= book.plan.draws[person.arm]:
+            raise NotNow(f"{person.key!r} was marked as missing and another person has the place: it is not counted")
+
+    def _checked_reward(self, reward: float) -> float:
+        low, high = self.people.rules.low, self.people.rules.high
+        number = isinstance(reward, int | float) and not isinstance(reward, bool) and math.isfinite(reward)
+        inside = number and (low is None or reward >= low) and (high is None or reward <= high)
+        if not inside:
+            limits = "a finite number" if low is None or high is None else f"a number from {low:g} to {high:g}"
+            raise InvalidInput("reward", found=repr(reward)[:60], allowed=limits)
+        return float(reward)

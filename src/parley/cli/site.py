@@ -1,0 +1,224 @@
+"""`parley site`: people one by one. Alone it is a service with a page; `assign`, `outcome`, `missing`, `status` do one
+thing each on the same journal, whether the service runs or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from parley.agent.entries import Opened, read_entry
+from parley.cli.console import errors, json_option, print_json, screen
+from parley.cli.extras import needs
+from parley.cli.remote import connect, remote_options
+from parley.errors import InvalidInput, ParleyError, Unreachable
+from parley.protocol.canonical import read_json
+
+if TYPE_CHECKING:
+    from parley.agent.client import Client
+    from parley.agent.site import Site
+
+__all__ = ["command"]
+
+
+def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Which site it is; what is not said is taken from the one journal that is there."""
+    for option in (
+        click.option(
+            "--outbox",
+            default="parley-outbox",
+            show_default=True,
+            type=click.Path(file_okay=False),
+            envvar="PARLEY_OUTBOX",
+            help="Folder with the site's journal and receipts. Keep it for the whole study; back it up.",
+        ),
+        click.option("--agent", "name", help="The site's name; default: the one the token is for."),
+        click.option("--study", envvar="PARLEY_STUDY", help="The study's id; default: the one in the outbox."),
+    ):
+        function = option(function)
+    return remote_options(function)
+
+
+class _Place:
+    """A site that is open, and the client that goes with it if there is a token."""
+
+    def __init__(self, site: Site, client: Client | None, outbox: str) -> None:
+        self.site, self.client, self.outbox = site, client, outbox
+
+    def __enter__(self) -> Site:
+        return self.site
+
+    def __exit__(self, *_: object) -> None:
+        self.site.close()
+        if self.client is not None:
+            self.client.close()
+
+    def settle(self) -> None:
+        """Report what is ready and fetch what is asked, if the coordinator is there; it never undoes what was done."""
+        if self.client is None:
+            return
+        from parley.agent.courier import hand_over
+
+        try:
+            hand_over(self.site, self.client, self.outbox)
+        except Unreachable as error:
+            errors.print(f"Not reported yet: {error}. It is kept, and sent the next time.", highlight=False)
+        except InvalidInput as error:
+            if error.key != "outbox":  # the service holds it, and reports
+                raise
+
+
+def _only_journal(outbox: str, study: str | None, name: str | None) -> Opened:
+    """Whose journal is there, if it is one site's."""
+    found = []
+    for path in sorted(Path(outbox).glob("*/*/journal")):
+        first = path.read_bytes().partition(b"\n")[0].partition(b" ")[2]
+        entry = read_entry(read_json(first)["entry"]) if first else None
+        if isinstance(entry, Opened) and study in (None, entry.study) and name in (None, entry.agent):
+            found.append(entry)
+    if len(found) != 1:
+        raise InvalidInput(
+            "--study, --agent",
+            found=f"{len(found)} journals in {outbox}",
+            allowed="one, or both options",
+            hint="Start with `parley site --study STUDY --token-file FILE`",
+        )
+    return found[0]
+
+
+def _place(server: str, token_file: str | None, study: str | None, name: str | None, outbox: str) -> _Place:
+    """Open the site; the coordinator is asked for what is not known yet, and only then."""
+    with needs("agent", "parley site"):
+        from parley.agent.courier import site_of
+        from parley.agent.site import Site
+    client = _client(server, token_file)
+    try:
+        if client is not None and study is not None and not any(Path(outbox).glob(f"{study}/*/journal")):
+            agent = name or client.request("GET", "whoami")["agent"]
+            if agent is None:
+                raise click.UsageError("the token is not an agent's: name one with --agent")
+            return _Place(site_of(outbox, client, study=study, agent=agent), client, outbox)
+        known = _only_journal(outbox, study, name)
+        return _Place(Site(outbox, study=known.study, agent=known.agent), client, outbox)
+    except BaseException:
+        if client is not None:
+            client.close()
+        raise
+
+
+def _client(server: str, token_file: str | None) -> Client | None:
+    """None without a token: the journal alone can do much."""
+    try:
+        return connect(server, token_file)
+    except InvalidInput as error:
+        if error.key != "token":
+            raise
+        return None
+
+
+@click.group(invoke_without_command=True)
+@_options
+@click.pass_context
+def command(ctx: click.Context, /, **site: Any) -> None:
+    """Run a site: people come one by one, get an arm at once, and their outcomes follow.
+
+    Without a command below it serves a page and an API for the site, on this machine only unless told otherwise.
+    Participants' keys and single rewards stand in a journal here and never leave it; the coordinator gets totals.
+    """
+    ctx.obj = site
+    if ctx.invoked_subcommand is None:
+        raise click.UsageError("the service is not built yet")
+
+
+def _sub(name: str) -> Callable[[Callable[..., None]], click.Command]:
+    """A command of the group that takes the same options, before its name or after."""
+
+    def made(function: Callable[..., None]) -> click.Command:
+        # A reward may be below 0, which looks like an option.
+        @command.command(name, help=function.__doc__, context_settings={"ignore_unknown_options": True})
+        @click.pass_context
+        def run(ctx: click.Context, /, **given: Any) -> None:
+            own = {key: given.pop(key) for key in ("server", "token_file", "study", "name", "outbox")}
+            for key, value in (ctx.obj or {}).items():
+                explicit = ctx.get_parameter_source(key)
+                if explicit in (click.core.ParameterSource.DEFAULT, None):
+                    own[key] = value
+            function(_place(**own), **given)
+
+        run.params = [*getattr(function, "__click_params__", [])[::-1], *_params()]
+        return run
+
+    return made
+
+
+def _params() -> list[click.Parameter]:
+    def empty() -> None:
+        """Only carries options."""
+
+    carried: list[click.Parameter] = _options(empty).__click_params__  # type: ignore[attr-defined]
+    return carried[::-1]
+
+
+@_sub("assign")
+@click.argument("key")
+@json_option
+def assign(place: _Place, key: str, as_json: bool) -> None:
+    """Give the person KEY an arm; the same one for ever."""
+    with place as site:
+        if site.people.current is None or site.status()["to_assign"] == 0:
+            place.settle()
+        given = site.assign(key)
+        if as_json:
+            print_json(given.to_json())
+            return
+        before = " (given before)" if given.again else ""
+        if given.counted or given.arm is not None:
+            screen.print(f"{given.participant}: {given.arm}{before}", highlight=False)
+        if not given.counted:
+            screen.print(f"{given.participant}: outside of the study; this phase needs nobody more", highlight=False)
+
+
+@_sub("outcome")
+@click.argument("key")
+@click.argument("reward", type=float)
+def outcome(place: _Place, key: str, reward: float) -> None:
+    """Note the REWARD of the person KEY; correctable until the phase is reported."""
+    with place as site:
+        site.outcome(key, reward)
+        screen.print(f"{key}: {reward:g} noted", highlight=False)
+        place.settle()
+
+
+@_sub("missing")
+@click.argument("key")
+def missing(place: _Place, key: str) -> None:
+    """Note that no outcome will come of the person KEY."""
+    with place as site:
+        site.missing(key)
+        screen.print(f"{key}: marked as missing", highlight=False)
+        place.settle()
+
+
+@_sub("status")
+@json_option
+def status(place: _Place, as_json: bool) -> None:
+    """How far the phase is; nothing in it tells the next arm."""
+    with place as site:
+        try:
+            place.settle()
+        except ParleyError as error:
+            errors.print(f"The coordinator: {error}", highlight=False)
+        shown = site.status()
+    if as_json:
+        print_json(shown)
+        return
+    screen.print(f"{shown['agent']} in {shown['study']}: the study is {shown['stage']}", highlight=False)
+    if shown["phase"]:
+        told = (
+            f"phase {shown['phase']}: {shown['asked']} people asked for, {shown['assigned']} assigned, "
+            f"{shown['observed']} with an outcome, {shown['pending']} awaited, {shown['missing']} missing"
+        )
+        screen.print(told + (", reported" if shown["reported"] else ""), highlight=False)

@@ -1,0 +1,275 @@
+"""People one by one: the same arm for ever, every order equally likely, nothing lost, nothing told too early."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from scipy.stats import chisquare
+from tests.agent.test_worker import plan
+
+from parley.agent.courier import make_worker
+from parley.agent.entries import RulesSeen
+from parley.agent.outbox import Outbox
+from parley.agent.site import Site
+from parley.agent.sources import NotYet
+from parley.agent.urn import drawn_arm
+from parley.errors import DamagedJournal, InvalidInput, NotNow
+from parley.protocol import Receipt
+
+DRAWS = (2, 1, 3)
+
+
+def open_site(folder, *, key=b"k" * 32, draws=DRAWS, phase=1, **options):
+    site = Site(folder, study="s", agent="a", key=key, **options)
+    if draws:
+        site.begin(phase=phase, plan="p" * 64, arms=("x", "y", "z")[: len(draws)], draws=draws)
+    return site
+
+
+def fill(site, count, prefix="p"):
+    return [site.assign(f"{prefix}-{number}") for number in range(count)]
+
+
+def test_the_order_gives_out_exactly_the_plan_with_its_probabilities(tmp_path):
+    with open_site(tmp_path) as site:
+        given = fill(site, sum(DRAWS))
+        assert Counter(one.arm for one in given) == {"x": 2, "y": 1, "z": 3}
+        left = dict(zip("xyz", DRAWS, strict=True))
+        for one in given:
+            assert one.probability == Fraction(left[one.arm], sum(left.values()))
+            left[one.arm] -= 1
+
+
+def test_the_same_key_gets_the_same_arm_for_ever(tmp_path):
+    with open_site(tmp_path) as site:
+        first = site.assign("p-0")
+        fill(site, 6)
+        assert site.assign(" p-0 ").arm == first.arm
+    with open_site(tmp_path, phase=2) as site:  # another process, another phase
+        again = site.assign("p-0")
+        assert (again.arm, again.phase, again.again) == (first.arm, 1, True)
+
+
+@pytest.mark.parametrize("draws", [(1, 1, 1), (2, 1), (2, 2), (1, 3)])
+def test_every_order_of_the_draws_is_equally_likely(draws):
+    orders = Counter()
+    tries = 6000
+    for number in range(tries):
+        left, order = list(draws), []
+        for place in range(sum(draws)):
+            arm, _ = drawn_arm(number.to_bytes(4, "big"), 1, place, left)
+            left[arm] -= 1
+            order.append(arm)
+        orders[tuple(order)] += 1
+    every = set(itertools.permutations([arm for arm, count in enumerate(draws) for _ in range(count)]))
+    assert set(orders) == every
+    assert chisquare([orders[order] for order in every]).pvalue > 1e-4
+
+
+def test_nothing_that_is_told_before_an_assignment_depends_on_the_next_arm(tmp_path):
+    """Two sites that differ in nothing but the secret, hence in the next arm, tell the same."""
+    told, arms = set(), set()
+    for number in range(12):
+        with open_site(tmp_path / str(number), key=bytes([number]) * 32, draws=(2, 2)) as site:
+            told.add(json.dumps(site.status()))
+            arms.add(site.assign("p-0").arm)
+    assert arms == {"x", "y"}
+    assert len(told) == 1
+
+
+def test_no_count_by_arm_is_told_while_people_are_assigned(tmp_path):
+    with open_site(tmp_path, draws=(7, 11)) as site:
+        fill(site, 5)
+        numbers = [value for value in site.status().values() if isinstance(value, int)]
+        assert 7 not in numbers
+        assert 11 not in numbers
+
+
+def test_outcomes_are_correctable_until_the_phase_is_reported(tmp_path):
+    with open_site(tmp_path, draws=(2,)) as site:
+        fill(site, 2)
+        asked = plan(draws=(2,), arms=("x",))
+        site.outcome("p-0", 1.0)
+        with pytest.raises(NotYet, match="1 outcomes to come"):
+            site(asked)
+        site.outcome("p-0", 0.5)
+        site.outcome("p-1", 2.0)
+        totals = site(asked)
+        assert (totals.counts, totals.sums, totals.squares) == ((2,), (2.5,), (4.25,))
+        site.outcome("p-1", 2.0)  # the same word again is welcome
+        with pytest.raises(NotNow, match="phase 1, in which 'p-1' was assigned, is reported"):
+            site.outcome("p-1", 3.0)
+        with pytest.raises(NotNow, match="is reported"):
+            site.missing("p-1")
+        assert site(asked).sums == totals.sums
+
+
+def test_where_the_plan_must_be_met_the_missing_are_replaced_on_their_arm(tmp_path):
+    with open_site(tmp_path, draws=(1, 1)) as site:
+        first, second = fill(site, 2)
+        assert not site.assign("late").counted
+        site.missing(first.participant)
+        third = site.assign("p-2")
+        assert third.arm == first.arm
+        assert third.probability == 1
+        with pytest.raises(NotNow, match="another person has the place"):
+            site.outcome(first.participant, 1.0)
+        site.outcome(second.participant, 1.0)
+        site.outcome("p-2", 0.0)
+        assert site(plan(draws=(1, 1))).counts == (1, 1)
+        assert site.people.phases[1].reported.missing in ((1, 0), (0, 1))
+
+
+def test_a_person_who_comes_when_nobody_is_needed_stays_outside_or_on_the_leading_arm(tmp_path):
+    with open_site(tmp_path / "a", draws=(0, 1)) as site:
+        site.assign("p-0")
+        late = site.assign("p-1")
+        assert (late.arm, late.counted) == (None, False)
+        with pytest.raises(NotNow, match="outside of the study"):
+            site.outcome("p-1", 1.0)
+    with open_site(tmp_path / "b", draws=(0, 1), rules=RulesSeen(between="leading")) as site:
+        site.assign("p-0")
+        assert (site.assign("p-1").arm, site.assign("p-1").counted) == ("y", False)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda site: site.assign(""), "participant"),
+        (lambda site: site.assign("a\nb"), "printable"),
+        (lambda site: site.outcome("nobody", 1.0), "one who was assigned here"),
+        (lambda site: site.outcome("p-0", 2.0), "from 0 to 1"),
+        (lambda site: site.outcome("p-0", float("nan")), "reward"),
+        (lambda site: site.outcome("p-0", True), "reward"),
+    ],
+)
+def test_wrong_input_is_told_and_not_written(tmp_path, call, words):
+    with open_site(tmp_path, rules=RulesSeen(low=0.0, high=1.0)) as site:
+        site.assign("p-0")
+        size = journal_of(tmp_path).stat().st_size
+        with pytest.raises(InvalidInput, match=words):
+            call(site)
+        assert journal_of(tmp_path).stat().st_size == size
+
+
+def test_nobody_is_assigned_before_a_plan_or_while_the_study_is_paused_or_over(tmp_path):
+    with open_site(tmp_path, draws=None) as site:
+        with pytest.raises(NotNow, match="no plan"):
+            site.assign("p-0")
+        site.begin(phase=1, plan="p" * 64, arms=("x",), draws=(2,))
+        site.seen("paused", "side effects are being looked into")
+        with pytest.raises(NotNow, match="side effects"):
+            site.assign("p-0")
+        site.seen("running")
+        assert site.assign("p-0").counted
+        site.seen("finished")
+        with pytest.raises(NotNow, match="finished"):
+            site.assign("p-1")
+        assert site.assign("p-0").again
+
+
+def journal_of(folder):
+    return next(folder.glob("**/journal"))
+
+
+def test_a_line_that_nobody_finished_is_cut_off_and_any_other_damage_refused(tmp_path):
+    with open_site(tmp_path) as site:
+        arms = [one.arm for one in fill(site, 4)]
+    path = journal_of(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-3])
+    with open_site(tmp_path, draws=None) as site:
+        assert len(site.people.persons) == 3
+        assert site.assign("p-3").arm == arms[3]  # nobody had heard of it; it is drawn as before
+    for spoiled in (whole.replace(b'"p-1"', b'"p-9"'), b"\n".join(whole.split(b"\n")[:3] + whole.split(b"\n")[4:])):
+        path.write_bytes(spoiled)
+        with pytest.raises(DamagedJournal, match=r"line \d+: changed after it was written"):
+            open_site(tmp_path, draws=None)
+
+
+def test_the_journal_can_be_read_by_its_owner_alone_and_reports_hold_no_person(tmp_path):
+    with open_site(tmp_path, draws=(1,)) as site:
+        site.assign("Marie Dupont")
+        site.outcome("Marie Dupont", 0.25)
+        report = plan(draws=(1,), arms=("x",)).report(site(plan(draws=(1,), arms=("x",))))
+    assert journal_of(tmp_path).stat().st_mode & 0o077 == 0
+    assert "Marie" not in report.text
+
+
+PROGRAM = """
+import sys
+from parley.agent.site import Site
+site = Site(sys.argv[1], study="s", agent="a")
+for number in range(int(sys.argv[2]), 40, 2):
+    print(site.assign(f"p-{number}").arm)
+"""
+
+
+def test_two_processes_share_a_journal(tmp_path):
+    open_site(tmp_path, draws=(20, 20)).close()
+    both = [
+        subprocess.Popen([sys.executable, "-c", PROGRAM, tmp_path, str(k)], stdout=subprocess.PIPE, text=True)
+        for k in range(2)
+    ]
+    arms = [arm for process in both for arm in process.communicate(timeout=60)[0].split()]
+    assert Counter(arms) == {"x": 20, "y": 20}
+
+
+class Study:
+    """A coordinator with two phases."""
+
+    def __init__(self):
+        self.taken = {}
+
+    def plan(self, study, agent, *, after=0, wait=0):
+        phase = len(self.taken) + 1
+        return plan(phase, (2, 1)) if phase <= 2 else plan(2, None, stage="finished")
+
+    def send(self, report, *, receipt=None):
+        assert self.taken.setdefault(report.phase, report) == report
+        return Receipt.of(report, sequence=report.phase, head="a" * 64)
+
+
+def test_a_site_reports_by_itself_and_goes_on_with_the_next_phase(tmp_path):
+    coordinator = Study()
+    with Site(tmp_path, study="s", agent="a") as site, Outbox(tmp_path, study="s", agent="a") as box:
+        worker = make_worker(site, coordinator, box)
+        for phase in (1, 2):
+            worker.step()
+            for number in range(3):
+                site.assign(f"{phase}-{number}")
+                site.outcome(f"{phase}-{number}", float(number))
+            worker.step()
+            worker.step()
+            assert coordinator.taken[phase].counts == (2, 1)
+            assert sum(coordinator.taken[phase].sums) == 3.0
+        worker.step()
+        assert site.status()["stage"] == "finished"
+        assert len(box.receipts()) == 2
+
+
+def test_a_full_disk_takes_nothing_and_says_so(tmp_path, monkeypatch):
+    from parley.errors import NoRoom
+
+    with open_site(tmp_path) as site:
+        site.assign("p-0")
+        write = os.write
+
+        def full(file, data):
+            if len(data) > 8:
+                return write(file, data[:8])
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(NoRoom, match="nothing was taken"):
+            site.assign("p-1")
+        monkeypatch.undo()
+        assert "p-1" not in site.people.persons
+        site.assign("p-2")
+    with open_site(tmp_path, draws=None) as site:
+        assert set(site.people.persons) == {"p-0", "p-2"}

@@ -1,0 +1,56 @@
+"""`parley site assign`, `outcome`, `missing`, `status` against a real coordinator."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+from tests.coordinator.support import House, study_message
+
+from parley.cli.main import main
+from parley.coordinator.record import open_storage
+from parley.errors import InvalidInput
+
+
+@pytest.fixture
+def house(tmp_path):
+    storage = open_storage(str(tmp_path / "parley.db"))
+    made = House(storage)
+    yield made
+    made.close()
+    storage.close()
+
+
+def run(house, folder, *words):
+    token = house.tokens["trial", "agent 1"]
+    variables = {"PARLEY_SERVER": house.url, "PARLEY_TOKEN": token, "PARLEY_OUTBOX": str(folder / "box")}
+    return CliRunner().invoke(main, ["site", *words], env=variables, catch_exceptions=False)
+
+
+def test_a_phase_person_by_person(house, tmp_path):
+    message = study_message(agents=1, arms=2, policy="uniform", noise={"kind": "bounded", "low": -1.0, "high": 1.0})
+    house.create(message)
+    first = run(house, tmp_path, "--study", "trial", "assign", "p-0")
+    assert re.fullmatch(r"p-0: arm [12]\n", first.output)
+    assert run(house, tmp_path, "assign", "p-0").output == first.output.replace("\n", " (given before)\n")
+    asked = json.loads(run(house, tmp_path, "status", "--json").output)["asked"]
+    run(house, tmp_path, "missing", "p-0")
+    for number in range(1, asked + 1):
+        run(house, tmp_path, "assign", f"p-{number}", "--json")
+    with pytest.raises(InvalidInput, match="from -1 to 1"):
+        run(house, tmp_path, "outcome", "p-1", "3")
+    for number in range(1, asked + 1):
+        run(house, tmp_path, "outcome", f"p-{number}", "-0.5")
+    told = json.loads(run(house, tmp_path, "status", "--json").output)
+    assert told["phase"] == 2
+    report = house.admin.report("trial", 1, "agent 1")
+    assert sum(report.counts) == asked
+    assert sum(report.sums) == -0.5 * asked
+    assert "Phase 2" not in run(house, tmp_path, "status").output
+
+
+def test_without_a_journal_it_says_how_to_begin(tmp_path):
+    with pytest.raises(InvalidInput, match="parley site --study STUDY --token-file FILE"):
+        CliRunner().invoke(
+            main, ["site", "assign", "p-0"], env={"PARLEY_OUTBOX": str(tmp_path)}, catch_exceptions=False
+        )
