@@ -8,12 +8,13 @@ from click.testing import CliRunner
 from tests.coordinator.support import House, study_message
 
 from parley.cli.main import main
-from parley.coordinator.record import open_storage
+from parley.coordinator.record import initialise, open_storage
 from parley.errors import InvalidInput
 
 
 @pytest.fixture
 def house(tmp_path):
+    initialise(str(tmp_path / "parley.db"))
     storage = open_storage(str(tmp_path / "parley.db"))
     made = House(storage)
     yield made

@@ -1,6 +1,4 @@
-"""`parley site`: people one by one. Alone it is a service with a page; `assign`, `outcome`, `missing`, `status` do one
-thing each on the same journal, whether the service runs or not.
-"""
+"""`parley site`: people one by one; `assign`, `outcome`, `missing`, `status` do one thing each on a site's journal."""
 
 from __future__ import annotations
 
@@ -119,18 +117,15 @@ def _client(server: str, token_file: str | None) -> Client | None:
         return None
 
 
-@click.group(invoke_without_command=True)
+@click.group()
 @_options
 @click.pass_context
 def command(ctx: click.Context, /, **site: Any) -> None:
     """Run a site: people come one by one, get an arm at once, and their outcomes follow.
 
-    Without a command below it serves a page and an API for the site, on this machine only unless told otherwise.
     Participants' keys and single rewards stand in a journal here and never leave it; the coordinator gets totals.
     """
     ctx.obj = site
-    if ctx.invoked_subcommand is None:
-        raise click.UsageError("the service is not built yet")
 
 
 def _sub(name: str) -> Callable[[Callable[..., None]], click.Command]:
