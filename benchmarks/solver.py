@@ -8,9 +8,10 @@ import cvxpy as cp
 import numpy as np
 
 from benchmarks.common import Section, best_of, in_process
-from parley import harmonic
-from parley.bounds import bai
+from parley import harmonic, multipliers
+from parley.bounds import bai, identification
 from parley.harmonic import ArmPrograms, solve
+from parley.pace import Pace
 from parley.problem import Instance, Problem
 
 
@@ -70,12 +71,12 @@ def against_the_fixed_exponent() -> Section:
     for agents in (3, 30, 300):
         batch = programs(agents, 20)
         ours = solve(batch, accuracy=1e-8).steps
-        kept = harmonic.GROWTH, harmonic.SHRINK, harmonic.POLISH_AFTER
-        harmonic.GROWTH, harmonic.SHRINK, harmonic.POLISH_AFTER = 0.0, 1.0, 0
+        kept = multipliers.GROWTH, multipliers.SHRINK, harmonic.POLISH_AFTER
+        multipliers.GROWTH, multipliers.SHRINK, harmonic.POLISH_AFTER = 0.0, 1.0, 0
         try:
             fixed = solve(batch, accuracy=1e-8, max_steps=50_000, strict=False).steps
         finally:
-            harmonic.GROWTH, harmonic.SHRINK, harmonic.POLISH_AFTER = kept
+            multipliers.GROWTH, multipliers.SHRINK, harmonic.POLISH_AFTER = kept
         rows.append([f"{agents}", f"{ours:,}", f"{fixed:,}", f"{fixed / ours:,.0f} x"])
     return Section(
         title="Own exponent per row against the fixed exponent 1.9",
@@ -85,6 +86,16 @@ def against_the_fixed_exponent() -> Section:
     )
 
 
+def priced(arms: int, agents: int, accuracy: float) -> tuple[float, int]:
+    """The proven gap and the steps of a plan in which a day is worth as much as a draw by everybody."""
+    rng = np.random.default_rng(1)
+    problem = Problem(arms=arms, weights=random_weights(rng, agents))
+    programs = identification(Instance(problem=problem, means=rng.uniform(0, 1, (arms, agents))))
+    pace = Pace(rates=rng.uniform(1, 10, agents), day_cost=float(agents))
+    solution = solve(programs, accuracy=accuracy, pace=pace)
+    return float(solution.gap.max()), solution.steps
+
+
 def measured(kind: str, arms: str, agents: str, accuracy: str) -> dict[str, float]:
     """One large solve in a process of its own."""
     rng = np.random.default_rng(1)
@@ -92,6 +103,8 @@ def measured(kind: str, arms: str, agents: str, accuracy: str) -> dict[str, floa
     begun = perf_counter()
     if kind == "relaxed":
         gap = float(solve(programs(m, k), accuracy=float(accuracy)).gap.max())
+    elif kind == "time":
+        gap, _ = priced(k, m, float(accuracy))
     else:
         problem = Problem(arms=k, weights=random_weights(rng, m))
         gap = bai(Instance(problem=problem, means=rng.uniform(0, 1, (k, m))), accuracy=float(accuracy)).gap
@@ -107,11 +120,15 @@ def at_scale() -> Section:
         ("exact", 400, 50, "1e-6"),
         ("exact", 100, 1000, "1e-3"),
         ("exact", 1000, 1000, "1e-2"),
+        ("time", 50, 50, "1e-3"),
+        ("time", 100, 100, "1e-3"),
+        ("time", 200, 200, "1e-3"),
+        ("time", 400, 400, "1e-3"),
     ):
         done = in_process("benchmarks.solver", kind, str(arms), str(agents), accuracy)
         rows.append(
             [
-                f"{kind} T*",
+                "time and money" if kind == "time" else f"{kind} T*",
                 f"{arms:,}",
                 f"{agents:,}",
                 accuracy,
@@ -122,7 +139,8 @@ def at_scale() -> Section:
         )
     return Section(
         title="Solver at scale",
-        words="Random asymmetric weights, means uniform in [0, 1]; peak memory of the whole process.",
+        words="Random asymmetric weights, means uniform in [0, 1]; peak memory of the whole process. Time and money: "
+        "the exact program with rates uniform in 1 to 10 draws a day, a draw costs 1 and a day M.",
         columns=("program", "K", "M", "asked", "proven gap", "seconds", "MiB"),
         rows=rows,
     )

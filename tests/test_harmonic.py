@@ -156,9 +156,11 @@ def test_bounds_must_be_positive(bound):
 
 
 def test_costs_and_weights_must_make_sense():
-    for costs in (np.array([[np.nan, 1.0]]), np.array([[0.0, 1.0]])):
+    for costs in (np.array([[np.nan, 1.0]]), np.array([[-1.0, 1.0]])):
         with pytest.raises(InvalidInput, match="costs"):
             ArmPrograms.of(np.eye(2), np.ones((1, 2)), costs)
+    with pytest.raises(InvalidInput, match="costs: found 0; allowed: positive numbers: what is free"):
+        solve(ArmPrograms.of(np.eye(2), np.ones((1, 2)), np.array([[0.0, 1.0]])))
     with pytest.raises(InvalidInput, match="squared_weights"):
         ArmPrograms.of(-np.eye(2), np.ones((1, 2)))
 

@@ -67,16 +67,20 @@ def oracle(problem: Problem, gaps: FloatArray, *, accuracy: float = ACCURACY) ->
     return solve(programs, accuracy=accuracy).allocation.reshape(gaps.shape)
 
 
-def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """T*_W (Theorem 1), or N*_W for the top N (Theorem 4): every arm outside the top against every arm inside."""
+def identification(instance: Instance, costs: FloatArray | None = None) -> ContrastPrograms:
+    """The program behind `bai`, a batch of one, with 1 for every cost unless told otherwise."""
     instance.require_distinct()
     problem, mixed, best = instance.problem, instance.mixed_means, instance.best
     ranked = np.argsort(-mixed, axis=0)[: problem.top]  # (top, agent): the arms of S*_m
     opponents = np.broadcast_to(ranked[:, None, :], (problem.top, *problem.shape))
     gaps = np.take_along_axis(mixed[None], opponents, axis=1) - mixed
     rows = np.where(best, np.inf, np.square(gaps) / (2 * problem.noise.variance))
-    programs = ContrastPrograms.of(problem.squared_weights, opponents[None], rows[None])
-    return Bound.of(solve(programs, accuracy=accuracy), problem.shape)
+    return ContrastPrograms.of(problem.squared_weights, opponents[None], rows[None], costs)
+
+
+def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
+    """T*_W (Theorem 1), or N*_W for the top N (Theorem 4): every arm outside the top against every arm inside."""
+    return Bound.of(solve(identification(instance), accuracy=accuracy), instance.problem.shape)
 
 
 def bai_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:

@@ -56,66 +56,83 @@ def _inverse(bounds: FloatArray) -> FloatArray:
     return 1 / bounds
 
 
-def _checked(squared_weights: FloatArray, costs: FloatArray) -> None:
+def _scattered(values: FloatArray, variances: FloatArray | None) -> FloatArray:
+    return values if variances is None else values * variances
+
+
+def _checked(squared_weights: FloatArray, costs: FloatArray, variances: FloatArray | None) -> None:
     if not (np.isfinite(squared_weights) & (squared_weights >= 0)).all():
         raise InvalidInput("squared_weights", found=squared_weights.min(), allowed="finite numbers of at least 0")
-    if not (costs > 0).all():
-        raise InvalidInput("costs", found=costs.min(), allowed="positive numbers (infinity leaves a variable out)")
+    if not (costs >= 0).all():
+        raise InvalidInput("costs", found=costs.min(), allowed="numbers of at least 0 (infinity leaves a variable out)")
+    if variances is not None and not (np.isfinite(variances) & (variances > 0)).all():
+        raise InvalidInput("variances", found=variances.min(), allowed="finite numbers above 0, one a cell")
 
 
 @dataclass(frozen=True)
 class ArmPrograms:
-    """Rows (k, m): `sum_n weights[n, m]^2 / x[k, n] <= bounds[k, m]`; one program of M variables per arm.
+    """Rows (k, m): `sum_n weights[n, m]^2 v[k, n] / x[k, n] <= bounds[k, m]`; one program of M variables per arm.
 
-    `bounds` and `costs` are `(programs, agent)`. A variable with infinite cost is left out of the sums (the regret
-    bound C* drops agents that already play the arm).
+    `bounds`, `costs` and the cells' `variances` v (1 unless told) are `(programs, agent)`. A variable with infinite
+    cost is left out of the sums (the regret bound C* drops agents that already play the arm).
     """
 
     squared_weights: FloatArray
     costs: FloatArray
     inverse: FloatArray
+    variances: FloatArray | None = None
 
     @classmethod
-    def of(cls, squared_weights: FloatArray, bounds: FloatArray, costs: FloatArray | None = None) -> ArmPrograms:
+    def of(
+        cls,
+        squared_weights: FloatArray,
+        bounds: FloatArray,
+        costs: FloatArray | None = None,
+        variances: FloatArray | None = None,
+    ) -> ArmPrograms:
         """From `bounds (programs, agent)`, 1 for every cost unless told otherwise."""
         costs = np.ones_like(bounds) if costs is None else costs
-        _checked(squared_weights, costs)
-        return cls(squared_weights, np.broadcast_to(costs, bounds.shape), _inverse(bounds))
+        _checked(squared_weights, costs, variances)
+        spread = None if variances is None else np.broadcast_to(variances, bounds.shape)
+        return cls(squared_weights, np.broadcast_to(costs, bounds.shape), _inverse(bounds), spread)
 
     def columns(self, multipliers: FloatArray) -> FloatArray:
         on_variables: FloatArray = (multipliers * self.inverse) @ self.squared_weights.T
-        return on_variables
+        return _scattered(on_variables, self.variances)
 
     def rows(self, reciprocals: FloatArray) -> FloatArray:
-        return (reciprocals @ self.squared_weights) * self.inverse
+        return (_scattered(reciprocals, self.variances) @ self.squared_weights) * self.inverse
 
     def touched(self) -> BoolArray:
-        pattern = replace(self, squared_weights=(self.squared_weights > 0).astype(np.float64))
+        pattern = replace(self, squared_weights=(self.squared_weights > 0).astype(np.float64), variances=None)
         return (pattern.columns(np.ones_like(self.inverse)) > 0) & np.isfinite(self.costs)
 
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
         return np.asarray(allocation * ratios.max(axis=-1, keepdims=True))
 
     def take(self, chosen: IntArray | BoolArray) -> ArmPrograms:
-        return ArmPrograms(self.squared_weights, self.costs[chosen], self.inverse[chosen])
+        spread = None if self.variances is None else self.variances[chosen]
+        return ArmPrograms(self.squared_weights, self.costs[chosen], self.inverse[chosen], spread)
 
     def dense(self) -> FloatArray:
         matrix: FloatArray = self.squared_weights * self.inverse
-        return matrix
+        return matrix if self.variances is None else matrix * self.variances.T
 
 
 @dataclass(frozen=True)
 class ContrastPrograms:
     """Rows (j, k, m) about arm k against its j-th opponent o for agent m, with the arms coupled.
 
-    `sum_n weights[n, m]^2 (1/x[k, n] + 1/x[o, n]) <= bounds[j, k, m]` where `o = opponents[j, k, m]`. Shapes:
-    `opponents` and `bounds` are `(programs, opponent, arm, agent)`, `costs` is `(programs, arm, agent)`.
+    `sum_n weights[n, m]^2 (v[k, n] / x[k, n] + v[o, n] / x[o, n]) <= bounds[j, k, m]` where `o = opponents[j, k, m]`.
+    Shapes: `opponents` and `bounds` are `(programs, opponent, arm, agent)`, `costs` and the cells' `variances` v (1
+    unless told) are `(programs, arm, agent)`.
     """
 
     squared_weights: FloatArray
     costs: FloatArray
     inverse: FloatArray
     opponents: IntArray
+    variances: FloatArray | None = None
 
     @classmethod
     def of(
@@ -124,12 +141,31 @@ class ContrastPrograms:
         opponents: IntArray,
         bounds: FloatArray,
         costs: FloatArray | None = None,
+        variances: FloatArray | None = None,
     ) -> ContrastPrograms:
         """From `opponents` and `bounds`, both `(programs, opponent, arm, agent)`."""
         programs, _, arms, agents = bounds.shape
-        costs = np.ones((programs, arms, agents)) if costs is None else costs
-        _checked(squared_weights, costs)
-        return cls(squared_weights, costs, _inverse(bounds), opponents)
+        shape = (programs, arms, agents)
+        costs = np.ones(shape) if costs is None else np.broadcast_to(costs, shape)
+        _checked(squared_weights, costs, variances)
+        spread = None if variances is None else np.broadcast_to(variances, shape)
+        return cls(squared_weights, costs, _inverse(bounds), opponents, spread)
+
+    @classmethod
+    def alone(
+        cls,
+        squared_weights: FloatArray,
+        bounds: FloatArray,
+        costs: FloatArray | None = None,
+        variances: FloatArray | None = None,
+    ) -> ContrastPrograms:
+        """Every arm by itself, as in `ArmPrograms`, but all of them in one program: a pace couples them.
+
+        `bounds` are `(programs, arm, agent)`. An arm that is its own opponent counts twice, so the bound does too.
+        """
+        itself = np.arange(bounds.shape[-2])[:, None]
+        opponents = np.broadcast_to(itself, (len(bounds), 1, *bounds.shape[-2:]))
+        return cls.of(squared_weights, opponents, 2 * bounds[:, None], costs, variances)
 
     def _flat(self) -> tuple[IntArray, int]:
         """Position of every row's opponent in a flattened (program, arm, agent) array, and that array's size."""
@@ -143,10 +179,10 @@ class ContrastPrograms:
         on_opponents = np.bincount(where, weights=weighted.ravel(), minlength=size)
         own = weighted.sum(axis=1)
         on_variables: FloatArray = (own + on_opponents.reshape(own.shape)) @ self.squared_weights.T
-        return on_variables
+        return _scattered(on_variables, self.variances)
 
     def rows(self, reciprocals: FloatArray) -> FloatArray:
-        variances = (reciprocals @ self.squared_weights)[:, None]
+        variances = (_scattered(reciprocals, self.variances) @ self.squared_weights)[:, None]
         return (variances + np.take_along_axis(variances, self.opponents, axis=2)) * self.inverse
 
     def touched(self) -> BoolArray:
@@ -166,7 +202,9 @@ class ContrastPrograms:
         return np.asarray(allocation * flat.reshape(programs, arms, 1))
 
     def take(self, chosen: IntArray | BoolArray) -> ContrastPrograms:
-        return ContrastPrograms(self.squared_weights, self.costs[chosen], self.inverse[chosen], self.opponents[chosen])
+        spread = None if self.variances is None else self.variances[chosen]
+        parts = (self.costs[chosen], self.inverse[chosen], self.opponents[chosen])
+        return ContrastPrograms(self.squared_weights, *parts, spread)
 
     def dense(self) -> FloatArray:
         rows = self.inverse.size

@@ -11,7 +11,7 @@ import numpy as np
 
 from parley.confidence.evidence import stake_that_crosses
 from parley.errors import InvalidInput
-from parley.harmonic import ContrastPrograms, solve
+from parley.harmonic import ContrastPrograms, Solution, solve
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
 __all__ = ["TEMPERS", "Contrasts", "Temper", "against", "both", "further_draws", "require_possible"]
@@ -81,7 +81,8 @@ def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temp
     and margins depend on each other: three solves, each from the last one's multipliers.
     """
     gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
-    losing, margin, dual = contrasts.losing, np.full(gaps.shape, FIRST_MARGIN), None
+    losing, margin = contrasts.losing, np.full(gaps.shape, FIRST_MARGIN)
+    solution: Solution | None = None
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in ACCURACIES:
         stakes = stake_that_crosses(contrasts.missing[losing], margin[losing], boosted=boosted)
@@ -89,11 +90,11 @@ def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temp
         rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / problem.noise.variance
         programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
-        solution = solve(programs, accuracy=accuracy, max_steps=steps, strict=False, start=dual)
-        dual = solution.dual
-        share = np.maximum(dual[losing] * rows[losing], 1e-9)
+        solution = solve(programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution)
+        share = np.maximum(solution.dual[losing] * rows[losing], 1e-9)
         safety = np.sqrt(2 * np.maximum(np.log(temper.caution / share), 0.0))
         margin[losing] = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
+    assert solution is not None
     spent, wanted = counts.sum(axis=(-2, -1)), solution.allocation.sum(axis=(-2, -1))
     total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
     require_possible((spent + total).max() + counts[0].size)
