@@ -17,8 +17,9 @@ from urllib.parse import quote
 import httpx2
 import numpy as np
 
-from parley.agent.plans import AgentPlan, Totals
+from parley.agent.plans import AgentPlan
 from parley.protocol import Report, StudyMessage
+from parley.totals import Totals
 
 T = TypeVar("T")
 PHASES = 20  # of a study before the next one: nothing can be told apart, so that draws grow fourfold a phase
@@ -38,10 +39,8 @@ def mixed(agents: int, arms: int, policy: str) -> StudyMessage:
 
 def answer(plan: AgentPlan, means: Sequence[float]) -> Report:
     """A report whose every reward is its arm's mean."""
-    counts = plan.draws or ()
-    sums = tuple(count * mean for count, mean in zip(counts, means, strict=True))
-    squares = tuple(count * mean * mean for count, mean in zip(counts, means, strict=True))
-    return plan.report(Totals(counts=counts, sums=sums, squares=squares))
+    counts, mean = np.array(plan.draws or (), dtype=np.int64), np.array(means)
+    return plan.report(Totals(counts=counts, sums=counts * mean, squares=counts * np.square(mean)))
 
 
 class Agents:

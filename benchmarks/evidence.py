@@ -8,8 +8,9 @@ import numpy as np
 
 from benchmarks.common import Section, in_process
 from benchmarks.simulation import measured as simulated
-from parley.policies import PhaseStats, make_policy
+from parley.policies import make_policy
 from parley.problem import Problem
+from parley.totals import Totals
 
 SIZES = [(6, 3), (20, 10), (50, 10), (100, 10), (20, 50), (20, 200), (20, 1000), (100, 50)]
 
@@ -24,9 +25,9 @@ def measured(kind: str, *arguments: str) -> dict[str, float]:
     problem = Problem(arms=arms, weights=rng.dirichlet(np.ones(agents), size=agents).T, delta=0.05)
     means, policy = rng.uniform(0, 1, problem.shape), make_policy("evidence", problem)
 
-    def rewards(quotas: np.ndarray) -> PhaseStats:
+    def rewards(quotas: np.ndarray) -> Totals:
         noise = rng.standard_normal(quotas.shape)
-        return PhaseStats(counts=quotas, sums=quotas * means + np.sqrt(quotas) * noise)
+        return Totals(counts=quotas, sums=quotas * means + np.sqrt(quotas) * noise)
 
     begun = perf_counter()
     first = policy.plan(policy.start())

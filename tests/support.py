@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from parley.noise import Noise
 from parley.problem import Instance, Problem
+from parley.rewards import Noise
 from parley.study import Study, parse_study
 
 

@@ -10,9 +10,9 @@ from tests.support import instances, paper_study
 
 from parley.bounds import Guarantee, bai, bai_relaxed, expected_samples, lower_bounds, oracle, regret, regret_relaxed
 from parley.errors import InvalidInput, TiedArms
-from parley.noise import Noise
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
+from parley.rewards import Noise
 from parley.simulation import simulate
 
 LAWS = settings(deadline=None, max_examples=60)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from parley.errors import InvalidInput, TiedArms
-from parley.noise import Noise
 from parley.problem import Instance, Problem, top_gaps
+from parley.rewards import Noise
 
 ASYMMETRIC = [[0.7, 0.1, 0.2], [0.2, 0.6, 0.5], [0.1, 0.3, 0.3]]
 
@@ -67,7 +67,7 @@ def test_bad_problems_are_named(changes, says):
         ({"kind": "cauchy"}, "noise.kind: found 'cauchy'; allowed: one of bounded, gaussian, subgaussian"),
         ({"kind": "bounded"}, "low < high"),
         ({"kind": "bounded", "low": 1, "high": 1}, "low < high"),
-        ({"low": 0.0}, "only with kind 'bounded'"),
+        ({"low": 0.0}, "key in .noise. with kind 'gaussian': found 'low'; allowed: one of kind, scale"),
         ({"scale": 1e300}, "noise.scale: found 1e\\+300"),
         ({"scale": "x"}, "noise.scale: found 'x'"),
         ({"kind": "bounded", "low": 0, "high": 1, "scale": -7.0}, "half of high - low is the scale"),

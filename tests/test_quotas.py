@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from tests.support import random_weights
 
 from parley.bounds import oracle
-from parley.confidence.thresholds import make_threshold
 from parley.errors import InvalidInput
 from parley.problem import Problem
 from parley.quotas import smallest_counts
+from parley.thresholds import make_threshold
 
 
 @settings(deadline=None, max_examples=150)

@@ -13,11 +13,12 @@ True
 from parley.bounds import Bound, Bounds, Guarantee, lower_bounds, oracle
 from parley.errors import InvalidInput, InvalidStudy, NotConverged, ParleyError, TiedArms, UnknownName
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, Status, proven_gap, solve
-from parley.noise import Noise
-from parley.policies import POLICIES, PhaseStats, Policy, State, make_policy
+from parley.policies import POLICIES, Elimination, Policy, State, make_policy
 from parley.problem import Instance, Problem
+from parley.rewards import Noise
 from parley.simulation import Outcome, phases, simulate
 from parley.study import Study, load_study, parse_study
+from parley.totals import Totals
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "Bound",
     "Bounds",
     "ContrastPrograms",
+    "Elimination",
     "Guarantee",
     "Instance",
     "InvalidInput",
@@ -35,7 +37,6 @@ __all__ = [
     "NotConverged",
     "Outcome",
     "ParleyError",
-    "PhaseStats",
     "Policy",
     "Problem",
     "Solution",
@@ -43,6 +44,7 @@ __all__ = [
     "Status",
     "Study",
     "TiedArms",
+    "Totals",
     "UnknownName",
     "load_study",
     "lower_bounds",

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.confidence.thresholds import mixture_constant
 from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import FloatArray, Instance, Problem
+from parley.thresholds import mixture_constant
 
 __all__ = ["Bound", "Bounds", "Guarantee", "bai", "bai_relaxed", "lower_bounds", "oracle", "regret", "regret_relaxed"]
 

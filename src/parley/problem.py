@@ -15,7 +15,7 @@ import numpy as np
 
 from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, names, real_matrix
 from parley.errors import InvalidInput, TiedArms
-from parley.noise import Noise
+from parley.rewards import Gaussian, RewardModel
 from parley.terms import Terms
 
 __all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
@@ -69,7 +69,7 @@ class Problem(Terms):
     arms: tuple[str, ...]  # a number of arms, or any sequence of names, is taken too
     weights: FloatArray  # any nested sequence of numbers is taken too
     agents: tuple[str, ...] = ()  # made up when left out
-    noise: Noise = field(default_factory=Noise)
+    noise: RewardModel = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
         weights = _checked_weights(self.weights)
@@ -111,6 +111,21 @@ class Problem(Terms):
     def mixed(self, values: FloatArray) -> FloatArray:
         """`(..., arm, agent)` local values to mixed ones: `values @ weights`."""
         return values @ self.weights
+
+    def mixed_variances(self, counts: IntArray, variances: FloatArray | float | None = None) -> FloatArray:
+        """`(..., arm, agent)`: of the mixed means of so many draws; huge where something that weighs was not drawn.
+
+        `variances` are those of single rewards, one or `(..., arm, agent)`; the reward model's unless given.
+
+        >>> problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
+        >>> problem.mixed_variances(np.array([[10, 10], [10, 40]])).round(4).tolist()
+        [[0.068, 0.058], [0.065, 0.0212]]
+        """
+        each = self.noise.variance if variances is None else variances
+        reciprocals = np.where(counts > 0, 1 / np.maximum(counts, 1), 1e30)  # times a weight of 0 it is still 0
+        if isinstance(each, float):
+            return np.asarray(each * (reciprocals @ self.squared_weights))
+        return np.asarray((each * reciprocals) @ self.squared_weights)
 
     def with_(self, **changes: Any) -> Problem:
         """A copy with some fields changed, checked again."""
@@ -154,15 +169,7 @@ class Instance:
             )
         if np.abs(means).max() > LARGEST_SCALE:
             raise InvalidInput("means", found=np.abs(means).max(), allowed=f"numbers up to {LARGEST_SCALE:g}")
-        noise = self.problem.noise
-        if noise.low is not None and noise.high is not None:
-            outside = (means < noise.low) | (means > noise.high)
-            if outside.any():
-                raise InvalidInput(
-                    "means",
-                    found=f"{means[outside][0]:.9g}",
-                    allowed=f"means between noise.low = {noise.low:g} and noise.high = {noise.high:g}",
-                )
+        self.problem.noise.check_means(means)
         means.setflags(write=False)
         object.__setattr__(self, "means", means)
 

@@ -173,13 +173,14 @@ def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
         raise UnknownName("truth.generate", generate, GENERATORS)
     recipe = {key: section[key] for key in ("seed", "min_gap") if key in section}
     means = paper_means(problem, **recipe)
-    noise = problem.noise
-    if noise.low is not None and noise.high is not None and not (noise.low <= means.min() <= means.max() <= noise.high):
+    try:
+        problem.noise.check_means(means)
+    except InvalidInput:
         raise InvalidInput(
             "truth.generate",
-            found=f"means from {means.min():.3f} to {means.max():.3f}, rewards from {noise.low:g} to {noise.high:g}",
+            found=f"means from {means.min():.3f} to {means.max():.3f}, rewards in another range",
             allowed="rewards whose range holds the recipe's means, which lie between -1 and 1",
-        )
+        ) from None
     return _within(Instance(problem=problem, means=means))
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from parley.errors import InvalidInput, InvalidStudy
 from parley.keys import NUMBER, REQUIRED, Key, check_kinds, check_section
-from parley.noise import Noise
 from parley.problem import Instance, Problem
 from parley.recipes import TRUTH, WEIGHTS, truth_of, weights_of
+from parley.rewards import make_model
 from parley.terms import TERMS
 
 __all__ = ["DEFAULT_POLICY", "SECTIONS", "Study", "load_study", "parse_study"]
@@ -126,15 +126,14 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     ):
         if not 1 <= count <= most:
             raise InvalidInput(key, found=count, allowed=f"from 1 to {most:,}")
-    noise = Noise(**inner["noise"])
-    usual = 1.0 if noise.low is None or noise.high is None else noise.high - noise.low
+    noise = make_model(**inner["noise"])
     terms = {name: inner[row.section][row.key] for name, row in TERMS.items() if row.key in inner[row.section]}
     problem = Problem(
         arms=document["arms"],
         agents=agents,
         weights=weights_of(inner["weights"], agent_count, folder),
         noise=noise,
-        **{"largest_gap": usual} | terms,
+        **{"largest_gap": noise.usual_gap} | terms,
     )
     policy = dict(inner["policy"])
     return Study(

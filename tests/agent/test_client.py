@@ -10,11 +10,11 @@ from tests.coordinator.support import House, report_of, study_message
 
 from parley.agent import AsyncClient, Client
 from parley.agent.client import read_token
-from parley.agent.plans import Totals
 from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.studies import reports
 from parley.errors import Conflict, InvalidInput, NotAllowed, NotThere, Unreachable, WrongReceipt
 from parley.protocol import Receipt
+from parley.totals import Totals
 
 
 @pytest.fixture

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from parley.agent.outbox import Outbox
-from parley.agent.plans import AgentPlan, Totals
+from parley.agent.plans import AgentPlan
 from parley.agent.sources import NotYet, make_source
 from parley.agent.worker import Worker, persistent
 from parley.errors import Conflict, CoordinatorError, Interrupted, InvalidInput, Unreachable, WrongReceipt
 from parley.protocol import Receipt
+from parley.totals import Totals
 
 
 def plan(phase=1, draws=(2, 1), stage="running", **changes):

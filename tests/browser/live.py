@@ -14,10 +14,11 @@ from urllib.parse import quote
 import httpx2
 import numpy as np
 
-from parley.agent.plans import AgentPlan, Totals
+from parley.agent.plans import AgentPlan
 from parley.coordinator.access.bootstrap import prepare
 from parley.protocol import StudyMessage
 from parley.study import parse_study
+from parley.totals import Totals
 
 THREE = """\
 name = "Three centres"
@@ -119,7 +120,7 @@ class Agents:
         counts = np.array(draws)
         sums = counts * self.means[:, place] + np.sqrt(counts) * self.generator.standard_normal(len(counts))
         squares = np.where(counts > 0, sums**2 / np.maximum(counts, 1) + counts, 0.0)
-        return Totals(counts=tuple(counts.tolist()), sums=tuple(sums.tolist()), squares=tuple(squares.tolist()))
+        return Totals(counts=counts, sums=sums, squares=squares)
 
     def phase(self, *, but: tuple[int, ...] = ()) -> None:
         """One phase's reports, without those of some."""

@@ -16,12 +16,12 @@ import uvicorn
 from tests.chaos import mutants
 
 from parley.agent.client import Client
-from parley.agent.plans import Totals
 from parley.coordinator.access.auth import Role, issue_token
 from parley.coordinator.settings import Settings
 from parley.dashboard.mount import create_site
 from parley.protocol import StudyMessage
 from parley.terms import TERMS
+from parley.totals import Totals
 
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
@@ -47,7 +47,7 @@ def rewards(counts, place, phase, *, spread=0.7):
     means = spread * np.linspace(1, 0, len(counts))
     sums = counts * means + np.sqrt(counts) * generator.standard_normal(len(counts))
     squares = np.where(counts > 0, np.square(sums) / np.maximum(counts, 1) + np.maximum(counts - 1, 0), 0.0)
-    return Totals(counts=tuple(counts.tolist()), sums=tuple(sums.tolist()), squares=tuple(squares.tolist()))
+    return Totals(counts=counts, sums=sums, squares=squares)
 
 
 def report_of(plan, place):

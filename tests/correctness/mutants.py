@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from parley.policies import PhaseStats
 from parley.policies.evidence_plan import Contrasts
 from parley.policies.evidence_racing import EvidenceRacing, Wealth
 from parley.problem import FloatArray, IntArray
+from parley.totals import Totals
 
 
 class OpponentsAfterTheData(EvidenceRacing):
     """Every arm meets whoever the phase's own draws make look best; estimates still come from before."""
 
-    def _weigh(self, state: Wealth, stats: PhaseStats, contrasts: Contrasts) -> Wealth:
+    def _weigh(self, state: Wealth, stats: Totals, contrasts: Contrasts) -> Wealth:
         seen = replace(state, counts=state.counts + stats.counts, sums=state.sums + stats.sums)
         opponents = self._contrasts(seen).opponents
         mixed = self.problem.mixed(state.means)[..., None, :, :]
@@ -35,5 +35,5 @@ class ThresholdWithoutAgents(EvidenceRacing):
 class VarianceUnderstated(EvidenceRacing):
     """A third of the variance is overlooked."""
 
-    def _variances(self, counts: IntArray) -> FloatArray:
-        return super()._variances(counts) * 2 / 3
+    def _variances(self, counts: IntArray, past: Totals) -> FloatArray:
+        return super()._variances(counts, past) * 2 / 3

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.noise import Noise, NoiseKind
 from parley.policies import Policy, make_policy
 from parley.problem import Instance, Problem
+from parley.rewards import Noise, NoiseKind
 from parley.simulation import Outcome, simulate
 
 GAP = 1e-4

@@ -12,7 +12,7 @@ import numpy as np
 import uvicorn
 
 from parley.agent import Client
-from parley.agent.plans import AgentPlan, Totals
+from parley.agent.plans import AgentPlan
 from parley.coordinator.access.bootstrap import prepare
 from parley.coordinator.access.sessions import later
 from parley.coordinator.clock import utc_now
@@ -21,6 +21,7 @@ from parley.coordinator.settings import Settings
 from parley.dashboard.mount import create_site
 from parley.protocol import StudyMessage
 from parley.study import parse_study
+from parley.totals import Totals
 
 TWO = """
 name = "Two sites"
@@ -100,11 +101,7 @@ class Site:
 def exactly(draws, means, shift=0.0):
     counts = np.array(draws)
     sums = counts * (means + shift)
-    return Totals(
-        counts=tuple(counts.tolist()),
-        sums=tuple(sums.tolist()),
-        squares=tuple((counts * (1 + (means + shift) ** 2)).tolist()),
-    )
+    return Totals(counts=counts, sums=sums, squares=counts * (1 + (means + shift) ** 2))
 
 
 def form_token(page):

@@ -9,11 +9,12 @@ from tests.dashboard.site import MEANS
 from parley.dashboard.forecasts import Forecaster, estimate
 from parley.experiments.forecasts.outlook import bound_at_estimates, play_on
 from parley.experiments.forecasts.scenarios import gap_scenario
-from parley.policies import PhaseStats, make_policy
+from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.protocol import StudyMessage
 from parley.simulation import simulate
 from parley.study import parse_study
+from parley.totals import Totals
 from parley.weights import personalized
 
 
@@ -26,7 +27,7 @@ def after_phases(policy, means, count, seed=0):
     for _ in range(count):
         quotas = policy.plan(state)
         sums = quotas * means + np.sqrt(quotas) * rng.standard_normal(quotas.shape)
-        state = policy.update(state, PhaseStats(counts=quotas, sums=sums))
+        state = policy.update(state, Totals(counts=quotas, sums=sums))
     return state
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from parley.policies import PhaseStats, make_policy
+from parley.policies import make_policy
 from parley.policies.evidence_racing import EvidenceRacing, Wealth
 from parley.problem import Instance, Problem
+from parley.totals import Totals
 
 
 def racing(problem: Problem, **options: object) -> EvidenceRacing:
@@ -23,6 +24,6 @@ def after_first_phase(policy: EvidenceRacing, mixed: list[float]) -> Wealth:
     """One agent that looks as `mixed` says after 100 draws of everything."""
     state = policy.start()
     counts = np.full_like(state.counts, 100)
-    state = policy.update(state, PhaseStats(counts=counts, sums=100 * np.array(mixed)[:, None]))
+    state = policy.update(state, Totals(counts=counts, sums=100 * np.array(mixed)[:, None]))
     assert isinstance(state, Wealth)
     return state

@@ -8,11 +8,11 @@ from tests.policies.racing import after_first_phase, racing, tie
 from tests.support import random_instance
 
 from parley.errors import InvalidInput
-from parley.noise import Noise
-from parley.policies import PhaseStats
 from parley.policies.evidence_racing import Wealth
 from parley.problem import Instance, Problem
+from parley.rewards import Noise
 from parley.simulation import phases, simulate
+from parley.totals import Totals
 
 SEED = 4
 
@@ -60,7 +60,7 @@ def test_wealth_survives_data_that_contradict_everything():
     policy = racing(tie(arms=2).problem)
     state = after_first_phase(policy, [50.0, 0.0])
     counts = np.full((2, 1), 10_000)
-    turned = PhaseStats(counts=counts, sums=counts * np.array([[0.0], [40.0]]))
+    turned = Totals(counts=counts, sums=counts * np.array([[0.0], [40.0]]))
     state = policy.update(state, turned)
     assert np.isfinite(state.log_wealth).all()
     assert state.log_wealth[0, 1, 0] < -1000
@@ -106,7 +106,7 @@ def test_all_bounds_on_gaps_hold_together(top):
     while not state.finished.all():
         quotas = policy.plan(state)
         sums = quotas * instance.means + np.sqrt(quotas) * rng.standard_normal(quotas.shape)
-        state = policy.update(state, PhaseStats(counts=quotas, sums=sums))
+        state = policy.update(state, Totals(counts=quotas, sums=sums))
     assert isinstance(state, Wealth)  # and gap_at_least is the largest of all phases
     losers = ~instance.best
     wrong = ((state.gap_at_least > instance.gaps) & losers).any(axis=(-2, -1))

@@ -9,10 +9,10 @@ from tests.policies.racing import after_first_phase, racing, tie
 from tests.support import paper_study, random_instance
 
 from parley.errors import InvalidInput
-from parley.noise import Noise
-from parley.policies import PhaseStats
 from parley.problem import Instance, Problem
+from parley.rewards import Noise
 from parley.simulation import simulate
+from parley.totals import Totals
 
 COUNT, SEED = 600, 4
 FIGURES = [  # alpha, delta, noise, samples at most, by the issue that asked for this policy
@@ -115,11 +115,11 @@ def test_an_arm_is_out_only_when_all_its_slots_are_on_the_line():
     state = after_first_phase(policy, [0.9, 0.8, 0.7, 0.0])
     counts = np.full_like(state.counts, 400)
     # Arm 0 beats arm 3 by far in the fresh draws, arm 1 does not at all.
-    only_one = policy.update(state, PhaseStats(counts=counts, sums=400 * np.array([[0.9], [0.0], [0.0], [0.0]])))
+    only_one = policy.update(state, Totals(counts=counts, sums=400 * np.array([[0.9], [0.0], [0.0], [0.0]])))
     assert only_one.log_wealth[0, 3, 0] == policy.line
     assert only_one.log_wealth[1, 3, 0] < policy.line
     assert only_one.active[3, 0]
-    both = policy.update(state, PhaseStats(counts=counts, sums=400 * np.array([[0.9], [0.8], [0.0], [0.0]])))
+    both = policy.update(state, Totals(counts=counts, sums=400 * np.array([[0.9], [0.8], [0.0], [0.0]])))
     assert (both.log_wealth[:, 3, 0] == policy.line).all()
     assert not both.active[3, 0]
     assert both.eliminated_in[3, 0] == 2
@@ -148,7 +148,7 @@ def test_bets_are_settled_by_fresh_draws_only():
     one, other = after_first_phase(policy, [0.5, 0.0]), after_first_phase(policy, [0.5, 0.0])
     assert (policy.plan(one) == policy.plan(other)).all()
     # Half of what is needed in the past must not count again: fresh draws that say nothing move wealth down.
-    silent = policy.update(one, PhaseStats(counts=np.full((2, 1), 50), sums=np.zeros((2, 1))))
+    silent = policy.update(one, Totals(counts=np.full((2, 1), 50), sums=np.zeros((2, 1))))
     assert silent.log_wealth[0, 1, 0] < 0
 
 
@@ -157,7 +157,7 @@ def test_an_arm_that_was_not_drawn_changes_no_wealth_however_small_the_noise():
         policy = racing(tie(arms=3, noise=Noise(scale=scale), largest_gap=scale).problem)
         state = after_first_phase(policy, [0.9 * scale, 0.5 * scale, 0.0])
         counts, sums = np.array([[50], [50], [0]]), scale * np.array([[45.0], [25.0], [0.0]])
-        after = policy.update(state, PhaseStats(counts=counts, sums=sums))
+        after = policy.update(state, Totals(counts=counts, sums=sums))
         assert after.log_wealth[0, 2, 0] == 0
         assert after.information[2, 0] == 0
         assert after.log_wealth[0, 1, 0] > 0
@@ -186,6 +186,6 @@ def test_general_weights_every_noise_and_every_top_end_with_the_right_answer(noi
 
 
 def test_boosting_is_for_gaussian_noise_only():
-    assert racing(tie().problem).boosted
-    assert not racing(tie(noise=Noise(kind="subgaussian")).problem).boosted
-    assert not racing(tie(noise=Noise.bounded(low=0, high=1)).problem).boosted
+    assert racing(tie().problem).problem.noise.boosted
+    assert not racing(tie(noise=Noise(kind="subgaussian")).problem).problem.noise.boosted
+    assert not racing(tie(noise=Noise.bounded(low=0, high=1)).problem).problem.noise.boosted

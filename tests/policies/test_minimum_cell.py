@@ -6,10 +6,11 @@ from tests.support import random_instance
 
 from parley.bounds import Guarantee
 from parley.experiments.paper.discrepancies import CappedWcpe
-from parley.noise import Noise
-from parley.policies import PhaseStats, make_policy
+from parley.policies import make_policy
 from parley.problem import Instance, Problem
+from parley.rewards import Noise
 from parley.simulation import simulate
+from parley.totals import Totals
 
 
 @pytest.mark.parametrize("cell", [1, 300, 20_000])
@@ -35,7 +36,7 @@ def test_w_cpe_makes_intervals_as_narrow_as_proxy_gaps_whoever_is_raised(cell):
     assert (policy.plan(state)[:, 0] == cell).all()
     for _ in range(6):
         quotas = policy.plan(state)
-        after = policy.update(state, PhaseStats(counts=quotas, sums=np.zeros(problem.shape)))
+        after = policy.update(state, Totals(counts=quotas, sums=np.zeros(problem.shape)))
         assert (policy.explain(after).radius <= np.exp2(-state.halvings.astype(float))).all()
         state = after
 
@@ -50,7 +51,7 @@ def test_data_that_outrun_the_proxy_gaps_leave_no_phase_without_draws(name, scal
     for phase in range(8):
         quotas = policy.plan(state)
         assert quotas.any(), f"phase {phase + 1}"
-        state = policy.update(state, PhaseStats(counts=quotas, sums=quotas * np.array([[gap, gap], [0.0, 0.0]])))
+        state = policy.update(state, Totals(counts=quotas, sums=quotas * np.array([[gap, gap], [0.0, 0.0]])))
     assert state.active.all()
 
 

@@ -7,10 +7,10 @@ import pytest
 from tests.coordinator.support import study_message
 from tests.protocol.test_minimum_cell import logged
 
-from parley.agent.plans import Totals
 from parley.protocol import Report, Stage, apply, create, read_log, verify_log
 from parley.protocol.certificates import issue_certificate
 from parley.protocol.events import Certified, PhaseClosed, ReportAccepted, StudyCreated
+from parley.totals import Totals
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "protocol"
 STUDIES = {
@@ -46,7 +46,7 @@ def written(name):
         for agent in trial.awaited:
             draws = trial.plan.draws(message.agents.index(agent))
             totals = Totals.of([rewards(name, generator, count, arm) for arm, count in enumerate(draws)])
-            report = Report(study="s", phase=trial.phase, agent=agent, plan=trial.plan.digest, **vars(totals))
+            report = Report.of(totals, study="s", phase=trial.phase, agent=agent, plan=trial.plan.digest)
             events.append(ReportAccepted(report=report))
             trial = apply(trial, events[-1])
         step = trial.step()

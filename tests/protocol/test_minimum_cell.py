@@ -18,10 +18,7 @@ def answer(trial, name):
     """The report of an agent that is awaited."""
     place = trial.study.agents.index(name)
     totals = rewards(trial.plan.draws(place), place, trial.phase)
-    return Report(
-        study=trial.id, phase=trial.phase, agent=name, plan=trial.plan.digest,
-        counts=totals.counts, sums=totals.sums, squares=totals.squares,
-    )  # fmt: skip
+    return Report.of(totals, study=trial.id, phase=trial.phase, agent=name, plan=trial.plan.digest)
 
 
 def full_phase(trial, events):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.coordinator.support import study_message
 
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
-from parley.noise import Noise
 from parley.policies import make_policy
 from parley.protocol import EVENTS, TRANSITIONS, Plan, Report, Stage, StudyMessage, apply, check_rewards, create, replay
 from parley.protocol.events import (
@@ -28,7 +27,8 @@ from parley.protocol.events import (
     kind_of,
 )
 from parley.protocol.stages import allowed, picture
-from parley.simulation import make_environment, phase_sums, phases
+from parley.rewards import Noise
+from parley.simulation import make_environment, phase_totals, phases
 from parley.study import load_study
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def test_simulator_and_trial_decide_alike_on_the_same_rewards(policy, name, cell
     for phase in phases(make_policy(policy, problem), study.instance, seed=3):
         assert ((phase.quotas == 0) | (phase.quotas >= cell)).all()
         assert np.array_equal(trial.plan.array, phase.quotas)
-        sums = phase_sums(draw, seed=3, phase=phase.number - 1, counts=trial.plan.array)
+        sums = phase_totals(draw, seed=3, phase=phase.number - 1, counts=trial.plan.array).sums
         for place in range(len(message.agents)):
             if trial.plan.array[:, place].any():
                 events.append(ReportAccepted(report=reported(trial, place, sums[:, place])))
@@ -220,10 +220,10 @@ def test_impossible_rewards(sums, squares, words):
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
 def test_the_totals_of_real_rewards_are_always_possible(values):
-    from parley.agent.plans import Totals
+    from parley.totals import Totals
 
     totals = Totals.of([values])
-    report = Report(study="s", phase=1, agent="x", plan="p", **vars(totals))
+    report = Report.of(totals, study="s", phase=1, agent="x", plan="p")
     check_rewards(report, (len(values),), Noise())
 
 

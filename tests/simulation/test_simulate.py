@@ -5,9 +5,9 @@ import pytest
 from tests.support import paper_study, random_instance
 
 from parley.errors import InvalidInput, TiedArms
-from parley.noise import Noise
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
+from parley.rewards import Noise
 from parley.simulation import phases, simulate
 
 

@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from parley.errors import InvalidInput, WrongPlan, WrongReceipt
 from parley.protocol import Receipt, Report
 from parley.protocol.wire import LARGEST_INTEGER
+from parley.totals import Totals
 
-__all__ = ["AgentPlan", "Totals", "meant", "proven"]
+__all__ = ["AgentPlan", "meant", "proven"]
 
 OVER = ("finished", "cancelled", "stalled")
 FIRST_REPORT = 2  # the least sequence of a report: a log begins with the study itself
 HEAD = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Totals:
-    """Per arm: how many rewards, their sum, and the sum of their squares."""
-
-    counts: tuple[int, ...]
-    sums: tuple[float, ...]
-    squares: tuple[float, ...]
-
-    @classmethod
-    def of(cls, rewards: Iterable[Sequence[float]]) -> Self:
-        """From every arm's rewards.
-
-        >>> Totals.of([[1.0, 2.0], []]).sums
-        (3.0, 0.0)
-        """
-        drawn = [[float(value) for value in values] for values in rewards]
-        return cls(
-            counts=tuple(len(values) for values in drawn),
-            sums=tuple(float(sum(values)) for values in drawn),
-            squares=tuple(float(sum(value * value for value in values)) for values in drawn),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,19 +73,11 @@ class AgentPlan:
         """The report that answers this plan."""
         if self.plan is None or self.draws is None:
             raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
-        if totals.counts != self.draws:
+        if tuple(totals.counts.tolist()) != self.draws:
             raise InvalidInput(
-                "rewards", found=f"{list(totals.counts)} draws", allowed=f"the plan's, {list(self.draws)}"
+                "rewards", found=f"{totals.counts.tolist()} draws", allowed=f"the plan's, {list(self.draws)}"
             )
-        return Report(
-            study=self.study,
-            phase=self.phase,
-            agent=self.agent,
-            plan=self.plan,
-            counts=totals.counts,
-            sums=totals.sums,
-            squares=totals.squares,
-        )
+        return Report.of(totals, study=self.study, phase=self.phase, agent=self.agent, plan=self.plan)
 
 
 def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:

@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from parley.agent.plans import AgentPlan, Totals
+from parley.agent.plans import AgentPlan
 from parley.errors import InvalidInput
-from parley.simulation import make_environment, phase_sums
+from parley.simulation import make_environment, phase_totals
 from parley.study import Study
+from parley.totals import Totals
 
 __all__ = ["SimulatedSource"]
 
@@ -35,21 +36,4 @@ class SimulatedSource:
             raise InvalidInput("study file", found="other arms or agents than the live study's", allowed="the same")
         place = problem.agents.index(plan.agent)
         quotas = np.array(self._whole_plan(plan.phase), dtype=np.int64)
-        sums = phase_sums(self._draw, seed=self._seed, phase=plan.phase - 1, counts=quotas)[:, place]
-        counts = quotas[:, place]
-        return Totals(
-            counts=tuple(counts.tolist()),
-            sums=tuple(sums.tolist()),
-            squares=tuple(self._squares(counts, sums, plan.phase, place).tolist()),
-        )
-
-    def _squares(self, counts: np.ndarray, sums: np.ndarray, phase: int, place: int) -> np.ndarray:
-        """Sums of squares that fit the sums, which the simulator does not draw: from a generator of their own."""
-        noise = self._instance.problem.noise
-        if noise.low is not None and noise.high is not None:  # two-valued rewards: the sum tells how many were high
-            high = np.rint((sums - counts * noise.low) / (noise.high - noise.low))
-            return np.asarray(high * noise.high**2 + (counts - high) * noise.low**2)
-        key = np.random.SeedSequence(self._seed, spawn_key=(0, phase, place, 2))
-        chi = np.random.Generator(np.random.SFC64(key)).chisquare(np.maximum(counts - 1, 1)) * (counts > 1)
-        drawn = np.maximum(counts, 1)
-        return np.where(counts > 0, np.square(sums) / drawn + noise.variance * chi, 0.0)
+        return phase_totals(self._draw, seed=self._seed, phase=plan.phase - 1, counts=quotas)[:, place]

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from parley.agent.plans import AgentPlan, Totals
+from parley.agent.plans import AgentPlan
 from parley.errors import InvalidInput
+from parley.totals import Totals
 
 __all__ = ["CommandSource", "CsvSource", "FunctionSource", "NotYet", "Source", "make_source"]
 

@@ -1,1 +1,1 @@
-"""What it takes to believe a difference: thresholds of confidence intervals."""
+"""What it takes to believe a difference: evidence as wealth, over plain arrays."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from parley.problem import FloatArray
+from parley.checks import FloatArray
 
 __all__ = ["LARGEST_STAKE", "gap_lower_bound", "log_bet", "log_boost", "stake_that_crosses"]
 

@@ -12,7 +12,8 @@ from dataclasses import fields
 from typing import Any
 
 from parley.errors import InvalidInput, UnknownName
-from parley.policies.base import Explanation, PhaseStats, Policy, State
+from parley.policies.base import Explanation, Policy, State
+from parley.policies.elimination import Elimination
 from parley.policies.evidence_racing import EvidenceRacing
 from parley.policies.oracle import Oracle
 from parley.policies.pf_ucb_bai import PfUcbBai
@@ -20,7 +21,7 @@ from parley.policies.uniform import Uniform
 from parley.policies.wcpe import Wcpe
 from parley.problem import Instance, Problem
 
-__all__ = ["POLICIES", "Explanation", "PhaseStats", "Policy", "State", "make_policy", "option_names"]
+__all__ = ["POLICIES", "Elimination", "Explanation", "Policy", "State", "make_policy", "option_names"]
 
 POLICIES: dict[str, type[Policy]] = {
     policy.name: policy for policy in (EvidenceRacing, Wcpe, PfUcbBai, Oracle, Uniform)

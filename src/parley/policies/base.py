@@ -2,7 +2,7 @@
 
     state  = policy.start(batch=())        () for a live study, (R,) for R replications
     quotas = policy.plan(state)            integers: fresh draws wanted this phase, all 0 once finished
-    state  = policy.update(state, PhaseStats(counts=..., sums=...))
+    state  = policy.update(state, totals)  what the phase brought, a `Totals`
 
 A policy never samples, sleeps, logs or opens a socket; the simulator, a live coordinator, a planner and an audit that
 replays a finished study all drive the same code. `plan` is a function of the state alone.
@@ -21,28 +21,16 @@ from numpy.typing import NDArray
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.quotas import raise_cells
+from parley.totals import Totals
 
-__all__ = ["Explanation", "PhaseStats", "Policy", "State", "nth_largest"]
+__all__ = ["Explanation", "Policy", "State"]
 
-DTYPES: dict[str, type[np.generic]] = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PhaseStats:
-    """What one phase brought in: how many draws of every arm by every agent, and the sums of their rewards."""
-
-    counts: IntArray
-    sums: FloatArray
-
-    def __post_init__(self) -> None:
-        if self.counts.shape != self.sums.shape:
-            raise InvalidInput("sums", found=f"shape {self.sums.shape}", allowed=f"that of counts, {self.counts.shape}")
-        if (self.counts < 0).any():
-            raise InvalidInput("counts", found=int(self.counts.min()), allowed="at least 0")
-        if not np.isfinite(self.sums).all():
-            raise InvalidInput("sums", found="a value that is not finite", allowed="finite numbers")
-        if (self.sums[self.counts == 0] != 0).any():
-            raise InvalidInput("sums", found="a sum without a draw", allowed="0 where the count is 0")
+DTYPES: dict[str, type[np.generic]] = {
+    "IntArray": np.int64,
+    "FloatArray": np.float64,
+    "BoolArray": np.bool_,
+    "FloatArray | None": np.float64,
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,9 +40,15 @@ class State:
     phase: IntArray  # (...): phases completed, which is also the rounds of communication
     counts: IntArray  # (..., arm, agent): draws so far
     sums: FloatArray  # (..., arm, agent): their rewards, added up
+    squares: FloatArray | None = None  # (..., arm, agent): their squares, where the reward model needs them
     active: BoolArray  # (..., arm, agent): still a candidate of this agent
     eliminated_in: IntArray  # (..., arm, agent): the phase that ruled it out (from 1), 0 while active
-    finished: BoolArray  # (...): every agent has its top N
+    finished: BoolArray  # (...): the policy asks for nothing more
+
+    @property
+    def totals(self) -> Totals:
+        """All that was drawn so far."""
+        return Totals(counts=self.counts, sums=self.sums, squares=self.squares)
 
     @property
     def means(self) -> FloatArray:
@@ -68,22 +62,28 @@ class State:
 
     def take(self, chosen: IntArray | BoolArray) -> Self:
         """Some replications of a batch."""
-        return replace(self, **{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+        return replace(self, **{name: value[chosen] for name, value in self._kept()})
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and numbers; `from_json` gives back the same state to the last bit."""
-        return {field.name: getattr(self, field.name).tolist() for field in fields(self)}
+        """Plain lists and numbers of what is kept; `from_json` gives back the same state to the last bit."""
+        return {name: value.tolist() for name, value in self._kept()}
+
+    def _kept(self) -> list[tuple[str, NDArray[Any]]]:
+        every = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return [(name, value) for name, value in every if value is not None]
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """The state that `to_json` wrote; a missing or unknown key is an error."""
-        names = [field.name for field in fields(cls)]
-        if set(document) != set(names):
-            wrong = ", ".join(sorted(set(document) ^ set(names)))
-            raise InvalidInput("state", found=f"missing or unknown keys: {wrong}", allowed=", ".join(names))
+        types = {field.name: cast(str, field.type) for field in fields(cls)}
+        optional = {name for name, kind in types.items() if kind.endswith("None")}
+        wrong = sorted((set(document) ^ set(types)) - (optional - set(document)))
+        if wrong:
+            found = f"missing or unknown keys: {', '.join(wrong)}"
+            raise InvalidInput("state", found=found, allowed=", ".join(types))
         try:
             arrays: dict[str, NDArray[Any]] = {
-                field.name: np.array(document[field.name], dtype=DTYPES[cast(str, field.type)]) for field in fields(cls)
+                name: np.array(values, dtype=DTYPES[types[name]]) for name, values in document.items()
             }
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidInput("state", found=str(error), allowed="what to_json wrote") from None
@@ -101,24 +101,12 @@ class Explanation:
     words: str  # what the score is, in a sentence
 
 
-def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
-    """The n-th largest over the arm axis among the marked arms, kept as `(..., 1, agent)`; -inf with fewer than n.
-
-    >>> nth_largest(np.array([[3.0], [9.0], [5.0]]), 2, np.array([[True], [False], [True]])).tolist()
-    [[3.0]]
-    """
-    masked = np.where(among, values, -np.inf)
-    place = masked.shape[-2] - n
-    return np.partition(masked, place, axis=-2)[..., place : place + 1, :]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """A problem and the options of an algorithm. Subclasses say what is `_wanted` and which arms to keep.
+    """A problem and the options of an algorithm. Subclasses say what is `_wanted`, and what to make of a phase.
 
     Guarantees every policy gives: quotas are never negative, 0 for finished replications, and never between 0 and the
-    problem's `minimum_cell`; an arm is only ruled out
-    on data; an agent always keeps at least N arms; replications of a batch do not influence each other.
+    problem's `minimum_cell`; replications of a batch do not influence each other.
     """
 
     name: ClassVar[str]
@@ -140,7 +128,7 @@ class Policy(ABC):
         state = self.state_type.from_json(document)
         blank = self.start(state.phase.shape)
         for field in fields(blank):
-            found, allowed = getattr(state, field.name).shape, getattr(blank, field.name).shape
+            found, allowed = (_shape(getattr(one, field.name)) for one in (state, blank))
             if found != allowed:
                 raise InvalidInput(f"state.{field.name}", found=f"shape {found}", allowed=f"{allowed}")
         return state
@@ -196,29 +184,33 @@ class Policy(ABC):
         """What a policy adds to the certificate of one arm for one agent."""
         return {}
 
-    @abstractmethod
-    def _keep(self, before: State, after: State) -> BoolArray:
-        """Which active arms stay candidates, given the state before the phase and the totals after it."""
-
-    def update(self, state: State, stats: PhaseStats) -> State:
+    def update(self, state: State, totals: Totals) -> State:
         """The state after a phase; finished replications stay as they are."""
-        if stats.counts.shape != state.counts.shape:
-            raise InvalidInput("stats", found=f"shape {stats.counts.shape}", allowed=f"{state.counts.shape}")
+        if totals.counts.shape != state.counts.shape:
+            raise InvalidInput("totals", found=f"shape {totals.counts.shape}", allowed=f"{state.counts.shape}")
         live = ~state.finished[..., None, None]
-        totals = replace(
+        squares = None
+        if state.squares is not None:
+            squares = state.squares + np.where(live, totals.require_squares(), 0.0)
+        after = self._decide(
             state,
-            phase=state.phase + ~state.finished,
-            counts=state.counts + np.where(live, stats.counts, 0),
-            sums=state.sums + np.where(live, stats.sums, 0.0),
+            replace(
+                state,
+                phase=state.phase + ~state.finished,
+                counts=state.counts + np.where(live, totals.counts, 0),
+                sums=state.sums + np.where(live, totals.sums, 0.0),
+                squares=squares,
+            ),
         )
-        active = state.active & (self._keep(state, totals) | ~live)
-        ruled_out = state.active & ~active
-        return replace(
-            totals,
-            active=active,
-            eliminated_in=np.where(ruled_out, totals.phase[..., None, None], state.eliminated_in),
-            finished=(active.sum(axis=-2) <= self.problem.top).all(axis=-1),
-        )
+        return replace(after, finished=state.finished | self._finished(after))
+
+    @abstractmethod
+    def _decide(self, before: State, after: State) -> State:
+        """What follows from a phase: `after` has its totals already. Nothing may change where `before` is finished."""
+
+    @abstractmethod
+    def _finished(self, state: State) -> BoolArray:
+        """`(...)`: whether nothing more is wanted: the policy's own word."""
 
     def _blank(self, batch: tuple[int, ...]) -> dict[str, Any]:
         """The fields of `State` at the start."""
@@ -227,7 +219,12 @@ class Policy(ABC):
             "phase": np.zeros(batch, dtype=np.int64),
             "counts": np.zeros(shape, dtype=np.int64),
             "sums": np.zeros(shape),
+            "squares": np.zeros(shape) if self.problem.noise.needs_squares else None,
             "active": np.ones(shape, dtype=np.bool_),
             "eliminated_in": np.zeros(shape, dtype=np.int64),
             "finished": np.zeros(batch, dtype=np.bool_),
         }
+
+
+def _shape(array: NDArray[Any] | None) -> tuple[int, ...] | None:
+    return None if array is None else array.shape

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.confidence.evidence import stake_that_crosses
 from parley.errors import InvalidInput
 from parley.harmonic import ContrastPrograms, Solution, solve
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
@@ -69,7 +68,7 @@ def require_possible(samples: float) -> None:
         )
 
 
-def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temper: Temper, boosted: bool) -> IntArray:
+def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temper: Temper) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis.
 
     A contrast with gap D crosses the line when D / sqrt(V) is the stake that wins what is missing. Gaps are taken as
@@ -85,7 +84,7 @@ def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temp
     solution: Solution | None = None
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in ACCURACIES:
-        stakes = stake_that_crosses(contrasts.missing[losing], margin[losing], boosted=boosted)
+        stakes = problem.noise.stake(contrasts.missing[losing], margin[losing])
         rows = np.full(gaps.shape, np.inf)
         rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / problem.noise.variance
         programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows)

@@ -16,19 +16,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parley.confidence.evidence import LARGEST_STAKE, gap_lower_bound, log_bet, log_boost
+from parley.confidence.evidence import gap_lower_bound
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, solve
-from parley.policies.base import Explanation, PhaseStats, Policy, State
+from parley.policies.base import Explanation, State
+from parley.policies.elimination import Elimination
 from parley.policies.evidence_plan import TEMPERS, Contrasts, Temper, against, both, further_draws, require_possible
 from parley.problem import BoolArray, FloatArray, IntArray
+from parley.rewards import Bets
+from parley.totals import Totals
 
 __all__ = ["EvidenceRacing", "Wealth"]
-
-# A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
-POINTS = np.array([-math.sqrt(3.0), 0.0, math.sqrt(3.0)])
-LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
-BOLDNESS = 1.2  # a capped payoff rewards crossing the line, not wealth: stake a little more than log-optimal
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,7 +41,7 @@ class Wealth(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvidenceRacing(Policy):
+class EvidenceRacing(Elimination):
     """No option can break the guarantee; they trade samples for rounds.
 
     `rounds`: about how many rounds you can afford, 3 to 8 (5 unless told); sets the four options after it.
@@ -96,11 +94,6 @@ class EvidenceRacing(Policy):
         """log(N M / delta): what every slot must reach."""
         return math.log(self.problem.top * self.problem.agent_count) - math.log(self.problem.delta)
 
-    @property
-    def boosted(self) -> bool:
-        """Only exactly Gaussian contrasts may be boosted."""
-        return self.problem.noise.kind == "gaussian"
-
     def start(self, batch: tuple[int, ...] = ()) -> Wealth:
         slots = (*batch, self.problem.top, *self.problem.shape)
         blank = self._blank(batch)
@@ -120,9 +113,7 @@ class EvidenceRacing(Policy):
         racing = (state.phase > 0) & ~state.finished
         if racing.any():
             batch = state.take(racing)  # also a single study becomes a batch of one
-            quotas[racing] = further_draws(
-                self.problem, self._contrasts(batch), batch.counts, self._temper, self.boosted
-            )
+            quotas[racing] = further_draws(self.problem, self._contrasts(batch), batch.counts, self._temper)
         return quotas
 
     @cached_property
@@ -156,37 +147,37 @@ class EvidenceRacing(Policy):
         return Contrasts(
             opponents=opponents,
             gap=against(mixed, opponents),
-            error=np.sqrt(both(self._variances(state.counts), opponents)),
+            error=np.sqrt(both(self._variances(state.counts, state.totals), opponents)),
             wealth=wealth,
             missing=np.maximum(self.line - wealth, 0.0),
             live=live,
             losing=live & (rank >= top),
         )
 
-    def _variances(self, counts: IntArray) -> FloatArray:
-        """Of mixed means; what was not drawn counts as one draw (`_drawn` tells)."""
-        return np.asarray(self.problem.noise.variance * ((1 / np.maximum(counts, 1)) @ self.problem.squared_weights))
+    def _variances(self, counts: IntArray, past: Totals) -> FloatArray:
+        """Of mixed means, by what the past tells; what was not drawn counts as one draw (`_drawn` tells)."""
+        return self.problem.mixed_variances(np.maximum(counts, 1), self.problem.noise.cell_variances(past))
 
     def _drawn(self, counts: IntArray) -> BoolArray:
         """`(..., arm, agent)`: everything that agent m's mixed mean of the arm weighs was drawn."""
         weighed = (self.problem.squared_weights > 0).astype(np.float64)
         return np.asarray((counts == 0).astype(np.float64) @ weighed == 0)
 
-    def update(self, state: State, stats: PhaseStats) -> State:
+    def update(self, state: State, totals: Totals) -> State:
         assert isinstance(state, Wealth)
-        same_shape = stats.counts.shape == state.counts.shape  # otherwise the base class says what is wrong
-        return super().update(self._weigh(state, stats, self._contrasts(state)) if same_shape else state, stats)
+        same_shape = totals.counts.shape == state.counts.shape  # otherwise the base class says what is wrong
+        return super().update(self._weigh(state, totals, self._contrasts(state)) if same_shape else state, totals)
 
-    def _weigh(self, state: Wealth, stats: PhaseStats, contrasts: Contrasts) -> Wealth:
+    def _weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
         """Settle the bets of a phase. The first phase has none: its data choose the first opponents."""
         betting = ((state.phase > 0) & ~state.finished)[..., None, None]
-        counts = np.where(betting, stats.counts, 0)
-        means = self.problem.mixed(np.where(counts > 0, stats.sums / np.maximum(counts, 1), 0.0))
+        counts = np.where(betting, fresh.counts, 0)
+        means = self.problem.mixed(np.where(counts > 0, fresh.means, 0.0))
         y = against(means, contrasts.opponents)
-        v = both(self._variances(counts), contrasts.opponents)
+        v = both(self._variances(counts, state.totals), contrasts.opponents)
         seen = self._drawn(counts)[..., None, :, :] & betting[..., None, :, :]
         drawn = seen & np.take_along_axis(seen, contrasts.opponents, axis=-2)  # a side not drawn: the payoff is 1
-        wealth = self._paid(contrasts, y, v, contrasts.live & drawn)
+        wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh)
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
         # counted with the largest variance, can only understate the gap to it. It goes on after the elimination.
         widest, told = v.max(axis=-3), drawn.all(axis=-3)
@@ -211,20 +202,32 @@ class EvidenceRacing(Policy):
             gap_at_least=np.maximum(state.gap_at_least, bound),
         )
 
-    def _paid(self, contrasts: Contrasts, y: FloatArray, v: FloatArray, betting: BoolArray) -> FloatArray:
+    def _paid(
+        self, contrasts: Contrasts, y: FloatArray, v: FloatArray, betting: BoolArray, past: Totals, fresh: Totals
+    ) -> FloatArray:
         """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only."""
         wealth = contrasts.wealth.copy()
-        root = np.sqrt(v[betting])
-        estimate, error, missing = contrasts.gap[betting], contrasts.error[betting], contrasts.missing[betting]
-        boldness = BOLDNESS if self.boosted else 1.0
-        bets = boldness * np.maximum(estimate[:, None] + error[:, None] * POINTS, 0.0)  # 0 abstains
-        stakes = np.minimum(bets / root[:, None], LARGEST_STAKE)
-        paid = log_bet(y[betting] / root, stakes, LOG_SHARES)
-        if not self.boosted:
-            wealth[betting] += paid
-            return wealth
-        paid += log_boost(stakes, LOG_SHARES, missing)
-        wealth[betting] = np.where(paid >= missing, self.line, wealth[betting] + paid)
+        *replication, _, arm, agent = np.nonzero(betting)
+        missing = contrasts.missing[betting]
+        model = self.problem.noise
+        paid = model.payoff(
+            Bets(
+                estimate=contrasts.gap[betting],
+                error=contrasts.error[betting],
+                missing=missing,
+                contrast=y[betting],
+                variance=v[betting],
+                replication=tuple(replication),
+                opponent=contrasts.opponents[betting],
+                arm=arm,
+                agent=agent,
+                weights=self.problem.weights,
+                past=past,
+                fresh=fresh,
+            )
+        )
+        reached = (paid >= missing) & model.boosted  # a capped payoff ends on the line
+        wealth[betting] = np.where(reached, self.line, wealth[betting] + paid)
         return wealth
 
     def _keep(self, before: State, after: State) -> BoolArray:
@@ -243,7 +246,7 @@ class EvidenceRacing(Policy):
         assert isinstance(state, Wealth)
         return Explanation(
             mixed_means=self.problem.mixed(state.means),
-            radius=np.where(self._drawn(state.counts), 2 * np.sqrt(self._variances(state.counts)), 0.0),
+            radius=np.where(self._drawn(state.counts), 2 * np.sqrt(self._variances(state.counts, state.totals)), 0.0),
             score=np.minimum(state.log_wealth.min(axis=-3), self.line),
             line=self.line,
             words="log evidence against the arm, by the opponent that beats it least; bars are two standard errors",

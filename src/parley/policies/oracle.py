@@ -16,7 +16,8 @@ from scipy.special import ndtri
 
 from parley.bounds import bai
 from parley.errors import InvalidInput, UnknownName
-from parley.policies.base import Explanation, Policy, State, nth_largest
+from parley.policies.base import Explanation, State
+from parley.policies.elimination import Elimination, nth_largest
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.quotas import whole_counts
 
@@ -29,7 +30,7 @@ SIZES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Oracle(Policy):
+class Oracle(Elimination):
     """`size`: "guaranteed" errs at most delta; "paper" draws what the lower bound says, and guarantees nothing."""
 
     name: ClassVar[str] = "oracle"
@@ -62,7 +63,7 @@ class Oracle(Policy):
         # An error needs one of these contrasts to have the wrong sign: gap / sd standard deviations off.
         comparisons = problem.agent_count * problem.top * (problem.arm_count - problem.top)
         share = problem.delta / comparisons
-        if problem.noise.kind == "gaussian":
+        if problem.noise.boosted:
             return float(ndtri(share)) ** 2 / 2
         return math.log(1 / share)
 

@@ -12,17 +12,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from parley.confidence.thresholds import pf_ucb_radius
 from parley.errors import InvalidInput
-from parley.policies.base import Explanation, Policy, State, nth_largest
+from parley.policies.base import Explanation, State
+from parley.policies.elimination import Elimination, nth_largest
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import whole_counts
+from parley.thresholds import pf_ucb_radius
 
 __all__ = ["PfUcbBai"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PfUcbBai(Policy):
+class PfUcbBai(Elimination):
     """No options. Personalized weights with one alpha, and the single best arm, only: its radius holds nowhere else."""
 
     name: ClassVar[str] = "pf-ucb-bai"

@@ -13,11 +13,13 @@ from typing import ClassVar
 import numpy as np
 
 from parley.bounds import oracle
-from parley.confidence.thresholds import THRESHOLDS, Threshold, guaranteed, make_threshold, radius
 from parley.errors import InvalidInput, UnknownName
-from parley.policies.base import Explanation, PhaseStats, Policy, State, nth_largest
+from parley.policies.base import Explanation, State
+from parley.policies.elimination import Elimination, nth_largest
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import smallest_counts
+from parley.thresholds import THRESHOLDS, Threshold, guaranteed, make_threshold, radius
+from parley.totals import Totals
 
 __all__ = ["Halvings", "Wcpe"]
 
@@ -30,7 +32,7 @@ class Halvings(State):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wcpe(Policy):
+class Wcpe(Elimination):
     """`threshold`: "paper" keeps the error below delta; "heuristic" is the authors' and guarantees nothing.
 
     `accuracy`: how close the oracle's allocation must provably be to the cheapest one.
@@ -88,8 +90,8 @@ class Wcpe(Policy):
             words="distance below the N-th best lower confidence bound, in half-widths of the arm's own interval",
         )
 
-    def update(self, state: State, stats: PhaseStats) -> State:
-        after = super().update(state, stats)
+    def update(self, state: State, totals: Totals) -> State:
+        after = super().update(state, totals)
         assert isinstance(after, Halvings)
         undecided = after.active.sum(axis=-2, keepdims=True) > self.problem.top
         halved = after.active & undecided & ~state.finished[..., None, None]

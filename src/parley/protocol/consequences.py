@@ -16,11 +16,11 @@ from typing import ClassVar
 import numpy as np
 
 from parley.errors import InvalidInput, ParleyError
-from parley.policies import PhaseStats
-from parley.policies.base import nth_largest
+from parley.policies.elimination import nth_largest
 from parley.problem import BoolArray, FloatArray
 from parley.protocol.trial import Trial, make_plan
 from parley.protocol.wire import Message
+from parley.totals import Totals
 
 __all__ = ["Consequences", "Pair", "freeze_consequences"]
 
@@ -111,7 +111,7 @@ def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = 1.0 / counts[:, places]  # (arm, frozen)
         terms = np.where(shares[None, :, :] > 0, inverse[:, :, None] * shares[None, :, :], 0.0)
-    deviation = problem.noise.scale * np.sqrt(terms.sum(axis=1))
+    deviation = math.sqrt(problem.noise.variance) * np.sqrt(terms.sum(axis=1))
     return np.asarray(deviation * math.sqrt(2 * math.log(1 / problem.delta)))
 
 
@@ -133,13 +133,14 @@ def _projected(trial: Trial, frozen: Iterable[str]) -> BoolArray:
     state, means = trial.state, trial.state.means
     if not state.counts.any():
         return np.zeros_like(state.active)
+    squares = np.square(means) + trial.study.problem.noise.cell_variances(state.totals)
     spent = SAMPLES_AHEAD * int(state.counts.sum())
     for _ in range(PHASES_AHEAD):
         try:
             quotas = make_plan(trial.policy, state, trial.id, trial.phase, frozen).array
             if not quotas.any() or int((state.counts + quotas).sum()) > spent:
                 break
-            state = trial.policy.update(state, PhaseStats(counts=quotas, sums=quotas * means))
+            state = trial.policy.update(state, Totals(counts=quotas, sums=quotas * means, squares=quotas * squares))
         except ParleyError:  # the policy itself gives up
             break
         if bool(state.finished):

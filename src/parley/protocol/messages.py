@@ -14,12 +14,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.noise import Noise
 from parley.policies import Policy, make_policy
 from parley.problem import IntArray, Problem
 from parley.protocol.wire import Message
+from parley.rewards import make_model
 from parley.study import Study
 from parley.terms import TERMS
+from parley.totals import Totals
 
 __all__ = ["Certificate", "Decision", "Plan", "Receipt", "Report", "StudyMessage"]
 
@@ -94,14 +95,13 @@ class StudyMessage(Message):
     @classmethod
     def of(cls, study: Study) -> StudyMessage:
         """A study file's content without its truth, which a live study does not know."""
-        problem, noise = study.problem, study.problem.noise
-        bounded = {"kind": noise.kind, "low": noise.low, "high": noise.high}
+        problem = study.problem
         return cls(
             name=study.name,
             arms=problem.arms,
             agents=problem.agents,
             weights=tuple(map(tuple, problem.weights.tolist())),
-            noise=bounded if noise.kind == "bounded" else {"kind": noise.kind, "scale": noise.scale},
+            noise=problem.noise.document(),
             policy=study.policy,
             options=dict(study.options),
             terms=problem.terms(),
@@ -114,7 +114,7 @@ class StudyMessage(Message):
             arms=self.arms,
             agents=self.agents,
             weights=np.array(self.weights, dtype=np.float64) if _rectangular(self.weights) else self.weights,  # type: ignore[arg-type]
-            noise=_noise(self.noise),
+            noise=make_model(**self.noise),
             **self.terms,
         )
 
@@ -125,18 +125,6 @@ class StudyMessage(Message):
 
 def _rectangular(rows: tuple[tuple[float, ...], ...]) -> bool:
     return len({len(row) for row in rows}) == 1
-
-
-def _noise(document: Mapping[str, Any]) -> Noise:
-    known = ("kind", "scale", "low", "high")
-    for key, value in document.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if key not in known or not (isinstance(value, str) if key == "kind" else number):
-            raise InvalidInput("noise", found=f"{key!r:.60}: {value!r:.60}", allowed="kind, scale, low, high")
-    try:
-        return Noise(**document)
-    except OverflowError:
-        raise InvalidInput("noise", found="a huge number", allowed="finite numbers") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +150,6 @@ class Plan(Message):
 class Report(Message):
     """What an agent drew in a phase: per arm the count, the sum of the rewards and the sum of their squares.
 
-    The squares only serve to catch impossible sums; no policy reads them.
-
     >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2, 0), sums=(1.5, 0.0), squares=(1.25, 0.0))
     >>> Report.read(report.text).digest == report.digest
     True
@@ -177,6 +163,26 @@ class Report(Message):
     counts: tuple[int, ...]
     sums: tuple[float, ...]
     squares: tuple[float, ...]
+
+    @classmethod
+    def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str) -> Self:
+        """From what an agent drew, `(arm,)`."""
+        return cls(
+            study=study,
+            phase=phase,
+            agent=agent,
+            plan=plan,
+            counts=tuple(totals.counts.tolist()),
+            sums=tuple(totals.sums.tolist()),
+            squares=tuple(totals.require_squares().tolist()),
+        )
+
+    @property
+    def totals(self) -> Totals:
+        """`(arm,)`, as the numeric rooms have it."""
+        return Totals(
+            counts=np.array(self.counts, dtype=np.int64), sums=np.array(self.sums), squares=np.array(self.squares)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from parley.errors import ImpossibleReport, InvalidInput
-from parley.noise import Noise
 from parley.protocol.messages import Plan, Report, StudyMessage
+from parley.rewards import RewardModel
 
 __all__ = ["check_report", "check_rewards"]
 
@@ -22,12 +22,13 @@ def check_report(report: Report, plan: Plan, study: StudyMessage) -> None:
     check_rewards(report, plan.draws(study.agents.index(report.agent)), study.problem.noise)
 
 
-def check_rewards(report: Report, draws: tuple[int, ...], noise: Noise) -> None:
+def check_rewards(report: Report, draws: tuple[int, ...], noise: RewardModel) -> None:
     """Raise `ImpossibleReport` unless the counts are the planned `draws` and the sums fit the noise.
 
     >>> good = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
-    >>> check_rewards(good, (2,), Noise())
-    >>> check_rewards(good, (3,), Noise())
+    >>> from parley.rewards import Gaussian
+    >>> check_rewards(good, (2,), Gaussian())
+    >>> check_rewards(good, (3,), Gaussian())
     Traceback (most recent call last):
     parley.errors.ImpossibleReport: counts: found [2]; allowed: the plan's, [3]
     """

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.policies import PhaseStats, Policy, State
+from parley.policies import Policy, State
 from parley.problem import IntArray
 from parley.protocol.canonical import digest
 from parley.protocol.events import (
@@ -33,6 +33,7 @@ from parley.protocol.events import (
 from parley.protocol.messages import Decision, Plan, Report, StudyMessage
 from parley.protocol.reports import check_report
 from parley.protocol.stages import Stage, illegal, require
+from parley.totals import Totals
 
 __all__ = ["Step", "Trial", "apply", "create", "make_plan", "replay"]
 
@@ -91,8 +92,8 @@ class Trial:
 
     def step(self) -> Step:
         """One step of the policy on the reports that are in. Pure; the slow part of closing a phase."""
-        stats = self._stats()
-        after = self.policy.update(self.state, stats)
+        totals = self.totals
+        after = self.policy.update(self.state, totals)
         finished = bool(after.finished)
         plan = None if finished else make_plan(self.policy, after, self.id, self.phase + 1, self.frozen)
         stalled = plan is not None and not plan.array.any()
@@ -101,7 +102,7 @@ class Trial:
             phase=self.phase,
             plan=self.plan.digest,
             data=digest([self.reports[name].digest for name in sorted(self.reports)]),
-            counts=_rows(stats.counts),
+            counts=_rows(totals.counts),
             eliminated_in=_rows(after.eliminated_in),
             finished=finished,
             state=digest(after.to_json()),
@@ -109,13 +110,11 @@ class Trial:
         stage = Stage.FINISHED if finished else Stage.STALLED if stalled else Stage.RUNNING
         return Step(state=after, decision=decision, plan=None if stalled else plan, stage=stage)
 
-    def _stats(self) -> PhaseStats:
-        shape = self.study.problem.shape
-        counts, sums = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-        for place, name in enumerate(self.study.agents):
-            if name in self.reports:
-                counts[:, place], sums[:, place] = self.reports[name].counts, self.reports[name].sums
-        return PhaseStats(counts=counts, sums=sums)
+    @property
+    def totals(self) -> Totals:
+        """`(arm, agent)`: what the reports of the phase add up to; nothing where there is none."""
+        told = [self.reports[name].totals if name in self.reports else None for name in self.study.agents]
+        return Totals.columns(told, len(self.study.arms))
 
     def close(self, step: Step) -> Trial:
         """The trial after a step that was taken from it."""

@@ -14,11 +14,12 @@ from time import perf_counter
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.policies.base import PhaseStats, Policy, State
+from parley.policies.base import Policy, State
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.simulation.environments import Environment, make_environment
+from parley.totals import Totals
 
-__all__ = ["Outcome", "Phase", "phase_sums", "phases", "simulate"]
+__all__ = ["Outcome", "Phase", "phase_totals", "phases", "simulate"]
 
 BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
 CHUNK_VALUES = 2**25  # all that a policy holds for a chunk takes about 256 MiB at most
@@ -66,8 +67,7 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
     number = 0
     while not state.finished.all():
         quotas = policy.plan(state)
-        sums = _draw(draw, seed, block=0, phase=number, counts=quotas)
-        after = policy.update(state, PhaseStats(counts=quotas, sums=sums))
+        after = policy.update(state, _draw(draw, seed, block=0, phase=number, counts=quotas))
         number += 1
         zero = np.array(0)
         yield Phase(number=number, quotas=quotas[0], before=state.take(zero), after=after.take(zero))
@@ -132,30 +132,31 @@ def _check_fit(policy: Policy, instance: Instance) -> None:
         )
 
 
-def phase_sums(draw: Environment, *, seed: int, phase: int, counts: IntArray) -> FloatArray:
-    """`(arm, agent)`: the sums that replication 0 draws in a phase (from 0), for who must draw them elsewhere."""
-    return np.asarray(_draw(draw, seed, block=0, phase=phase, counts=counts[None])[0])
+def phase_totals(draw: Environment, *, seed: int, phase: int, counts: IntArray) -> Totals:
+    """`(arm, agent)`: what replication 0 draws in a phase (from 0), for who must draw it elsewhere."""
+    return _draw(draw, seed, block=0, phase=phase, counts=counts[None])[0]
 
 
 def _silent(_: int) -> None:
     return
 
 
-def _draw(draw: Environment, seed: int, *, block: int, phase: int, counts: IntArray) -> FloatArray:
+def _draw(draw: Environment, seed: int, *, block: int, phase: int, counts: IntArray) -> Totals:
     generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
     return draw(generator, counts)
 
 
-def _rewards(draw: Environment, seed: int, phase: int, members: IntArray, block: int, quotas: IntArray) -> FloatArray:
-    """Sums for the replications that are left, each at its own place in its block's stream."""
-    sums = np.empty(quotas.shape)
+def _rewards(draw: Environment, seed: int, phase: int, members: IntArray, block: int, quotas: IntArray) -> Totals:
+    """What the replications that are left draw, each at its own place in its block's stream."""
+    sums, squares = np.empty(quotas.shape), np.empty(quotas.shape)
     blocks, starts = np.unique(members // block, return_index=True)
     for which, start, end in zip(blocks, starts, [*starts[1:], len(members)], strict=True):
         places = members[start:end] % block
         padded = np.zeros((places[-1] + 1, *quotas.shape[1:]), dtype=np.int64)
         padded[places] = quotas[start:end]
-        sums[start:end] = _draw(draw, seed, block=int(which), phase=phase, counts=padded)[places]
-    return sums
+        drawn = _draw(draw, seed, block=int(which), phase=phase, counts=padded)
+        sums[start:end], squares[start:end] = drawn.sums[places], drawn.require_squares()[places]
+    return Totals(counts=quotas, sums=sums, squares=squares)
 
 
 def _run(
@@ -180,8 +181,7 @@ def _run(
             members, state, quotas = members[~over], state.take(~over), quotas[~over]
             if not members.size:
                 return
-        sums = _rewards(draw, seed, phase, members, block, quotas)
-        state = policy.update(state, PhaseStats(counts=quotas, sums=sums))
+        state = policy.update(state, _rewards(draw, seed, phase, members, block, quotas))
         done, phase = state.finished, phase + 1
         if done.any():
             record.enter(members[done], state.take(done))

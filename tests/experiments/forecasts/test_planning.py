@@ -7,8 +7,8 @@ from tests.cli.test_commands import EXAMPLES, parley
 from parley.errors import InvalidInput
 from parley.experiments.forecasts.planning import Planner, forecast, studies_of
 from parley.experiments.forecasts.scenarios import along_weights, gap_scenario, prior_scenario
-from parley.noise import Noise
 from parley.problem import Instance, Problem
+from parley.rewards import Noise
 from parley.weights import personalized
 
 PROBLEM = Problem(arms=4, weights=personalized(3, 0.5), delta=0.1)

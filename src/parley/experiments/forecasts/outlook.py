@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from time import monotonic
 from typing import TypeVar
 
@@ -17,8 +17,9 @@ import numpy as np
 
 from parley.bounds import bai
 from parley.errors import ParleyError
-from parley.policies import PhaseStats, Policy, State
+from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray
+from parley.rewards.sampling import gaussian
 
 __all__ = ["Outlook", "bound_at_estimates", "play_on"]
 
@@ -59,15 +60,17 @@ def play_on(
     >>> policy = make_policy("evidence", Problem(arms=2, weights=[[1.0]]))
     >>> start = policy.start()
     >>> drawn = policy.plan(start)
-    >>> state = policy.update(start, PhaseStats(counts=drawn, sums=drawn * np.array([[0.9], [0.1]])))
+    >>> state = policy.update(start, Totals(counts=drawn, sums=drawn * np.array([[0.9], [0.1]])))
     >>> outlook = play_on(policy, state, continuations=5, seed=0)
     >>> bool((outlook.samples >= drawn.sum()).all()), outlook.unfinished
     (True, 0)
     """
     generator, begun = np.random.default_rng(seed), monotonic()
-    problem, scale = policy.problem, policy.problem.noise.scale
+    problem = policy.problem
+    scale = np.sqrt(problem.noise.cell_variances(state.totals))
     errors = scale / np.sqrt(np.maximum(state.counts, 1))
     truths = state.means + errors * generator.standard_normal((continuations, *problem.shape))
+    draw = gaussian(truths, scale)
     idle = [problem.agents.index(name) for name in frozen]
     cap = LARGEST_FACTOR * max(int(state.counts.sum()), 1)
     running = _copies(state, continuations)
@@ -78,8 +81,7 @@ def play_on(
         quotas[over] = 0
         if not quotas.any():
             break
-        sums = quotas * truths + scale * np.sqrt(quotas) * generator.standard_normal(quotas.shape)
-        running = policy.update(running, PhaseStats(counts=quotas, sums=sums))
+        running = policy.update(running, draw(generator, quotas))
     return Outlook(
         samples=running.counts.sum(axis=(-2, -1)),
         rounds=running.phase,
@@ -90,10 +92,11 @@ def play_on(
 
 def _copies(state: S, count: int) -> S:
     """A batch of the same state."""
+    kept = {field.name: getattr(state, field.name) for field in fields(state)}
     copies = {
-        field.name: np.repeat(np.asarray(getattr(state, field.name))[None], count, axis=0) for field in fields(state)
+        name: np.repeat(np.asarray(value)[None], count, axis=0) for name, value in kept.items() if value is not None
     }
-    return type(state)(**copies)
+    return replace(state, **copies)
 
 
 def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:

@@ -85,8 +85,7 @@ def _draw(
 
 
 def _centre(problem: Problem) -> float:
-    noise = problem.noise
-    return 0.0 if noise.low is None or noise.high is None else (noise.low + noise.high) / 2
+    return problem.noise.usual_mean
 
 
 def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:

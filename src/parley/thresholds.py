@@ -70,10 +70,7 @@ def make_threshold(name: str, problem: Problem) -> Threshold:
 
 def radius(problem: Problem, counts: IntArray, threshold: Threshold) -> FloatArray:
     """Omega of Definition 2, `(..., arm, agent)`: half the width of the interval of a mixed mean; huge without data."""
-    drawn = np.maximum(counts, 1)
-    reciprocals = np.where(counts > 0, 1 / drawn, 1e30)  # times a weight of 0 it is still 0
-    variances = problem.noise.variance * (reciprocals @ problem.squared_weights)
-    return np.asarray(np.sqrt(threshold(drawn) * variances))
+    return np.asarray(np.sqrt(threshold(np.maximum(counts, 1)) * problem.mixed_variances(counts)))
 
 
 def pf_ucb_radius(problem: Problem, effort: FloatArray, phase: IntArray) -> FloatArray:

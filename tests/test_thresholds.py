@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import zeta
 
-from parley.confidence.thresholds import make_threshold, mixture_constant, pf_ucb_radius, radius
 from parley.errors import UnknownName
 from parley.problem import Problem
+from parley.thresholds import make_threshold, mixture_constant, pf_ucb_radius, radius
 
 
 @pytest.mark.parametrize(("delta", "arms", "agents"), [(0.1, 6, 3), (1e-5, 6, 3), (0.5, 2, 1), (1e-12, 50, 20)])

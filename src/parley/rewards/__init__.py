@@ -1,0 +1,43 @@
+"""What rewards are like: one file a model, which owns all that depends on it.
+
+>>> make_model(kind="bounded", low=0, high=1).scale
+0.5
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parley.errors import UnknownName
+from parley.rewards.base import Bets, RewardModel, Sampler
+from parley.rewards.bounded import Bounded
+from parley.rewards.gaussian import Gaussian
+from parley.rewards.subgaussian import SubGaussian
+
+__all__ = ["MODELS", "Bets", "Bounded", "Gaussian", "Noise", "RewardModel", "Sampler", "SubGaussian", "make_model"]
+
+MODELS: dict[str, type[RewardModel]] = {model.kind: model for model in (Gaussian, SubGaussian, Bounded)}
+
+
+def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:
+    """The model that the keys of a study's [noise] describe; a key of another model is an error that says so."""
+    if not isinstance(kind, str) or kind not in MODELS:
+        raise UnknownName("noise.kind", kind, MODELS)
+    return MODELS[kind].of(keys)
+
+
+class Noise:
+    """A reward model in the words of a study file: `Noise(kind="subgaussian", scale=2.0)`; Gaussian unless told.
+
+    >>> Noise().scale, Noise.bounded(low=0, high=1).kind
+    (1.0, 'bounded')
+    """
+
+    def __new__(cls, **keys: Any) -> RewardModel:  # type: ignore[misc]
+        """A model, by its kind."""
+        return make_model(**keys)
+
+    @staticmethod
+    def bounded(*, low: float, high: float) -> Bounded:
+        """Rewards in [low, high]."""
+        return Bounded(low=low, high=high)

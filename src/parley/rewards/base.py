@@ -1,0 +1,138 @@
+"""What a reward model is: all that depends on how rewards scatter, and nothing else asks for its name.
+
+A model says what its keys in a study file are, how uncertain a mean is, what a phase's bet pays, what a report may
+hold and how to simulate. Policies, bounds, the protocol and the simulator ask it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+
+from parley.checks import FloatArray, IntArray, positive
+from parley.confidence.evidence import LARGEST_STAKE, log_bet, log_boost, stake_that_crosses
+from parley.errors import InvalidInput, UnknownName
+from parley.totals import Totals
+
+__all__ = ["Bets", "RewardModel", "Sampler", "contrast_payoff"]
+
+# The totals of fresh draws, exactly in law: from a generator and the counts asked for, (..., arm, agent).
+Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
+
+# A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
+POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
+LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
+BOLDNESS = 1.2  # a capped payoff rewards crossing the line, not wealth: stake a little more than log-optimal
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bets:
+    """The bets of one phase, one entry each: "the opponent beats the arm", and the fresh draws that settle them.
+
+    What a bet stakes may depend on everything here but the fresh sums and squares (and what is computed from them:
+    `contrast`).
+    """
+
+    estimate: FloatArray  # of the gap, opponent minus arm, from all data so far
+    error: FloatArray  # its standard error
+    missing: FloatArray  # log wealth between the bet's slot and the line
+    contrast: FloatArray  # Y: opponent minus arm, mixed, from the fresh draws
+    variance: FloatArray  # V of that contrast, by the cell variances that the past gives
+    replication: tuple[IntArray, ...]  # index into the leading axes of `past` and `fresh`
+    opponent: IntArray  # arm indices
+    arm: IntArray
+    agent: IntArray
+    weights: FloatArray  # (agent n, agent m)
+    past: Totals  # (..., arm, agent)
+    fresh: Totals  # (..., arm, agent): the phase's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardModel(ABC):
+    """How rewards scatter around their mean."""
+
+    kind: ClassVar[str]
+    boosted: ClassVar[bool] = False  # whether payoffs are capped at the line and multiplied beforehand
+    needs_squares: ClassVar[bool] = False  # whether evidence needs sums of squares; then a state keeps them
+    low: ClassVar[float | None] = None  # where all rewards lie, if they do
+    high: ClassVar[float | None] = None
+
+    @classmethod
+    def of(cls, keys: Mapping[str, Any]) -> Self:
+        """From the keys of a study's [noise], the kind left out."""
+        known = [field.name for field in fields(cls)]
+        for key in keys:
+            if key not in known:
+                raise UnknownName(f"key in [noise] with kind {cls.kind!r}", key, ("kind", *known))
+        return cls(**keys)
+
+    def document(self) -> dict[str, Any]:
+        """The keys of [noise], ready to be stored: `make_model(**document)` gives back the same model."""
+        return {"kind": self.kind} | {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """The sub-Gaussian parameter, a standard deviation."""
+
+    @property
+    def variance(self) -> float:
+        """The square of the scale: how noise enters every formula."""
+        return self.scale**2
+
+    @property
+    def usual_gap(self) -> float:
+        """What no gap exceeds, if the study does not say."""
+        return 1.0 if self.low is None or self.high is None else self.high - self.low
+
+    @property
+    def usual_mean(self) -> float:
+        """Where scenarios without a known truth are put."""
+        return 0.0 if self.low is None or self.high is None else (self.low + self.high) / 2
+
+    def cell_variances(self, past: Totals) -> FloatArray | float:  # noqa: ARG002
+        """`(..., arm, agent)` or one number: the variance of a reward, known, or as the past tells."""
+        return self.variance
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        """The log of what every bet pays; at least `bets.missing` means that its slot reaches the line."""
+        return contrast_payoff(bets, boosted=self.boosted)
+
+    def stake(self, missing: FloatArray, margin: FloatArray) -> FloatArray:
+        """Gap over standard deviation at which a phase wins what is missing; only to plan by."""
+        return stake_that_crosses(missing, margin, boosted=self.boosted)
+
+    def check_means(self, means: FloatArray) -> None:
+        """Raise unless true means can be these."""
+        if self.low is None or self.high is None:
+            return
+        outside = (means < self.low) | (means > self.high)
+        if outside.any():
+            raise InvalidInput(
+                "means",
+                found=f"{means[outside][0]:.9g}",
+                allowed=f"means between noise.low = {self.low:g} and noise.high = {self.high:g}",
+            )
+
+    @abstractmethod
+    def samplers(self, means: FloatArray) -> Mapping[str, Callable[[], Sampler]]:
+        """How to simulate rewards with true `means (arm, agent)`, by name, the usual one first."""
+
+
+def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
+    """The payoff of a contrast that is sub-Gaussian with known variance; boosted only where it is exactly Gaussian."""
+    root = np.sqrt(bets.variance)
+    boldness = BOLDNESS if boosted else 1.0
+    wagers = boldness * np.maximum(bets.estimate[:, None] + bets.error[:, None] * POINTS, 0.0)  # 0 abstains
+    stakes = np.minimum(wagers / root[:, None], LARGEST_STAKE)
+    paid = log_bet(bets.contrast / root, stakes, LOG_SHARES)
+    return paid + log_boost(stakes, LOG_SHARES, bets.missing) if boosted else paid
+
+
+def known_scale(value: Any) -> float:
+    """A scale that was stated, checked."""
+    return positive("noise.scale", value)

@@ -1,0 +1,55 @@
+"""Rewards in a range: sub-Gaussian with half its width as scale (Hoeffding)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from parley.checks import LARGEST_SCALE, FloatArray, number
+from parley.errors import InvalidInput
+from parley.rewards import sampling
+from parley.rewards.base import RewardModel, Sampler
+
+__all__ = ["Bounded"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounded(RewardModel):
+    """Rewards in [low, high].
+
+    >>> Bounded(low=-1, high=3).variance
+    4.0
+    """
+
+    kind: ClassVar[str] = "bounded"
+    low: float  # type: ignore[misc]
+    high: float  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        low, high = number("noise.low", self.low), number("noise.high", self.high)
+        if not (low < high and max(abs(low), abs(high)) <= LARGEST_SCALE):
+            raise InvalidInput("noise.low, noise.high", found=f"{low}, {high}", allowed="two numbers with low < high")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @classmethod
+    def of(cls, keys: Mapping[str, Any]) -> Self:
+        low, high = keys.get("low"), keys.get("high")
+        if low is None or high is None:
+            raise InvalidInput("noise.low, noise.high", found=f"{low}, {high}", allowed="two numbers with low < high")
+        if "scale" in keys:
+            found = f"{keys['scale']} with kind 'bounded'"
+            raise InvalidInput("noise.scale", found=found, allowed="nothing: half of high - low is the scale")
+        return super().of(keys)
+
+    @property
+    def scale(self) -> float:
+        return (self.high - self.low) / 2
+
+    def samplers(self, means: FloatArray) -> Mapping[str, Callable[[], Sampler]]:
+        return {
+            "bernoulli": lambda: sampling.two_valued(means, self.low, self.high),
+            "uniform": lambda: sampling.uniform(means, self.low, self.high),
+            "gaussian": lambda: sampling.gaussian(means, self.scale),
+        }

@@ -1,0 +1,99 @@
+"""Where simulated rewards come from: the totals of n draws in one go, exactly in law, never one by one.
+
+A sampler is a pure function of a random generator and the counts asked for, `(..., arm, agent)`. Sums of squares come
+from a generator of their own, so that replication i gets the same however many replications follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from parley.checks import FloatArray, IntArray
+from parley.rewards.base import Sampler
+from parley.totals import Totals
+
+__all__ = ["gaussian", "two_valued", "uniform"]
+
+ONE_BY_ONE = 512  # uniform rewards are drawn singly up to so many; beyond, by bins
+BINS = 64  # the leading six bits of a uniform number
+SLICE = 2**14
+
+
+def gaussian(means: FloatArray, scale: FloatArray | float) -> Sampler:
+    """Gaussian rewards: sums have mean n mu and variance n scale^2, scatters are chi-squares of n - 1 degrees."""
+
+    def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
+        (other,) = generator.spawn(1)
+        noise = generator.standard_normal(counts.shape)
+        sums = np.asarray(counts * means + scale * np.sqrt(counts) * noise)
+        scatter = np.square(scale) * 2.0 * other.standard_gamma(np.maximum(counts - 1, 0) / 2)
+        return Totals(counts=counts, sums=sums, squares=np.square(sums) / np.maximum(counts, 1) + scatter)
+
+    return draw
+
+
+def two_valued(means: FloatArray, low: float, high: float) -> Sampler:
+    """Rewards that are `low` or `high`: n draws are one binomial."""
+    chances = np.clip((means - low) / (high - low), 0, 1)
+
+    def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
+        hits = generator.binomial(counts, chances)
+        squares = hits * high**2 + (counts - hits) * low**2
+        return Totals(counts=counts, sums=np.asarray(counts * low + hits * (high - low)), squares=np.asarray(squares))
+
+    return draw
+
+
+def uniform(means: FloatArray, low: float, high: float) -> Sampler:
+    """Rewards uniform around their mean, as wide as [low, high] allows."""
+    half = np.minimum(means - low, high - means)
+
+    def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
+        flat = counts.ravel()
+        total, square = np.zeros(flat.size), np.zeros(flat.size)
+        singly, binned, inside = generator.spawn(3)
+        few, many = np.flatnonzero((flat > 0) & (flat <= ONE_BY_ONE)), np.flatnonzero(flat > ONE_BY_ONE)
+        for part in _slices(few, SLICE // 16):
+            total[part], square[part] = _one_by_one(singly, flat[part])
+        for part in _slices(many, SLICE):
+            total[part], square[part] = _by_bins(binned, inside, flat[part])
+        first, second = total.reshape(counts.shape), square.reshape(counts.shape)
+        left, width = means - half, 2 * half
+        return Totals(
+            counts=counts,
+            sums=np.asarray(counts * left + width * first),
+            squares=np.asarray(counts * left**2 + 2 * left * width * first + width**2 * second),
+        )
+
+    return draw
+
+
+def _slices(places: IntArray, size: int) -> Iterator[IntArray]:
+    return (places[start : start + size] for start in range(0, len(places), size))
+
+
+def _one_by_one(generator: np.random.Generator, counts: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Sums and sums of squares of few uniform numbers in [0, 1] each."""
+    values = generator.random(int(counts.sum()))
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    return np.add.reduceat(values, starts), np.add.reduceat(np.square(values), starts)
+
+
+def _by_bins(
+    binned: np.random.Generator, inside: np.random.Generator, counts: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """The same of many: the leading six bits are exact, by one multinomial over 64 bins.
+
+    What lies inside the bins is Gaussian with the exact mean and covariance; its share of either sum is below a
+    sixty-fourth, and it is a sum of hundreds.
+    """
+    bins = binned.multinomial(counts, np.full(BINS, 1 / BINS))
+    normal = inside.standard_normal((len(counts), BINS + 1))
+    sums = bins / 2 + np.sqrt(bins / 12) * normal[:, :BINS]
+    rest = sums.sum(axis=-1)
+    # Given their sum, the squares of n uniform numbers have mean n / 3 + (sum - n / 2) and variance n / 180.
+    squared = rest - counts / 6 + np.sqrt(counts / 180) * normal[:, BINS]
+    edges = np.arange(BINS, dtype=np.float64)
+    return (bins @ edges + rest) / BINS, (bins @ edges**2 + 2 * (sums @ edges) + squared) / BINS**2

@@ -1,0 +1,114 @@
+"""What rewards add up to: how many, their sum, and the sum of their squares.
+
+One statistic for everybody: an environment draws it, an agent reports it, a phase adds it up, a policy receives it.
+Two parts of a study add up with `+`, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parley.checks import FloatArray, IntArray
+from parley.errors import InvalidInput
+
+__all__ = ["Totals"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Totals:
+    """Arrays of one shape, over any axes: `(..., arm, agent)` in a study, `(arm,)` in one agent's report.
+
+    `squares` is None where nobody keeps them: a policy whose reward model needs none.
+
+    >>> one, two = Totals.of([[1.0, 2.0], []]), Totals.of([[3.0], [5.0]])
+    >>> both = one + two
+    >>> both.counts.tolist(), both.sums.tolist(), both.squares.tolist(), both.means.tolist()
+    ([3, 1], [6.0, 5.0], [14.0, 25.0], [2.0, 5.0])
+    """
+
+    counts: IntArray
+    sums: FloatArray
+    squares: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        parts = {"sums": self.sums} if self.squares is None else {"sums": self.sums, "squares": self.squares}
+        if (self.counts < 0).any():
+            raise InvalidInput("counts", found=int(self.counts.min()), allowed="at least 0")
+        nothing = self.counts == 0
+        for name, values in parts.items():
+            if values.shape != self.counts.shape:
+                raise InvalidInput(name, found=f"shape {values.shape}", allowed=f"that of counts, {self.counts.shape}")
+            if not np.isfinite(values).all():
+                raise InvalidInput(name, found="a value that is not finite", allowed="finite numbers")
+            if (values[nothing] != 0).any():
+                raise InvalidInput(name, found=f"{name} without a draw", allowed="0 where the count is 0")
+
+    @classmethod
+    def of(cls, rewards: Iterable[Sequence[float]]) -> Totals:
+        """`(arm,)`: from every arm's rewards."""
+        drawn = [[float(value) for value in values] for values in rewards]
+        return cls(
+            counts=np.array([len(values) for values in drawn], dtype=np.int64),
+            sums=np.array([float(sum(values)) for values in drawn]),
+            squares=np.array([float(sum(value * value for value in values)) for values in drawn]),
+        )
+
+    @classmethod
+    def zero(cls, shape: tuple[int, ...]) -> Totals:
+        """Nothing drawn yet."""
+        return cls(counts=np.zeros(shape, dtype=np.int64), sums=np.zeros(shape), squares=np.zeros(shape))
+
+    @classmethod
+    def columns(cls, columns: Sequence[Totals | None], arms: int) -> Totals:
+        """`(arm, agent)`: one agent's totals beside the next one's, nothing where there is None."""
+        parts = [Totals.zero((arms,)) if column is None else column for column in columns]
+        return cls(
+            counts=np.stack([part.counts for part in parts], axis=-1),
+            sums=np.stack([part.sums for part in parts], axis=-1),
+            squares=np.stack([part.require_squares() for part in parts], axis=-1),
+        )
+
+    def __add__(self, other: Totals) -> Totals:
+        kept = None if self.squares is None or other.squares is None else self.squares + other.squares
+        return Totals(counts=self.counts + other.counts, sums=self.sums + other.sums, squares=kept)
+
+    def __eq__(self, other: object) -> bool:
+        """Alike in every number."""
+        if not isinstance(other, Totals):
+            return NotImplemented
+        alike = np.array_equal(self.counts, other.counts) and np.array_equal(self.sums, other.sums)
+        if self.squares is None or other.squares is None:
+            return alike and self.squares is other.squares
+        return alike and np.array_equal(self.squares, other.squares)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getitem__(self, index: Any) -> Totals:
+        """Some of them, by NumPy's rules."""
+        kept = None if self.squares is None else np.asarray(self.squares[index])
+        return Totals(counts=np.asarray(self.counts[index]), sums=np.asarray(self.sums[index]), squares=kept)
+
+    @property
+    def means(self) -> FloatArray:
+        """Sums over counts, 0 without data."""
+        return np.asarray(self.sums / np.maximum(self.counts, 1))
+
+    @property
+    def scatter(self) -> FloatArray:
+        """The sum of squares around each cell's own mean, never below 0.
+
+        >>> Totals.of([[1.0, 3.0], [4.0]]).scatter.tolist()
+        [2.0, 0.0]
+        """
+        around = self.require_squares() - np.square(self.sums) / np.maximum(self.counts, 1)
+        return np.where(self.counts > 1, np.maximum(around, 0.0), 0.0)
+
+    def require_squares(self) -> FloatArray:
+        """The sums of squares, or an error where they were not kept."""
+        if self.squares is None:
+            raise InvalidInput("squares", found="none kept", allowed="sums of squares, with this reward model")
+        return self.squares
