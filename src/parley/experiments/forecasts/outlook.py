@@ -58,6 +58,7 @@ def play_on(
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
     >>> policy = make_policy("evidence", Problem(arms=2, weights=[[1.0]]))
+    >>> from parley.totals import Totals
     >>> start = policy.start()
     >>> drawn = policy.plan(start)
     >>> state = policy.update(start, Totals(counts=drawn, sums=drawn * np.array([[0.9], [0.1]])))
