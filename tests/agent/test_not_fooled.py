@@ -14,11 +14,11 @@ from tests.coordinator.support import House, report_of, study_message
 
 from parley.agent import Client
 from parley.agent.outbox import Outbox
-from parley.agent.plans import Totals
 from parley.agent.worker import Worker
 from parley.cli.main import main
 from parley.coordinator.record import initialise, open_storage
 from parley.errors import CoordinatorError, Unreachable, WrongPlan, WrongReceipt
+from parley.totals import Totals
 
 
 @pytest.fixture

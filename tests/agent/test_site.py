@@ -121,7 +121,7 @@ def test_where_the_plan_must_be_met_the_missing_are_replaced_on_their_arm(tmp_pa
             site.outcome(first.participant, 1.0)
         site.outcome(second.participant, 1.0)
         site.outcome("p-2", 0.0)
-        assert site(plan(draws=(1, 1))).counts == (1, 1)
+        assert site(plan(draws=(1, 1))).counts.tolist() == [1, 1]
         assert site.people.phases[1].reported.missing in ((1, 0), (0, 1))
 
 

@@ -34,10 +34,11 @@ from parley.agent.entries import (
 from parley.agent.journal import Journal
 from parley.agent.outbox import agent_folder
 from parley.agent.people import People, Person, PhaseBook
-from parley.agent.plans import AgentPlan, Totals
+from parley.agent.plans import AgentPlan
 from parley.agent.sources import NotYet
 from parley.agent.urn import drawn_arm
 from parley.errors import InvalidInput, NotNow
+from parley.totals import Totals
 
 __all__ = ["Assignment", "Site", "checked_key"]
 
@@ -94,8 +95,8 @@ class Site:
     >>> site.assign("p-001").arm, site.assign("p-001").again, site.assign("p-002").counted
     ('B', True, False)
     >>> site.outcome("p-001", 1.0)
-    >>> site.totals().sums
-    (0.0, 1.0)
+    >>> site.totals().sums.tolist()
+    [0.0, 1.0]
     >>> site.close(); folder.cleanup()
     """
 
@@ -201,9 +202,9 @@ class Site:
                 write(
                     Reported(
                         phase=plan.phase,
-                        counts=totals.counts,
-                        sums=totals.sums,
-                        squares=totals.squares,
+                        counts=tuple(totals.counts.tolist()),
+                        sums=tuple(totals.sums.tolist()),
+                        squares=tuple(totals.require_squares().tolist()),
                         missing=tuple(book.missing),
                     )
                 )
