@@ -46,6 +46,7 @@ def test_help_lists_every_command_and_each_has_its_own(in_process):
         status, out, _ = in_process(name, "--help")
         assert status == 0
         assert "Usage:" in out
+        assert "\\b" not in out
 
 
 def test_bounds_of_the_two_by_two_example():

@@ -36,7 +36,7 @@ __all__ = ["command"]
 def command(
     server: str, token_file: str | None, study: str, name: str | None, source: str, seed: int, outbox: str
 ) -> None:
-    r"""Take part in a study: fetch the plan, draw, report, keep the receipt, until the study is over.
+    """Take part in a study: fetch the plan, draw, report, keep the receipt, until the study is over.
 
     \b
     Sources:

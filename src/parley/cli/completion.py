@@ -11,7 +11,7 @@ __all__ = ["command"]
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    r"""Print the completion script of a SHELL.
+    """Print the completion script of a SHELL.
 
     \b
     bash:  parley completion bash > ~/.local/share/bash-completion/completions/parley

@@ -80,9 +80,9 @@ def write_page(output: str, text: str) -> Path:
     return path
 
 
-def table(title: str, *columns: str) -> Table:
-    """A table whose first column is text and whose other columns are numbers."""
-    made = Table(title=title, title_justify="left", title_style="bold")
+def table(title: str, *columns: str, text: int = 1) -> Table:
+    """A table whose first `text` columns are words, and whose other columns are numbers."""
+    made = Table(title=title or None, title_justify="left", title_style="bold")
     for place, column in enumerate(columns):
-        made.add_column(column, justify="left" if place == 0 else "right")
+        made.add_column(column, justify="left" if place < text else "right")
     return made

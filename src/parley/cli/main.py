@@ -26,6 +26,7 @@ COMMANDS = {
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
     "demo": "parley.cli.demo",
+    "doctor": "parley.cli.doctor",
     "plan": "parley.cli.plan",
     "report": "parley.cli.report",
     "reproduce": "parley.cli.reproduce",

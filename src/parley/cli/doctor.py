@@ -1,0 +1,135 @@
+"""`parley doctor`: what is installed, which extras are missing, whether the database answers."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+from packaging.requirements import Requirement
+
+from parley import __version__
+from parley.cli.console import json_option, print_json, screen, table
+from parley.cli.extras import needs
+from parley.errors import ParleyError
+
+__all__ = ["EXTRAS", "command", "unmet"]
+
+# What a user may add, and what for. Those for developers (test, lint, docs, judge) are the Makefile's business.
+EXTRAS = {
+    "": "bounds, simulate, plan, demo, reproduce",
+    "server": "serve, admin, verify --db, demo --live",
+    "agent": "agent, admin, verify --server",
+    "experiments": "sweep, report",
+    "polars": "results as polars frames",
+    "ray": "sweep --engine ray",
+    "dask": "sweep --engine dask",
+}
+DEFAULT_DB = "parley.db"
+
+
+def unmet(package: str, extra: str) -> Iterator[str]:
+    """What an extra asks for and this environment lacks, in words; nothing when it is complete.
+
+    >>> list(unmet("parley", ""))
+    []
+    """
+    for text in metadata.requires(package) or []:
+        wanted = Requirement(text)
+        if wanted.marker is not None:
+            of_extra = wanted.marker.evaluate({"extra": extra}) and not wanted.marker.evaluate({"extra": ""})
+            if not (of_extra if extra else wanted.marker.evaluate({"extra": ""})):
+                continue
+        elif extra:
+            continue
+        try:
+            found = metadata.version(wanted.name)
+        except metadata.PackageNotFoundError:
+            yield wanted.name
+            continue
+        if not wanted.specifier.contains(found, prereleases=True):
+            yield f"{wanted.name} {wanted.specifier} (found {found})"
+        for further in sorted(wanted.extras):
+            yield from unmet(wanted.name, further)
+
+
+def _database(address: str) -> dict[str, Any]:
+    """Whether a database is there, is Parley's, and answers a question; never its password."""
+    with needs("server", "a look at the database"):
+        from sqlalchemy import text
+
+        from parley.coordinator.record import open_for_reading, parse_url
+        from parley.coordinator.record.schema import newest
+    shown = parse_url(address).render_as_string(hide_password=True)
+    told: dict[str, Any] = {"address": shown, "answers": False, "schema": None, "studies": None, "problem": ""}
+    try:
+        storage = open_for_reading(address)
+        try:
+            count = storage.read(lambda connection: connection.execute(text("SELECT count(*) FROM studies")).scalar())
+        finally:
+            storage.close()
+    except ParleyError as error:
+        return told | {"problem": str(error)}
+    return told | {"answers": True, "schema": newest(), "studies": count}
+
+
+def _examine(db: str | None) -> dict[str, Any]:
+    missing = {extra: list(unmet("parley", extra)) for extra in EXTRAS}
+    database = None
+    if db is not None:
+        try:
+            database = _database(db)
+        except ParleyError as error:  # an address that cannot be read, or no package to read it with
+            database = {"address": None, "answers": False, "schema": None, "studies": None, "problem": str(error)}
+    return {
+        "parley": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "environment": sys.prefix,
+        "packages": {"complete": not missing[""], "missing": missing[""]},
+        "extras": {name: {"complete": not lack, "missing": lack} for name, lack in missing.items() if name},
+        "database": database,
+        "well": not missing[""] and (database is None or database["answers"]),
+    }
+
+
+@click.command()
+@click.option(
+    "--db", envvar="PARLEY_DB", help=f"Database to ask; default: {DEFAULT_DB}, if there is one in this folder."
+)
+@json_option
+def command(db: str | None, as_json: bool) -> int:
+    """Say what is installed, which extras are missing, and whether the database answers.
+
+    Nothing is changed. Exit status 1 if a package that every command needs is missing, or if the database does not
+    answer; a missing extra is no failure.
+    """
+    found = _examine(db or (DEFAULT_DB if Path(DEFAULT_DB).is_file() else None))
+    if as_json:
+        print_json(found)
+        return 0 if found["well"] else 1
+    screen.print(f"Parley {found['parley']}, Python {found['python']}, {found['system']}", highlight=False)
+    screen.print(f"installed in {found['environment']}\n", highlight=False, soft_wrap=True)
+    shown = table("", "extra", "commands", "state", text=3)
+    parts = {"": found["packages"], **found["extras"]}
+    for name, part in parts.items():
+        state = "complete" if part["complete"] else "missing: " + ", ".join(part["missing"])
+        shown.add_row(name or "(always)", EXTRAS[name], state)
+    screen.print(shown)
+    lacking = [name for name, part in found["extras"].items() if not part["complete"]]
+    if lacking:
+        screen.print(f"To add one: pip install 'parley[{lacking[0]}]'", highlight=False)
+    screen.print(_told(found["database"]), highlight=False, soft_wrap=True)
+    return 0 if found["well"] else 1
+
+
+def _told(database: dict[str, Any] | None) -> str:
+    if database is None:
+        return "Database: none asked (--db or PARLEY_DB names one)"
+    if not database["answers"]:
+        return f"Database: {database['address'] or ''} does not answer: {database['problem']}"
+    return f"Database: {database['address']} answers, schema {database['schema']}, {database['studies']:,} studies"
