@@ -1,6 +1,7 @@
 """What a study asks for is spelled once, in a row of `Terms`. To print the docs' tables: python -m tests.test_terms"""
 
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 import parley
+from parley.errors import InvalidInput
 from parley.keys import full_name
+from parley.policies import POLICIES, make_policy
 from parley.problem import Problem
 from parley.protocol import StudyMessage
 from parley.study import SECTIONS, parse_study
@@ -25,7 +28,7 @@ HEAD = "| key | meaning | default |\n|---|---|---|\n"
 PLACES = {
     "terms.py": (
         "\n    def _check_terms(",
-        '\n    patience: int = _term(0, (int,), _from(0, 9), "days that somebody waits",\n'
+        '\n    patience: int = term(0, (int,), counted(0, 9), "days that somebody waits",\n'
         '        section="imaginary", told="somebody waits {value} days")\n',
     ),
     "bounds.py": (None, "\n\ndef twice_the_patience(problem):\n    return 2 * problem.patience\n"),
@@ -65,9 +68,25 @@ def printed(page):
     return page
 
 
-def test_the_tables_of_the_docs_are_those_of_the_code():
-    page = PAGE.read_text(encoding="utf-8")
-    assert printed(page) == page, "python -m tests.test_terms prints them anew"
+def wishes(page):
+    """docs/policies.md with the table of today: which policy takes which wish."""
+    head = "| policy | wishes it takes |\n|---|---|\n"
+    before, _, after = page.partition(head)
+    named = {
+        name: [f"`{row.place}`" for row in TERMS.values() if row.name in kind.honours]
+        for name, kind in POLICIES.items()
+    }
+    rows = "".join(f"| `{name}` | {', '.join(taken) or 'none'} |\n" for name, taken in named.items())
+    return before + head + rows + after[re.match(r"(\|.*\n)*", after).end() :]
+
+
+PRINTED = {PAGE: printed, PAGE.with_name("policies.md"): wishes}
+
+
+@pytest.mark.parametrize("path", PRINTED, ids=lambda path: path.name)
+def test_the_tables_of_the_docs_are_those_of_the_code(path):
+    page = path.read_text(encoding="utf-8")
+    assert PRINTED[path](page) == page, "python -m tests.test_terms prints them anew"
 
 
 def test_every_term_has_words_and_a_default_that_it_takes():
@@ -91,7 +110,7 @@ def test_only_what_was_always_written_is_written_at_its_default():
 @pytest.mark.parametrize("key", ["terms", "tolerence"])
 def test_a_document_with_an_unknown_key_is_refused_and_the_terms_are_listed(key):
     document = StudyMessage.of(parse_study({"arms": 3, "agents": 2})).to_json()
-    with pytest.raises(parley.errors.InvalidInput, match=rf"{key}; allowed: .*minimum_cell") as caught:
+    with pytest.raises(InvalidInput, match=rf"{key}; allowed: .*minimum_cell") as caught:
         StudyMessage.from_json({**document, key: {}})
     assert "terms" not in caught.value.allowed
 
@@ -102,5 +121,109 @@ def test_a_problem_of_another_shape_keeps_its_terms():
     assert other.unusual() == {"delta": 0.3, "minimum_cell": 7}
 
 
+GOOD = {"arms": ["p", "A", "B"], "agents": 2, "weights": {"kind": "matrix", "matrix": [[0.7, 0.2], [0.3, 0.8]]}}
+# term -> its place in the study file; what may stand there, and the plain value that a problem and a document then have
+TAKEN = [
+    ("tolerance", {"tolerance": 1}, 1.0),
+    ("max_samples", {"max_samples": 10_000}, 10_000),
+    ("max_rounds", {"max_rounds": 3}, 3),
+    ("control", {"control": "A"}, "A"),
+    ("horizon", {"horizon": 500}, 500),
+    ("horizon", {"horizon": "open"}, "open"),
+    ("price", {"sampling": {"price": 3}}, 3.0),
+    ("price", {"sampling": {"price": [1, 10]}}, [1.0, 10.0]),
+    ("price", {"sampling": {"price": [[1, 10]] * 3}}, [1.0, 10.0]),
+    ("price", {"sampling": {"price": [[2, 2]] * 3}}, 2.0),
+    ("price", {"sampling": {"price": [[1, 10], [2, 10], [3, 10]]}}, [[1.0, 10.0], [2.0, 10.0], [3.0, 10.0]]),
+    ("rate", {"sampling": {"rate": [10, 0]}}, [10.0, 0.0]),
+    ("rate", {"sampling": {"rate": 4}}, 4.0),
+    ("site_counts", {"sites": {"counts": "flexible"}}, "flexible"),
+]
+
+
+@pytest.mark.parametrize(("name", "keys", "value"), TAKEN)
+def test_a_wish_is_read_kept_stored_and_told(name, keys, value, monkeypatch):
+    study = parse_study(GOOD | keys)
+    assert study.problem.unusual() == {name: value}
+    assert list(study.problem.told()) == [TERMS[name].place]
+    with pytest.raises(InvalidInput, match=f"{TERMS[name].place}: found .*: the policy evidence does not take"):
+        StudyMessage.of(study)
+    monkeypatch.setattr(POLICIES["evidence"], "honours", frozenset({name}))
+    message = StudyMessage.of(study)
+    again = StudyMessage.read(message.text)
+    assert again == message
+    assert again.to_json()[name] == value
+    assert again.problem.unusual() == {name: value}
+    assert message.digest != StudyMessage.of(parse_study(GOOD)).digest
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("name", "keys"), [(name, keys) for name, keys, _ in TAKEN])
+def test_every_policy_takes_a_wish_or_refuses_it_by_name(policy, name, keys):
+    study = parse_study(GOOD | keys | {"truth": {"generate": "paper", "min_gap": 0.01}})
+    if name in POLICIES[policy].honours:
+        assert make_policy(policy, study.problem, {}, study.instance).problem is study.problem
+        return
+    with pytest.raises(InvalidInput, match=f"the policy {policy} does not take {TERMS[name].place}"):
+        make_policy(policy, study.problem, {}, study.instance)
+
+
+def test_prices_and_rates_are_arrays_that_cannot_be_changed():
+    problem = parse_study(GOOD | {"sampling": {"price": [1, 10], "rate": 4}}).problem
+    assert problem.price.tolist() == [[1.0, 10.0]] * 3
+    assert problem.rate.tolist() == [4.0, 4.0]
+    for array in (problem.price, problem.rate):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 7
+    assert parse_study(GOOD).problem.price.tolist() == [[1.0, 1.0]] * 3
+    assert pickle.loads(pickle.dumps(problem)).unusual() == problem.unusual()
+    assert problem.with_(price=2.0, weights=np.eye(4), agents=(), arms=5).price.shape == (5, 4)
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"tolerance": -0.1}, "tolerance: found -0.1; allowed: a number of at least 0"),
+        ({"tolerance": float("nan")}, "tolerance: found nan"),
+        ({"max_samples": 0}, "max_samples: found 0; allowed: from 1 to"),
+        ({"max_samples": 1e6}, "max_samples: found 1000000.0; allowed: a whole number"),
+        ({"max_rounds": True}, "max_rounds: found True; allowed: a whole number"),
+        ({"control": "placebo"}, "control: found 'placebo'; allowed: the name of an arm: p, A, B"),
+        ({"horizon": "long"}, "horizon: found 'long'; allowed: a whole number or \"open\""),
+        ({"horizon": -3}, "horizon: found -3; allowed: from 1"),
+        ({"sampling": {"price": [1, 2, 3]}}, r"price: found numbers of shape \(3,\); allowed: a number, 2 numbers"),
+        ({"sampling": {"price": [[1, 2], [3]]}}, "price: found rows of different lengths"),
+        ({"sampling": {"price": 0}}, "price: found 0; allowed: numbers from 1e-60"),
+        ({"sampling": {"price": "dear"}}, "sampling.price: found 'dear'; allowed: a number or a list"),
+        ({"sampling": {"rate": [[1, 2]] * 3}}, r"rate: found numbers of shape \(3, 2\); allowed: a number or 2"),
+        ({"sampling": {"rate": [-1, 2]}}, "rate: found -1; allowed: numbers from 0"),
+        ({"sampling": {"rate": [float("inf"), 2]}}, "rate: found inf"),
+        ({"sampling": {"day_cost": 5}}, "sampling.day_cost: found 5.0; allowed: 0.0 without sampling.rate"),
+        ({"sampling": {"round_days": 2.5}}, "sampling.round_days: found 2.5; allowed: 0.0 without sampling.rate"),
+        ({"sampling": {"speed": 5}}, r"key in \[sampling\]: found 'speed'; allowed: one of day_cost, price"),
+        ({"sites": {"counts": "any"}}, 'sites.counts: found \'any\'; allowed: "exact" or "flexible"'),
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_named(keys, says):
+    with pytest.raises(InvalidInput, match=says):
+        parse_study(GOOD | keys)
+
+
+@pytest.mark.parametrize("wrong", [[], {}, [None], [[[1.0]]], "x", True, -1, 10**400])
+@pytest.mark.parametrize("name", TERMS)
+def test_no_odd_value_on_the_wire_is_taken_or_crashes(name, wrong):
+    document = StudyMessage.of(parse_study(GOOD)).to_json()
+    with pytest.raises(InvalidInput):
+        StudyMessage.from_json({**document, name: wrong})
+
+
+@pytest.mark.parametrize("keys", [{"tolerance": 0.1}, {"sampling": {"price": [1, 10]}}])
+def test_a_lower_bound_is_not_given_for_another_question(keys):
+    study = parse_study(GOOD | keys | {"truth": {"generate": "paper", "min_gap": 0.01}})
+    with pytest.raises(InvalidInput, match="the lower bound does not take"):
+        parley.lower_bounds(study.instance)
+
+
 if __name__ == "__main__":
-    PAGE.write_text(printed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, anew in PRINTED.items():
+        path.write_text(anew(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -17,6 +17,7 @@ import numpy as np
 from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import FloatArray, Instance, Problem
+from parley.terms import TERMS
 from parley.thresholds import mixture_constant
 
 __all__ = ["Bound", "Bounds", "Guarantee", "bai", "bai_relaxed", "lower_bounds", "oracle", "regret", "regret_relaxed"]
@@ -102,7 +103,11 @@ def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 
 
 def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
-    """All four bounds of an instance; raises `TiedArms` where they are infinite."""
+    """All four bounds of an instance; raises `TiedArms` where they are infinite.
+
+    They are about samples and the exact question: a study with prices or a tolerance is refused.
+    """
+    instance.problem.refuse("the lower bound", frozenset(TERMS) - {"tolerance", "price"})
     try:
         regrets = regret(instance, accuracy=accuracy), regret_relaxed(instance, accuracy=accuracy)
     except TiedArms:

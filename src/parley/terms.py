@@ -7,107 +7,118 @@ here, and the place that uses it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numpy as np
-
-from parley.checks import number, positive, whole
+from parley.checks import FloatArray
 from parley.errors import InvalidInput
-from parley.keys import NUMBER, Key, full_name
+from parley.keys import NUMBER
+from parley.term import (
+    Names,
+    Term,
+    above_zero,
+    arm_name,
+    at_least_zero,
+    choice,
+    counted,
+    fewer_than_arms,
+    or_none,
+    per_agent,
+    per_cell,
+    plain,
+    probability,
+    term,
+    until,
+)
 
-__all__ = ["TERMS", "Term", "Terms"]
+__all__ = ["TERMS", "Terms"]
 
-SMALLEST_DELTA = 1e-300
 LARGEST_CELL = 1_000_000
-
-Names = tuple[str, ...]
-Check = Callable[[str, Any, Names, Names], Any]  # key, value, arms, agents -> the value that a problem holds
-
-
-@dataclass(frozen=True, kw_only=True)
-class Term(Key):
-    """One row: the key of the study file and where it stands there, the default, the check, and the words for people.
-
-    >>> TERMS["minimum_cell"].place, TERMS["minimum_cell"].usual
-    ('privacy.minimum_cell', 1)
-    """
-
-    name: str = ""  # of the attribute and in documents
-    key: str = ""  # in the study file; the name where nothing else is said
-    section: str = ""
-    usual: Any
-    check: Check
-    told: str = ""  # a sentence on a value that is not the usual one; may name {value}, {low} and {high}
-    always: bool = False  # written even where it is the usual one, as it was before there was a choice
-    wish: bool = False  # a policy must say that it honours it; others refuse a value that is not the usual one
-
-    @property
-    def place(self) -> str:
-        """Its full name in the study file."""
-        return full_name(self.section, self.key)
-
-    def tell(self, value: Any) -> str:
-        """The sentence on a value."""
-        numbers = np.ravel(value) if np.ndim(value) or isinstance(value, int | float) else np.zeros(1)
-        return self.told.format(value=value, low=numbers.min(), high=numbers.max())
-
-
-def _term(usual: Any, kinds: tuple[type, ...], check: Check, meaning: str, *, default: str = "", **row: Any) -> Any:
-    shown = default or str(usual)
-    made = Term(usual=usual, kinds=kinds, check=check, meaning=meaning, default=shown, **row)
-    return field(default=usual, metadata={"term": made})
-
-
-def _delta(key: str, value: Any, _arms: Names, _agents: Names) -> float:
-    delta = number(key, value)
-    if not SMALLEST_DELTA <= delta < 1:
-        allowed = f"a number strictly between 0 and 1 (at least {SMALLEST_DELTA:g})"
-        raise InvalidInput(key, found=delta, allowed=allowed)
-    return delta
-
-
-def _top(key: str, value: Any, arms: Names, _agents: Names) -> int:
-    return whole(key, value, 1, len(arms) - 1, f"at least 1 and less than the number of arms, {len(arms)}")
-
-
-def _scale(key: str, value: Any, _arms: Names, _agents: Names) -> float:
-    return positive(key, value)
-
-
-def _from(least: int, most: int) -> Check:
-    return lambda key, value, _arms, _agents: whole(key, value, least, most)
+LARGEST_COUNT = 2**53  # what every reader of JSON tells apart
+NUMBERS = (int, float, list)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Terms:
     """The rows. The order is that of the tables in the docs."""
 
-    delta: float = _term(
-        0.1, NUMBER, _delta, "largest probability that any agent's answer is wrong, between 0 and 1", always=True
+    # fmt: off
+    delta: float = term(
+        0.1, NUMBER, probability, "largest probability that any agent's answer is wrong, between 0 and 1", always=True,
     )
-    top: int = _term(
-        1, (int,), _top, "N: find each agent's N best arms; at least 1, less than the number of arms", always=True
-    )
-    largest_gap: float = _term(
-        1.0, NUMBER, _scale, "no gap between mixed means can be larger; sets the scale at which W-CPE starts",
+    top: int = term(
+        1, (int,), fewer_than_arms, "N: find each agent's N best arms; at least 1, less than the number of arms",
         always=True,
-    )  # fmt: skip
-    minimum_cell: int = _term(
-        1, (int,), _from(1, LARGEST_CELL),
+    )
+    largest_gap: float = term(
+        1.0, NUMBER, above_zero, "no gap between mixed means can be larger; sets the scale at which W-CPE starts",
+        always=True,
+    )
+    tolerance: float = term(
+        0.0, NUMBER, at_least_zero, "an arm within it of the best (of the N-th best) is an answer too; at least 0",
+        told="an arm within {value:g} of the best is an answer", wish=True,
+    )
+    max_samples: int | None = term(
+        None, (int,), or_none(counted(1, LARGEST_COUNT)), "draws in all after which the study ends, decided or not",
+        default="no limit", told="it ends after {value:,} samples at most", wish=True,
+    )
+    max_rounds: int | None = term(
+        None, (int,), or_none(counted(1, LARGEST_CELL)), "phases after which the study ends, decided or not",
+        default="no limit", told="it ends after {value:,} rounds at most", wish=True,
+    )
+    control: str | None = term(
+        None, (str,), or_none(arm_name), "the arm with which the others are compared in estimates",
+        default="none", told="arms are compared with {value}", wish=True,
+    )
+    horizon: int | str | None = term(
+        None, (int, str), or_none(until(LARGEST_COUNT, "open")),
+        'draws per agent, all of which count: play while learning; `"open"`: nobody knows yet how many',
+        default="none: find the answer and stop", told="agents play while they learn (horizon {value})", wish=True,
+    )
+    minimum_cell: int = term(
+        1, (int,), counted(1, LARGEST_CELL),
         "whoever is asked to draw an arm in a phase is asked for at least this many draws of it, so that no reported "
         f"sum covers fewer; a whole number from 1 to {LARGEST_CELL:,}",
         section="privacy", told="no cell of a phase has fewer than {value:,} draws",
-    )  # fmt: skip
+    )
+    price: FloatArray = term(
+        1.0, NUMBERS, per_cell, "what a draw costs: a number, one per agent, or a row per arm with a column per agent",
+        section="sampling", told="a draw costs from {low:g} to {high:g}", wish=True,
+    )
+    rate: FloatArray | None = term(
+        None, NUMBERS, or_none(per_agent), "draws a day: a number, or one per agent; 0 for who cannot draw",
+        default="not known", section="sampling", told="agents make from {low:g} to {high:g} draws a day", wish=True,
+    )
+    day_cost: float = term(
+        0.0, NUMBER, at_least_zero, "what a day of the study is worth, in the unit of `price`; needs `rate`",
+        section="sampling", told="a day costs {value:g}", wish=True, needs="rate",
+    )
+    round_days: float = term(
+        0.0, NUMBER, at_least_zero, "days that a round takes beside its draws: to collect, decide and start again; "
+        "needs `rate`",
+        section="sampling", told="a round takes {value:g} days beside its draws", wish=True, needs="rate",
+    )
+    site_counts: str = term(
+        "exact", (str,), choice("exact", "flexible"),
+        '`"exact"`: a report has the counts that the plan asks for. `"flexible"`: it may have others, with a '
+        "reason that is not in the rewards",
+        default='`"exact"`', section="sites", key="counts", wish=True,
+        told="sites may report other counts than planned",
+    )
+    # fmt: on
 
     def _check_terms(self, arms: Names, agents: Names) -> None:
         for row in TERMS.values():
-            object.__setattr__(self, row.name, row.check(row.name, getattr(self, row.name), arms, agents))
+            object.__setattr__(self, row.name, row.check(row.place, getattr(self, row.name), arms, agents))
+        unusual = self.unusual()
+        for row in map(TERMS.__getitem__, unusual):
+            if row.needs and row.needs not in unusual:
+                allowed = f"{row.usual} without {TERMS[row.needs].place}"
+                raise InvalidInput(row.place, found=unusual[row.name], allowed=allowed)
 
     def terms(self) -> dict[str, Any]:
         """Every term as plain JSON, by name; an array in the fewest numbers that say the same."""
-        return {name: _plain(getattr(self, name)) for name in TERMS}
+        return {name: plain(getattr(self, name)) for name in TERMS}
 
     def unusual(self) -> dict[str, Any]:
         """The terms that are not as usual, plain, by name: none for a study that asks for nothing special."""
@@ -118,17 +129,18 @@ class Terms:
         unusual = self.unusual()
         return {name: value for name, value in self.terms().items() if TERMS[name].always or name in unusual}
 
+    def refuse(self, who: str, honours: frozenset[str], hint: str | None = None) -> None:
+        """What was asked for is done or refused, never passed over: raise for a wish that `who` does not honour."""
+        for name, value in self.unusual().items():
+            if TERMS[name].wish and name not in honours:
+                usual = TERMS[name].usual
+                allowed = f"{'nothing' if usual is None else usual!r}: {who} does not take {TERMS[name].place}"
+                raise InvalidInput(TERMS[name].place, found=f"{value!r:.60}", allowed=allowed, hint=hint)
+
     def told(self) -> dict[str, str]:
         """Key of the study file -> a sentence, for every unusual term that a reader should hear of."""
         rows = ((TERMS[name], value) for name, value in self.unusual().items())
         return {row.place: row.tell(value) for row, value in rows if row.told}
-
-
-def _plain(value: Any) -> Any:
-    """An array as a number where all entries agree, as one row where all rows do, else in full."""
-    while isinstance(value, np.ndarray) and value.ndim and (value == value[0]).all():
-        value = value[0]
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 TERMS: dict[str, Term] = {

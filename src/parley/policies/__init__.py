@@ -48,8 +48,9 @@ def option_names(name: str) -> list[str]:
 def make_policy(
     name: str, problem: Problem, options: Mapping[str, Any] | None = None, instance: Instance | None = None
 ) -> Policy:
-    """A policy by its registered name; only `oracle` looks at the instance."""
+    """A policy by its registered name; only `oracle` looks at the instance. Wishes it does not honour are refused."""
     known = option_names(name)
+    problem.refuse(f"the policy {name}", POLICIES[name].honours)
     kinds = {field.name: str(field.type) for field in fields(POLICIES[name])}
     arguments: dict[str, Any] = {"problem": problem}
     for key, value in (options or {}).items():

@@ -111,6 +111,7 @@ class Policy(ABC):
 
     name: ClassVar[str]
     state_type: ClassVar[type[State]] = State
+    honours: ClassVar[frozenset[str]] = frozenset()  # the wishes of `parley.terms` that it takes into account
     values_per_pair: ClassVar[int] = 16  # numbers held per (arm, agent) of a run at the peak, to size chunks by
     problem: Problem
 

@@ -8,6 +8,7 @@ from typing import Any
 from parley.errors import InvalidInput, UnknownName
 from parley.experiments.sweeps.cells import AxisValue
 from parley.study import SECTIONS
+from parley.terms import TERMS
 
 __all__ = ["AXES", "axis_labels", "checked_axis", "set_axis", "target"]
 
@@ -41,7 +42,7 @@ def checked_axis(name: str, values: Any) -> list[Any]:
     known = section in SECTIONS and (key in SECTIONS[section] or section == "policy") and key not in SECTIONS
     if not known or (section, key) == ("weights", "file"):  # a file is given in a table of the axis weights
         some = ["policy.<option>", *(f"{where}.{what}" for where in SECTIONS if where for what in SECTIONS[where])]
-        raise UnknownName("axis", name, [*AXES, "largest_gap", *some])
+        raise UnknownName("axis", name, {*AXES, *(row.key for row in TERMS.values() if not row.section), *some})
     if not isinstance(values, list):
         raise InvalidInput(f"axes.{name}", found=repr(values), allowed="a list of values")
     if not values:
