@@ -126,7 +126,10 @@ def test_a_weights_file_counts_by_its_content(tmp_path):
         ({"study": STUDY, "axes": {"delta": [0.1]}, "replications": "many"}, "replications: found 'many'"),
         ({"study": STUDY, "axes": {"delta": [0.1]}, "speed": 1}, "key: found 'speed'"),
         ({"study": STUDY, "axes": {"delta": [0.1]}, "environment": "lunar"}, "environment: found 'lunar'"),
-        ({"study": STUDY, "axes": {"delta": [0.1]}, "environment": "bernoulli"}, "noise.kind: found gaussian"),
+        (
+            {"study": STUDY, "axes": {"delta": [0.1]}, "environment": "bernoulli"},
+            "environment: found .bernoulli. for rewards of kind",
+        ),
         ({"study": "nowhere.toml", "axes": {"delta": [0.1]}}, "no file at nowhere.toml"),
         ({"study": {"arms": 3, "agents": 2}, "axes": {"delta": [0.1]}}, "without a \\[truth\\]"),
         (
