@@ -123,7 +123,11 @@ class ImpossibleReport(InvalidInput):
 
 
 class IllegalMove(ParleyError):
-    """An event that the table of transitions does not have where the study is."""
+    """An event that cannot happen where the study is: `reason` in one word, `words` for people, without the rest."""
+
+    def __init__(self, message: str, *, reason: str = "illegal-move", words: str = "") -> None:
+        super().__init__(message)
+        self.reason, self.words = reason, words or message
 
 
 class BrokenChain(ParleyError):

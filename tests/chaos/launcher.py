@@ -14,14 +14,14 @@ from tests.chaos.mutants import apply_chosen
 from parley.coordinator.http import server
 from parley.coordinator.record import killpoints
 from parley.coordinator.settings import Settings
-from parley.coordinator.studies import reports
+from parley.coordinator.studies import phases
 from parley.dashboard.mount import create_site
 
 
 def serve(order):
     killpoints.arm(order["kill_at"])
     if not order["inline"]:
-        reports.INLINE_CELLS = 0
+        phases.INLINE_CELLS = 0
     settings = Settings(
         db=order["db"], port=order["port"], rate=1e6, burst=10**6, log_level="error", statement_timeout=10.0
     )

@@ -74,6 +74,20 @@ MUTANTS = (
         apply=mutations.take_reports_twice,
     ),
     Mutant(
+        name="takes reports that follow another plan",
+        promise=1,
+        test="promise_01_exactly_once.py::test_wrong_plans_phases_and_numbers_are_refused_and_change_nothing[sqlite]",
+        words=("DID NOT RAISE",),
+        apply=mutations.take_reports_of_any_plan,
+    ),
+    Mutant(
+        name="writes other rows than its log tells",
+        promise=6,
+        test="judge.py::test_rows_stored_trial_and_log_tell_the_judge_the_same[sqlite]",
+        words=("no state or no plan",),
+        apply=mutations.write_other_rows_than_the_log_tells,
+    ),
+    Mutant(
         name="checks no rewards",
         promise=1,
         test="promise_01_exactly_once.py::test_wrong_plans_phases_and_numbers_are_refused_and_change_nothing[sqlite]",

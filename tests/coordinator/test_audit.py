@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from hashlib import sha256
 
 import pytest
 from tests.coordinator.support import House, report_of, study_message
@@ -68,10 +69,10 @@ CHANGES = {
     "studies.policy": "UPDATE studies SET policy = 'wcpe'",
     "studies.reason": "UPDATE studies SET reason = 'no reason'",
     "studies.opened_at": "UPDATE studies SET opened_at = created_at",
-    "documents (study)": "UPDATE documents SET body = replace(body, 'arm 1', 'arm 9')",
-    "documents (certificate)": "INSERT INTO documents VALUES ('trial', 'certificate', '{}')",
-    "states (0)": "DELETE FROM states WHERE phase = 0",
-    "states (1)": "UPDATE states SET state = state || ' ' WHERE phase = 1",
+    "documents (kind study): body": "UPDATE documents SET body = replace(body, 'arm 1', 'arm 9')",
+    "documents (kind certificate): not in the log": "INSERT INTO documents VALUES ('trial', 'certificate', '{}')",
+    "states (phase 0): missing": "DELETE FROM states WHERE phase = 0",
+    "states (phase 1): state": "UPDATE states SET state = state || ' ' WHERE phase = 1",
     "phases (phase 1): plan": "UPDATE phases SET plan = replace(plan, '1', '2') WHERE phase = 1",
     "phases (phase 2): plan_digest": "UPDATE phases SET plan_digest = 'x' WHERE phase = 2",
     "phases (phase 1): decision": "UPDATE phases SET decision = replace(decision, 'false', 'true') WHERE phase = 1",
@@ -107,6 +108,16 @@ def test_every_change_by_hand_is_named(kept, tmp_path, named, statement):
     assert not found.sound
     assert "the log is sound, but the database says otherwise" in found.problem
     assert named in found.problem
+
+
+def test_a_state_that_is_only_its_digest_is_named(kept, tmp_path):
+    path = shutil.copy(kept, tmp_path / "changed.db")
+    connection = sqlite3.connect(path)
+    (text,) = connection.execute("SELECT state FROM states WHERE phase = 2").fetchone()
+    with connection:
+        connection.execute("UPDATE states SET state = ? WHERE phase = 2", (sha256(text.encode()).hexdigest(),))
+    connection.close()
+    assert "states (phase 2): state" in verified(path).problem
 
 
 def test_a_stage_that_does_not_exist_is_named_too(kept, tmp_path):

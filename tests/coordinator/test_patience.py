@@ -12,7 +12,7 @@ from tests.coordinator.support import report_of, study_message
 from parley.coordinator.record import StorageUnavailable
 from parley.coordinator.record.postgres import PostgresStorage
 from parley.coordinator.studies import acts as administration
-from parley.coordinator.studies import reports as taking
+from parley.coordinator.studies import phases as taking
 from parley.errors import Conflict, ParleyError
 from parley.protocol import Trial, freeze_consequences
 

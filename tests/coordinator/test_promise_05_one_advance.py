@@ -9,7 +9,7 @@ from tests.chaos.findings import FLAWS
 from tests.coordinator.support import House, report_of, study_message
 
 from parley.coordinator.record import open_storage
-from parley.coordinator.studies import reports as operation
+from parley.coordinator.studies import phases as operation
 from parley.protocol import Trial
 
 

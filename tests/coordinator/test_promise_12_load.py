@@ -6,7 +6,8 @@ import numpy as np
 from tests.coordinator.support import rewards, study_message
 
 from parley.coordinator.record import phases, reports
-from parley.coordinator.studies.reports import INLINE_CELLS, take_report
+from parley.coordinator.studies.phases import INLINE_CELLS
+from parley.coordinator.studies.reports import take_report
 
 
 def test_a_phase_of_many_agents_closes_and_the_next_plan_is_there(house):

@@ -1,6 +1,7 @@
 """The storage contract, over every storage. A new one is tested by adding it to the `database` fixture."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -22,14 +23,17 @@ def put(storage, name="trial"):
     return storage.change(lambda connection: create_study(connection, trial, actor="test", at="now"))
 
 
-def append(storage, study="trial", reason="why"):
-    def work(connection):
-        row = studies.lock(connection, study)
-        row = ledger.append(connection, row, Paused(reason=reason), actor="test", at="now")
-        studies.save(connection, row)
-        return row
+def append_one(connection, study="trial", reason="why"):
+    """A record at the end of a study's chain: what storing is about, without a judge."""
+    row = studies.lock(connection, study)
+    record = ledger.append(connection, row, Paused(reason=reason), actor="test", at="now")
+    row = replace(row, sequence=record.sequence, head=record.hash)
+    studies.save(connection, row)
+    return row
 
-    return storage.change(work)
+
+def append(storage, study="trial", reason="why"):
+    return storage.change(lambda connection: append_one(connection, study, reason))
 
 
 def count(storage):
@@ -114,9 +118,7 @@ def test_changes_of_one_study_that_gathered_share_a_commit_and_fail_alone(storag
 
     def change(number):
         def work(connection):
-            row = studies.lock(connection, "trial")
-            row = ledger.append(connection, row, Paused(reason=str(number)), actor="test", at="now")
-            studies.save(connection, row)
+            row = append_one(connection, reason=str(number))
             if number % 3 == 1:
                 raise KeyError(number)
             if number % 3 == 2:  # refused by the database itself
@@ -161,13 +163,7 @@ def test_closing_finishes_what_was_submitted(storage, database):
     put(storage)
 
     def work(number):
-        def append_one(connection):
-            row = studies.lock(connection, "trial")
-            row = ledger.append(connection, row, Paused(reason=str(number)), actor="test", at="now")
-            studies.save(connection, row)
-            return row.sequence
-
-        return append_one
+        return lambda connection: append_one(connection, reason=str(number)).sequence
 
     futures = [storage.submit(work(number), study="trial") for number in range(300)]
     storage.close()

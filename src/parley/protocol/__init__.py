@@ -1,11 +1,12 @@
 """A live study without I/O: messages, events, the one table of transitions, the log's chain, and its verification."""
 
+from parley.protocol.admission import Place, Situation, admit
 from parley.protocol.certificates import issue_certificate
 from parley.protocol.chain import GENESIS, Record, chained, check_receipts
 from parley.protocol.consequences import Consequences, freeze_consequences
 from parley.protocol.events import EVENTS, Event, kind_of, read_event
 from parley.protocol.messages import Certificate, Decision, Plan, Receipt, Report, StudyMessage
-from parley.protocol.reports import check_report, check_rewards
+from parley.protocol.reports import check_rewards
 from parley.protocol.stages import TRANSITIONS, Stage
 from parley.protocol.trial import Step, Trial, apply, create, replay
 from parley.protocol.verify import Verification, read_log, verify_log
@@ -18,19 +19,21 @@ __all__ = [
     "Consequences",
     "Decision",
     "Event",
+    "Place",
     "Plan",
     "Receipt",
     "Record",
     "Report",
+    "Situation",
     "Stage",
     "Step",
     "StudyMessage",
     "Trial",
     "Verification",
+    "admit",
     "apply",
     "chained",
     "check_receipts",
-    "check_report",
     "check_rewards",
     "create",
     "freeze_consequences",

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import math
 
-from parley.errors import ImpossibleReport, InvalidInput
-from parley.protocol.messages import Plan, Report, StudyMessage
+from parley.errors import ImpossibleReport
+from parley.protocol.messages import Report
 from parley.rewards import RewardModel
 
-__all__ = ["check_report", "check_rewards"]
+__all__ = ["check_rewards"]
 
 ROUNDING = 1e-9  # relative; sums of many rewards are rounded, in any order
-
-
-def check_report(report: Report, plan: Plan, study: StudyMessage) -> None:
-    """Raise unless the report answers this plan of this study with possible numbers."""
-    if (report.study, report.phase, report.plan) != (plan.study, plan.phase, plan.digest):
-        raise InvalidInput("report", found="another study, phase or plan", allowed=f"the plan of phase {plan.phase}")
-    if report.agent not in study.agents:
-        raise InvalidInput("agent", found=repr(report.agent), allowed="an agent of the study")
-    check_rewards(report, plan.draws(study.agents.index(report.agent)), study.problem.noise)
 
 
 def check_rewards(report: Report, draws: tuple[int, ...], noise: RewardModel) -> None:

@@ -61,10 +61,11 @@ def allowed(stage: Stage) -> list[str]:
     return sorted(kind for where, kind in TRANSITIONS if where == stage)
 
 
-def illegal(stage: Stage, kind: str, why: str = "") -> IllegalMove:
+def illegal(stage: Stage, kind: str, words: str = "", reason: str = "illegal-move") -> IllegalMove:
     """The refusal of a move, with what would have been possible."""
-    reason = f": {why}" if why else ""
-    return IllegalMove(f"{kind} cannot happen while the study is {stage}{reason} (can: {', '.join(allowed(stage))})")
+    why = f": {words}" if words else ""
+    message = f"{kind} cannot happen while the study is {stage}{why} (can: {', '.join(allowed(stage))})"
+    return IllegalMove(message, reason=reason, words=words)
 
 
 def require(stage: Stage, kind: str, then: Stage | None = None) -> None:

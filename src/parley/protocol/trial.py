@@ -15,24 +15,19 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.policies import Policy, State
 from parley.problem import IntArray
+from parley.protocol.admission import Place, Situation, admit, agent_of
 from parley.protocol.canonical import digest
 from parley.protocol.events import (
     AgentFrozen,
-    Cancelled,
-    Disputed,
     Event,
-    Paused,
     PhaseClosed,
     ReportAccepted,
     ReportAmended,
-    Resumed,
-    StepFailed,
     StudyCreated,
     kind_of,
 )
 from parley.protocol.messages import Decision, Plan, Report, StudyMessage
-from parley.protocol.reports import check_report
-from parley.protocol.stages import Stage, illegal, require
+from parley.protocol.stages import Stage
 from parley.totals import Totals
 
 __all__ = ["Step", "Trial", "apply", "create", "make_plan", "replay"]
@@ -47,7 +42,6 @@ class Step:
     state: State
     decision: Decision
     plan: Plan | None
-    stage: Stage
 
     @property
     def event(self) -> PhaseClosed:
@@ -90,6 +84,21 @@ class Trial:
         names = (name for name, wanted in zip(self.study.agents, asked, strict=True) if wanted)
         return tuple(name for name in names if name not in self.frozen and name not in self.reports)
 
+    def situation(self, agent: str | None = None) -> Situation:
+        """What the judge needs to know, of one agent's place too if it is about one."""
+        place = None
+        if agent in self.study.agents:
+            draws = self.plan.draws(self.study.agents.index(agent))
+            place = Place(
+                plan=self.plan.digest,
+                draws=draws if any(draws) else None,
+                frozen=agent in self.frozen,
+                standing=self.reports.get(agent),
+            )
+        return Situation(
+            id=self.id, study=self.study, stage=self.stage, phase=self.phase, awaited=len(self.awaited), place=place
+        )
+
     def step(self) -> Step:
         """One step of the policy on the reports that are in. Pure; the slow part of closing a phase."""
         totals = self.totals
@@ -107,8 +116,7 @@ class Trial:
             finished=finished,
             state=digest(after.to_json()),
         )
-        stage = Stage.FINISHED if finished else Stage.STALLED if stalled else Stage.RUNNING
-        return Step(state=after, decision=decision, plan=None if stalled else plan, stage=stage)
+        return Step(state=after, decision=decision, plan=None if stalled else plan)
 
     @property
     def totals(self) -> Totals:
@@ -118,10 +126,10 @@ class Trial:
 
     def close(self, step: Step) -> Trial:
         """The trial after a step that was taken from it."""
-        require(self.stage, "phase-closed", step.stage)
+        after = admit(self.situation(), step.event)
         if step.plan is None:
-            return replace(self, stage=step.stage, state=step.state)
-        return replace(self, stage=step.stage, state=step.state, plan=step.plan, reports={})
+            return replace(self, stage=after.stage, state=step.state)
+        return replace(self, stage=after.stage, state=step.state, plan=step.plan, reports={})
 
 
 def _rows(array: IntArray) -> tuple[tuple[int, ...], ...]:
@@ -146,43 +154,16 @@ def create(study_id: str, study: StudyMessage) -> Trial:
 
 def apply(trial: Trial, event: Event) -> Trial:
     """The trial after an event; an illegal one raises. Recorded steps are taken again and compared."""
-    kind = kind_of(event)
-    require(trial.stage, kind)
+    after = admit(trial.situation(agent_of(event)), event)
     match event:
-        case ReportAccepted(report=report):
-            if report.agent not in trial.awaited:
-                raise illegal(trial.stage, kind, f"no report of {report.agent!r} is awaited")
-            check_report(report, trial.plan, trial.study)
-            return _settled(replace(trial, reports={**trial.reports, report.agent: report}))
-        case ReportAmended(report=report, replaces=replaces):
-            standing = trial.reports.get(report.agent)
-            if standing is None or standing.digest != replaces:
-                raise illegal(trial.stage, kind, f"the report of {report.agent!r} that it replaces does not stand")
-            check_report(report, trial.plan, trial.study)
-            return replace(trial, reports={**trial.reports, report.agent: report})
+        case ReportAccepted(report=report) | ReportAmended(report=report):
+            return replace(trial, stage=after.stage, reports={**trial.reports, report.agent: report})
         case AgentFrozen(agent=agent):
-            if agent not in trial.study.agents or agent in trial.frozen:
-                raise illegal(trial.stage, kind, f"{agent!r} is no agent that could be frozen")
-            return _settled(replace(trial, frozen=trial.frozen | {agent}))
+            return replace(trial, stage=after.stage, frozen=trial.frozen | {agent})
         case PhaseClosed():
             return _closed_as_recorded(trial, event)
-        case Paused() | Disputed() | StepFailed():
-            return replace(trial, stage=Stage.PAUSED)
-        case Resumed():
-            return _settled(replace(trial, stage=Stage.RUNNING))
-        case Cancelled():
-            return replace(trial, stage=Stage.CANCELLED)
-        case StudyCreated():
-            raise illegal(trial.stage, kind)
-        case _:  # quarantined, certified: kept for the record
-            return trial
-
-
-def _settled(trial: Trial) -> Trial:
-    """Running or closing, whichever the reports say; a paused trial stays paused."""
-    if trial.stage is Stage.PAUSED:
-        return trial
-    return replace(trial, stage=Stage.RUNNING if trial.awaited else Stage.CLOSING)
+        case _:
+            return replace(trial, stage=after.stage)
 
 
 def _closed_as_recorded(trial: Trial, event: PhaseClosed) -> Trial:
@@ -229,6 +210,7 @@ def replay(events: Iterable[Event]) -> Trial:
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
     >>> trial = create("s", study)
     >>> created = StudyCreated(study_id="s", study=study, plan=trial.plan)
+    >>> from parley.protocol.events import Paused
     >>> replay([created, Paused(reason="holiday")]).stage.value
     'paused'
     """

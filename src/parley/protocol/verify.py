@@ -5,14 +5,23 @@ Needs the records and nothing else, so a log exported from one machine is verifi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from parley.errors import BrokenChain, InvalidInput, ParleyError
 from parley.protocol.canonical import digest
 from parley.protocol.certificates import issue_certificate, same_certificate
 from parley.protocol.chain import Record, chained, check_receipts
-from parley.protocol.events import Certified, PhaseClosed, ReportAccepted, ReportAmended, StudyCreated, read_event
+from parley.protocol.events import (
+    Certified,
+    Event,
+    PhaseClosed,
+    ReportAccepted,
+    ReportAmended,
+    StudyCreated,
+    read_event,
+)
 from parley.protocol.messages import Receipt
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial, apply, replay
@@ -41,12 +50,18 @@ class Verification:
         return self.problem is None
 
 
-def verify_log(records: Iterable[Record], receipts: Iterable[Receipt | tuple[int, str]] = ()) -> Verification:
+Told: TypeAlias = Callable[[Record, Event, Trial | None, Trial], None]
+
+
+def verify_log(
+    records: Iterable[Record], receipts: Iterable[Receipt | tuple[int, str]] = (), tell: Told | None = None
+) -> Verification:
     """Check a study's whole log, and that every receipt is in it with the report it was given for.
 
-    Of a bare (sequence, head) it is checked that the log has that record.
+    Of a bare (sequence, head) it is checked that the log has that record. `tell` hears every record that was found
+    right, its event, and the trial before (None at first) and after it.
     """
-    seen = _Seen()
+    seen = _Seen(tell)
     problem = None
     known = list(receipts)
     try:
@@ -77,8 +92,9 @@ def verify_log(records: Iterable[Record], receipts: Iterable[Receipt | tuple[int
 class _Seen:
     """What is known after some records."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Told | None = None) -> None:
         self.trial: Trial | None = None
+        self.tell = tell
         self.heads: dict[int, str] = {}
         self.given: dict[int, Receipt] = {}
         self.data: list[str] = []
@@ -86,15 +102,15 @@ class _Seen:
         self.certificate: str | None = None
 
     def take(self, record: Record) -> None:
+        before = self.trial
         try:
             event = read_event(record.kind, record.payload)
-            if self.trial is None:
+            if before is None:
                 if isinstance(event, StudyCreated) and event.study_id != record.stream:
                     raise InvalidInput("study", found=event.study_id, allowed=record.stream)
                 self.trial = replay([event])
             else:
-                before = self.trial
-                self.trial = apply(self.trial, event)
+                self.trial = apply(before, event)
                 if isinstance(event, PhaseClosed):
                     self.data.append(event.decision.data)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state
@@ -105,6 +121,8 @@ class _Seen:
         self.heads[record.sequence] = record.hash
         if isinstance(event, ReportAccepted | ReportAmended):
             self.given[record.sequence] = Receipt.of(event.report, sequence=record.sequence, head=record.hash)
+        if self.tell is not None:
+            self.tell(record, event, before, self.trial)
 
     def _check_certificate(self, event: Certified, trial: Trial) -> None:
         last = len(self.heads)

@@ -1,42 +1,36 @@
 """Verify a study where it lives: its log, and that the tables say what the log says, row by row.
 
-What people read comes from the tables, so everything that they hold of a study is compared with the log's own account
-of it (`retelling`): every report and revision with its receipt, every plan and decision, whom it asked, what was put
-aside, who was frozen, the states, the totals.
+What people read comes from the tables, so everything that they hold of a study is compared with what the log's events
+should have left there (`rows_of`, which also wrote them): every report and revision with its receipt, every plan and
+decision, whom it asked, what was put aside, who was frozen, the documents, the states, the study's own row.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Select, Table, select
+from sqlalchemy import Connection, Table, select
 
-from parley.coordinator.record import Storage, ledger, studies
-from parley.coordinator.record.retelling import Retelling, sha256
+from parley.coordinator.record import ledger, studies
+from parley.coordinator.record.base import Storage
+from parley.coordinator.record.rows import Entry, first_row, row_after, rows_of
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, documents, frozen, phases, quarantine, reports, states
-from parley.protocol import Receipt, Record, Trial, Verification, verify_log
-from parley.protocol.canonical import digest
+from parley.protocol import Event, Receipt, Record, Trial, Verification, verify_log
+from parley.protocol.admission import agent_of
+from parley.protocol.canonical import canonical
+from parley.protocol.events import PhaseClosed, ReportAccepted, ReportAmended, StudyCreated
 
 __all__ = ["verify_stored"]
 
-RETOLD = (phases, assignments, reports, quarantine, frozen)  # held by the log word for word
+TOLD = (documents, states, phases, assignments, reports, quarantine, frozen)  # all that the log tells of a study
 MOST_NAMED = 5
-T = TypeVar("T")
-Rows = dict[tuple[Any, ...], dict[str, Any]]  # primary key without the study -> the other columns
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Stored:
-    """One snapshot of a study: its row, its tables, and its log."""
-
-    row: StudyRow
-    tables: Mapping[str, Rows]
-    documents: Mapping[str, str]  # kind -> SHA-256
-    states: Mapping[int, str]  # phase -> SHA-256
-    records: list[Record]
+Row: TypeAlias = Mapping[Any, Any]
+Rows: TypeAlias = dict[tuple[Any, ...], dict[str, Any]]  # primary key without the study -> the other columns
 
 
 def verify_stored(
@@ -46,14 +40,24 @@ def verify_stored(
     stored = storage.read(lambda connection: _stored(connection, study))
     if stored is None:
         return None
-    result = verify_log(stored.records, receipts)
-    if not result.sound or result.trial is None:
+    told = _Told()
+    result = verify_log(stored.records, receipts, told.hear)
+    if not result.sound:
         return result
-    wrong = list(_differences(stored, result, result.trial))
+    wrong = list(_differences(stored, told, exact=result.exact))
     if not wrong:
         return result
     named = ", ".join(wrong[:MOST_NAMED]) + (f" and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else "")
     return replace(result, problem=f"the log is sound, but the database says otherwise: {named}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """One snapshot of a study: its row, its tables, and its log."""
+
+    row: StudyRow
+    tables: Mapping[str, Rows]
+    records: list[Record]
 
 
 def _stored(connection: Connection, study: str) -> _Stored | None:
@@ -62,76 +66,89 @@ def _stored(connection: Connection, study: str) -> _Stored | None:
         return None
     return _Stored(
         row=row,
-        tables={table.name: _rows(connection, table, study) for table in RETOLD},
-        documents=_hashed(connection, select(documents.c.kind, documents.c.body).where(documents.c.study == study)),
-        states=_hashed(connection, select(states.c.phase, states.c.state).where(states.c.study == study)),
+        tables={table.name: _rows(connection, table, study) for table in TOLD},
         records=list(ledger.walk(connection, study)),
     )
 
 
-def _hashed(connection: Connection, query: Select[tuple[Any, str]]) -> dict[Any, str]:
-    return {key: sha256(text) for key, text in connection.execute(query)}
+def _rows(connection: Connection, table: Table, study: str) -> Rows:
+    found = connection.execute(select(table).where(table.c.study == study)).mappings()
+    return {_key(table, row): _others(table, row) for row in found}
 
 
-def _keys(table: Table) -> list[str]:
+class _Told:
+    """The tables as a log tells them, record by record."""
+
+    def __init__(self) -> None:
+        self.row: StudyRow | None = None
+        self.tables: dict[str, Rows] = defaultdict(dict)
+        self._stood: Counter[tuple[int, str]] = Counter()  # place -> reports so far
+
+    def hear(self, record: Record, event: Event, before: Trial | None, after: Trial) -> None:
+        """One more record, which the replay found right."""
+        if before is None or self.row is None:
+            assert isinstance(event, StudyCreated)
+            self.row = first_row(event, record.at, sequence=record.sequence, head=record.hash)
+            self._take(rows_of(event, record, None, state=canonical(after.state.to_json())))
+            return
+        here = before.situation(agent_of(event))
+        revision, state = 0, None
+        if isinstance(event, ReportAccepted | ReportAmended):
+            place = (event.report.phase, event.report.agent)
+            revision, self._stood[place] = self._stood[place], self._stood[place] + 1
+        if isinstance(event, PhaseClosed):
+            state = _Digest(event.decision.state)  # stands for a text that another machine may round otherwise
+        self._take(rows_of(event, record, here, revision=revision, state=state))
+        self.row = row_after(self.row, event, record, here, after.situation())
+
+    def _take(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            rows = self.tables[entry.table.name]
+            for row in entry.rows:
+                key, others = _key(entry.table, row), _others(entry.table, row)
+                rows[key] = {**rows[key], **others} if entry.changes else others
+
+
+def _names(table: Table) -> list[str]:
     return [column.name for column in table.primary_key if column.name != "study"]
 
 
-def _rows(connection: Connection, table: Table, study: str) -> Rows:
-    found = connection.execute(select(table).where(table.c.study == study)).mappings()
-    return _by_key(table, ({name: row[name] for name in row if name != "study"} for row in found))
+def _key(table: Table, row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in _names(table))
 
 
-def _by_key(table: Table, rows: Iterable[dict[str, Any]]) -> Rows:
-    keys = _keys(table)
-    return {tuple(row.pop(name) for name in keys): row for row in rows}
+def _others(table: Table, row: Row) -> dict[str, Any]:
+    """The columns beside the key, texts by their SHA-256: some are megabytes."""
+    return {name: _hashed(row[name]) for name in row if name != "study" and name not in table.primary_key.columns}
 
 
-def _differences(stored: _Stored, result: Verification, trial: Trial) -> Iterator[str]:
+class _Digest(str):
+    """A text of which only the SHA-256 is known."""
+
+
+def _hashed(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, _Digest) else hashlib.sha256(value.encode()).hexdigest()
+
+
+def _differences(stored: _Stored, told: _Told, *, exact: bool) -> Iterator[str]:
     """Every place in which the tables do not say what the log says."""
-    told = Retelling(stored.records)
-    for name, value in _expected_row(told, result, trial).items():
-        if getattr(stored.row, name) != value:
-            yield f"studies.{name}"
-    written = {"study": trial.study.digest} | ({"certificate": result.certificate} if result.certificate else {})
-    yield from (f"documents ({key})" for key in _unequal(stored.documents, written))
-    # The start is not in the log; it is compared unless this machine rounds otherwise than the one that ran the study.
-    start = digest(trial.policy.start().to_json()) if result.exact else stored.states.get(0, "")
-    yield from (f"states ({phase})" for phase in _unequal(stored.states, {0: start, **told.states}))
-    for table in RETOLD:
-        yield from _compared(table, stored.tables[table.name], _by_key(table, told.tables[table.name]))
+    assert told.row is not None
+    found, expected = asdict(stored.row), asdict(told.row)
+    yield from (f"studies.{name}" for name in found if found[name] != expected[name])
+    for table in TOLD:
+        yield from _compared(table, stored.tables[table.name], told.tables[table.name], exact=exact)
 
 
-def _unequal(found: Mapping[T, Any], told: Mapping[T, Any]) -> list[T]:
-    """The keys under which two mappings do not have the same, in order."""
-    return sorted(key for key in found.keys() | told.keys() if found.get(key) != told.get(key))  # type: ignore[type-var]
-
-
-def _expected_row(told: Retelling, result: Verification, trial: Trial) -> dict[str, Any]:
-    study = trial.study
-    expected = {
-        "name": study.name,
-        "digest": study.digest,
-        "policy": study.policy,
-        "arms": len(study.arms),
-        "agents": len(study.agents),
-        "stage": trial.stage,
-        "phase": trial.phase,
-        "awaited": len(trial.awaited),
-        "samples": told.samples,
-        "sequence": result.records,
-        "head": result.head,
-        "created_at": told.created_at,
-        "opened_at": told.opened_at,
-    }
-    return expected if told.reason is None else expected | {"reason": told.reason}
-
-
-def _compared(table: Table, found: Rows, told: Rows) -> Iterator[str]:
-    for key in _unequal(found, told):
-        where = ", ".join(f"{name} {value}" for name, value in zip(_keys(table), key, strict=True))
+def _compared(table: Table, found: Rows, told: Rows, *, exact: bool) -> Iterator[str]:
+    for key in sorted(found.keys() | told.keys()):
+        if table is states and key == (0,) and key in found and not exact:
+            continue  # no digest of the start is in the log: it is compared unless this machine rounds otherwise
         if key in found and key in told:
             what = ", ".join(name for name, value in found[key].items() if value != told[key][name])
         else:
             what = "missing" if key in told else "not in the log"
-        yield f"{table.name} ({where}): {what}"
+        if what:
+            where = ", ".join(f"{name} {value}" for name, value in zip(_names(table), key, strict=True))
+            yield f"{table.name} ({where}): {what}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, func, insert, select, update
@@ -20,13 +19,13 @@ BATCH = 500
 INSERT = insert(log)
 
 
-def append(connection: Connection, row: StudyRow, event: Event, *, actor: str, at: str) -> StudyRow:
-    """Write an event at the end of a locked study's chain; the row with its new head is still to be saved."""
+def append(connection: Connection, row: StudyRow, event: Event, *, actor: str, at: str) -> Record:
+    """Write an event at the end of a locked study's chain; the study's row does not know of it yet (`writer`)."""
     record = Record.linked(
         row.sequence, row.head, stream=row.id, at=at, actor=actor, kind=kind_of(event), payload=event.to_json()
     )
     _insert(connection, record)
-    return replace(row, sequence=record.sequence, head=record.hash)
+    return record
 
 
 def append_server(connection: Connection, kind: str, payload: Mapping[str, Any], *, actor: str, at: str) -> Record:

@@ -6,41 +6,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, and_, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, Table, and_, bindparam, func, select
 
 from parley.coordinator.record.studies import COLUMNS, StudyRow, row_of
 from parley.coordinator.record.tables import assignments, frozen, phases, reports, states, studies
 from parley.policies import State
-from parley.protocol import Decision, Plan, StudyMessage
-from parley.protocol.canonical import canonical, read_json
+from parley.protocol import Decision, Place, Plan, Report, StudyMessage
+from parley.protocol.canonical import read_json
 
 __all__ = [
-    "Place",
     "Turn",
     "asked_agents",
-    "close_phase",
     "decisions",
     "draws_of_many",
-    "open_phase",
     "phase_row",
     "place_of",
     "plan_of",
     "reports_due",
     "state_after",
-    "store_state",
     "turn_of",
 ]
 
 # Built once: building a statement costs more than running it.
 PLACE = (
     select(assignments.c.draws, phases.c.plan_digest, frozen.c.agent.label("frozen"))
-    .join(phases, and_(phases.c.study == assignments.c.study, phases.c.phase == assignments.c.phase))
-    .join(frozen, and_(frozen.c.study == assignments.c.study, frozen.c.agent == assignments.c.agent), isouter=True)
-    .where(
-        assignments.c.study == bindparam("study"),
-        assignments.c.phase == bindparam("phase"),
-        assignments.c.agent == bindparam("agent"),
+    .select_from(phases)
+    .outerjoin(
+        assignments,
+        and_(
+            assignments.c.study == phases.c.study,
+            assignments.c.phase == phases.c.phase,
+            assignments.c.agent == bindparam("agent"),
+        ),
     )
+    .outerjoin(frozen, and_(frozen.c.study == phases.c.study, frozen.c.agent == bindparam("agent")))
+    .where(phases.c.study == bindparam("study"), phases.c.phase == bindparam("phase"))
 )
 TURN = (
     select(
@@ -74,26 +74,6 @@ TURN = (
 )
 
 
-def open_phase(connection: Connection, plan: Plan, agents: Sequence[str], at: str) -> None:
-    """A new phase: its plan, and each asked agent's own column of it."""
-    connection.execute(
-        insert(phases).values(study=plan.study, phase=plan.phase, plan=plan.text, plan_digest=plan.digest, opened_at=at)
-    )
-    columns = [(agent, plan.draws(place)) for place, agent in enumerate(agents)]
-    rows = [
-        {"study": plan.study, "phase": plan.phase, "agent": agent, "draws": canonical(list(draws))}
-        for agent, draws in columns
-        if any(draws)
-    ]
-    connection.execute(insert(assignments), rows)
-
-
-def close_phase(connection: Connection, decision: Decision, at: str) -> None:
-    """Store what was decided."""
-    here = and_(phases.c.study == decision.study, phases.c.phase == decision.phase)
-    connection.execute(update(phases).where(here).values(decision=decision.text, closed_at=at))
-
-
 def phase_row(connection: Connection, study: str, phase: int) -> Row[*tuple[Any, ...]] | None:
     """A phase: plan_digest, opened_at, decision, closed_at (without the plan, which may be large)."""
     here = and_(phases.c.study == study, phases.c.phase == phase)
@@ -115,21 +95,13 @@ def draws_of_many(connection: Connection, study: str, phase: int, agents: Sequen
     return {row.agent: tuple(read_json(row.draws)) for row in connection.execute(query)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """What a phase asks of one agent."""
-
-    draws: tuple[int, ...]
-    plan: str  # digest of the plan in force
-    frozen: bool
-
-
-def place_of(connection: Connection, study: str, phase: int, agent: str) -> Place | None:
-    """Everything a report is checked against; None when the phase asks nothing of the agent."""
-    found = connection.execute(PLACE, {"study": study, "phase": phase, "agent": agent}).one_or_none()
+def place_of(connection: Connection, row: StudyRow, agent: str, standing: Report | None) -> Place | None:
+    """An agent's place in the phase in progress, where `standing` counts; None when the phase is not there."""
+    found = connection.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
     if found is None:
         return None
-    return Place(draws=tuple(read_json(found.draws)), plan=found.plan_digest, frozen=found.frozen is not None)
+    draws = None if found.draws is None else tuple(read_json(found.draws))
+    return Place(plan=found.plan_digest, draws=draws, frozen=found.frozen is not None, standing=standing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,11 +145,6 @@ def reports_due(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, i
         return {row[0]: row[1] for row in found}
 
     return count(assignments), count(reports)
-
-
-def store_state(connection: Connection, study: str, phase: int, state: State) -> None:
-    """The policy's state after a phase."""
-    connection.execute(insert(states).values(study=study, phase=phase, state=canonical(state.to_json())))
 
 
 def state_after(connection: Connection, study: StudyMessage, study_id: str, phase: int) -> State | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, func, insert, select
+from sqlalchemy import Connection, Row, and_, bindparam, func, select
 
 from parley.coordinator.record.tables import quarantine, reports
 from parley.protocol import Receipt, Report
@@ -14,10 +14,8 @@ __all__ = [
     "Quarantined",
     "Taken",
     "count_aside",
-    "insert_report",
     "is_aside",
     "of_phase",
-    "put_aside",
     "quarantined",
     "reported_agents",
     "revisions",
@@ -44,7 +42,6 @@ class Quarantined:
     sequence: int
 
 
-INSERT = insert(reports)
 REVISIONS = (
     select(reports)
     .where(
@@ -58,14 +55,7 @@ REVISIONS = (
 
 def _taken(row: Row[*tuple[Any, ...]]) -> Taken:
     report = Report.read(row.body)
-    receipt = Receipt(
-        study=report.study,
-        phase=report.phase,
-        agent=report.agent,
-        report=row.digest,
-        sequence=row.sequence,
-        head=row.head,
-    )
+    receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
     return Taken(report=report, revision=row.revision, at=row.at, receipt=receipt)
 
 
@@ -86,42 +76,6 @@ def reported_agents(connection: Connection, study: str, phase: int) -> dict[str,
     """agent -> when its report came."""
     here = and_(reports.c.study == study, reports.c.phase == phase, reports.c.revision == 0)
     return {row.agent: row.at for row in connection.execute(select(reports.c.agent, reports.c.at).where(here))}
-
-
-def insert_report(connection: Connection, taken: Taken) -> None:
-    """A new revision; the primary key refuses a second one with the same number."""
-    report, receipt = taken.report, taken.receipt
-    connection.execute(
-        INSERT,
-        {
-            "study": report.study,
-            "phase": report.phase,
-            "agent": report.agent,
-            "revision": taken.revision,
-            "body": report.text,
-            "digest": report.digest,
-            "at": taken.at,
-            "sequence": receipt.sequence,
-            "head": receipt.head,
-        },
-    )
-
-
-def put_aside(connection: Connection, aside: Quarantined) -> None:
-    """Keep a conflicting report."""
-    report = aside.report
-    connection.execute(
-        insert(quarantine).values(
-            study=report.study,
-            phase=report.phase,
-            agent=report.agent,
-            digest=report.digest,
-            body=report.text,
-            stands=aside.stands,
-            at=aside.at,
-            sequence=aside.sequence,
-        )
-    )
 
 
 def is_aside(connection: Connection, report: Report) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, func, or_, select, update
 
 from parley.coordinator.record.tables import documents, frozen, studies
 from parley.errors import StorageUnavailable
@@ -16,17 +16,14 @@ from parley.protocol import Stage, StudyMessage
 __all__ = [
     "COLUMNS",
     "StudyRow",
-    "add_frozen",
     "certificate_of",
     "find",
     "frozen_agents",
     "get",
-    "insert_study",
     "lock",
     "message",
     "row_of",
     "save",
-    "store_certificate",
 ]
 
 
@@ -110,12 +107,6 @@ def find(
     return [row_of(found) for found in connection.execute(query)]
 
 
-def insert_study(connection: Connection, row: StudyRow, document: str) -> None:
-    """A new study."""
-    connection.execute(insert(studies).values(asdict(row)))
-    connection.execute(insert(documents).values(study=row.id, kind="study", body=document))
-
-
 def save(connection: Connection, row: StudyRow) -> None:
     """Write back what changes in a study that this transaction has locked."""
     values: dict[str, Any] = {name: getattr(row, name) for name in CHANGING}
@@ -157,11 +148,6 @@ def _weights(known: Iterable[StudyMessage]) -> int:
     return sum(len(study.agents) ** 2 for study in known)
 
 
-def add_frozen(connection: Connection, study: str, agent: str, phase: int, reason: str, at: str) -> None:
-    """An agent is asked for nothing more."""
-    connection.execute(insert(frozen).values(study=study, agent=agent, phase=phase, reason=reason, at=at))
-
-
 def frozen_agents(connection: Connection, study: str) -> dict[str, Row[*tuple[Any, ...]]]:
     """agent -> since which phase, why and when."""
     query = select(frozen.c.agent, frozen.c.phase, frozen.c.reason, frozen.c.at).where(frozen.c.study == study)
@@ -171,11 +157,6 @@ def frozen_agents(connection: Connection, study: str) -> dict[str, Row[*tuple[An
 def _document(connection: Connection, study: str, kind: str) -> str | None:
     here = and_(documents.c.study == study, documents.c.kind == kind)
     return connection.execute(select(documents.c.body).where(here)).scalar_one_or_none()
-
-
-def store_certificate(connection: Connection, study: str, text: str) -> None:
-    """The certificate of a study that is over."""
-    connection.execute(insert(documents).values(study=study, kind="certificate", body=text))
 
 
 def certificate_of(connection: Connection, study: str) -> str | None:

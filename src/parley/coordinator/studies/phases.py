@@ -8,7 +8,6 @@ sequence). What is due follows from the stage alone, so a crash strands nothing:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -16,18 +15,20 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from parley import __version__
 from parley.coordinator.logs import logger
-from parley.coordinator.record import Storage, StorageUnavailable, ledger, phases, reports, studies
+from parley.coordinator.record import Storage, StorageUnavailable, phases, reports, studies
 from parley.coordinator.record.killpoints import reached
 from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.studies.enact import enact
 from parley.errors import ParleyError
 from parley.protocol import Stage, Step, Trial, issue_certificate
+from parley.protocol.canonical import canonical
 from parley.protocol.events import Certified, StepFailed
-from parley.protocol.stages import require
 
-__all__ = ["COORDINATOR", "close_now", "closing_studies", "load_trial", "store_step", "take_step", "use_certificate"]
+__all__ = ["COORDINATOR", "INLINE_CELLS", "certify", "close_if_due", "closing_studies", "load_trial", "take_step"]
 
 T = TypeVar("T")
 COORDINATOR = "coordinator"  # the actor of what follows from the data alone
+INLINE_CELLS = 2_000  # arms x agents up to which a step is taken within the transaction of the last report
 
 
 def load_trial(connection: Connection, row: StudyRow) -> Trial:
@@ -52,39 +53,17 @@ def load_trial(connection: Connection, row: StudyRow) -> Trial:
     )
 
 
-def store_step(connection: Connection, row: StudyRow, trial: Trial, step: Step, at: str) -> StudyRow:
-    """Write a step of a locked study: decision, state, next plan, log, and the certificate at the end."""
-    require(row.stage, "phase-closed", step.stage)
-    phases.close_phase(connection, step.decision, at)
-    reached("step-decision-stored")
-    phases.store_state(connection, row.id, row.phase, step.state)
-    row = replace(row, stage=step.stage, reason="", awaited=0)
-    if step.plan is not None:
-        phases.open_phase(connection, step.plan, trial.study.agents, at)
-        asked = int((step.plan.array.sum(axis=0) > 0).sum())
-        row = replace(row, phase=step.plan.phase, awaited=asked, opened_at=at)
-    reached("step-plan-stored")
-    row = ledger.append(connection, row, step.event, actor=COORDINATOR, at=at)
-    reached("step-logged")
-    if step.stage is Stage.FINISHED:
-        row = use_certificate(connection, row, trial.close(step), at)
-        reached("step-certified")
-    studies.save(connection, row)
-    return row
-
-
-def use_certificate(connection: Connection, row: StudyRow, trial: Trial, at: str) -> StudyRow:
+def certify(connection: Connection, row: StudyRow, trial: Trial, at: str) -> StudyRow:
     """Issue the certificate of a study that is over, into the log and beside it."""
     data = [decision.data for decision in phases.decisions(connection, row.id)]
     certificate = issue_certificate(trial, data=data, sequence=row.sequence, head=row.head, version=__version__)
-    row = ledger.append(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
-    studies.store_certificate(connection, row.id, certificate.text)
-    studies.save(connection, row)
-    return row
+    return enact(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
 
 
-def close_now(connection: Connection, row: StudyRow, at: str) -> StudyRow:
-    """Take the due step of a locked study within its transaction."""
+def close_if_due(connection: Connection, row: StudyRow, at: str) -> StudyRow:
+    """Take the due step of a small study within the transaction that made it due; large ones wait for the closer."""
+    if row.stage is not Stage.CLOSING or row.arms * row.agents > INLINE_CELLS:
+        return row
     trial = _attempt(lambda: load_trial(connection, row))
     step = trial if isinstance(trial, str) else _attempt(trial.step)
     reached("step-computed")
@@ -108,18 +87,11 @@ def _attempt(work: Callable[[], T]) -> T | str:
 
 
 def _store(connection: Connection, row: StudyRow, trial: Trial | str, step: Step | str, at: str) -> StudyRow:
+    """Write a step of a locked study, with the certificate at the end; or that it cannot be taken, and why."""
     if isinstance(trial, str) or isinstance(step, str):
-        return store_failure(connection, row, str(step), at)
-    return store_step(connection, row, trial, step, at)
-
-
-def store_failure(connection: Connection, row: StudyRow, error: str, at: str) -> StudyRow:
-    """The step cannot be taken: the study is paused, and an administrator reads why."""
-    event = StepFailed(phase=row.phase, error=error)
-    row = ledger.append(connection, row, event, actor=COORDINATOR, at=at)
-    row = replace(row, stage=Stage.PAUSED, reason=f"the policy's step failed: {error}")
-    studies.save(connection, row)
-    return row
+        return enact(connection, row, StepFailed(phase=row.phase, error=str(step)), actor=COORDINATOR, at=at)
+    row = enact(connection, row, step.event, actor=COORDINATOR, at=at, state=canonical(step.state.to_json()))
+    return certify(connection, row, trial.close(step), at) if row.stage is Stage.FINISHED else row
 
 
 def closing_studies(connection: Connection) -> list[str]:

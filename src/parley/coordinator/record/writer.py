@@ -1,0 +1,89 @@
+"""Writing an event that was admitted: its record, its rows, the study's row. Nothing else writes these tables."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from sqlalchemy import Connection, and_, insert, update
+
+from parley.coordinator.record import ledger, studies, tables
+from parley.coordinator.record.killpoints import reached
+from parley.coordinator.record.rows import Entry, first_row, row_after, rows_of
+from parley.coordinator.record.studies import StudyRow
+from parley.protocol import Event, Situation, kind_of
+from parley.protocol.events import StudyCreated
+
+__all__ = ["write", "write_first"]
+
+# Built once: building a statement costs more than running it.
+INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}
+
+# Where a test may kill the process: after a statement of an event, by the event's kind and the table.
+POINTS = {
+    ("report-accepted", "log"): "report-logged",
+    ("report-accepted", "reports"): "report-inserted",
+    ("report-accepted", "studies"): "report-counted",
+    ("phase-closed", "log"): "step-logged",
+    ("phase-closed", "phases changed"): "step-decision-stored",
+    ("phase-closed", "states"): "step-state-stored",
+    ("phase-closed", "phases"): "step-phase-opened",
+    ("phase-closed", "assignments"): "step-plan-stored",
+    ("phase-closed", "studies"): "step-counted",
+    ("certified", "documents"): "step-certified",
+}
+
+
+def write(
+    connection: Connection,
+    row: StudyRow,
+    event: Event,
+    before: Situation,
+    after: Situation,
+    *,
+    actor: str,
+    at: str,
+    revision: int = 0,
+    state: str | None = None,
+) -> StudyRow:
+    """Everything that an event of a locked study leaves in the database; the study's row as it is then."""
+    kind = kind_of(event)
+    record = ledger.append(connection, row, event, actor=actor, at=at)
+    _passed(kind, "log")
+    for entry in rows_of(event, record, before, revision=revision, state=state):
+        store(connection, row.id, entry)
+        _passed(kind, f"{entry.table.name} changed" if entry.changes else entry.table.name)
+    row = row_after(row, event, record, before, after)
+    studies.save(connection, row)
+    _passed(kind, "studies")
+    return row
+
+
+def write_first(connection: Connection, event: StudyCreated, *, state: str, actor: str, at: str) -> StudyRow:
+    """A new study."""
+    row = first_row(event, at)
+    connection.execute(INSERTS["studies"], asdict(row))
+    record = ledger.append(connection, row, event, actor=actor, at=at)
+    for entry in rows_of(event, record, None, state=state):
+        store(connection, row.id, entry)
+    row = first_row(event, at, sequence=record.sequence, head=record.hash)
+    studies.save(connection, row)
+    return row
+
+
+def store(connection: Connection, study: str, entry: Entry) -> None:
+    """Insert rows, or change those that are there; the primary keys refuse a second row in one place."""
+    if not entry.rows:
+        return
+    rows = [{"study": study, **row} for row in entry.rows]
+    if not entry.changes:
+        connection.execute(INSERTS[entry.table.name], rows)
+        return
+    for row in rows:
+        here = and_(*(column == row.pop(column.name) for column in entry.table.primary_key))
+        connection.execute(update(entry.table).where(here).values(row))
+
+
+def _passed(kind: str, table: str) -> None:
+    point = POINTS.get((kind, table))
+    if point is not None:
+        reached(point)

@@ -1,0 +1,69 @@
+"""How anything happens to a study: the judge admits it, the record keeps it, and nobody sets a stage by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from parley.coordinator.problems import Refusal
+from parley.coordinator.record import phases, studies
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.record.writer import write
+from parley.errors import IllegalMove, ImpossibleReport
+from parley.protocol import Event, Report, Situation, admit
+from parley.protocol.admission import agent_of
+
+__all__ = ["enact", "locked", "situation"]
+
+
+def locked(connection: Connection, study: str) -> StudyRow:
+    """A study that nobody else can change until this transaction ends, or the refusal."""
+    row = studies.lock(connection, study)
+    if row is None:
+        raise Refusal("not-found", f"no study {study!r}")
+    return row
+
+
+def enact(
+    connection: Connection,
+    row: StudyRow,
+    event: Event,
+    *,
+    actor: str,
+    at: str,
+    standing: Report | None = None,
+    revision: int = 0,
+    state: str | None = None,
+) -> StudyRow:
+    """Let an event happen to a locked study, or raise the refusal; returns the study's row as it is then.
+
+    Of an event about a report: `standing` is the one that counts in its place, `revision` how many stood there.
+    """
+    before = situation(connection, row, agent_of(event), standing)
+    after = _judged(row, before, event)
+    return write(connection, row, event, before, after, actor=actor, at=at, revision=revision, state=state)
+
+
+def _judged(row: StudyRow, before: Situation, event: Event) -> Situation:
+    """The judge's answer, a refusal in the words of the API."""
+    try:
+        return admit(before, event)
+    except IllegalMove as error:
+        words = row.reason or "an administrator paused it" if error.reason == "study-paused" else error.words
+        extra: dict[str, Any] = {"plan": before.place.plan} if error.reason == "wrong-plan" and before.place else {}
+        raise Refusal(error.reason, words, stage=str(row.stage), phase=row.phase, **extra) from None
+    except ImpossibleReport as error:
+        raise Refusal("impossible-report", str(error)) from None
+
+
+def situation(connection: Connection, row: StudyRow, agent: str | None, standing: Report | None) -> Situation:
+    """What the judge needs to know, from the study's row and the agent's place."""
+    return Situation(
+        id=row.id,
+        study=studies.message(connection, row),
+        stage=row.stage,
+        phase=row.phase,
+        awaited=row.awaited,
+        place=None if agent is None else phases.place_of(connection, row, agent, standing),
+    )

@@ -1,0 +1,169 @@
+"""The one judge: whether something may happen to a study, and where the study is then.
+
+Pure, and content with little: a `Situation` is as much of a study as the judgement needs. A replayed trial has it, and
+so have three rows of a database, so the coordinator asks the same function before it writes as an audit does after.
+A refusal is an `IllegalMove` whose `reason` is the word that the API's problem types share, or, for numbers that no
+rewards can have, an `ImpossibleReport`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from parley.protocol.events import (
+    AgentFrozen,
+    Cancelled,
+    Disputed,
+    Event,
+    Paused,
+    PhaseClosed,
+    ReportAccepted,
+    ReportAmended,
+    ReportQuarantined,
+    Resumed,
+    StepFailed,
+    kind_of,
+)
+from parley.protocol.messages import Report, StudyMessage
+from parley.protocol.reports import check_rewards
+from parley.protocol.stages import Stage, illegal, require
+
+__all__ = ["Place", "Situation", "admit", "agent_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One agent's place in the phase in progress."""
+
+    plan: str  # digest of the plan in force
+    draws: tuple[int, ...] | None  # None: the phase asks nothing of the agent
+    frozen: bool = False
+    standing: Report | None = None  # the report that counts, if there is one
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the phase waits for a report here."""
+        return self.draws is not None and not self.frozen and self.standing is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """As much of a study as decides what may happen to it. `place` is that of the agent an event is about."""
+
+    id: str
+    study: StudyMessage
+    stage: Stage
+    phase: int  # in progress; the last one once it is over
+    awaited: int  # reports that the phase still needs
+    place: Place | None = None
+
+
+def agent_of(event: Event) -> str | None:
+    """Whose place an event is about, if it is about one.
+
+    >>> agent_of(Paused(reason="holiday")) is None
+    True
+    """
+    match event:
+        case ReportAccepted(report=report) | ReportAmended(report=report) | ReportQuarantined(report=report):
+            return report.agent
+        case AgentFrozen(agent=agent):
+            return agent
+        case _:
+            return None
+
+
+def admit(here: Situation, event: Event) -> Situation:
+    """Where the study is after an event; one that may not happen raises. `place` is as it was before.
+
+    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
+    >>> here = Situation(id="s", study=study, stage=Stage.RUNNING, phase=1, awaited=1)
+    >>> admit(here, Paused(reason="holiday")).stage.value
+    'paused'
+    """
+    kind = kind_of(event)
+    match event:
+        case ReportAccepted(report=report):
+            _check_turn(here, report, kind)
+            _check_numbers(here, report, kind)
+            after = _settled(replace(here, awaited=here.awaited - 1))
+        case ReportAmended(report=report, replaces=replaces):
+            require(here.stage, kind)
+            _check_standing(here, report, replaces, kind)
+            _check_numbers(here, report, kind)
+            after = here
+        case AgentFrozen(agent=agent):
+            require(here.stage, kind)
+            if agent not in here.study.agents or here.place is None or here.place.frozen:
+                raise illegal(here.stage, kind, f"{agent!r} is no agent that could be frozen")
+            after = _settled(replace(here, awaited=here.awaited - here.place.awaited))
+        case PhaseClosed(decision=decision, plan=plan):
+            if plan is None:
+                after = replace(here, stage=Stage.FINISHED if decision.finished else Stage.STALLED, awaited=0)
+            else:
+                asked = int((plan.array.sum(axis=0) > 0).sum())
+                after = replace(here, stage=Stage.RUNNING, phase=plan.phase, awaited=asked)
+        case Paused() | Disputed() | StepFailed():
+            after = replace(here, stage=Stage.PAUSED)
+        case Resumed():
+            require(here.stage, kind)
+            after = _settled(replace(here, stage=Stage.RUNNING))
+        case Cancelled():
+            after = replace(here, stage=Stage.CANCELLED)
+        case _:  # quarantined, certified: kept for the record; a second creation is in no row of the table
+            after = here
+    require(here.stage, kind, after.stage)
+    return after
+
+
+def _settled(here: Situation) -> Situation:
+    """Running or closing, whichever the reports say; a paused study stays paused."""
+    if here.stage is Stage.PAUSED:
+        return here
+    return replace(here, stage=Stage.RUNNING if here.awaited else Stage.CLOSING)
+
+
+def _check_turn(here: Situation, report: Report, kind: str) -> None:
+    """Refuse a report that is not awaited, for the reason that helps the agent most."""
+
+    def refused(reason: str, words: str) -> Exception:
+        return illegal(here.stage, kind, words, reason)
+
+    if report.study != here.id:
+        raise refused("illegal-move", f"it is of {report.study!r}, not of {here.id!r}")
+    if report.phase > here.phase:
+        raise refused("phase-future", f"the study is in phase {here.phase}")
+    if report.phase < here.phase or here.stage in (Stage.FINISHED, Stage.STALLED, Stage.CLOSING):
+        raise refused("phase-closed", f"the study is {here.stage} in phase {here.phase}")
+    if here.stage is Stage.PAUSED:
+        raise refused("study-paused", "it takes no report until it is resumed")
+    require(here.stage, kind)
+    if report.agent not in here.study.agents:
+        raise refused("not-found", f"no agent {report.agent!r} in {here.id!r}")
+    if here.place is None or here.place.draws is None:
+        raise refused("nothing-asked", f"phase {report.phase} asks nothing of {report.agent!r}")
+    if here.place.frozen:
+        raise refused("agent-frozen", f"{report.agent!r} is asked for nothing more")
+    if here.place.standing is not None:
+        raise refused("report-conflict", f"a report of {report.agent!r} stands")
+
+
+def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -> None:
+    """Refuse to amend what is not in the phase in progress, or does not stand."""
+    if (report.study, report.phase) != (here.id, here.phase):
+        words = f"phase {report.phase} is not in progress: a decision made on a report is not unmade by another"
+        raise illegal(here.stage, kind, words, "phase-closed")
+    standing = None if here.place is None else here.place.standing
+    if standing is None:
+        words = f"no report of {report.agent!r} in phase {report.phase} to amend"
+        raise illegal(here.stage, kind, words, "not-found")
+    if standing.digest != replaces:
+        raise illegal(here.stage, kind, f"the report of {report.agent!r} that it replaces does not stand")
+
+
+def _check_numbers(here: Situation, report: Report, kind: str) -> None:
+    """Refuse a report on another plan than the one in force, and one that cannot be true."""
+    assert here.place is not None
+    if report.plan != here.place.plan:
+        raise illegal(here.stage, kind, "the report names another plan than the one in force", "wrong-plan")
+    check_rewards(report, here.place.draws or (), here.study.problem.noise)

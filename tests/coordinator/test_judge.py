@@ -1,0 +1,98 @@
+"""One judge: what a few rows of the database tell of a study is what its replayed log tells, at every step of it."""
+
+from dataclasses import replace
+
+import pytest
+from tests.coordinator.support import rewards, study_message
+
+from parley.coordinator.problems import PROBLEMS, Refusal
+from parley.coordinator.record import ledger, reports, studies
+from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.studies import acts
+from parley.coordinator.studies.enact import situation
+from parley.coordinator.studies.phases import load_trial
+from parley.coordinator.studies.reports import take_report
+from parley.errors import IllegalMove, ImpossibleReport
+from parley.protocol import Report, Stage, apply, read_event, replay
+from parley.protocol.events import ReportAccepted
+
+STUDY = study_message(agents=3, arms=3, policy="uniform")
+
+
+def told_alike(storage):
+    """The situation as the rows tell it, as the stored trial tells it and as the log tells it: for every agent."""
+
+    def look(connection):
+        row = studies.get(connection, "trial")
+        log = replay(read_event(record.kind, record.payload) for record in ledger.walk(connection, "trial"))
+        trial = load_trial(connection, row)
+        for agent in (None, *STUDY.agents):
+            earlier = reports.revisions(connection, "trial", row.phase, agent) if agent else []
+            standing = earlier[-1].report if earlier else None
+            assert situation(connection, row, agent, standing) == trial.situation(agent) == log.situation(agent)
+        return log
+
+    return storage.read(look)
+
+
+def answer(trial, place, **changes):
+    totals = rewards(trial.plan.draws(place), place, trial.phase)
+    where = {"study": trial.id, "phase": trial.phase, "agent": STUDY.agents[place], "plan": trial.plan.digest}
+    return replace(Report.of(totals, **where), **changes)
+
+
+def taken(storage, report):
+    return storage.change(lambda c: take_report(c, report, actor="test", at="now"))
+
+
+def act(storage, work, *words):
+    return storage.change(lambda c: work(c, "trial", *words, actor="test", at="now"))
+
+
+def test_rows_stored_trial_and_log_tell_the_judge_the_same(storage):
+    trial = acts.prepare_study("trial", STUDY)
+    storage.change(lambda c: acts.create_study(c, trial, actor="test", at="now"))
+    first = answer(told_alike(storage), 0)
+    assert taken(storage, first).receipt.sequence == 2
+    other = answer(told_alike(storage), 0, squares=tuple(value + 1 for value in first.squares))
+    assert taken(storage, other).slug == "report-conflict"
+    told_alike(storage)
+    storage.change(lambda c: acts.amend_report(c, other, "a slip", actor="test", at="now"))
+    told_alike(storage)
+    act(storage, acts.pause_study, "holiday")
+    told_alike(storage)
+    act(storage, acts.resume_study, "back")
+    seen, shown = acts.preview_freeze(storage, "trial", "agent 3")
+    act(storage, acts.freeze_agent, "agent 3", "closed", shown, seen)
+    assert told_alike(storage).awaited == ("agent 2",)
+    taken(storage, answer(told_alike(storage), 1))  # the last one: the phase is decided
+    assert told_alike(storage).phase == 2
+    storage.change(lambda c: take_report(c, answer(trial, 0), actor="test", at="now", known=(1, "0" * 64)))
+    assert told_alike(storage).stage is Stage.PAUSED
+    act(storage, acts.cancel_study, "enough")
+    assert told_alike(storage).stage is Stage.CANCELLED
+    found = verify_stored(storage, "trial")
+    assert found.sound, found.problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "slug"),
+    [
+        ({"phase": 2}, "phase-future"),
+        ({"plan": "0" * 64}, "wrong-plan"),
+        ({"agent": "nobody"}, "not-found"),
+        ({"sums": (9e9, 0.0, 0.0)}, "impossible-report"),
+    ],
+)
+def test_what_the_replay_refuses_the_coordinator_refuses_for_the_same_reason(storage, changes, slug):
+    trial = acts.prepare_study("trial", STUDY)
+    storage.change(lambda c: acts.create_study(c, trial, actor="test", at="now"))
+    wrong = answer(trial, 0, **changes)
+    with pytest.raises(Refusal) as refusal:
+        taken(storage, wrong)
+    assert refusal.value.slug == slug
+    with pytest.raises((IllegalMove, ImpossibleReport)) as illegal:
+        apply(trial, ReportAccepted(report=wrong))
+    assert getattr(illegal.value, "reason", "impossible-report") == slug
+    assert slug in PROBLEMS
+    assert told_alike(storage).reports == {}
