@@ -58,7 +58,7 @@ chaos: setup     ## the long versions of the coordinator's promises (an hour or 
 	$(BIN)/python -m tests.chaos
 
 screenshots: setup ## the dashboard's pages as pictures, into docs/images
-	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py
+	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py tests/browser/test_site_page.py
 
 clean:           ## remove what was made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -39,13 +39,15 @@ def make_worker(
     say: Callable[[str], None] = lambda _: None,
     sleep: Callable[[float], None] = lambda _: None,
     patience: float = 0.0,
+    heard: Callable[[AgentPlan], None] = lambda _: None,
 ) -> Worker:
     """What fetches the site's plans and hands its phases over; the site notes where the study is."""
 
-    def heard(plan: AgentPlan) -> None:
+    def noted(plan: AgentPlan) -> None:
         site.seen("frozen" if plan.frozen else plan.stage, plan.reason)
+        heard(plan)
 
-    return Worker(client, outbox, site, say=say, sleep=sleep, patience=patience, heard=heard)
+    return Worker(client, outbox, site, say=say, sleep=sleep, patience=patience, heard=noted)
 
 
 def hand_over(site: Site, client: Client, folder: str | Path) -> None:

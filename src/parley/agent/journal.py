@@ -25,6 +25,7 @@ from parley.protocol.canonical import canonical, read_json
 
 __all__ = ["Journal"]
 
+Write = Callable[..., None]  # takes entries, and returns when they are on the disk
 CHECK = 16  # hexadecimal digits of a line's hash
 
 
@@ -54,8 +55,8 @@ class Journal:
                 self._file = -1
 
     @contextmanager
-    def turn(self) -> Iterator[Callable[[Entry], None]]:
-        """Nobody else writes meanwhile, and all that was written is folded; yields what writes an entry."""
+    def turn(self) -> Iterator[Write]:
+        """Nobody else writes meanwhile, and all that was written is folded; yields what writes entries."""
         with self._mine:
             if self._file < 0:
                 raise InvalidInput("journal", found="closed", allowed="an open one", hint="Start the site again")
@@ -95,26 +96,30 @@ class Journal:
         self._last = check
         self._fold(entry)
 
-    def _write(self, entry: Entry) -> None:
-        """On the disk when it returns; if it cannot be written, nothing was."""
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        body = canonical({"at": at, "entry": entry.to_json()})
-        check = _check(self._last, body)
-        line = f"{check} {body}\n".encode()
+    def _write(self, *entries: Entry) -> None:
+        """On the disk when it returns; if that cannot be, nothing was written."""
+        at, check, lines = datetime.now(UTC).isoformat(timespec="seconds"), self._last, b""
+        for entry in entries:
+            body = canonical({"at": at, "entry": entry.to_json()})
+            check = _check(check, body)
+            lines += f"{check} {body}\n".encode()
+        if not lines:
+            return
         reached("journal-before-write")
         try:
-            half = len(line) // 2
-            _write_all(self._file, line[:half])
+            half = len(lines) // 2
+            _write_all(self._file, lines[:half])
             reached("journal-half-written")
-            _write_all(self._file, line[half:])
+            _write_all(self._file, lines[half:])
             reached("journal-written")
             os.fsync(self._file)
         except OSError as error:
             self._undo()
             raise NoRoom(f"{self._path}: not written ({error.strerror}); nothing was taken") from None
         reached("journal-synced")
-        self._end, self._last, self._line = self._end + len(line), check, self._line + 1
-        self._fold(entry)
+        self._end, self._last, self._line = self._end + len(lines), check, self._line + len(entries)
+        for entry in entries:
+            self._fold(entry)
 
     def _undo(self) -> None:
         """Take half a line back; where not even that works, the journal is closed: what it holds is not known."""

@@ -11,15 +11,13 @@ has an outcome or is missing. Keys and single rewards never leave the site; the 
 
 from __future__ import annotations
 
-import math
 import secrets
-import unicodedata
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from parley.agent.answers import Assignment, checked_key, checked_reward, standing
 from parley.agent.entries import (
     Assigned,
     Missing,
@@ -40,46 +38,7 @@ from parley.agent.urn import drawn_arm
 from parley.errors import InvalidInput, NotNow
 from parley.totals import Totals
 
-__all__ = ["Assignment", "Site", "checked_key"]
-
-LONGEST_KEY = 200
-
-
-@dataclass(frozen=True, kw_only=True)
-class Assignment:
-    """What a person gets: an arm's name, or None outside of the study."""
-
-    participant: str
-    phase: int
-    arm: str | None
-    counted: bool  # in the study
-    probability: Fraction | None
-    again: bool  # it was given before
-
-    def to_json(self) -> dict[str, Any]:
-        """What the service answers."""
-        return {
-            "participant": self.participant,
-            "phase": self.phase,
-            "arm": self.arm,
-            "counted": self.counted,
-            "probability": None if self.probability is None else float(self.probability),
-            "again": self.again,
-        }
-
-
-def checked_key(key: str) -> str:
-    """A participant's key as it is kept: one spelling, no outer spaces.
-
-    >>> checked_key(" p-001 ")
-    'p-001'
-    """
-    clean = unicodedata.normalize("NFC", key).strip() if isinstance(key, str) else ""
-    if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
-        raise InvalidInput(
-            "participant", found=repr(key)[:80], allowed=f"a key of 1 to {LONGEST_KEY} printable characters"
-        )
-    return clean
+__all__ = ["Site"]
 
 
 class Site:
@@ -163,24 +122,44 @@ class Site:
                 else:
                     write(Outside(participant=key, phase=book.plan.phase, arm=self._leading(book)))
                 person = self.people[key]
-            return self._assignment(person, again=again)
+            return Assignment.of(person, self.people, again=again)
 
     def outcome(self, participant: str, reward: float) -> None:
         """What came of a person; may be corrected until the phase is reported."""
-        key, value = checked_key(participant), self._checked_reward(reward)
         with self._journal.turn() as write:
-            person = self._changeable(key, "reward", value)
-            if person.reward == value:
-                return
-            self._refuse_replaced(person)
-            write(Observed(participant=key, reward=value))
+            write(*self._noted(participant, reward))
 
     def missing(self, participant: str) -> None:
         """No outcome will come of a person; may be taken back by an outcome until the phase is reported."""
-        key = checked_key(participant)
         with self._journal.turn() as write:
-            if not self._changeable(key, "missing", True).missing:
-                write(Missing(participant=key))
+            write(*self._noted(participant, None))
+
+    def record(self, rows: Sequence[tuple[str, float | None]]) -> list[InvalidInput | NotNow | None]:
+        """Outcomes of many people, None for a missing one: all of them, or none if one is wrong; per row what is.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Site(folder, study="s", agent="x") as site:
+        ...     site.begin(phase=1, plan="ab", arms=("A",), draws=(1,))
+        ...     site.assign("p-001").counted, site.record([("p-001", 1.0)]), site.totals().sums
+        (True, [None], (1.0,))
+        """
+        with self._journal.turn() as write:
+            found = [self._judged(*row) for row in rows]
+            if not any(isinstance(one, Exception) for one in found):
+                write(*(entry for one in found if not isinstance(one, Exception) for entry in one))
+        return [one if isinstance(one, Exception) else None for one in found]
+
+    def doubts(self, rows: Sequence[tuple[str, float | None]]) -> list[InvalidInput | NotNow | None]:
+        """What `record` would find wrong; nothing is taken."""
+        with self._journal.turn():
+            found = [self._judged(*row) for row in rows]
+        return [one if isinstance(one, Exception) else None for one in found]
+
+    def _judged(self, participant: str, reward: float | None) -> list[Observed | Missing] | InvalidInput | NotNow:
+        try:
+            return self._noted(participant, reward)
+        except (InvalidInput, NotNow) as error:
+            return error
 
     def totals(self) -> Totals:
         """Of the outcomes so far in the phase in progress, or the last."""
@@ -211,27 +190,9 @@ class Site:
             return totals
 
     def status(self) -> dict[str, Any]:
-        """How far it is. Nothing here, and nothing that follows from it, tells the next arm: no count is by arm."""
+        """How far it is; nothing in it tells the next arm."""
         with self._journal.turn():
-            book, stage = self.people.current, self.people.stage
-            shown: dict[str, Any] = {"study": self.study, "agent": self.agent, "stage": stage.stage}
-            shown |= {"reason": stage.reason, "phase": 0, "asked": 0, "assigned": 0, "to_assign": 0}
-            shown |= {"pending": 0, "observed": 0, "missing": 0, "reported": False, "closed": ""}
-            if book is not None:
-                gone = sum(book.missing)
-                shown |= {
-                    "phase": book.plan.phase,
-                    "asked": sum(book.plan.draws),
-                    "assigned": len(book.keys),
-                    "to_assign": sum(book.left(replace_missing=self._replaces)),
-                    "pending": book.pending,
-                    "observed": len(book.keys) - book.pending - gone,
-                    "missing": gone,
-                    "reported": book.reported is not None,
-                    "closed": book.closed,
-                }
-            shown["outside"] = sum(not person.counted for person in self.people.persons.values())
-            return shown
+            return {"study": self.study, "agent": self.agent, **standing(self.people, replaces=self._replaces)}
 
     @property
     def _replaces(self) -> bool:
@@ -256,43 +217,29 @@ class Site:
         draws = book.plan.draws
         return draws.index(max(draws)) if self.people.rules.between == "leading" else None
 
-    def _assignment(self, person: Person, *, again: bool) -> Assignment:
-        arms = self.people.phases[person.phase].plan.arms
-        return Assignment(
-            participant=person.key,
-            phase=person.phase,
-            arm=None if person.arm is None else arms[person.arm],
-            counted=person.counted,
-            probability=person.probability,
-            again=again,
-        )
-
-    def _changeable(self, key: str, what: str, value: object) -> Person:
-        """A person in the study whose phase is not reported; the same word again is always welcome."""
+    def _noted(self, participant: str, reward: float | None) -> list[Observed | Missing]:
+        """What is to be written of a person; nothing if the same was said before, which is always welcome."""
+        key = checked_key(participant)
+        value = None if reward is None else checked_reward(self.people.rules, reward)
         person = self.people.persons.get(key)
         if person is None:
             raise InvalidInput("participant", found=repr(key), allowed="one who was assigned here", hint="Assign first")
         if not person.counted:
             raise NotNow(f"{key!r} is outside of the study: an outcome is not counted")
+        if person.missing if value is None else person.reward == value:
+            return []
         book = self.people.phases[person.phase]
-        if book.over and getattr(person, what) != value:
+        if book.over:
             how = "reported" if book.reported else "closed without this site's report"
             raise NotNow(f"phase {person.phase}, in which {key!r} was assigned, is {how}: nothing in it changes")
-        return person
+        if value is None:
+            return [Missing(participant=key)]
+        self._refuse_replaced(person, book)
+        return [Observed(participant=key, reward=value)]
 
-    def _refuse_replaced(self, person: Person) -> None:
+    def _refuse_replaced(self, person: Person, book: PhaseBook) -> None:
         """Somebody marked as missing may have been replaced; then there is no place for an outcome."""
-        book = self.people.phases[person.phase]
         assert person.arm is not None
         kept = book.assigned[person.arm] - book.missing[person.arm]
         if person.missing and self._replaces and kept >= book.plan.draws[person.arm]:
             raise NotNow(f"{person.key!r} was marked as missing and another person has the place: it is not counted")
-
-    def _checked_reward(self, reward: float) -> float:
-        low, high = self.people.rules.low, self.people.rules.high
-        number = isinstance(reward, int | float) and not isinstance(reward, bool) and math.isfinite(reward)
-        inside = number and (low is None or reward >= low) and (high is None or reward <= high)
-        if not inside:
-            limits = "a finite number" if low is None or high is None else f"a number from {low:g} to {high:g}"
-            raise InvalidInput("reward", found=repr(reward)[:60], allowed=limits)
-        return float(reward)

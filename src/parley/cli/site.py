@@ -1,7 +1,10 @@
-"""`parley site`: people one by one; `assign`, `outcome`, `missing`, `status` do one thing each on a site's journal."""
+"""`parley site`: people one by one. Alone it is a service with a page; `assign`, `outcome`, `missing`, `status` do one
+thing each on the same journal, whether the service runs or not.
+"""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,15 +120,45 @@ def _client(server: str, token_file: str | None) -> Client | None:
         return None
 
 
-@click.group()
+@click.group(invoke_without_command=True)
 @_options
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where the service listens.")
+@click.option("--port", default=8643, show_default=True, help="0 takes any that is free.")
+@click.option("--code-file", type=click.Path(dir_okay=False), help="File with the code that the page asks for.")
+@click.option("--tls-cert", default="", help="Certificate, for addresses beyond this machine.")
+@click.option("--tls-key", default="", help="Its key.")
+@click.option("--plain-http", is_flag=True, help="Beyond this machine without TLS: something in front has it.")
 @click.pass_context
-def command(ctx: click.Context, /, **site: Any) -> None:
+def command(ctx: click.Context, /, host: str, port: int, code_file: str | None, **options: Any) -> None:
     """Run a site: people come one by one, get an arm at once, and their outcomes follow.
 
+    Without a command below it serves a page and an API for the site, on this machine only unless told otherwise.
     Participants' keys and single rewards stand in a journal here and never leave it; the coordinator gets totals.
     """
-    ctx.obj = site
+    security = {key: options.pop(key) for key in ("tls_cert", "tls_key", "plain_http")}
+    ctx.obj = options
+    if ctx.invoked_subcommand is not None:
+        return
+    with needs("site", "parley site"):
+        from parley.agent.client import read_token
+        from parley.site.server import SiteSettings, serve
+        from parley.site.station import Station
+    code = read_token(code_file) if code_file else ""
+    settings = SiteSettings(host=host, port=port, code=code, **security)
+    place = _place(**options)
+    with place as site:
+        if place.client is None:
+            raise InvalidInput("token", found="none", allowed="a token in a file, or in PARLEY_TOKEN")
+        signal.signal(signal.SIGTERM, _leave)
+        serve(Station(site, place.client, place.outbox), settings, _announce)
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(0)
+
+
+def _announce(address: str) -> None:
+    screen.print(f"Parley site at {address}", highlight=False, soft_wrap=True)
 
 
 def _sub(name: str) -> Callable[[Callable[..., None]], click.Command]:

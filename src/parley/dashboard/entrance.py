@@ -25,23 +25,11 @@ from parley.coordinator.http.guard import refusal_of
 from parley.coordinator.http.limits import bounded
 from parley.coordinator.problems import Refusal
 from parley.dashboard.calls import Api, ApiRefusal
+from parley.dashboard.headers import HEADERS
 from parley.dashboard.render import render
 
 __all__ = ["HEADERS", "Handler", "Page", "page", "session_cookie", "sign_in_address"]
 
-CONTENT_SECURITY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 FORM_COOKIE = "parley-form"  # what a form is bound to before there is a session
 FOREIGN = ("cross-site", "same-site")
 FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an administrator sends

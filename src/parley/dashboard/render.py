@@ -14,7 +14,7 @@ from markupsafe import Markup
 from parley import __version__
 from parley.dashboard import words
 
-__all__ = ["HERE", "render"]
+__all__ = ["HERE", "environment", "render"]
 
 HERE = Path(__file__).parent
 
@@ -42,9 +42,10 @@ def _query(**values: Any) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def environment(*folders: Path) -> Environment:
+    """Templates from some folders and then from here, with the words they may use."""
     made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
+        loader=FileSystemLoader([*folders, HERE / "templates"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -75,4 +76,4 @@ def render(template: str, **values: Any) -> str:
     >>> "&lt;script&gt;" in render("error.html", title="<script>", detail="", retry=False, status=404, who=None)
     True
     """
-    return _environment().get_template(template).render(**values)
+    return environment().get_template(template).render(**values)

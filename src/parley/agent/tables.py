@@ -1,0 +1,128 @@
+"""Tables as people keep them: CSV from Excel or elsewhere, with commas, semicolons or tabs, a byte-order mark, decimal
+commas, header names in any case. Whatever is wrong is told by file, line, column and value.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from parley.errors import InvalidInput
+
+__all__ = ["Row", "Table", "number_in", "read_table"]
+
+SEPARATORS = ",;\t"
+COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A line of a table (the header is line 1) and its values by column."""
+
+    line: int
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The rows of a file; `unfinished` if a last line without its end was left out."""
+
+    source: str
+    separator: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    unfinished: bool
+
+
+def read_table(data: bytes, source: str, *, needed: Sequence[str], growing: bool = False) -> Table:
+    r"""The table in a file's bytes, with columns by their names in small letters.
+
+    A `growing` file's last line may still be being written: without its end it is not read.
+
+    >>> table = read_table(b"\xef\xbb\xbfArm;Reward\r\nA;0,5\r\n", "x.csv", needed=("arm", "reward"))
+    >>> table.rows[0].line, dict(table.rows[0].values), table.separator
+    (2, {'arm': 'A', 'reward': '0,5'}, ';')
+    """
+    text = _decoded(data, source)
+    whole = text[: text.rfind("\n") + 1] if growing else text
+    header = whole.partition("\n")[0]
+    separator = max(SEPARATORS, key=header.count) if any(map(header.count, SEPARATORS)) else ","
+    reader = csv.reader(io.StringIO(whole, newline=""), delimiter=separator, strict=True)
+    rows: list[Row] = []
+    columns: tuple[str, ...] = ()
+    before = 0
+    try:
+        for cells in reader:
+            line, before = before + 1, reader.line_num
+            clean = [cell.strip() for cell in cells]
+            if not any(clean):
+                continue
+            if not columns:
+                columns = _header(clean, source, line, needed)
+                continue
+            if len(clean) > len(columns) and any(clean[len(columns) :]):
+                raise _wrong(source, line, columns[-1], f"{len(clean)} values", f"{len(columns)}, as in the header")
+            values = dict(zip(columns, clean, strict=False))
+            for name in needed:
+                if name not in values:
+                    raise _wrong(source, line, name, f"only {len(clean)} values", f"{len(columns)}, as in the header")
+            rows.append(Row(line=line, values=values))
+    except csv.Error as error:
+        raise InvalidInput(f"{source}, line {reader.line_num}", found=str(error), allowed="a CSV line") from None
+    return Table(
+        source=source, separator=separator, columns=columns, rows=tuple(rows), unfinished=len(whole) < len(text)
+    )
+
+
+def number_in(table: Table, row: Row, column: str) -> float:
+    r"""A finite number in a cell, with a point or a comma; an error names the place.
+
+    >>> table = read_table(b"arm,reward\nA,\"0,5\"\n", "x.csv", needed=("arm", "reward"))
+    >>> number_in(table, table.rows[0], "reward")
+    0.5
+    """
+    text = row.values[column]
+    # In a file with commas between its values a quoted "1,250" may well be meant as a thousand.
+    doubtful = table.separator == "," and THOUSANDS.fullmatch(text)
+    plain = text.replace(",", ".") if COMMA.fullmatch(text) and not doubtful else text
+    try:
+        value = float(plain) if plain.isascii() and "_" not in plain else math.nan
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        allowed = "a number without separators of thousands" if doubtful else "a finite number such as 0.5"
+        raise _wrong(table.source, row.line, column, repr(text)[:60], allowed)
+    return value
+
+
+def _decoded(data: bytes, source: str) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InvalidInput(source, found="UTF-16 text", allowed="UTF-8", hint="Save it as `CSV UTF-8`")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InvalidInput(
+            f"{source}, line {line}",
+            found=f"the byte 0x{data[error.start]:02x}, which is not UTF-8",
+            allowed="UTF-8",
+            hint="Save it as `CSV UTF-8`",
+        ) from None
+
+
+def _header(cells: list[str], source: str, line: int, needed: Sequence[str]) -> tuple[str, ...]:
+    columns = tuple(cell.lower() for cell in cells)
+    for name in needed:
+        if columns.count(name) != 1:
+            found = f"{columns.count(name)} columns of that name in: {', '.join(cells)}"
+            raise _wrong(source, line, name, found[:200], f"the columns {', '.join(needed)} once each")
+    return columns
+
+
+def _wrong(source: str, line: int, column: str, found: str, allowed: str) -> InvalidInput:
+    return InvalidInput(f"{source}, line {line}, column {column}", found=found, allowed=allowed)

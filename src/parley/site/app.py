@@ -1,0 +1,136 @@
+"""The service: a small API for the site's own programs, and the page. Everything is done by the journal (`agent.site`).
+
+POST /assignments {"participant": key}              the arm, the same for ever
+POST /outcomes    {"participant": key, "reward": x} correctable until the phase is reported
+POST /missing     {"participant": key}
+GET  /status
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from parley.dashboard.headers import HEADERS
+from parley.dashboard.render import HERE as DASHBOARD
+from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
+from parley.protocol.canonical import read_json
+from parley.site.door import Door, Shut
+from parley.site.pages import HERE, Pages
+from parley.site.station import Station
+
+__all__ = ["create_app"]
+
+Handler = Callable[[Request], Awaitable[Response]]
+TITLES = {400: "Not understood", 401: "The code is asked for", 403: "Not allowed", 404: "Not there"}
+TITLES |= {409: "Not now", 413: "Too large", 415: "JSON is asked for", 421: "Another service", 422: "Cannot be taken"}
+TITLES |= {500: "A fault of ours", 507: "No room on the disk"}
+
+
+def problem(status: int, words: str) -> JSONResponse:
+    """A refusal as RFC 9457 has it."""
+    document = {"type": "about:blank", "title": TITLES[status], "status": status, "detail": words}
+    return JSONResponse(document, status_code=status, media_type="application/problem+json")
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of what went wrong.
+
+    >>> status_of(NotNow("paused"))
+    409
+    """
+    for kind, status in ((InvalidInput, 422), (NotNow, 409), (NoRoom, 507)):
+        if isinstance(error, kind):
+            return status
+    return error.status if isinstance(error, Shut) else 500
+
+
+class Api:
+    """The operations, each one call of the site."""
+
+    def __init__(self, station: Station, door: Door) -> None:
+        self._station, self._site, self._door = station, station.site, door
+
+    async def assignments(self, request: Request) -> Response:
+        """Give a person an arm."""
+        body = await self._fields(request, "participant")
+        given = await self._done(self._site.assign, body["participant"])
+        return JSONResponse(given.to_json(), status_code=200 if given.again else 201)
+
+    async def outcomes(self, request: Request) -> Response:
+        """Note an outcome."""
+        body = await self._fields(request, "participant", "reward")
+        await self._done(self._site.outcome, body["participant"], body["reward"])
+        return JSONResponse(body)
+
+    async def missing(self, request: Request) -> Response:
+        """Note that there will be none."""
+        body = await self._fields(request, "participant")
+        await self._done(self._site.missing, body["participant"])
+        return JSONResponse({**body, "missing": True})
+
+    async def status(self, _: Request) -> Response:
+        """How far it is."""
+        found = await anyio.to_thread.run_sync(self._site.status)
+        return JSONResponse({**found, "coordinator": self._station.words})
+
+    async def _done(self, work: Callable[..., Any], *values: Any) -> Any:
+        """On the disk, in a thread; whoever reports is told that there is something new."""
+        try:
+            return await anyio.to_thread.run_sync(work, *values)
+        finally:
+            self._station.noted()
+
+    async def _fields(self, request: Request, *names: str) -> dict[str, Any]:
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise Shut(415, "send application/json")
+        found = read_json(await self._door.body(request), "body")
+        if not isinstance(found, dict) or set(found) != set(names):
+            raise Shut(400, f"a JSON object with {' and '.join(names)} is expected")
+        return found
+
+
+def create_app(station: Station, door: Door) -> Starlette:
+    """The application; `door` decides who comes in."""
+    api, pages = Api(station, door), Pages(station, door)
+
+    def guarded(handler: Handler, refuse: Callable[[Request, int, str], Response]) -> Handler:
+        async def endpoint(request: Request) -> Response:
+            try:
+                door.check(request)
+                response = await handler(request)
+            except (ParleyError, Shut) as error:
+                response = refuse(request, status_of(error), str(error))
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
+            return response
+
+        return endpoint
+
+    def operation(path: str, handler: Handler, method: str) -> Route:
+        async def known(request: Request) -> Response:
+            if not door.knows(request):
+                raise Shut(401, "send the site's code as a bearer token")
+            return await handler(request)
+
+        return Route(path, guarded(known, lambda _, status, words: problem(status, words)), methods=[method])
+
+    return Starlette(
+        routes=[
+            operation("/assignments", api.assignments, "POST"),
+            operation("/outcomes", api.outcomes, "POST"),
+            operation("/missing", api.missing, "POST"),
+            operation("/status", api.status, "GET"),
+            Route("/", guarded(pages.page, pages.refused), methods=["GET", "POST"]),
+            Route("/enter", guarded(pages.enter, pages.refused), methods=["GET", "POST"]),
+            Mount("/static", StaticFiles(directory=DASHBOARD / "static")),
+            Mount("/own", StaticFiles(directory=HERE / "static")),
+        ]
+    )

@@ -1,0 +1,118 @@
+"""Who may come in, and which requests may be trusted.
+
+On a loopback address everybody on the machine may, unless a code is asked for; on any other address a code must be. A
+web page elsewhere cannot use the service through somebody's browser: the name it is called by must be its own, a
+request that another site sent is refused, and a form carries a word that only our pages know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+__all__ = ["Door", "Shut", "is_loopback"]
+
+COOKIE = "parley-site"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+MOST = 2 * 1024 * 1024  # bytes of a body: a table of some ten thousand people
+FOREIGN = ("cross-site", "same-site")
+PAUSE = 1.0  # seconds after a wrong code
+
+
+class Shut(Exception):
+    """A request that is not let in, and why."""
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
+    (True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Door:
+    """`code` is what a person types once and a program sends as a bearer token; empty where none is asked for."""
+
+    host: str
+    code: str = ""
+    secure: bool = False
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+
+    def check(self, request: Request) -> None:
+        """Refuse what comes by another name or from another site."""
+        if is_loopback(self.host) and request.url.hostname not in (*LOOPBACK, self.host):
+            raise Shut(421, f"this is no service for {request.url.hostname}")
+        if request.headers.get("sec-fetch-site", "same-origin") in FOREIGN and request.method != "GET":
+            raise Shut(403, "sent from another site")
+        origin = request.headers.get("origin")
+        if origin not in (None, "null", f"{request.url.scheme}://{request.url.netloc}"):
+            raise Shut(403, "sent from another site")
+
+    def knows(self, request: Request) -> bool:
+        """Whether whoever asks has shown the code, or none is needed."""
+        if not self.code:
+            return True
+        given = request.headers.get("authorization", "")
+        if given:
+            return hmac.compare_digest(given.encode(), f"Bearer {self.code}".encode())
+        return hmac.compare_digest(request.cookies.get(COOKIE, "").partition(".")[2], self._sign("session"))
+
+    def open_for(self, response: Response, code: str) -> bool:
+        """Give the browser a session if the code is right; a wrong one takes its time."""
+        if not hmac.compare_digest(code.encode(), self.code.encode()):
+            time.sleep(PAUSE)
+            return False
+        self._remember(response, f"{secrets.token_urlsafe(16)}.{self._sign('session')}")
+        return True
+
+    def bound(self, request: Request, response: Response | None = None) -> str:
+        """The word that a form of this browser must carry; a browser that is new gets a cookie with the response."""
+        own = request.cookies.get(COOKIE, "").partition(".")[0]
+        if not own and response is not None:
+            own = secrets.token_urlsafe(16)
+            self._remember(response, own)
+        return self._sign(f"form {own}") if own else ""
+
+    async def form(self, request: Request) -> Mapping[str, str]:
+        """The fields of one of our forms."""
+        body = await self.body(request)
+        fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20))
+        word = self.bound(request)
+        if not word or not hmac.compare_digest(fields.pop("csrf", "").encode(), word.encode()):
+            raise Shut(403, "this form is no longer valid: load the page again")
+        return fields
+
+    async def body(self, request: Request) -> bytes:
+        """Of a bounded size."""
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > MOST:
+                raise Shut(413, f"at most {MOST} bytes are taken at once")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _sign(self, words: str) -> str:
+        return hmac.new(self._secret, words.encode(), hashlib.sha256).hexdigest()
+
+    def _remember(self, response: Response, value: str) -> None:
+        response.set_cookie(COOKIE, value, httponly=True, samesite="strict", secure=self.secure)

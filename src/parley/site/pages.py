@@ -1,0 +1,141 @@
+"""The page: what the phase asks, how far it is, and everything a study nurse does. One address, no key ever in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from parley.agent.answers import checked_key
+from parley.agent.people import Person
+from parley.dashboard.render import environment
+from parley.errors import InvalidInput, ParleyError
+from parley.site.door import Door
+from parley.site.station import Station
+from parley.site.upload import take_table
+
+__all__ = ["HERE", "Pages"]
+
+HERE = Path(__file__).parent
+SHOWN = 40  # people of the list
+
+
+class Pages:
+    """Handlers of the page's forms; each answers with the page itself."""
+
+    def __init__(self, station: Station, door: Door) -> None:
+        self._station, self._site, self._door = station, station.site, door
+
+    async def enter(self, request: Request) -> Response:
+        """Ask for the code, once."""
+        if request.method == "GET":
+            return self._show(request, "enter.html", problem="")
+        fields = await self._door.form(request)
+        response = RedirectResponse("/", status_code=303)
+        if await anyio.to_thread.run_sync(self._door.open_for, response, fields.get("code", "")):
+            return response
+        return self._show(request, "enter.html", status=403, problem="That is not the code.")
+
+    async def page(self, request: Request) -> Response:
+        """Show it, after doing what a form asks for."""
+        if not self._door.knows(request):
+            return RedirectResponse("/enter", status_code=303)
+        if request.method == "GET":
+            return await anyio.to_thread.run_sync(self._whole, request, {}, 200)
+        fields = await self._door.form(request)
+        return await anyio.to_thread.run_sync(self._answer, request, fields)
+
+    def refused(self, request: Request, status: int, words: str) -> Response:
+        """A request that was not let in."""
+        return self._show(request, "error.html", status=status, title="This did not work", detail=words, retry=False)
+
+    def _answer(self, request: Request, fields: Mapping[str, str]) -> Response:
+        try:
+            told, status = self._do(fields), 200
+        except ParleyError as error:
+            told, status = {"problem": str(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
+        self._station.noted()
+        return self._whole(request, told, status)
+
+    def _do(self, fields: Mapping[str, str]) -> dict[str, Any]:
+        """What a form asks for; returns what is to be said of it."""
+        what, key = fields.get("do", ""), fields.get("participant", "")
+        match what:
+            case "assign":
+                return {"given": self._site.assign(key)}
+            case "outcome":
+                text = fields.get("reward", "").strip()
+                self._site.outcome(key, _number(text))
+                return {"done": f"{checked_key(key)}: {text} is noted."}
+            case "missing":
+                self._site.missing(key)
+                return {"done": f"{checked_key(key)} is marked as missing."}
+            case "find":
+                return {"sought": checked_key(key)}
+            case "table":
+                taken, wrong = take_table(self._site, fields.get("table", ""))
+                return {"wrong_rows": wrong, "typed": dict(fields)} if wrong else {"done": f"{taken} rows are taken."}
+        raise InvalidInput("form", found=repr(what)[:40], allowed="one of this page's")
+
+    def _whole(self, request: Request, told: Mapping[str, Any], status: int) -> Response:
+        known: dict[str, Any] = {**dict.fromkeys(("done", "problem", "at", "sought"), ""), "typed": {}}
+        known |= {"given": None, "wrong_rows": []}
+        site, people = self._site, self._site.people
+        standing = site.status()
+        book = people.current
+        sought = told.get("sought", "")
+        listed = [people.persons[key] for key in reversed(book.keys)] if book else []
+        chosen = [people.persons[sought]] if sought in people.persons else listed[:SHOWN]
+        return self._show(
+            request,
+            "page.html",
+            status=status,
+            **(known | dict(told)),
+            standing=standing,
+            limits=(people.rules.low, people.rules.high),
+            coordinator=self._station.words,
+            people=[self._line(person) for person in chosen],
+            not_found=bool(sought) and sought not in people.persons,
+            more=max(len(listed) - SHOWN, 0) if not sought else 0,
+            waiting=[person.key for person in listed if person.pending][::-1][:500],
+            phases=self._phases(),
+        )
+
+    def _line(self, person: Person) -> dict[str, Any]:
+        book = self._site.people.phases[person.phase]
+        arm = None if person.arm is None else book.plan.arms[person.arm]
+        return {"person": person, "arm": arm, "fixed": book.over or not person.counted}
+
+    def _phases(self) -> list[dict[str, Any]]:
+        """What was reported; counts by arm are told only of phases that are over."""
+        receipts = self._station.receipts()
+        return [
+            {"phase": phase, "arms": book.plan.arms, "reported": book.reported, "receipt": receipts.get(phase)}
+            for phase, book in sorted(self._site.people.phases.items(), reverse=True)
+            if book.over
+        ]
+
+    def _show(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+        response = HTMLResponse("", status_code=status)
+        shared = {"who": None, "path": request.url.path, "csrf": self._door.bound(request, response), "status": status}
+        text = environment(HERE / "templates").get_template(template).render(site=self._site, **(values | shared))
+        body = text.encode()
+        response.body = body
+        response.headers["content-length"] = str(len(body))
+        return response
+
+
+def _number(text: str) -> float:
+    """A reward as somebody types it, with a point or a comma.
+
+    >>> _number("0,5")
+    0.5
+    """
+    try:
+        return float(text.replace(",", "."))
+    except ValueError:
+        raise InvalidInput("outcome", found=repr(text)[:40], allowed="a number") from None

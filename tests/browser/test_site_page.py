@@ -1,0 +1,182 @@
+"""The site's page in a real Chromium: a phase as a study nurse runs it, on a tablet and a phone, light and dark."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+from tests.browser.live import Server
+from tests.browser.test_accessible import Axe, _serious
+from tests.browser.ward import Ward
+
+STUDY = """\
+name = "Two doses"
+arms = ["placebo", "low dose", "high dose"]
+agents = ["Lyon"]
+largest_gap = 4.0
+
+[noise]
+kind = "bounded"
+low = 0.0
+high = 1.0
+"""
+LARGER = STUDY.replace("4.0", "1.0")
+TABLET, PHONE = {"width": 820, "height": 1180}, {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def coordinator(tmp_path_factory):
+    made = Server(tmp_path_factory.mktemp("coordinator"))
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def ward(coordinator, tmp_path_factory):
+    """The site that all but the nurse look at: some people, some outcomes."""
+    made = Ward(
+        coordinator, tmp_path_factory.mktemp("ward"), study=coordinator.create(LARGER, "looked-at"), agent="Lyon"
+    )
+    made.wait(lambda found: found["to_assign"] > 0)
+    for number in range(12):
+        made.assign(f"p-{number:03}")
+        if number < 7:
+            made.outcome(f"p-{number:03}", number % 2)
+    yield made
+    made.stop()
+
+
+def assign(page, key):
+    page.locator("#assign-key").fill(key)
+    page.get_by_role("button", name="Assign").click()
+    return page.locator(".given .arm").inner_text()
+
+
+@pytest.fixture
+def nurses(coordinator, tmp_path):
+    made = Ward(coordinator, tmp_path, study=coordinator.create(STUDY, "nurse"), agent="Lyon")
+    made.wait(lambda found: found["to_assign"] > 0)
+    yield made
+    made.stop()
+
+
+def test_a_nurse_runs_a_phase(visit, nurses):
+    ward, window = nurses, visit(nurses, viewport=TABLET, has_touch=True)
+    page = window.page
+    page.goto("/")
+    asked = ward.status()["asked"]
+    arm = assign(page, "p-0")
+    assert arm in ("placebo", "low dose", "high dose")
+    assert assign(page, "p-0") == arm
+    expect(page.locator(".given")).to_contain_text("the same for ever")
+    assert "p-0" not in page.url
+    page.locator("#outcome-key").fill("p-0")
+    page.locator("#reward").fill("0,5")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status").first).to_contain_text("p-0: 0,5 is noted")
+    page.locator("#outcome-key").fill("p-0")
+    page.locator("#reward").fill("7")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("a number from 0 to 1")
+    expect(page.locator("#outcome-key")).to_have_value("p-0")
+    page.locator("#outcome-key").fill("p-0")
+    page.get_by_role("button", name="No outcome will come").click()
+    expect(page.get_by_role("status").first).to_contain_text("missing")
+
+    for number in range(1, asked + 1):
+        ward.assign(f"p-{number}")
+    page.get_by_text("Upload a CSV file").click()
+    rows = [f"p-{number};{number % 2}" for number in range(1, asked + 1)]
+    page.get_by_label("or paste it here").fill("\n".join(["Participant;Reward", *rows[:-1], "p-99999;1", "p-1;0"]))
+    page.get_by_role("button", name="Check and take").click()
+    wrong = page.get_by_role("region", name="Wrong rows")
+    expect(wrong).to_contain_text(f"{asked + 1}")
+    expect(wrong).to_contain_text("one who was assigned here")
+    expect(wrong).to_contain_text("once; it is in line 2")
+    assert ward.status()["observed"] == 0
+    file = ward.folder / "outcomes.csv"
+    file.write_bytes("\ufeffPARTICIPANT;Reward\r\n".encode() + "\r\n".join(rows).encode())
+    page.get_by_label(re.compile("Choose a file")).set_input_files(file)
+    expect(page.get_by_label("or paste it here")).to_have_value(re.compile("^PARTICIPANT"))
+    page.get_by_role("button", name="Check and take").click()
+    expect(page.get_by_role("status").first).to_contain_text(f"{asked} rows are taken")
+    ward.wait(lambda found: found["phase"] == 2 or found["stage"] != "running")
+    page.goto("/")
+    expect(page.get_by_role("region", name="Reported phases")).to_contain_text("high dose")
+    report = ward.server.call("GET", f"studies/{ward.study}/phases/1/reports/Lyon")["report"]
+    assert sum(report["counts"]) == asked
+    assert sum(report["sums"]) == sum(number % 2 for number in range(1, asked + 1))
+    # A form that is refused is answered with 422, which Chromium writes to the console: as it should be.
+    window.wrong = [wrong for wrong in window.wrong if "422" not in wrong]
+
+
+@pytest.mark.parametrize(("theme", "size"), [("light", TABLET), ("dark", PHONE)], ids=["tablet", "phone"])
+def test_axe_finds_nothing_serious_and_nothing_sticks_out(
+    visit, ward, theme, size
+):  # each theme on one of the sizes; the page is one page
+    window = visit(ward, color_scheme=theme, viewport=size, bypass_csp=True)
+    page = window.page
+    page.goto("/")
+    assign(page, "p-012")
+    assert _serious(Axe(), page) == []
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= size["width"]
+    if folder := os.environ.get("PARLEY_SCREENSHOTS"):
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            name = f"site-{theme}-{'phone' if size is PHONE else 'tablet'}.png"
+            page.screenshot(path=Path(folder) / name, full_page=True)
+        page.emulate_media(color_scheme="dark")
+    page.get_by_text("Upload a CSV file").click()
+    page.get_by_label("or paste it here").fill("participant,reward\nnobody,1\n")
+    page.get_by_role("button", name="Check and take").click()
+    expect(page.get_by_role("alert")).to_contain_text("1 row cannot be taken, so none was")
+    assert _serious(Axe(), page) == []
+
+
+def test_pages_of_other_sites_and_other_names_are_refused(ward):
+    post = {"json": {"participant": "p-1"}}
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}):
+        assert ward.line.post("/assignments", headers=headers, **post).status_code == 403
+    assert ward.line.post("/assignments", headers={"Host": "rebound.example"}, **post).status_code == 421
+    assert ward.line.post("/assignments", content=b'{"participant": "p-1"}').status_code == 415
+    assert ward.line.post("/", data={"do": "assign", "participant": "p-1"}).status_code == 403
+    form = {"do": "find", "participant": "p-1"}
+    assert ward.line.post("/", data=form).status_code == 403
+    assert "participant" not in ward.line.get("/status").text
+
+
+def test_what_is_wrong_is_a_problem_document(ward):
+    assert ward.post("/assignments", participant="p-x").status_code == 201
+    assert ward.post("/assignments", participant="p-x").status_code == 200
+    for path, body, status in (
+        ("/assignments", {"participant": ""}, 422),
+        ("/assignments", {"person": "x"}, 400),
+        ("/outcomes", {"participant": "p-2", "reward": 1}, 422),
+        ("/outcomes", {"participant": "p-x", "reward": "1"}, 422),
+    ):
+        answer = ward.line.post(
+            path, content=str(body).replace("'", '"').encode(), headers={"Content-Type": "application/json"}
+        )
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_with_a_code_nobody_comes_in_without_it(coordinator, visit, tmp_path):
+    (tmp_path / "code").write_text("open-sesame-42")
+    study = coordinator.create(STUDY, "with-a-code")
+    made = Ward(coordinator, tmp_path, study=study, agent="Lyon", options=("--code-file", str(tmp_path / "code")))
+    try:
+        assert made.line.get("/status").status_code == 401
+        assert made.line.get("/status", headers={"Authorization": "Bearer open-sesame-42"}).status_code == 200
+        window = visit(made)
+        window.page.goto("/")
+        window.page.get_by_label("Code").fill("wrong-code")
+        window.page.get_by_role("button", name="Enter").click()
+        expect(window.page.get_by_role("alert")).to_contain_text("not the code")
+        window.page.get_by_label("Code").fill("open-sesame-42")
+        window.page.get_by_role("button", name="Enter").click()
+        expect(window.page.get_by_role("heading", name="Next person")).to_be_visible()
+        window.wrong = [wrong for wrong in window.wrong if "403" not in wrong]
+    finally:
+        made.stop()
