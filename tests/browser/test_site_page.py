@@ -122,9 +122,9 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(
     assert _serious(Axe(), page) == []
     assert page.evaluate("document.scrollingElement.scrollWidth") <= size["width"]
     if folder := os.environ.get("PARLEY_SCREENSHOTS"):
-        for theme in ("light", "dark"):
-            page.emulate_media(color_scheme=theme)
-            name = f"site-{theme}-{'phone' if size is PHONE else 'tablet'}.png"
+        for look in ("light", "dark"):
+            page.emulate_media(color_scheme=look)
+            name = f"site-{look}-{'phone' if size is PHONE else 'tablet'}.png"
             page.screenshot(path=Path(folder) / name, full_page=True)
         page.emulate_media(color_scheme="dark")
     page.get_by_text("Upload a CSV file").click()
