@@ -140,8 +140,8 @@ class Site:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder, Site(folder, study="s", agent="x") as site:
         ...     site.begin(phase=1, plan="ab", arms=("A",), draws=(1,))
-        ...     site.assign("p-001").counted, site.record([("p-001", 1.0)]), site.totals().sums
-        (True, [None], (1.0,))
+        ...     site.assign("p-001").counted, site.record([("p-001", 1.0)]), site.totals().sums.tolist()
+        (True, [None], [1.0])
         """
         with self._journal.turn() as write:
             found = [self._judged(*row) for row in rows]
