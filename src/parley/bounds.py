@@ -87,27 +87,27 @@ def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 def bai_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """T~*_W (Lemma 1), or N~*_W for the top N (Appendix D): one program per arm."""
     instance.require_distinct()
-    return _per_arm(instance, None, accuracy)
+    return arm_by_arm(instance, None, accuracy)
 
 
 def regret(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C*_W (Theorem 3): draws cost their gap, and an agent's own best arm costs nothing."""
-    single = _best_arm_only(instance)
-    return _per_arm(single, np.where(single.best, np.inf, single.gaps), accuracy)
+    single = best_arm_only(instance)
+    return arm_by_arm(single, np.where(single.best, np.inf, single.gaps), accuracy)
 
 
 def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C~*_W (Lemma 5): as C*, without using who is best."""
-    single = _best_arm_only(instance)
-    return _per_arm(single, single.gaps, accuracy)
+    single = best_arm_only(instance)
+    return arm_by_arm(single, single.gaps, accuracy)
 
 
 def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
     """All four bounds of an instance; raises `TiedArms` where they are infinite.
 
-    They are about samples and the exact question: a study with prices or a tolerance is refused.
+    They are about samples and the exact question: a tolerance is refused; money and days are `parley.price_bounds`.
     """
-    instance.problem.refuse("the lower bound", frozenset(TERMS) - {"tolerance", "price"})
+    instance.problem.refuse("the lower bound", frozenset(TERMS) - {"tolerance"})
     try:
         regrets = regret(instance, accuracy=accuracy), regret_relaxed(instance, accuracy=accuracy)
     except TiedArms:
@@ -130,14 +130,16 @@ def expected_samples(bound: Bound, delta: float) -> float:
     return bound.proven * max(math.log(1 / (2.4 * delta)), 0.0)
 
 
-def _best_arm_only(instance: Instance) -> Instance:
-    """The same means asked for the single best arm: regret knows no top N."""
+def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
+    """The same means asked for the single best arm: regret knows no top N; a tie is an error if `strict`."""
     single = Instance(problem=instance.problem.with_(top=1), means=instance.means)
-    single.require_distinct()
+    if strict:
+        single.require_distinct()
     return single
 
 
-def _per_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> Bound:
+def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> Bound:
+    """One program per arm at the gaps, summed."""
     problem = instance.problem
     rows = np.square(instance.gaps) / (2 * problem.noise.variance)
     return Bound.of(solve(ArmPrograms.of(problem.squared_weights, rows, costs), accuracy=accuracy), problem.shape)

@@ -53,7 +53,7 @@ class Pace:
         if not 0 < self.day_cost < np.inf:
             raise InvalidInput("day_cost", found=self.day_cost, allowed="a finite number above 0")
 
-    def spent(self, draws: FloatArray) -> FloatArray:
+    def spent(self, draws: FloatArray | IntArray) -> FloatArray:
         """`(...,)`: what the days of some draws are worth."""
         return self.day_cost * days_needed(draws, self.rates)
 

@@ -87,6 +87,17 @@ class Problem(Terms):
         for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():
             object.__setattr__(self, name, value)
         self._check_terms(arms, agents)
+        self._check_rates()
+
+    def _check_rates(self) -> None:
+        """A site that cannot recruit is left out where nobody weighs it; elsewhere no study could ever end."""
+        stuck = np.zeros(0) if self.rate is None else np.flatnonzero((self.rate == 0) & self.weights.any(axis=1))
+        if stuck.size:
+            raise InvalidInput(
+                "sampling.rate",
+                found=f"0 for {self.agents[stuck[0]]}, whose rewards somebody's mix weighs",
+                allowed="a rate above 0, or 0 for a site without weight in any mix",
+            )
 
     @property
     def arm_count(self) -> int:
@@ -189,12 +200,6 @@ class Instance:
         boundary = -np.sort(-self.mixed_means, axis=0)[self.problem.top - 1]
         return self.mixed_means >= boundary  # type: ignore[no-any-return]
 
-    @cached_property
-    def good(self) -> BoolArray:
-        """Which arms are right answers, `(arm, agent)`: within the problem's tolerance of the N-th best."""
-        boundary = -np.sort(-self.mixed_means, axis=0)[self.problem.top - 1]
-        return self.mixed_means >= boundary - self.problem.tolerance  # type: ignore[no-any-return]
-
     @property
     def smallest_gap(self) -> float:
         """Delta'_min: what makes an instance hard; 0 where arms tie at a boundary."""
@@ -214,6 +219,6 @@ class Instance:
         raise TiedArms(agent=self.problem.agents[agent], arms=arms, top=self.problem.top)
 
     def is_correct(self, chosen: IntArray) -> BoolArray:
-        """`(...,)`: whether every arm of `chosen (..., top, agent)` is a right answer of its agent."""
+        """`(...,)`: whether every arm of `chosen (..., top, agent)` is in its agent's top N."""
         agents = np.arange(self.problem.agent_count)
-        return np.asarray(self.good[chosen, agents].all(axis=(-2, -1)))
+        return np.asarray(self.best[chosen, agents].all(axis=(-2, -1)))

@@ -124,24 +124,25 @@ def or_none(check: Check) -> Check:
 
 
 def per_cell(key: str, value: Any, arms: Names, agents: Names) -> FloatArray:
-    """Numbers above 0, `(arm, agent)`, from one number, one per agent, or a row per arm."""
+    """Numbers of at least 0, `(arm, agent)`, from one number, one per agent, or a row per arm."""
     shape = (len(arms), len(agents))
     words = f"a number, {shape[1]} numbers (one per agent), or {shape[0]} rows (arms) of {shape[1]} numbers (agents)"
-    return _broadcast(key, value, shape, SMALLEST_SCALE, words)
+    return _broadcast(key, value, shape, words)
 
 
 def per_agent(key: str, value: Any, _arms: Names, agents: Names) -> FloatArray:
     """Numbers of at least 0, `(agent,)`, from one number or one per agent."""
-    return _broadcast(key, value, (len(agents),), 0.0, f"a number or {len(agents)} numbers (one per agent)")
+    return _broadcast(key, value, (len(agents),), f"a number or {len(agents)} numbers (one per agent)")
 
 
-def _broadcast(key: str, value: Any, shape: tuple[int, ...], least: float, words: str) -> FloatArray:
+def _broadcast(key: str, value: Any, shape: tuple[int, ...], words: str) -> FloatArray:
     array = real_array(key, value, words)
     if array.shape not in (shape[place:] for place in range(len(shape) + 1)):
         raise InvalidInput(key, found=f"numbers of shape {array.shape}", allowed=words)
-    if not ((array >= least) & (array <= LARGEST_SCALE)).all():
-        wrong = array[~((array >= least) & (array <= LARGEST_SCALE))][0]
-        allowed = f"numbers from {least:g} to {LARGEST_SCALE:g}"
+    possible = (array == 0) | ((array >= SMALLEST_SCALE) & (array <= LARGEST_SCALE))
+    if not possible.all():
+        wrong = array[~possible][0]
+        allowed = f"0, or numbers from {SMALLEST_SCALE:g} to {LARGEST_SCALE:g}"
         raise InvalidInput(key, found=f"{wrong:g}", allowed=allowed)
     return np.broadcast_to(np.array(plain(array)), shape)  # a view: one price for a million cells is one number
 

@@ -82,21 +82,22 @@ class Terms:
         section="privacy", told="no cell of a phase has fewer than {value:,} draws",
     )
     price: FloatArray = term(
-        1.0, NUMBERS, per_cell, "what a draw costs: a number, one per agent, or a row per arm with a column per agent",
-        section="sampling", told="a draw costs from {low:g} to {high:g}", wish=True,
+        1.0, NUMBERS, per_cell, "what a draw costs: a number, one per agent, or a row per arm with a column per agent; "
+        "0 only together with `day_cost`",
+        section="sampling", told="a draw costs from {low:g} to {high:g}",
     )
     rate: FloatArray | None = term(
-        None, NUMBERS, or_none(per_agent), "draws a day: a number, or one per agent; 0 for who cannot draw",
-        default="not known", section="sampling", told="agents make from {low:g} to {high:g} draws a day", wish=True,
+        None, NUMBERS, or_none(per_agent), "draws a day: a number, or one per agent; 0 only for who has no weight",
+        default="not known", section="sampling", told="agents make from {low:g} to {high:g} draws a day",
     )
     day_cost: float = term(
         0.0, NUMBER, at_least_zero, "what a day of the study is worth, in the unit of `price`; needs `rate`",
-        section="sampling", told="a day costs {value:g}", wish=True, needs="rate",
+        section="sampling", told="a day costs {value:g}", needs="rate",
     )
     round_days: float = term(
         0.0, NUMBER, at_least_zero, "days that a round takes beside its draws: to collect, decide and start again; "
         "needs `rate`",
-        section="sampling", told="a round takes {value:g} days beside its draws", wish=True, needs="rate",
+        section="sampling", told="a round takes {value:g} days beside its draws", needs="rate",
     )
     site_counts: str = term(
         "exact", (str,), choice("exact", "flexible"),
@@ -115,6 +116,9 @@ class Terms:
             if row.needs and row.needs not in unusual:
                 allowed = f"{row.usual} without {TERMS[row.needs].place}"
                 raise InvalidInput(row.place, found=unusual[row.name], allowed=allowed)
+        if self.day_cost == 0 and (self.price == 0).any():
+            allowed = "numbers above 0, or 0 together with sampling.day_cost: what is free would be drawn without end"
+            raise InvalidInput("sampling.price", found=0, allowed=allowed)
 
     def terms(self) -> dict[str, Any]:
         """Every term as plain JSON, by name; an array in the fewest numbers that say the same."""

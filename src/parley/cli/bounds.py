@@ -8,6 +8,7 @@ import click
 
 from parley.bounds import Bound, Bounds, Guarantee, expected_samples, lower_bounds
 from parley.cli.console import json_option, print_json, screen, study_argument, table
+from parley.price_bounds import priced_bounds
 from parley.problem import Instance
 from parley.study import load_study
 
@@ -18,6 +19,12 @@ TITLES = {
     "bai_relaxed": "identification, relaxed",
     "regret": "regret, C*",
     "regret_relaxed": "regret, relaxed",
+}
+PRICED = {
+    "cost": "identification, money",
+    "time": "identification, days",
+    "time_and_money": "identification, days times day_cost, and money",
+    "regret_and_money": "regret and money",
 }
 
 
@@ -30,14 +37,16 @@ def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> Non
     """Compute every lower bound of STUDY, each with a proven gap.
 
     Identification: no algorithm with error at most delta can expect to draw fewer than value * log(1 / (2.4 delta))
-    samples. Regret: none that is uniformly efficient has a regret below value * log(T). The study needs a [truth].
+    samples. Regret: none that is uniformly efficient has a regret below value * log(T). With prices and rates, the same
+    of money and days. The study needs a [truth].
     """
     loaded = load_study(study)
     instance = loaded.require_truth()
     bounds = lower_bounds(instance, accuracy=accuracy)
+    priced = priced_bounds(instance, accuracy=accuracy)
     guarantee = Guarantee.of(instance, bounds.bai)
     if as_json:
-        print_json(_document(loaded.name, instance, bounds, guarantee))
+        print_json(_document(loaded.name, instance, bounds, priced, guarantee))
         return
     problem = instance.problem
     shown = table(
@@ -50,10 +59,15 @@ def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> Non
         if bound is None:
             shown.add_row(title, "infinite", "tie for a best arm")
         else:
-            shown.add_row(title, f"{bound.value:,.5f}", f"{bound.gap:.0e}" if bound.gap >= 1e-15 else "below 1e-15")
+            shown.add_row(title, f"{bound.value:,.5f}", _proof(bound))
+    for key, bound in priced.items():
+        shown.add_row(PRICED[key], f"{bound.value:,.5f}", _proof(bound))
     screen.print(shown)
     least = expected_samples(bounds.bai, problem.delta)
     screen.print(f"At delta = {problem.delta:g} no algorithm can expect to draw fewer than {least:,.0f} samples.")
+    for key, words in (("cost", "to pay less than {:,.0f}"), ("time", "to be done in less than {:,.1f} days")):
+        if key in priced:
+            screen.print(f"None can expect {words.format(expected_samples(priced[key], problem.delta))}.")
     if problem.noise.kind != "gaussian":
         screen.print(f"These bounds are for Gaussian rewards of scale {problem.noise.scale:g}; others can be easier.")
     screen.print(
@@ -67,7 +81,17 @@ def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> Non
         screen.print(optimal)
 
 
-def _document(name: str, instance: Instance, bounds: Bounds, guarantee: Guarantee) -> dict[str, Any]:
+def _proof(bound: Bound) -> str:
+    return f"{bound.gap:.0e}" if bound.gap >= 1e-15 else "below 1e-15"
+
+
+def _plain(bound: Bound) -> dict[str, Any]:
+    return {"value": bound.value, "gap": bound.gap, "allocation": bound.allocation.tolist()}
+
+
+def _document(
+    name: str, instance: Instance, bounds: Bounds, priced: dict[str, Bound], guarantee: Guarantee
+) -> dict[str, Any]:
     problem = instance.problem
     document: dict[str, Any] = {
         "study": name,
@@ -77,7 +101,8 @@ def _document(name: str, instance: Instance, bounds: Bounds, guarantee: Guarante
     }
     for key in TITLES:
         bound: Bound | None = getattr(bounds, key)
-        document[key] = bound and {"value": bound.value, "gap": bound.gap, "allocation": bound.allocation.tolist()}
+        document[key] = bound and _plain(bound)
+    document |= {key: _plain(bound) for key, bound in priced.items()}
     document["lower_bound"] = expected_samples(bounds.bai, problem.delta)
     document["wcpe_guarantee"] = {
         "rounds": guarantee.rounds,

@@ -84,12 +84,12 @@ def command(
     rows = [
         [
             result["policy"],
-            f"{result['cost']['mean']:,.0f} ± {result['cost']['std']:,.0f}",
+            f"{drawn['mean']:,.0f} ± {drawn['std']:,.0f}",
             f"{result['rounds']['mean']:.2f}",
             f"{result['error_rate']:.4f}",
-            f"{result['ratio']:.1f} x" if result["ratio"] is not None else "-",
+            f"{drawn['ratio']:.1f} x" if drawn["ratio"] is not None else "-",
         ]
-        for result in results
+        for result, drawn in ((result, result.get("samples", result["cost"])) for result in results)
     ]
     page = demo_page(
         title=f"Parley: {loaded.name}",
@@ -186,5 +186,5 @@ def _compare(
     with progress_bar("comparing policies", replications * len(made), hidden=quiet) as advance:
         for policy in made:
             outcome = simulate(policy, instance, replications=replications, seed=seed, progress=advance)
-            results.append(summary(outcome, least))
+            results.append(summary(outcome, {"samples": least}))
     return results

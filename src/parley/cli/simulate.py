@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import click
+import numpy as np
 
 from parley.bounds import bai, expected_samples
 from parley.cli.console import json_option, policy_option, print_json, progress_bar, screen, study_argument, table
 from parley.policies import make_policy
+from parley.price_bounds import priced_bounds
+from parley.problem import FloatArray, Instance, IntArray
 from parley.simulation import ENVIRONMENTS, Outcome, simulate
 from parley.study import load_study
 
-__all__ = ["command", "summary"]
+__all__ = ["command", "least_of", "spread", "summary"]
 
 
 @click.command()
@@ -60,10 +64,9 @@ def command(
             chunk=chunk,
             progress=advance,
         )
-    least = None if instance.tied else expected_samples(bai(instance, accuracy=1e-6), loaded.problem.delta)
     document = (
         loaded.problem.terms()
-        | summary(outcome, least)
+        | summary(outcome, least_of(instance))
         | {
             "study": loaded.name,
             "guarantee": chosen.guarantee,
@@ -73,46 +76,88 @@ def command(
         print_json(document)
         return
     shown = table(f"{loaded.name}: {name}, {replications:,} replications, seed {seed}", "quantity", "value")
-    cost, rounds = document["cost"], document["rounds"]
     for key, words in loaded.problem.told().items():
         shown.add_row(key, words)
-    shown.add_row("samples, mean ± standard deviation", f"{cost['mean']:,.0f} ± {cost['std']:,.0f}")
-    shown.add_row("samples, smallest to largest", f"{cost['min']:,} to {cost['max']:,}")
-    shown.add_row("rounds, mean", f"{rounds['mean']:.2f}")
+    gaussian = "" if loaded.problem.noise.kind == "gaussian" else " (for Gaussian rewards of that scale)"
+    for key, unit in (
+        ("samples", "samples"),
+        ("cost", "money" if "samples" in document else "samples"),
+        ("days", "days"),
+    ):
+        for words, value in _told(document.get(key), unit, gaussian):
+            shown.add_row(words, value)
+    shown.add_row("rounds, mean", f"{document['rounds']['mean']:.2f}")
     shown.add_row(f"wrong answers (at most {loaded.problem.delta:g} allowed)", f"{document['error_rate']:.5f}")
     if document["unfinished"]:
         shown.add_row("stopped by the sample cap", f"{document['unfinished']:,} of {replications:,}")
-    if least is not None:
-        whose = "" if loaded.problem.noise.kind == "gaussian" else " (for Gaussian rewards of that scale)"
-        shown.add_row(f"lower bound on the expected samples{whose}", f"{least:,.0f}")
-        if document["ratio"] is not None:
-            shown.add_row("mean samples over the lower bound", f"{document['ratio']:.1f}")
     shown.add_row("replications per second", f"{replications / outcome.seconds:,.0f}")
     screen.print(shown)
     screen.print(f"Guarantee: {chosen.guarantee}.")
 
 
-def summary(outcome: Outcome, lower_bound: float | None) -> dict[str, Any]:
-    """The figures of an outcome under the keys of `parley simulate --json`."""
-    costs, rounds = outcome.costs, outcome.rounds
-    count = len(costs)
-    mean = float(costs.mean())
-    return {
+def _told(figures: dict[str, Any] | None, unit: str, whose: str) -> list[tuple[str, str]]:
+    """What a table says of samples, money or days."""
+    if figures is None:
+        return []
+    told = [
+        (f"{unit}, mean ± standard deviation", f"{figures['mean']:,.0f} ± {figures['std']:,.0f}"),
+        (f"{unit}, 10% to 90%", f"{figures['p10']:,.0f} to {figures['p90']:,.0f}"),
+        (f"{unit}, smallest to largest", f"{figures['min']:,.0f} to {figures['max']:,.0f}"),
+    ]
+    if figures["lower_bound"] is not None:
+        told.append((f"lower bound on the expected {unit}{whose}", f"{figures['lower_bound']:,.0f}"))
+    if figures["ratio"] is not None:
+        told.append((f"mean {unit} over the lower bound", f"{figures['ratio']:.1f}"))
+    return told
+
+
+def least_of(instance: Instance) -> dict[str, float]:
+    """What no algorithm can expect to stay below, in samples and, where they are stated, in money and days."""
+    if instance.tied:
+        return {}
+    bounds = priced_bounds(instance, accuracy=1e-6) | {"samples": bai(instance, accuracy=1e-6)}
+    return {key: expected_samples(bound, instance.problem.delta) for key, bound in bounds.items()}
+
+
+def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
+    """The figures of an outcome under the keys of `parley simulate --json`.
+
+    `cost` is in money where prices are stated, and then `samples` has the draws; `days` is there with rates.
+    """
+    rounds, samples = outcome.rounds, spread(outcome.costs, least.get("samples"))
+    cost = spread(outcome.money, least.get("cost")) if outcome.priced else samples
+    document = {
         "policy": outcome.policy,
-        "replications": count,
+        "replications": len(rounds),
         "seed": outcome.seed,
-        "cost": {
-            "mean": mean,
-            "std": float(costs.std()),
-            "standard_error": float(costs.std() / math.sqrt(count)),
-            "min": int(costs.min()),
-            "max": int(costs.max()),
-        },
+        "cost": cost,
         "rounds": {"mean": float(rounds.mean()), "std": float(rounds.std()), "max": int(rounds.max())},
         "error_rate": outcome.error_rate,
         "unfinished": int((~outcome.finished).sum()),
-        "lower_bound": lower_bound,
-        "ratio": mean / lower_bound if lower_bound else None,
+        "lower_bound": cost["lower_bound"],
+        "ratio": cost["ratio"],
         "draws": outcome.draws.tolist(),
         "seconds": outcome.seconds,
+    }
+    if outcome.priced:
+        document["samples"] = samples
+    if outcome.days is not None:
+        document["days"] = spread(outcome.days, least.get("time"))
+    return document
+
+
+def spread(values: IntArray | FloatArray, lower_bound: float | None) -> dict[str, Any]:
+    """The mean of one figure over the replications, how far it scatters, and the bound on its expectation."""
+    mean, deviation = float(values.mean()), float(values.std())
+    low, high = (float(value) for value in np.quantile(values, (0.1, 0.9)))
+    return {
+        "mean": mean,
+        "std": deviation,
+        "standard_error": deviation / math.sqrt(len(values)),
+        "min": values.min().item(),
+        "max": values.max().item(),
+        "p10": low,
+        "p90": high,
+        "lower_bound": lower_bound,
+        "ratio": mean / lower_bound if lower_bound else None,
     }

@@ -51,6 +51,10 @@ def make_policy(
     """A policy by its registered name; only `oracle` looks at the instance. Wishes it does not honour are refused."""
     known = option_names(name)
     problem.refuse(f"the policy {name}", POLICIES[name].honours)
+    if POLICIES[name].draws_everything and problem.rate is not None and not problem.rate.all():
+        idle = problem.agents[int(problem.rate.argmin())]
+        everything = f"a rate above 0: the policy {name} draws every arm at every agent"
+        raise InvalidInput("sampling.rate", found=f"0 for {idle}", allowed=everything)
     kinds = {field.name: str(field.type) for field in fields(POLICIES[name])}
     arguments: dict[str, Any] = {"problem": problem}
     for key, value in (options or {}).items():

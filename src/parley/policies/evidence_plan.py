@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parley.currency import Currency
 from parley.errors import InvalidInput
-from parley.harmonic import ContrastPrograms, Solution, solve
+from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-__all__ = ["TEMPERS", "Contrasts", "Temper", "against", "both", "further_draws", "require_possible"]
+__all__ = ["TEMPERS", "Contrasts", "Temper", "against", "both", "cheapest_means", "further_draws", "require_possible"]
 
 ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one before
 FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # of a solve; in between, as many as make WORK multiplications
@@ -68,9 +69,20 @@ def require_possible(samples: float) -> None:
         )
 
 
-def further_draws(
-    problem: Problem, contrasts: Contrasts, counts: IntArray, temper: Temper, other: Contrasts | None = None
-) -> IntArray:
+def cheapest_means(problem: Problem, rows: FloatArray) -> FloatArray:
+    """`(arm, agent)`, or one row for all arms: the cheapest draws that give mixed means variances of `rows (1, agent)`.
+
+    These are over the variance of a reward. Where arms differ in price or time couples them, they are planned together.
+    """
+    currency = Currency.of(problem)
+    if currency.prices is None:
+        return solve(ArmPrograms.of(problem.squared_weights, rows), accuracy=1e-6).allocation
+    every = np.broadcast_to(rows, (1, *problem.shape))
+    programs = ContrastPrograms.alone(problem.squared_weights, every, currency.prices)
+    return np.asarray(solve(programs, accuracy=1e-6, pace=currency.pace).allocation[0])
+
+
+def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temper: Temper) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis.
 
     A contrast with gap D crosses the line when D / sqrt(V) is the stake that wins what is missing. Gaps are taken as
@@ -80,44 +92,29 @@ def further_draws(
     contrast's share q of the total (its multiplier) and makes a further round less likely; balancing the two gives
     margin = sqrt(2 log(caution / q)). So cheap contrasts are made nearly sure to end, and only dear ones gamble. Shares
     and margins depend on each other: three solves, each from the last one's multipliers.
-
-    `other` are contrasts that would end it too (accepting within a tolerance): every arm takes the cheaper way.
     """
-    margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
+    gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
+    losing, margin = contrasts.losing, np.full(gaps.shape, FIRST_MARGIN)
+    currency = Currency.of(problem)
     solution: Solution | None = None
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in ACCURACIES:
-        rows = _rows(problem, contrasts, temper, margin)
-        if other is not None:
-            rows = _cheaper(rows, _rows(problem, other, temper, margin))
-        losing = np.isfinite(rows)
-        programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows)
+        stakes = problem.noise.stake(contrasts.missing[losing], margin[losing])
+        rows = np.full(gaps.shape, np.inf)
+        rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / problem.noise.variance
+        programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows, currency.prices)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
-        solution = solve(programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution)
+        solution = solve(programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=currency.pace)
         share = np.maximum(solution.dual[losing] * rows[losing], 1e-9)
         safety = np.sqrt(2 * np.maximum(np.log(temper.caution / share), 0.0))
         margin[losing] = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
     assert solution is not None
-    spent, wanted = counts.sum(axis=(-2, -1)), solution.allocation.sum(axis=(-2, -1))
+    spent, wanted = currency.spent(counts), currency.spent(solution.allocation)
     total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
-    require_possible((spent + total).max() + counts[0].size)
-    quotas = np.maximum(np.ceil(solution.allocation * (total / wanted)[:, None, None]), 1)
+    planned = solution.allocation * (total / wanted)[:, None, None]
+    require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
+    quotas = np.maximum(np.ceil(planned), 1)
     return np.where(programs.touched(), quotas, 0).astype(np.int64)
-
-
-def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatArray) -> FloatArray:
-    """How small the variance of every losing contrast should become, over that of a reward; inf where nothing is."""
-    losing = contrasts.losing
-    gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
-    stakes = problem.noise.stake(contrasts.missing[losing], margin[losing])
-    rows = np.full(gaps.shape, np.inf)
-    rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / problem.noise.variance
-    return rows
-
-
-def _cheaper(rows: FloatArray, other: FloatArray) -> FloatArray:
-    """For every arm the way whose hardest opponent asks for less."""
-    return np.where((other.min(axis=-3) > rows.min(axis=-3))[..., None, :, :], other, rows)
 
 
 def against(values: FloatArray, opponents: IntArray) -> FloatArray:

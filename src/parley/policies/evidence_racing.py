@@ -18,17 +18,34 @@ import numpy as np
 
 from parley.confidence.evidence import gap_lower_bound
 from parley.errors import InvalidInput
-from parley.harmonic import ArmPrograms, solve
-from parley.policies.acceptance import SHARE, accept_leaders, claims, nobody
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination
-from parley.policies.evidence_plan import TEMPERS, Contrasts, Temper, against, both, further_draws, require_possible
-from parley.policies.wealth import Reign, Wealth
+from parley.policies.evidence_plan import (
+    TEMPERS,
+    Contrasts,
+    Temper,
+    against,
+    both,
+    cheapest_means,
+    further_draws,
+    require_possible,
+)
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import Bets
 from parley.totals import Totals
 
-__all__ = ["EvidenceRacing"]
+__all__ = ["EvidenceRacing", "Wealth"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Wealth(State):
+    """A state with the evidence so far; `opponents` is -1 before the first bets."""
+
+    log_wealth: FloatArray  # (..., opponent, arm, agent)
+    opponents: IntArray  # (..., opponent, arm, agent): arms of the last phase's bets, ascending
+    signal: FloatArray  # (..., arm, agent): sum of smallest contrast / largest variance, for the bound on the gap
+    information: FloatArray  # (..., arm, agent): sum of 1 / largest variance
+    gap_at_least: FloatArray  # (..., arm, agent): the best such bound so far, at least 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +61,7 @@ class EvidenceRacing(Elimination):
     """
 
     name: ClassVar[str] = "evidence"
-    honours: ClassVar[frozenset[str]] = frozenset({"tolerance"})
+    state_type: ClassVar[type[State]] = Wealth
     values_per_pair: ClassVar[int] = 80
     rounds: int = 5
     precision: float | None = None
@@ -82,21 +99,20 @@ class EvidenceRacing(Elimination):
 
     @property
     def line(self) -> float:
-        """log(N M / delta): what every slot must reach; with a tolerance, at the exact race's share of delta."""
-        delta = self.problem.delta * (1 - SHARE) if self.problem.tolerance else self.problem.delta
-        return math.log(self.problem.top * self.problem.agent_count) - math.log(delta)
+        """log(N M / delta): what every slot must reach."""
+        return math.log(self.problem.top * self.problem.agent_count) - math.log(self.problem.delta)
 
     def start(self, batch: tuple[int, ...] = ()) -> Wealth:
         slots = (*batch, self.problem.top, *self.problem.shape)
         blank = self._blank(batch)
-        wealth = blank | {
-            "log_wealth": np.zeros(slots),
-            "opponents": np.full(slots, -1, dtype=np.int64),
-            "signal": np.zeros_like(blank["sums"]),
-            "information": np.zeros_like(blank["sums"]),
-            "gap_at_least": np.zeros_like(blank["sums"]),
-        }
-        return Wealth(**wealth) if not self.problem.tolerance else Reign(**wealth, **nobody(self.problem, batch))
+        return Wealth(
+            **blank,
+            log_wealth=np.zeros(slots),
+            opponents=np.full(slots, -1, dtype=np.int64),
+            signal=np.zeros_like(blank["sums"]),
+            information=np.zeros_like(blank["sums"]),
+            gap_at_least=np.zeros_like(blank["sums"]),
+        )
 
     def _wanted(self, state: State) -> IntArray:
         """The cheapest draws that should end it; any counts fixed before the phase keep the proof, raised ones too."""
@@ -105,9 +121,7 @@ class EvidenceRacing(Elimination):
         racing = (state.phase > 0) & ~state.finished
         if racing.any():
             batch = state.take(racing)  # also a single study becomes a batch of one
-            contrasts = self._contrasts(batch)
-            other = claims(self.problem, batch, contrasts).bets if isinstance(batch, Reign) else None
-            quotas[racing] = further_draws(self.problem, contrasts, batch.counts, self._temper, other)
+            quotas[racing] = further_draws(self.problem, self._contrasts(batch), batch.counts, self._temper)
         return quotas
 
     @cached_property
@@ -118,8 +132,7 @@ class EvidenceRacing(Elimination):
         rows = np.full(
             (1, problem.agent_count), error**2 / problem.noise.variance * math.sqrt(math.log(30) / self.line)
         )
-        solution = solve(ArmPrograms.of(problem.squared_weights, rows), accuracy=1e-6)
-        quotas = np.broadcast_to(np.ceil(solution.allocation), problem.shape)
+        quotas = np.broadcast_to(np.ceil(cheapest_means(problem, rows)), problem.shape)
         require_possible(quotas.sum())
         return quotas.astype(np.int64)
 
@@ -172,10 +185,6 @@ class EvidenceRacing(Elimination):
         seen = self._drawn(counts)[..., None, :, :] & betting[..., None, :, :]
         drawn = seen & np.take_along_axis(seen, contrasts.opponents, axis=-2)  # a side not drawn: the payoff is 1
         wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh)
-        if isinstance(state, Reign):
-            claim = claims(self.problem, state, contrasts)
-            won = self._paid(claim.bets, y, v, claim.bets.live & drawn, state.totals, fresh, claim.line)
-            state = claim.settled(state, won)
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
         # counted with the largest variance, can only understate the gap to it. It goes on after the elimination.
         widest, told = v.max(axis=-3), drawn.all(axis=-3)
@@ -201,20 +210,9 @@ class EvidenceRacing(Elimination):
         )
 
     def _paid(
-        self,
-        contrasts: Contrasts,
-        y: FloatArray,
-        v: FloatArray,
-        betting: BoolArray,
-        past: Totals,
-        fresh: Totals,
-        line: FloatArray | None = None,
+        self, contrasts: Contrasts, y: FloatArray, v: FloatArray, betting: BoolArray, past: Totals, fresh: Totals
     ) -> FloatArray:
-        """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only.
-
-        With a `line` of their own the bets are about the tolerance.
-        """
-        shift = 0.0 if line is None else self.problem.tolerance
+        """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only."""
         wealth = contrasts.wealth.copy()
         *replication, _, arm, agent = np.nonzero(betting)
         missing = contrasts.missing[betting]
@@ -224,8 +222,7 @@ class EvidenceRacing(Elimination):
                 estimate=contrasts.gap[betting],
                 error=contrasts.error[betting],
                 missing=missing,
-                contrast=y[betting] + shift if shift else y[betting],
-                shift=shift,
+                contrast=y[betting],
                 variance=v[betting],
                 replication=tuple(replication),
                 opponent=contrasts.opponents[betting],
@@ -237,8 +234,7 @@ class EvidenceRacing(Elimination):
             )
         )
         reached = (paid >= missing) & model.boosted  # a capped payoff ends on the line
-        goal = self.line if line is None else np.broadcast_to(line, wealth.shape)[betting]
-        wealth[betting] = np.where(reached, goal, wealth[betting] + paid)
+        wealth[betting] = np.where(reached, self.line, wealth[betting] + paid)
         return wealth
 
     def _keep(self, before: State, after: State) -> BoolArray:
@@ -252,10 +248,6 @@ class EvidenceRacing(Elimination):
         order = np.argsort(np.where(before.active, -mixed, np.inf), axis=-2, kind="stable")
         best = np.argsort(order, axis=-2, kind="stable") < self.problem.top
         return np.where(short, before.active & best, keep)
-
-    def _decide(self, before: State, after: State) -> State:
-        decided = super()._decide(before, after)
-        return accept_leaders(self.problem, before, decided) if isinstance(decided, Reign) else decided
 
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
@@ -271,12 +263,7 @@ class EvidenceRacing(Elimination):
         assert isinstance(state, Wealth)
         opponents = state.opponents[:, arm, agent]
         bound = state.gap_at_least[arm, agent] if state.eliminated_in[arm, agent] else 0.0  # it is about losers only
-        tolerant: dict[str, Any] = {}
-        if isinstance(state, Reign):
-            tolerant["log_acceptance"] = float(state.log_acceptance[:, arm, agent].min())
-            ruled_out = state.log_wealth[:, arm, agent].min() >= self.line
-            bound = bound if ruled_out else 0.0  # what was only found not to be better by much may be the best
-        return tolerant | {
+        return {
             "log_wealth": float(state.log_wealth[:, arm, agent].min()),
             "opponents": [self.problem.arms[place] for place in opponents if place >= 0],
             "gap_at_least": float(bound),

@@ -1,5 +1,7 @@
 """The oracle: knows the true gaps, draws once in the proportions of the lower bound, answers with the best estimates.
 
+Where prices or rates are stated these are the proportions of the cheapest mix of time and money.
+
 No policy that must find the gaps out can be expected to do better; what the others spend above it is the price of
 not knowing.
 """
@@ -14,8 +16,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from parley.bounds import bai
+from parley.bounds import identification
+from parley.currency import Currency
 from parley.errors import InvalidInput, UnknownName
+from parley.harmonic import solve
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination, nth_largest
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
@@ -52,8 +56,11 @@ class Oracle(Elimination):
 
     @cached_property
     def _counts(self) -> IntArray:
-        allocation = bai(self.instance, accuracy=self.accuracy).allocation
-        return np.maximum(whole_counts(allocation * self._information()), 1)
+        currency, accuracy = Currency.of(self.problem), self.accuracy
+        programs = identification(self.instance, currency.prices)
+        allocation = solve(programs, accuracy=accuracy, pace=currency.pace).allocation[0]
+        counts = np.maximum(whole_counts(allocation * self._information()), 1)
+        return counts if self.problem.rate is None else np.where(self.problem.rate > 0, counts, 0)
 
     def _information(self) -> float:
         """How often to repeat T*'s allocation, under which every contrast has variance at most gap^2 / 2."""

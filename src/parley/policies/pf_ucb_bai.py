@@ -27,6 +27,7 @@ class PfUcbBai(Elimination):
     """No options. Personalized weights with one alpha, and the single best arm, only: its radius holds nowhere else."""
 
     name: ClassVar[str] = "pf-ucb-bai"
+    draws_everything: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.problem.top != 1:

@@ -13,9 +13,10 @@ from time import perf_counter
 
 import numpy as np
 
+from parley.currency import money_of, phase_days
 from parley.errors import InvalidInput
 from parley.policies.base import Policy, State
-from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.simulation.environments import Environment, make_environment
 from parley.totals import Totals
 
@@ -40,6 +41,9 @@ class Outcome:
     mistaken: BoolArray  # (R,): some agent lost one of its top arms, whether or not the run finished
     chosen: IntArray  # (R, top, agent): arm indices in ascending order, -1 where unfinished
     draws: FloatArray  # (arm, agent): mean draws over the replications
+    money: FloatArray  # (R,): what the draws cost at the problem's prices
+    priced: bool  # whether there are any: else a draw costs 1
+    days: FloatArray | None = None  # (R,): how long it took at the problem's rates; None without
     seconds: float
 
     @property
@@ -106,7 +110,7 @@ def simulate(
     if seed < 0:
         raise InvalidInput("seed", found=seed, allowed="a whole number of at least 0")
     _check_fit(policy, instance)
-    if max_samples is None and not instance.problem.tolerance:
+    if max_samples is None:
         instance.require_distinct()
     begun = perf_counter()
     size = instance.means.size
@@ -181,6 +185,7 @@ def _run(
             members, state, quotas = members[~over], state.take(~over), quotas[~over]
             if not members.size:
                 return
+        record.run_phase(members, quotas)
         state = policy.update(state, _rewards(draw, seed, phase, members, block, quotas))
         done, phase = state.finished, phase + 1
         if done.any():
@@ -193,6 +198,7 @@ def _run(
 class _Record:
     """The outcome in the making."""
 
+    problem: Problem
     best: BoolArray
     top: int
     costs: IntArray
@@ -201,12 +207,15 @@ class _Record:
     mistaken: BoolArray
     chosen: IntArray
     draws: FloatArray
+    money: FloatArray
+    days: FloatArray | None
 
     @classmethod
     def blank(cls, instance: Instance, count: int) -> _Record:
         problem = instance.problem
         return cls(
-            best=instance.good,
+            problem=problem,
+            best=instance.best,
             top=problem.top,
             costs=np.zeros(count, dtype=np.int64),
             rounds=np.zeros(count, dtype=np.int64),
@@ -214,10 +223,17 @@ class _Record:
             mistaken=np.zeros(count, dtype=np.bool_),
             chosen=np.full((count, problem.top, problem.agent_count), -1, dtype=np.int64),
             draws=np.zeros(problem.shape),
+            money=np.zeros(count),
+            days=None if problem.rate is None else np.zeros(count),
         )
+
+    def run_phase(self, members: IntArray, quotas: IntArray) -> None:
+        if self.days is not None:
+            self.days[members] += phase_days(self.problem, quotas)
 
     def enter(self, members: IntArray, state: State) -> None:
         self.costs[members] = state.counts.sum(axis=(-2, -1))
+        self.money[members] = money_of(self.problem, state.counts)
         self.rounds[members] = state.phase
         self.finished[members] = state.finished
         # An answer is right when it is a subset of the true top arms; with ties those can be more than N.
@@ -238,5 +254,8 @@ class _Record:
             mistaken=self.mistaken,
             chosen=self.chosen,
             draws=self.draws / len(self.costs),
+            money=self.money,
+            priced="price" in self.problem.unusual(),
+            days=self.days,
             seconds=seconds,
         )

@@ -9,9 +9,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from parley.coordinator.record import schema
 from parley.coordinator.record.base import Storage, StorageUnavailable
-from parley.coordinator.record.files import FileLock
 from parley.coordinator.record.postgres import PostgresStorage
-from parley.coordinator.record.sqlite import SqliteStorage, sqlite_engine
+from parley.coordinator.record.sqlite import FileLock, SqliteStorage, sqlite_engine
 from parley.errors import InvalidInput
 
 __all__ = [
@@ -57,11 +56,9 @@ def initialise(address: str) -> tuple[str | None, str]:
         lock = FileLock(path)
         try:
             engine = sqlite_engine(path)
-            try:
-                with engine.begin() as connection:
-                    revisions = schema.upgrade(connection)
-            finally:
-                engine.dispose()
+            with engine.begin() as connection:
+                revisions = schema.upgrade(connection)
+            engine.dispose()
         finally:
             lock.release()
         return revisions

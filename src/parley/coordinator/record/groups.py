@@ -27,19 +27,11 @@ def unavailable(error: SQLAlchemyError) -> StorageUnavailable:
     return StorageUnavailable(str(getattr(error, "orig", error)))
 
 
-def _nothing_to_check() -> None:
-    pass
-
-
-def commit_together(engine: Engine, group: Sequence[Change], check: Callable[[], None] = _nothing_to_check) -> None:
-    """Run changes in one transaction; every future is answered after its end, and only then.
-
-    `check` raises `StorageUnavailable` if a commit would not last; it is asked before and after.
-    """
+def commit_together(engine: Engine, group: Sequence[Change]) -> None:
+    """Run changes in one transaction; every future is answered after its end, and only then."""
     group = [(work, done) for work, done in group if done.set_running_or_notify_cancel()]
     outcomes: list[tuple[Any, Exception | None]] = []
     try:
-        check()
         with engine.begin() as connection:
             reached("begun")
             if len(group) == 1:
@@ -47,7 +39,6 @@ def commit_together(engine: Engine, group: Sequence[Change], check: Callable[[],
             else:
                 outcomes.extend(_attempt(connection, work) for work, _ in group)
             reached("before-commit")
-        check()
         reached("after-commit")
     except SQLAlchemyError as error:
         outcomes = [(None, unavailable(error))] * len(group)

@@ -1,0 +1,84 @@
+"""What draws cost a study: money, days, and the one currency in which its plans are made.
+
+A study states what a draw costs (`price`), how many an agent can make a day (`rate`), what a day is worth (`day_cost`)
+and how many days a round takes beside its draws (`round_days`). Plans compare `day_cost * days + sum price * draws`;
+where nothing is stated that is the number of draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.pace import Pace, days_needed
+from parley.problem import FloatArray, IntArray, Problem
+
+__all__ = ["Currency", "money_of", "phase_days", "stated_rates"]
+
+DIGITS = 12  # of a price over the largest: who multiplies all prices gets the same plans to the last draw
+
+
+def money_of(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
+    """`(...,)`: what `draws (..., arm, agent)` cost at the stated prices.
+
+    >>> money_of(Problem(arms=2, weights=np.eye(2), price=[1.0, 10.0]), np.array([[3, 0], [1, 2]])).tolist()
+    24.0
+    """
+    return np.asarray((draws * problem.price).sum(axis=(-2, -1)))
+
+
+def phase_days(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
+    """`(...,)`: how long a phase with these draws takes at the stated rates, with what a round takes beside them.
+
+    >>> problem = Problem(arms=2, weights=np.eye(2), rate=[1.0, 4.0], round_days=2)
+    >>> phase_days(problem, np.array([[3, 0], [1, 8]])).tolist()
+    6.0
+    """
+    return np.asarray(days_needed(draws, stated_rates(problem)) + problem.round_days)
+
+
+def stated_rates(problem: Problem) -> FloatArray:
+    """`(agent,)`: draws a day, or an error that says how to state them."""
+    if problem.rate is None:
+        raise InvalidInput("sampling.rate", found="nothing", allowed="draws a day, one number or one per agent")
+    return problem.rate
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Currency:
+    """Prices over the largest of them, and what a day is worth at that rate; None and None: every draw counts 1.
+
+    >>> Currency.of(Problem(arms=2, weights=np.eye(2), price=7.0)).prices is None
+    True
+    """
+
+    prices: FloatArray | None  # (arm, agent)
+    pace: Pace | None
+
+    @classmethod
+    def of(cls, problem: Problem) -> Currency:
+        """That of a problem; only ratios matter."""
+        drawn = problem.weights.any(axis=1)
+        largest = float(problem.price[:, drawn].max())
+        unit = largest if largest > 0 else problem.day_cost
+        prices = _rounded(problem.price / unit)
+        pace = None
+        if problem.day_cost > 0 and problem.rate is not None:
+            pace = Pace(rates=problem.rate, day_cost=float(_rounded(np.asarray(problem.day_cost / unit))))
+        return cls(prices=None if pace is None and (prices[:, drawn] == 1).all() else prices, pace=pace)
+
+    def spent(self, draws: FloatArray | IntArray) -> FloatArray:
+        """`(...,)`: what `draws (..., arm, agent)` are worth, their days as if they were one phase."""
+        if self.prices is None:
+            return np.asarray(draws.sum(axis=(-2, -1)))
+        money = (draws * self.prices).sum(axis=(-2, -1))
+        return np.asarray(money if self.pace is None else money + self.pace.spent(draws))
+
+
+def _rounded(values: FloatArray) -> FloatArray:
+    """To `DIGITS` significant digits."""
+    size = np.floor(np.log10(values, out=np.zeros_like(values), where=values > 0))
+    scale = 10.0 ** (DIGITS - 1 - size)
+    return np.asarray(np.rint(values * scale) / scale)

@@ -1,0 +1,76 @@
+"""The least money and the fewest days that a study must expect, by the rows of Theorem 1 (docs/prices.md).
+
+Whatever draws cost, the expected draws of a delta-correct algorithm satisfy these rows times log(1 / (2.4 delta)). So
+the cheapest allocation bounds the expected cost, and since a study takes at least as long as its slowest agent draws,
+the fastest one bounds the expected days.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parley.bounds import ACCURACY, Bound, arm_by_arm, best_arm_only, identification
+from parley.currency import stated_rates
+from parley.harmonic import solve
+from parley.pace import Pace
+from parley.problem import FloatArray, Instance
+
+__all__ = ["cost", "priced_bounds", "regret_and_money", "time", "time_and_money"]
+
+
+def cost(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
+    """The least money at the study's prices: T* with prices for costs."""
+    programs = identification(instance, instance.problem.price)
+    return Bound.of(solve(programs, accuracy=accuracy), instance.problem.shape)
+
+
+def time(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
+    """The fewest days at the study's rates, whatever the draws cost.
+
+    >>> from parley.problem import Problem
+    >>> problem = Problem(arms=2, weights=np.eye(2), rate=[1.0, 4.0])
+    >>> round(time(Instance(problem=problem, means=[[1.0, 1.0], [0.0, 0.5]])).value, 6)  # 8 draws, and 32
+    8.0
+    """
+    return _paced(
+        instance, np.zeros(instance.problem.shape), Pace(rates=stated_rates(instance.problem), day_cost=1.0), accuracy
+    )
+
+
+def time_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
+    """The least `day_cost * days + money`: what a plan by time and prices can hope for."""
+    problem = instance.problem
+    return _paced(instance, problem.price, Pace(rates=stated_rates(problem), day_cost=problem.day_cost), accuracy)
+
+
+def regret_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
+    """C* with prices beside gaps: a draw costs its gap and its price, unless the arm is the agent's own best.
+
+    Times log(T), what a uniformly efficient policy must expect to lose and to pay for draws of other arms.
+    """
+    single = best_arm_only(instance)
+    return arm_by_arm(single, np.where(single.best, np.inf, single.gaps + single.problem.price), accuracy)
+
+
+def priced_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> dict[str, Bound]:
+    """The bounds above that the study's prices and rates ask for, by name; none where it states nothing.
+
+    Money that is all the same is counted as draws, which `lower_bounds` does.
+    """
+    problem, made = instance.problem, {}
+    stated = problem.unusual()
+    if "price" in stated:
+        if (problem.price > 0).all():
+            made["cost"] = cost(instance, accuracy=accuracy)
+        if not best_arm_only(instance, strict=False).tied:
+            made["regret_and_money"] = regret_and_money(instance, accuracy=accuracy)
+    if problem.rate is not None:
+        made["time"] = time(instance, accuracy=accuracy)
+    if problem.day_cost > 0:
+        made["time_and_money"] = time_and_money(instance, accuracy=accuracy)
+    return made
+
+
+def _paced(instance: Instance, prices: FloatArray, pace: Pace, accuracy: float) -> Bound:
+    solution = solve(identification(instance, prices), accuracy=accuracy, pace=pace)
+    return Bound.of(solution, instance.problem.shape)

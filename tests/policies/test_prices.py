@@ -1,0 +1,111 @@
+"""Plans by money and time: cheaper and faster where it was asked for, and the same bits where it was not."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support import paper_study, random_instance
+
+from parley.bounds import expected_samples
+from parley.currency import Currency, money_of, phase_days
+from parley.errors import InvalidInput
+from parley.policies import make_policy
+from parley.price_bounds import time
+from parley.problem import Instance, Problem
+from parley.simulation import phases, simulate
+
+RATES, PRICES = [1.0, 3.0, 10.0], [1.0, 10.0, 100.0]
+ASKED = {"rate": RATES, "day_cost": 100.0}
+
+
+def with_terms(instance: Instance, **terms: object) -> Instance:
+    return Instance(problem=instance.problem.with_(**terms), means=instance.means)
+
+
+def run(instance: Instance, name: str = "evidence", replications: int = 200, **options: object):
+    policy = make_policy(name, instance.problem, options, instance)
+    return simulate(policy, instance, replications=replications, seed=5)
+
+
+@pytest.mark.parametrize("name", ["evidence", "oracle", "wcpe"])
+@pytest.mark.parametrize("terms", [{"price": 7.0}, {"rate": RATES}, {"rate": RATES, "round_days": 2.0, "price": 0.1}])
+def test_what_asks_for_no_other_plan_gets_the_same_bits(name, terms):
+    plain = paper_study().instance
+    before, after = run(plain, name, 40), run(with_terms(plain, **terms), name, 40)
+    assert (before.costs == after.costs).all()
+    assert (before.draws == after.draws).all()
+    assert after.money == pytest.approx(before.costs * terms.get("price", 1.0))
+    assert (after.days is None) == ("rate" not in terms)
+
+
+def test_a_plan_by_time_is_faster_and_a_plan_by_money_cheaper_in_no_more_rounds():
+    plain = paper_study().instance
+    known = run(with_terms(plain, rate=RATES))
+    faster = run(with_terms(plain, **ASKED))
+    assert faster.days.mean() <= 0.88 * known.days.mean()
+    assert faster.rounds.mean() <= known.rounds.mean() + 0.05
+    cheaper = run(with_terms(plain, price=PRICES))
+    assert cheaper.money.mean() <= 0.93 * (known.draws * PRICES).sum()
+    assert cheaper.rounds.mean() <= known.rounds.mean() + 0.05
+    for outcome in (faster, cheaper):
+        assert outcome.error_rate <= 0.1
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.floats(1e-6, 1e6), st.sampled_from(["evidence", "oracle"]))
+def test_multiplying_all_prices_changes_no_decision(seed, factor, name):
+    instance = random_instance(seed, arms=4, agents=3, min_gap=0.1)
+    rng = np.random.default_rng(seed)
+    prices, day_cost = 10.0 ** rng.uniform(-1, 1, (4, 3)), float(rng.choice([0.0, rng.uniform(0.1, 100)]))
+    stated = {"rate": rng.uniform(1, 10, 3), "price": prices, "day_cost": day_cost}
+    same = stated | {"price": factor * prices, "day_cost": factor * day_cost}
+    before, after = (run(with_terms(instance, **terms), name, 6) for terms in (stated, same))
+    assert (before.costs == after.costs).all()
+    assert (before.draws == after.draws).all()
+    assert after.money == pytest.approx(factor * before.money)
+
+
+def test_the_bill_of_a_run_is_that_of_its_phases():
+    instance = with_terms(paper_study().instance, price=PRICES, round_days=2.5, **ASKED)
+    policy = make_policy("evidence", instance.problem)
+    told = list(phases(policy, instance, seed=5))
+    outcome = run(instance, replications=3)
+    assert outcome.money[0] == pytest.approx(sum(float(money_of(instance.problem, phase.quotas)) for phase in told))
+    days = [(phase.quotas.sum(axis=0) / RATES).max() + 2.5 for phase in told]
+    assert outcome.days[0] == pytest.approx(sum(days))
+    assert [float(phase_days(instance.problem, phase.quotas)) for phase in told] == pytest.approx(days)
+
+
+def test_growth_is_about_what_was_spent_in_days_and_money():
+    instance = with_terms(paper_study().instance, price=PRICES, **ASKED)
+    currency = Currency.of(instance.problem)
+    policy = make_policy("evidence", instance.problem, {"growth": 1.5, "smallest_growth": 1.5})
+    for phase in list(phases(policy, instance, seed=1))[1:4]:
+        fresh, before = currency.spent(phase.quotas), currency.spent(phase.before.counts)
+        assert fresh == pytest.approx(0.5 * before, rel=0.1)  # rounded up to whole draws, and at least one of each
+
+
+def test_a_site_that_cannot_recruit():
+    weights = np.array([[0.7, 0.4, 0.5], [0.3, 0.6, 0.5], [0.0, 0.0, 0.0]])
+    with pytest.raises(InvalidInput, match=r"sampling.rate: found 0 for agent 2, whose rewards somebody's mix weighs"):
+        Problem(arms=3, weights=weights, rate=[1, 0, 1])
+    problem = Problem(arms=3, weights=weights, rate=[1, 2, 0], day_cost=10.0)
+    instance = Instance(problem=problem, means=[[0.9, 0.8, 0.0], [0.2, 0.4, 0.0], [0.1, 0.3, 0.0]])
+    for name in ("evidence", "oracle"):
+        outcome = run(instance, name, 20)
+        assert (outcome.draws[:, 2] == 0).all()
+        assert np.isfinite(outcome.days).all()
+        assert outcome.finished.all()
+    with pytest.raises(
+        InvalidInput, match=r"sampling.rate: found 0 for agent 3; allowed: a rate above 0: the policy wcpe"
+    ):
+        make_policy("wcpe", problem)
+
+
+def test_the_oracle_takes_the_fastest_proportions():
+    instance = with_terms(paper_study().instance, price=0, rate=RATES, day_cost=1.0)
+    outcome = run(instance, "oracle", 20, size="paper")
+    assert outcome.days.max() <= 1.02 * expected_samples(time(instance), 0.1)
+    assert (
+        run(with_terms(instance, price=1.0, day_cost=0.0), "oracle", 20, size="paper").days.min() > outcome.days.max()
+    )
