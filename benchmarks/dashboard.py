@@ -26,8 +26,8 @@ from parley.coordinator.settings import Settings
 from parley.coordinator.studies.acts import create_study, prepare_study
 from parley.coordinator.studies.phases import load_trial, take_step
 from parley.coordinator.studies.reports import take_report
-from parley.dashboard.mount import create_site
 from parley.protocol import Report, StudyMessage
+from parley.service.assembly import create_service
 from parley.study import parse_study
 
 SIZES = ((3, 6), (1000, 50))  # agents, arms
@@ -83,7 +83,7 @@ def _report(storage: Storage, name: str, means: np.ndarray, rng: np.random.Gener
 @contextmanager
 def served(storage: Storage) -> Iterator[str]:
     """The coordinator on a free port."""
-    config = uvicorn.Config(create_site(storage, Settings()), port=0, log_config=None, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(create_service(storage, Settings()), port=0, log_config=None, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

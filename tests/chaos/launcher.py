@@ -15,7 +15,7 @@ from parley.coordinator.http import server
 from parley.coordinator.record import killpoints
 from parley.coordinator.settings import Settings
 from parley.coordinator.studies import phases
-from parley.dashboard.mount import create_site
+from parley.service.assembly import create_service
 
 
 def serve(order):
@@ -27,7 +27,7 @@ def serve(order):
     )
     code = 1
     try:
-        server.serve(settings, create_site, lambda _: None)
+        server.serve(settings, create_service, lambda _: None)
         code = 0
     finally:
         os._exit(code)

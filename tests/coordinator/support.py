@@ -18,8 +18,8 @@ from tests.chaos import mutants
 from parley.agent.client import Client
 from parley.coordinator.access.auth import Role, issue_token
 from parley.coordinator.settings import Settings
-from parley.dashboard.mount import create_site
 from parley.protocol import StudyMessage
+from parley.service.assembly import create_service
 from parley.terms import TERMS
 from parley.totals import Totals
 
@@ -69,7 +69,7 @@ class House:
         self.storage = storage
         options = {"clock": clock} if clock else {}
         chosen = {"rate": 1e6, "burst": 10**6, "log_level": "error", **settings}
-        self.app = create_site(storage, Settings(**chosen), **options)
+        self.app = create_service(storage, Settings(**chosen), **options)
         config = uvicorn.Config(self.app, host="127.0.0.1", port=0, log_config=None, access_log=False)
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, daemon=True)

@@ -12,7 +12,7 @@ from parley.cli.extras import needs
 with needs("server", "parley serve"):
     from parley.coordinator.http.server import serve
     from parley.coordinator.settings import Settings
-    from parley.dashboard.mount import create_site
+    from parley.service.assembly import create_service
 
 __all__ = ["command"]
 
@@ -43,4 +43,4 @@ def command(**settings: Any) -> None:
     def announce(address: str) -> None:
         screen.print(f"Parley coordinator at {address}", highlight=False, soft_wrap=True)
 
-    serve(chosen, create_site, announce)
+    serve(chosen, create_service, announce)

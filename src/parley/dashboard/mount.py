@@ -1,4 +1,4 @@
-"""Puts the pages, their files and the forecasts on a coordinator."""
+"""Puts the pages and their files on a service."""
 
 from __future__ import annotations
 
@@ -8,17 +8,11 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from parley.coordinator.clock import Clock, utc_now
-from parley.coordinator.http.app import create_app
-from parley.coordinator.record import Storage
-from parley.coordinator.settings import Settings
-from parley.dashboard import forecasts
 from parley.dashboard.entrance import HEADERS
-from parley.dashboard.forecasts import Forecaster
 from parley.dashboard.pages import administration, answer, audit, evidence, samples, signing, studies, study, tokens
 from parley.dashboard.render import HERE
 
-__all__ = ["create_site"]
+__all__ = ["mount"]
 
 PARTS = (signing, studies, study, evidence, samples, answer, audit, administration, tokens)
 
@@ -33,13 +27,8 @@ class Files(StaticFiles):
         return response
 
 
-def create_site(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
-    """What `parley serve` serves: the API, its two operations that simulate, and the pages unless they are unwanted."""
-    app = create_app(storage, settings, clock=clock)
-    app.state.forecaster = Forecaster()
-    app.include_router(forecasts.router)
-    if not settings.no_dashboard:
-        for part in PARTS:
-            app.router.routes.extend(part.routes)
-        app.router.routes.append(Mount("/static", Files(directory=HERE / "static"), name="static"))
-    return app
+def mount(app: FastAPI) -> None:
+    """Add every page; they ask the API of the same application."""
+    for part in PARTS:
+        app.router.routes.extend(part.routes)
+    app.router.routes.append(Mount("/static", Files(directory=HERE / "static"), name="static"))

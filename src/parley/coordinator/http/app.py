@@ -38,7 +38,7 @@ the same request may succeed later."""
 
 
 def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
-    """The API over an open storage; whoever opened it closes it. `dashboard.mount.create_site` adds the pages."""
+    """The API over an open storage; whoever opened it closes it. `service.assembly` adds the rest."""
     metrics, watch = Metrics(), Watch(storage)
     context = Context(
         storage=storage,

@@ -1,19 +1,13 @@
-"""What a study would cost, and what is likely left of one."""
-
-import time
+"""What is likely left of a study in progress."""
 
 import numpy as np
 import pytest
-from tests.dashboard.site import MEANS
 
-from parley.dashboard.forecasts import Forecaster, estimate
 from parley.experiments.forecasts.outlook import bound_at_estimates, play_on
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
-from parley.protocol import StudyMessage
 from parley.simulation import simulate
-from parley.study import parse_study
 from parley.totals import Totals
 from parley.weights import personalized
 
@@ -68,54 +62,3 @@ def test_the_bound_at_estimates_is_below_what_a_policy_needs():
     assert bound.shape == (4, 3)
     assert 0 < bound.sum() < simulate(policy, instance, replications=50, seed=0).costs.mean()
     assert bound_at_estimates(policy, policy.start()) is None
-
-
-def test_an_estimate_grows_as_gaps_shrink():
-    study = StudyMessage.of(parse_study({"arms": 4, "agents": 3, "weights": {"kind": "personalized", "alpha": 0.5}}))
-    found = estimate(study)
-    medians = [line["samples"]["p50"] for line in found["scenarios"]]
-    assert medians == sorted(medians)
-    assert all(line["alone"]["samples"]["p50"] > line["samples"]["p50"] for line in found["scenarios"])
-
-
-def test_a_study_too_large_to_simulate_says_so():
-    study = StudyMessage.of(parse_study({"arms": 50, "agents": 400, "weights": {"kind": "personalized", "alpha": 0.5}}))
-    found = estimate(study)
-    assert found["scenarios"] == []
-    assert "20,000 pairs" in found["reason"]
-    assert found["first_phase"] > 0
-
-
-def test_a_forecast_that_fails_is_told_and_others_go_on():
-    forecaster = Forecaster()
-
-    def broken():
-        raise RuntimeError("bug")
-
-    def wait(key, work):
-        for _ in range(200):
-            if (found := forecaster.ask(key, work)) is not None:
-                return found
-            time.sleep(0.01)
-        raise AssertionError
-
-    assert wait("one", broken)["state"] == "none"
-    assert wait("two", lambda: {"state": "ready"}) == {"state": "ready"}
-
-
-def test_the_api_gives_an_outlook_that_becomes_ready(here):
-    study = here.create(study_id="outlook")
-    with here.api() as client:
-        assert client.request("GET", "studies", study, "outlook")["state"] == "none"
-        here.phase(study, np.array([[0.9, 0.8], [0.7, 0.75], [0.1, 0.2]]))
-        found = client.request("GET", "studies", study, "outlook")
-        for _ in range(300):
-            if found["state"] == "ready":
-                break
-            time.sleep(0.05)
-            found = client.request("GET", "studies", study, "outlook", params={"first": 1, "columns": 1})
-        assert found["total"]["p10"] <= found["total"]["p50"] <= found["total"]["p90"]
-        assert np.shape(found["bound_draws"]) == (3, 1)
-        here.run(study, MEANS)
-        over = client.request("GET", "studies", study, "outlook")
-        assert over.get("total") is None

@@ -1,15 +1,10 @@
 """Two operations of the API that simulate: what a study would cost, and what is likely left of one.
 
-They live here and not in the coordinator, which never simulates: nothing that decides may depend on them.
+They stand beside the coordinator, not in it: it never simulates, so that nothing that decides can depend on a forecast.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable
-from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any
 
 import anyio.to_thread
@@ -22,7 +17,6 @@ from parley.coordinator.http.context import context_of
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.routes.studies import First, Some, read_study
 from parley.coordinator.http.schemas import NewStudyBody
-from parley.coordinator.logs import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import latest_state
 from parley.coordinator.reading.views import require_study
@@ -31,48 +25,11 @@ from parley.errors import ParleyError
 from parley.experiments.forecasts.answers import estimates, outlook
 from parley.policies import Policy, State
 from parley.protocol import Stage, StudyMessage
+from parley.service.forecaster import Forecaster
 
-__all__ = ["Forecaster", "estimate", "router"]
+__all__ = ["estimate", "router"]
 
 router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["forecasts"])
-
-REMEMBERED = 64
-
-
-class Forecaster:
-    """Computes outlooks beside the requests, one at a time, and remembers them: a decided phase never changes.
-
-    Its thread is a daemon: a forecast in progress holds up no shutdown, since nothing waits for it.
-    """
-
-    def __init__(self) -> None:
-        self._due: SimpleQueue[tuple[Any, Callable[[], dict[str, Any]]]] = SimpleQueue()
-        self._known: dict[Any, dict[str, Any] | None] = {}
-        self._thread: threading.Thread | None = None
-
-    def ask(self, key: Any, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-        """The result, or None while it is being computed."""
-        if key not in self._known:
-            if len(self._known) >= REMEMBERED:
-                self._known.pop(next(iter(self._known)), None)
-            self._known[key] = None
-            self._due.put((key, work))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="forecasts", daemon=True)
-                self._thread.start()
-        return self._known[key]
-
-    def _run(self) -> None:
-        if hasattr(os, "setpriority"):  # requests come first
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-        while True:
-            key, work = self._due.get()
-            try:
-                self._known[key] = work()
-            except Exception:  # a bug here must not end all other forecasts
-                logger.exception("a forecast failed")
-                self._known[key] = {"state": "none", "reason": "the forecast failed; the log has the details"}
 
 
 @router.post("/estimates")

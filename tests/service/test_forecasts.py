@@ -1,0 +1,90 @@
+"""The API tells what a study would cost, and what is likely left of one; with the pages and without them."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from tests.dashboard.site import MEANS, site
+
+from parley.protocol import StudyMessage
+from parley.service.forecaster import Forecaster
+from parley.service.forecasts import estimate
+from parley.study import parse_study
+
+SMALL = parse_study({"arms": 4, "agents": 3, "weights": {"kind": "personalized", "alpha": 0.5}})
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["with pages", "the API alone"])
+def here(request, tmp_path_factory):
+    with site(tmp_path_factory.mktemp("site"), no_dashboard=request.param) as made:
+        yield made
+
+
+def test_the_api_alone_knows_no_page():
+    """Neither the pages nor what they are drawn with are loaded where nobody wants them."""
+    words = """
+import sys
+from parley.coordinator.settings import Settings
+from parley.service.assembly import create_service
+class Nothing: url = ""
+app = create_service(Nothing(), Settings(no_dashboard=True))
+paths = app.openapi()["paths"]
+assert {"/v1/estimates", "/v1/studies/{study}/outlook"} <= set(paths), sorted(paths)
+found = [name for name in sys.modules if name.startswith(("parley.dashboard", "jinja2"))]
+assert not found, found
+"""
+    subprocess.run([sys.executable, "-c", words], check=True)
+
+
+def test_an_estimate_grows_as_gaps_shrink():
+    found = estimate(StudyMessage.of(SMALL))
+    medians = [line["samples"]["p50"] for line in found["scenarios"]]
+    assert medians == sorted(medians)
+    assert all(line["alone"]["samples"]["p50"] > line["samples"]["p50"] for line in found["scenarios"])
+
+
+def test_a_study_too_large_to_simulate_says_so():
+    study = StudyMessage.of(parse_study({"arms": 50, "agents": 400, "weights": {"kind": "personalized", "alpha": 0.5}}))
+    found = estimate(study)
+    assert found["scenarios"] == []
+    assert "20,000 pairs" in found["reason"]
+    assert found["first_phase"] > 0
+
+
+def test_a_forecast_that_fails_is_told_and_others_go_on():
+    forecaster = Forecaster()
+
+    def broken():
+        raise RuntimeError("bug")
+
+    def wait(key, work):
+        for _ in range(200):
+            if (found := forecaster.ask(key, work)) is not None:
+                return found
+            time.sleep(0.01)
+        raise AssertionError
+
+    assert wait("one", broken)["state"] == "none"
+    assert wait("two", lambda: {"state": "ready"}) == {"state": "ready"}
+
+
+def test_the_api_gives_an_outlook_that_becomes_ready(here):
+    study = here.create(study_id="outlook")
+    with here.api() as client:
+        assert client.request("GET", "studies", study, "outlook")["state"] == "none"
+        here.phase(study, np.array([[0.9, 0.8], [0.7, 0.75], [0.1, 0.2]]))
+        found = client.request("GET", "studies", study, "outlook")
+        for _ in range(300):
+            if found["state"] == "ready":
+                break
+            time.sleep(0.05)
+            found = client.request("GET", "studies", study, "outlook", params={"first": 1, "columns": 1})
+        assert found["total"]["p10"] <= found["total"]["p50"] <= found["total"]["p90"]
+        assert np.shape(found["bound_draws"]) == (3, 1)
+        here.run(study, MEANS)
+        over = client.request("GET", "studies", study, "outlook")
+        assert over.get("total") is None
+        document = StudyMessage.of(SMALL).to_json()
+        assert client.request("POST", "estimates", json={"study": document})["scenarios"]
