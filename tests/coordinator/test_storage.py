@@ -48,19 +48,17 @@ def test_what_change_returned_is_there(storage, database):
     other.close()
 
 
-def test_the_documents_that_are_remembered_have_a_largest_size(storage, monkeypatch):
-    monkeypatch.setattr(studies, "_known", {})
-    monkeypatch.setattr(studies, "KNOWN_WEIGHTS", 20)  # two studies of three agents have 18
-    rows = []
-    for number in range(4):
-        trial = prepare_study(f"trial-{number}", study_message(name=f"study {number}"))
-        rows.append(storage.change(lambda c, t=trial: create_study(c, t, actor="test", at="now")))
-    for row in rows:
-        assert storage.read(lambda connection, row=row: studies.message(connection, row)).name == row.name
-    assert [message.name for message in studies._known.values()] == ["study 2", "study 3"]
-    monkeypatch.setattr(studies, "KNOWN_WEIGHTS", 1)  # the one in use is always kept
-    assert storage.read(lambda connection: studies.message(connection, rows[0])).name == "study 0"
-    assert [message.name for message in studies._known.values()] == ["study 0"]
+def test_a_document_is_parsed_once_and_belongs_to_its_storage(storage, database):
+    row = put(storage)
+
+    def read(connection):
+        return studies.message(connection, row)
+
+    assert storage.read(read) is storage.read(read) is storage.change(read)
+    other = open_for_reading(database)
+    assert other.read(read) == storage.read(read)
+    assert other.read(read) is not storage.read(read)
+    other.close()
 
 
 def test_work_that_raises_leaves_nothing(storage):

@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from parley.coordinator.logs import logger
+from parley.coordinator.remembered import Remembered
 
 __all__ = ["Forecaster"]
 
@@ -24,20 +25,20 @@ class Forecaster:
 
     def __init__(self) -> None:
         self._due: SimpleQueue[tuple[Any, Callable[[], dict[str, Any]]]] = SimpleQueue()
-        self._known: dict[Any, dict[str, Any] | None] = {}
+        self._known: Remembered[Any, dict[str, Any]] = Remembered(REMEMBERED)
+        self._asked: set[Any] = set()
         self._thread: threading.Thread | None = None
 
     def ask(self, key: Any, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
         """The result, or None while it is being computed."""
-        if key not in self._known:
-            if len(self._known) >= REMEMBERED:
-                self._known.pop(next(iter(self._known)), None)
-            self._known[key] = None
+        found = self._known.get(key)
+        if found is None and key not in self._asked:
+            self._asked.add(key)
             self._due.put((key, work))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="forecasts", daemon=True)
                 self._thread.start()
-        return self._known[key]
+        return found
 
     def _run(self) -> None:
         if hasattr(os, "setpriority"):  # requests come first
@@ -46,7 +47,9 @@ class Forecaster:
         while True:
             key, work = self._due.get()
             try:
-                self._known[key] = work()
+                found = work()
             except Exception:  # a bug here must not end all other forecasts
                 logger.exception("a forecast failed")
-                self._known[key] = {"state": "none", "reason": "the forecast failed; the log has the details"}
+                found = {"state": "none", "reason": "the forecast failed; the log has the details"}
+            self._known.put(key, found)
+            self._asked.discard(key)

@@ -7,13 +7,12 @@ once its revocation was answered.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import anyio.to_thread
 
 from parley.coordinator.access.auth import Principal, authenticate, read_token
 from parley.coordinator.record import Storage
 from parley.coordinator.record.tokens import TokenRow, get_token
+from parley.coordinator.remembered import Remembered
 
 __all__ = ["Keyring"]
 
@@ -25,7 +24,7 @@ class Keyring:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._rows: OrderedDict[str, TokenRow] = OrderedDict()
+        self._rows: Remembered[str, TokenRow] = Remembered(REMEMBERED)
         self._revocations = 0
 
     async def principal(self, token: str) -> Principal:
@@ -36,14 +35,10 @@ class Keyring:
             before = self._revocations
             row = await anyio.to_thread.run_sync(self._storage.glance, lambda connection: get_token(connection, kid))
             if row is not None and self._storage.exclusive and before == self._revocations:
-                self._rows[kid] = row
-                if len(self._rows) > REMEMBERED:
-                    self._rows.popitem(last=False)
-        else:
-            self._rows.move_to_end(kid)
+                self._rows.put(kid, row)
         return authenticate(row, secret)
 
     def forget(self, kid: str) -> None:
         """A token was revoked. What is being read at this moment may be from before, and is not kept."""
-        self._rows.pop(kid, None)
+        self._rows.forget(kid)
         self._revocations += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 
 from starlette.exceptions import HTTPException
@@ -11,6 +10,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from parley.coordinator.problems import Refusal
+from parley.coordinator.remembered import Remembered
 
 __all__ = ["Pace", "bounded"]
 
@@ -27,17 +27,15 @@ class Pace:
 
     def __init__(self, *, rate: float, burst: int, timer: Callable[[], float] = time.monotonic) -> None:
         self.rate, self.burst, self._timer = rate, burst, timer
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: Remembered[str, tuple[float, float]] = Remembered(REMEMBERED)
 
     def wait(self, key: str) -> float:
         """Seconds until the next request is welcome; 0 takes one from the bucket."""
         now = self._timer()
-        left, since = self._buckets.pop(key, (float(self.burst), now))
+        left, since = self._buckets.get(key) or (float(self.burst), now)
         left = min(float(self.burst), left + (now - since) * self.rate)
         welcome = left >= 1
-        self._buckets[key] = (left - 1 if welcome else left, now)
-        if len(self._buckets) > REMEMBERED:
-            self._buckets.popitem(last=False)
+        self._buckets.put(key, (left - 1 if welcome else left, now))
         return 0.0 if welcome else (1 - left) / self.rate
 
     def check(self, key: str) -> None:

@@ -9,7 +9,7 @@ runs a study twice with its arms in another order and compares what a viewer get
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import phases, studies
+from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow
 from parley.policies import Explanation, State
 from parley.problem import IntArray
@@ -24,12 +25,6 @@ from parley.protocol import Stage
 from parley.protocol.canonical import read_json
 
 __all__ = ["Columns", "board", "history", "latest_state"]
-
-REMEMBERED = 24  # decided phases kept in memory: they never change
-Key = tuple[str, str, str, int]  # the database, the study's id and digest, and the phase
-T = TypeVar("T")
-_states: dict[Key, tuple[State, Explanation]] = {}
-_decisions: dict[Key, tuple[IntArray, IntArray, bool]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,28 +104,16 @@ def latest_state(connection: Connection, row: StudyRow) -> State:
 
 
 def _phase(connection: Connection, row: StudyRow, phase: int) -> tuple[State, Explanation]:
-    key = _key(connection, row, phase)
-    known = _states.get(key)
-    if known is None:
+    def made() -> tuple[State, Explanation]:
         study = studies.message(connection, row)
         state = phases.state_after(connection, study, row.id, phase)
         if state is None:  # cancelled before its last phase was decided
             state = phases.state_after(connection, study, row.id, phase - 1)
         if state is None:
             raise Refusal("not-found", f"no state after phase {phase}")
-        known = state, study.make_policy().explain(state)
-        _remember(_states, key, known, REMEMBERED)
-    return known
+        return state, study.make_policy().explain(state)
 
-
-def _key(connection: Connection, row: StudyRow, phase: int) -> Key:
-    return str(connection.engine.url), row.id, row.digest, phase
-
-
-def _remember(cache: dict[Key, T], key: Key, value: T, most: int) -> None:
-    if len(cache) >= most:
-        cache.pop(next(iter(cache)), None)
-    cache[key] = value
+    return memory_of(connection).states.made((row.id, row.digest, phase), made)
 
 
 def history(
@@ -143,7 +126,7 @@ def history(
         found = phases.phase_row(connection, row.id, phase)
         if found is None or found.decision is None:
             break
-        counts, out_in, finished = _decision(_key(connection, row, phase), found.decision)
+        counts, out_in, finished = _decision(connection, row, phase, found.decision)
         told: dict[str, Any] = {
             "phase": phase,
             "opened_at": found.opened_at,
@@ -173,15 +156,15 @@ def history(
     }
 
 
-def _decision(key: Key, text: str) -> tuple[IntArray, IntArray, bool]:
+def _decision(connection: Connection, row: StudyRow, phase: int, text: str) -> tuple[IntArray, IntArray, bool]:
     """Draws of a phase and who was out after it, as arrays; without the message's checks, slow when it is large."""
-    known = _decisions.get(key)
-    if known is None:
+
+    def read() -> tuple[IntArray, IntArray, bool]:
         told = read_json(text)
         out_in = np.array(told["eliminated_in"], dtype=np.int64)
-        known = np.array(told["counts"], dtype=np.int64), out_in, bool(told["finished"])
-        _remember(_decisions, key, known, 2 * REMEMBERED)
-    return known
+        return np.array(told["counts"], dtype=np.int64), out_in, bool(told["finished"])
+
+    return memory_of(connection).decisions.made((row.id, row.digest, phase), read)
 
 
 def _explained(shown: Explanation, some: slice) -> dict[str, Any]:

@@ -11,6 +11,7 @@
   needs no transaction around it to see one moment.
 - Several changes may share one commit; those of one study keep their order, and one that raises takes none of the
   others with it. `study` names the only study that a change locks, so that such changes can be brought together.
+- `memory` belongs to the storage and goes with it. Its connections carry it (`memory_of`).
 - `exclusive`: while it is open, nobody else can change the database.
 - `ping` answers whether a change could be made now.
 """
@@ -24,6 +25,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from parley.coordinator.record.memory import Memory
 from parley.errors import StorageUnavailable
 
 __all__ = ["Storage", "StorageUnavailable"]
@@ -36,6 +38,7 @@ class Storage(ABC):
 
     url: str
     exclusive: bool
+    memory: Memory
 
     @abstractmethod
     def submit(self, work: Callable[[Connection], T], *, study: str | None = None) -> Future[T]:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from parley.coordinator.record.base import Storage, StorageUnavailable
 from parley.coordinator.record.groups import LARGEST_GROUP, Change, commit_together, unavailable
+from parley.coordinator.record.memory import Memory
 
 __all__ = ["PostgresStorage"]
 
@@ -34,6 +35,7 @@ class PostgresStorage(Storage):
         self, url: URL, *, connections: int = 10, statement_timeout: float = 30.0, writable: bool = True
     ) -> None:
         self._writable = writable
+        self.memory = Memory()
         self.url = url.render_as_string(hide_password=True)
         longest = int(statement_timeout * 1000)
         self._engine = create_engine(
@@ -41,6 +43,7 @@ class PostgresStorage(Storage):
             pool_size=connections,
             max_overflow=0,
             pool_timeout=statement_timeout,
+            execution_options={"memory": self.memory},
             connect_args={
                 "options": f"-c statement_timeout={longest} -c lock_timeout={longest}",
                 "connect_timeout": 10,

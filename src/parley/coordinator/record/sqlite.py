@@ -21,6 +21,7 @@ from sqlalchemy.pool import QueuePool
 
 from parley.coordinator.record.base import Storage, StorageUnavailable
 from parley.coordinator.record.groups import LARGEST_GROUP, Change, commit_together, unavailable
+from parley.coordinator.record.memory import Memory
 from parley.errors import InvalidInput
 
 __all__ = ["FileLock", "SqliteStorage", "sqlite_engine"]
@@ -58,7 +59,7 @@ class FileLock:
         os.close(self._file)
 
 
-def sqlite_engine(path: Path, *, readers: int = 0) -> Engine:
+def sqlite_engine(path: Path, *, readers: int = 0, memory: Memory | None = None) -> Engine:
     """The writer's engine (one connection), or one of read-only connections."""
     engine = create_engine(
         f"sqlite:///{path}",
@@ -66,6 +67,7 @@ def sqlite_engine(path: Path, *, readers: int = 0) -> Engine:
         pool_size=readers or 1,
         max_overflow=0,
         connect_args={"check_same_thread": False, "isolation_level": None},
+        execution_options={"memory": memory},
     )
 
     @event.listens_for(engine, "connect")
@@ -94,7 +96,9 @@ class SqliteStorage(Storage):
     def __init__(self, path: Path, *, readers: int = 4, writable: bool = True) -> None:
         self.path, self.url = path, f"sqlite:///{path}"
         self._lock = FileLock(path) if writable else None
-        self._writer, self._readers = sqlite_engine(path), sqlite_engine(path, readers=readers)
+        self.memory = Memory()
+        self._writer = sqlite_engine(path, memory=self.memory)
+        self._readers = sqlite_engine(path, readers=readers, memory=self.memory)
         self._waiting: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
         self._closed = threading.Lock()  # held for good once closed
         self._thread = threading.Thread(target=self._write, name="sqlite-writer", daemon=True)

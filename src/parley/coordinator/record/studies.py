@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, bindparam, func, or_, select, update
 
+from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.tables import documents, frozen, studies
 from parley.errors import StorageUnavailable
 from parley.protocol import Stage, StudyMessage
@@ -113,39 +112,20 @@ def save(connection: Connection, row: StudyRow) -> None:
     connection.execute(SAVE, {"study": row.id, **values})
 
 
-_known: dict[str, StudyMessage] = {}
-KNOWN = 64  # studies
-KNOWN_WEIGHTS = (
-    5_000_000  # of them all together: a study of 2,000 agents has four million, and takes a hundred megabytes
-)
-_parsing = threading.Lock()
-
-
 def message(connection: Connection, row: StudyRow) -> StudyMessage:
     """The study's document; it never changes, so it is parsed once and remembered by its digest.
 
     One thread at a time: a large study takes tens of megabytes to parse, and its agents all come at once. Reading a
     document waits for no lock of the database, so whoever waits here is not waited for.
     """
-    found = _known.get(row.digest)
-    if found is not None:
-        return found
-    with _parsing:
-        found = _known.get(row.digest)
-        if found is not None:
-            return found
+
+    def parsed() -> StudyMessage:
         text = _document(connection, row.id, "study")
         if text is None:
             raise StorageUnavailable(f"the study {row.id} has no document: damaged data")
-        found = StudyMessage.read(text)
-        _known[row.digest] = found
-        while len(_known) > 1 and (len(_known) > KNOWN or _weights(_known.values()) > KNOWN_WEIGHTS):
-            _known.pop(next(iter(_known)))
-    return found
+        return StudyMessage.read(text)
 
-
-def _weights(known: Iterable[StudyMessage]) -> int:
-    return sum(len(study.agents) ** 2 for study in known)
+    return memory_of(connection).studies.made(row.digest, parsed)
 
 
 def frozen_agents(connection: Connection, study: str) -> dict[str, Row[*tuple[Any, ...]]]:

@@ -1,0 +1,34 @@
+"""What a storage remembers of its database, and how a connection finds it."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from sqlalchemy import Connection
+
+from parley.coordinator.remembered import Remembered
+from parley.policies import Explanation, State
+from parley.problem import IntArray
+from parley.protocol import StudyMessage
+
+__all__ = ["Memory", "PhaseKey", "memory_of"]
+
+PhaseKey: TypeAlias = tuple[str, str, int]  # a study's id and digest, and a decided phase of it
+
+
+class Memory:
+    """What need not be read twice, since it never changes: studies, and what decided phases amount to."""
+
+    def __init__(self) -> None:
+        # A study of 2,000 agents has four million weights, and takes a hundred megabytes.
+        self.studies: Remembered[str, StudyMessage] = Remembered(
+            64, weigh=lambda study: len(study.agents) ** 2, heaviest=5_000_000
+        )
+        self.states: Remembered[PhaseKey, tuple[State, Explanation]] = Remembered(24)
+        self.decisions: Remembered[PhaseKey, tuple[IntArray, IntArray, bool]] = Remembered(48)
+
+
+def memory_of(connection: Connection) -> Memory:
+    """The memory of the storage that a connection belongs to; one that is forgotten, if it belongs to none."""
+    found: Memory = connection.get_execution_options().get("memory") or Memory()
+    return found
