@@ -156,8 +156,22 @@ def test_a_report_that_comes_after_the_end_stays_in_the_outbox(tmp_path):
         assert box.pending() is not None
 
 
-def make(text, taken=lambda _: None, whole=lambda _: ((2,), (1,))):
-    return make_source(text, seed=0, taken=taken, whole_plan=whole)
+class Memory:
+    """What an outbox remembers of rows; every phase of it has its report."""
+
+    def __init__(self):
+        self.rows = {}
+
+    def keep_rows(self, phase, text):
+        self.rows[phase] = text
+
+    def rows_before(self, phase):
+        earlier = [known for known in self.rows if known < phase]
+        return (max(earlier), self.rows[max(earlier)]) if earlier else None
+
+
+def make(text, taken=lambda _: None, whole=lambda _: ((2,), (1,)), memory=None):
+    return make_source(text, seed=0, taken=taken, whole_plan=whole, memory=memory or Memory())
 
 
 def test_a_function_as_source(tmp_path, monkeypatch):
@@ -178,8 +192,7 @@ def test_a_command_as_source(tmp_path, monkeypatch):
 
 def test_a_growing_file_as_source(tmp_path):
     file = tmp_path / "rewards.csv"
-    counts = {1: (2, 1)}
-    source = make(f"csv:{file}", taken=counts.get)
+    source = make(f"csv:{file}")
     with pytest.raises(NotYet):
         source(plan())
     file.write_text("arm,reward\nx,1\ny,2\n")
@@ -190,7 +203,7 @@ def test_a_growing_file_as_source(tmp_path):
     assert source(plan()) == Totals.of([[1.0, 3.0], [2.0]])
     assert source(plan(2)) == Totals.of([[4.0, 6.0], [5.0]]), "the next rows, and not the unfinished line"
     file.write_text("arm,reward\nz,1\n")
-    with pytest.raises(InvalidInput, match="line 2"):
+    with pytest.raises(InvalidInput, match="line 2, column arm: found 'z'"):
         source(plan())
 
 
@@ -198,7 +211,11 @@ def test_rows_that_were_taken_are_asked_for_again_and_never_guessed(tmp_path):
     """The outbox is new and the coordinator does not answer at first: no report is made without its word."""
     file = tmp_path / "rewards.csv"
     file.write_text("arm,reward\n" + "".join(f"{arm},{place}\n" for arm in "xy" for place in range(20)))
-    answers, waits, coordinator = iter([Unreachable("no answer"), (2, 1)]), [], Coordinator(phases=2)
+    answers, waits, coordinator = (
+        iter([Unreachable("no answer"), plan().report(Totals.of([[0.0, 1.0], [0.0]]))]),
+        [],
+        Coordinator(phases=2),
+    )
     coordinator.taken[1] = "by an outbox that is gone"
 
     def taken(_):

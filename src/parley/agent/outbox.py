@@ -5,6 +5,7 @@ renamed, and the folder synced), so a kill at any moment leaves either the state
 
     draws/<phase>.json      the report, written before it is first sent: after this nothing is drawn again
     receipts/<phase>.json   the receipt, written when the coordinator has acknowledged it
+    rows/<phase>.json       which rows of a file it took, if it came from one
     drawing/<phase>         this phase was begun; without a report, a source that cannot repeat itself must not run
 
 Whatever else lies there (a copy, a note, what a file manager leaves) is not this agent's doing, and is let be.
@@ -27,7 +28,7 @@ from parley.protocol.canonical import read_json
 
 __all__ = ["Outbox", "agent_folder", "kept_files"]
 
-KINDS = ("drawing", "draws", "receipts")
+KINDS = ("drawing", "draws", "receipts", "rows")
 KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
 
 
@@ -74,14 +75,33 @@ class Outbox:
         mark = self.folder / "drawing" / str(phase)
         if mark.exists() and not repeatable:
             raise Interrupted(
-                f"phase {phase} was begun and interrupted, and what was drawn is not known. If nothing was, remove "
-                f"{mark} and start again; if something was, tell the study's administrator"
+                f"phase {phase} was begun and interrupted, and what was drawn is not known. If nothing was, start "
+                f"again with `--draw-again {phase}`; if something was, tell the study's administrator"
             )
         _write(mark, "")
 
     def abandon(self, phase: int) -> None:
         """The draw failed before it spent anything: it may be begun again."""
         (self.folder / "drawing" / str(phase)).unlink(missing_ok=True)
+
+    def draw_again(self, phase: int) -> None:
+        """Somebody says that an interrupted draw spent nothing: it may be begun again. It must have been begun."""
+        if not (self.folder / "drawing" / str(phase)).exists():
+            begun = ", ".join(sorted(path.name for path in (self.folder / "drawing").glob("*")))
+            raise InvalidInput(
+                "--draw-again", found=phase, allowed=f"a phase that was begun and interrupted ({begun or 'none was'})"
+            )
+        self.abandon(phase)
+
+    def keep_rows(self, phase: int, text: str) -> None:
+        """Remember which rows of a file a phase takes, before its report is kept."""
+        _write(self.folder / "rows" / f"{phase}.json", text)
+
+    def rows_before(self, phase: int) -> tuple[int, str] | None:
+        """The newest earlier phase that has a report, and which rows it took; None if its rows are not known."""
+        drawn = [known for known in self._phases("draws") if known < phase]
+        path = self.folder / "rows" / f"{max(drawn, default=0)}.json"
+        return (max(drawn), path.read_text(encoding="utf-8")) if drawn and path.exists() else None
 
     def keep(self, report: Report) -> None:
         """Store a report before it is sent. The first one of a phase stays, whatever comes after."""

@@ -6,27 +6,25 @@ rewards; one that cannot is never asked twice.
 
 from __future__ import annotations
 
-import csv
 import importlib
 import math
 import os
 import shlex
 import subprocess
+import traceback
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from types import TracebackType
 from typing import Protocol
 
 from parley.agent.plans import AgentPlan
-from parley.errors import InvalidInput
+from parley.agent.rows import CsvSource, NotYet, RowMemory
+from parley.errors import InvalidInput, SourceFailed
+from parley.protocol import Report
 from parley.totals import Totals
 
 __all__ = ["CommandSource", "CsvSource", "FunctionSource", "NotYet", "Source", "make_source"]
 
 FORMS = "python:MODULE:FUNCTION, command:PROGRAM ARGUMENTS, csv:FILE, or simulate:STUDY.toml"
-
-
-class NotYet(Exception):
-    """The rewards are not all there; ask again later. Nothing was spent."""
 
 
 class Source(Protocol):
@@ -74,7 +72,33 @@ class FunctionSource:
             ) from None
 
     def __call__(self, plan: AgentPlan) -> Totals:
-        return Totals.of([_numbers(arm, self._draw(arm, n), n) if n else [] for arm, n in _asked(plan)])
+        return Totals.of([_numbers(arm, self._drawn(plan, arm, n), n) if n else [] for arm, n in _asked(plan)])
+
+    def _drawn(self, plan: AgentPlan, arm: str, count: int) -> list[object]:
+        """What the user's function gives; its failure is theirs, and told as such."""
+        try:
+            return list(self._draw(arm, count))
+        except Exception as error:
+            own = "".join(traceback.format_exception(error.with_traceback(_outer(error))))
+            name = f"{self._draw.__module__}:{getattr(self._draw, '__qualname__', self._draw)}"
+            raise SourceFailed(
+                f"your function {name} failed for the arm {arm!r} ({count} rewards):\n\n{own}\n{_way_out(plan)}"
+            ) from None
+
+
+def _outer(error: Exception) -> TracebackType | None:
+    """The traceback from the user's own first line on; ours is not their concern."""
+    found = error.__traceback__
+    return found.tb_next if found is not None and found.tb_next is not None else found
+
+
+def _way_out(plan: AgentPlan) -> str:
+    """What to do after a failure in the middle of a draw."""
+    return (
+        f"Parley does not know what phase {plan.phase} has spent. If nothing was, or what was can be thrown away "
+        f"without having been looked at, mend it and start again with `--draw-again {plan.phase}`; if rewards were "
+        "seen, tell the study's administrator"
+    )
 
 
 class CommandSource:
@@ -106,53 +130,11 @@ class CommandSource:
         except OSError as error:
             raise InvalidInput("source", found=f"{self._command[0]} ({error.strerror})", allowed="a program") from None
         if done.returncode != 0:
-            raise InvalidInput("source", found=f"exit status {done.returncode} for arm {arm}", allowed="0")
+            raise SourceFailed(
+                f"your program {self._command[0]} ended with exit status {done.returncode} for the arm {arm!r}. "
+                + _way_out(plan)
+            )
         return _numbers(arm, done.stdout.split(), count)
-
-
-class CsvSource:
-    """A file with the columns `arm` and `reward` to which rows are added; a phase takes the next rows of every arm.
-
-    `taken` knows what an earlier phase took (None: nothing was asked) or raises; so rows are used once, in order, and
-    never by a guess. The agent waits until there are enough.
-    """
-
-    repeatable = True  # the same rows are there again
-
-    def __init__(self, path: str, taken: Callable[[int], tuple[int, ...] | None]) -> None:
-        self._path, self._taken = Path(path), taken
-
-    def __call__(self, plan: AgentPlan) -> Totals:
-        before = [0] * len(plan.arms)
-        for phase in range(1, plan.phase):
-            counts = self._taken(phase)
-            before = [a + b for a, b in zip(before, counts, strict=True)] if counts else before
-        rewards = self._read(plan.arms)
-        chosen = []
-        for (arm, count), skip in zip(_asked(plan), before, strict=True):
-            rows = rewards[arm][skip : skip + count]
-            if len(rows) < count:
-                raise NotYet(f"{arm}: {len(rows)} of {count} rows are there")
-            chosen.append(_numbers(arm, rows, count))
-        return Totals.of(chosen)
-
-    def _read(self, arms: tuple[str, ...]) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {arm: [] for arm in arms}
-        try:
-            text = self._path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise NotYet(f"{self._path} is not there") from None
-        complete = text[: text.rfind("\n") + 1]  # the last line may still be being written
-        for number, row in enumerate(csv.DictReader(complete.splitlines()), start=2):
-            arm, reward = row.get("arm"), row.get("reward")
-            if arm not in found or reward is None:
-                raise InvalidInput(
-                    f"{self._path}, line {number}",
-                    found=f"arm {arm!r}",
-                    allowed=f"columns arm, reward; {', '.join(arms)}",
-                )
-            found[arm].append(reward)
-        return found
 
 
 def make_source(
@@ -160,7 +142,8 @@ def make_source(
     *,
     seed: int,
     whole_plan: Callable[[int], tuple[tuple[int, ...], ...]],
-    taken: Callable[[int], tuple[int, ...] | None],
+    taken: Callable[[int], Report | None],
+    memory: RowMemory,
 ) -> Source:
     """A source by its words: `python:m:f`, `command:...`, `csv:file` or `simulate:study.toml`."""
     kind, _, rest = text.partition(":")
@@ -169,7 +152,7 @@ def make_source(
     if kind == "command":
         return CommandSource(rest)
     if kind == "csv" and rest:
-        return CsvSource(rest, taken)
+        return CsvSource(rest, taken, memory)
     if kind == "simulate" and rest:
         from parley.agent.simulated import SimulatedSource
         from parley.study import load_study

@@ -10,6 +10,7 @@ from rich.text import Text
 from parley.cli.console import errors, screen
 from parley.cli.extras import needs
 from parley.cli.remote import connect, remote_options
+from parley.protocol import Report
 
 __all__ = ["command"]
 
@@ -33,8 +34,21 @@ __all__ = ["command"]
     envvar="PARLEY_OUTBOX",
     help="Folder that remembers what was drawn and acknowledged. Keep it for the whole study.",
 )
+@click.option(
+    "--draw-again",
+    type=click.IntRange(min=1),
+    metavar="PHASE",
+    help="Draw a phase again that was begun and interrupted. Only if nothing of it was spent or seen.",
+)
 def command(
-    server: str, token_file: str | None, study: str, name: str | None, source: str, seed: int, outbox: str
+    server: str,
+    token_file: str | None,
+    study: str,
+    name: str | None,
+    source: str,
+    seed: int,
+    outbox: str,
+    draw_again: int | None,
 ) -> None:
     """Take part in a study: fetch the plan, draw, report, keep the receipt, until the study is over.
 
@@ -42,7 +56,7 @@ def command(
     Sources:
       python:m:f          f(arm, count) of the module m returns that many rewards
       command:prog args   prog args ARM COUNT prints that many rewards
-      csv:file            columns arm, reward; rows are added; each is used once
+      csv:file            columns arm, reward and perhaps id; rows are added; each is used once
       simulate:study.toml rewards from the file's [truth] and --seed
 
     It may be stopped or killed at any moment and started again: nothing is drawn twice or reported twice.
@@ -57,15 +71,20 @@ def command(
             raise click.UsageError("the token is not an agent's: name one with --agent")
 
         with Outbox(outbox, study=study, agent=agent) as box:
+            if draw_again is not None:
+                box.draw_again(draw_again)
 
             @cache
-            def taken(phase: int) -> tuple[int, ...] | None:
+            def taken(phase: int) -> Report | None:
                 """What an earlier phase drew; a new outbox does not know, the coordinator does."""
-                report = box.report(phase) or client.report(study, phase, agent)
-                return None if report is None else report.counts
+                return box.report(phase) or client.report(study, phase, agent)
 
             drawn_by = make_source(
-                source, seed=seed, taken=taken, whole_plan=lambda phase: client.whole_plan(study, phase).quotas
+                source,
+                seed=seed,
+                taken=taken,
+                memory=box,
+                whole_plan=lambda phase: client.whole_plan(study, phase).quotas,
             )
             worker = Worker(
                 client, box, drawn_by, say=lambda words: _say(agent, words), warn=lambda words: _warn(agent, words)
