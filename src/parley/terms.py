@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
 from parley.checks import FloatArray
 from parley.errors import InvalidInput
 from parley.keys import NUMBER
@@ -116,7 +118,7 @@ class Terms:
             if row.needs and row.needs not in unusual:
                 allowed = f"{row.usual} without {TERMS[row.needs].place}"
                 raise InvalidInput(row.place, found=unusual[row.name], allowed=allowed)
-        if self.day_cost == 0 and (self.price == 0).any():
+        if self.day_cost == 0 and np.any(np.equal(plain(self.price), 0)):
             allowed = "numbers above 0, or 0 together with sampling.day_cost: what is free would be drawn without end"
             raise InvalidInput("sampling.price", found=0, allowed=allowed)
 

@@ -14,14 +14,14 @@ import numpy as np
 
 from parley.policies import Policy, make_policy
 from parley.problem import Instance, Problem
-from parley.rewards import Noise, NoiseKind
+from parley.rewards import Noise, RewardModel
 from parley.simulation import Outcome, simulate
 
 GAP = 1e-4
 CAP = 400  # times the first phase
 CHUNK = 4096  # replications at a time: arrays that fit a cache
 MIX = [[0.7, 0.1, 0.3], [0.2, 0.6, 0.0], [0.1, 0.3, 0.7]]  # asymmetric, with a zero
-NOISES: dict[NoiseKind, Noise] = {
+NOISES: dict[str, RewardModel] = {
     "gaussian": Noise(),
     "subgaussian": Noise(kind="subgaussian"),
     "bounded": Noise.bounded(low=0, high=1),
@@ -36,7 +36,7 @@ class Cell:
     agents: int
     top: int = 1
     delta: float = 0.1
-    noise: NoiseKind = "gaussian"
+    noise: str = "gaussian"
     mixed: bool = False
 
     @property

@@ -7,7 +7,7 @@ from tests.correctness.mutants import OpponentsAfterTheData, ThresholdWithoutAge
 from tests.correctness.near_ties import Cell, allowance, every_cell
 
 from parley.confidence.evidence import log_boost
-from parley.policies import evidence_racing
+from parley.rewards import base
 
 SEED = 77
 SHORT = [
@@ -51,7 +51,7 @@ def test_a_broken_policy_is_found_out(mutant, cell):
 
 
 def test_twice_the_multiplier_is_found_out(monkeypatch):
-    monkeypatch.setattr(evidence_racing, "log_boost", lambda *bet: log_boost(*bet) + math.log(2))
+    monkeypatch.setattr(base, "log_boost", lambda *bet: log_boost(*bet) + math.log(2))
     cell = Cell(arms=2, agents=1)
     assert cell.run(2000, seed=SEED).error_rate > allowance(cell.delta, 2000, deviations=4)
 

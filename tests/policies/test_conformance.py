@@ -18,11 +18,13 @@ from parley.totals import Totals
 LAWS = settings(deadline=None, max_examples=12)
 MOST_PHASES = 60
 every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
+PERSONALIZED = {"pf-ucb-bai"}  # who knows personalized weights and best arms only
+general_policy = pytest.mark.parametrize("name", sorted(POLICIES.keys() - PERSONALIZED))
 
 
 def problem_for(name: str, seed: int = 0, top: int = 1) -> Instance:
     """PF-UCB knows personalized weights only; everyone else gets a general, asymmetric matrix."""
-    if name == "pf-ucb-bai":
+    if name in PERSONALIZED:
         alpha = 0.3 + 0.4 * np.random.default_rng(seed).random()
         return paper_study(float(alpha), truth={"generate": "paper", "seed": seed, "min_gap": 0.1}).instance
     return random_instance(seed, arms=5, agents=3, top=top, min_gap=0.1, delta=0.1)
@@ -244,11 +246,8 @@ def test_states_of_another_shape_or_with_other_keys_are_refused(name):
     with pytest.raises(InvalidInput, match="missing or unknown keys: extra, phase"):
         policy.restore(document)
     other = make_policy("uniform", Problem(arms=3, weights=np.eye(2))).start().to_json()
-    for key in set(state.to_json()) - set(other):
-        other[key] = state.to_json()[key]
-    if set(other) == set(state.to_json()):
-        with pytest.raises(InvalidInput, match=r"state\.\w+: found shape"):
-            policy.restore(other)
+    with pytest.raises(InvalidInput, match=r"state\.\w+: found shape"):
+        policy.restore({key: other.get(key, value) for key, value in state.to_json().items()})
     garbage = state.to_json() | {"sums": "none"}
     with pytest.raises(InvalidInput, match="state"):
         policy.restore(garbage)
@@ -268,23 +267,26 @@ def test_rescaling_rewards_noise_and_largest_gap_together_changes_no_decision(na
         assert (first.active == second.active).all()
 
 
-@every_policy
+@pytest.mark.parametrize("name", sorted(PERSONALIZED))
+@pytest.mark.parametrize("top", [1, 2])
+def test_who_knows_personalized_weights_only_says_so(name, top):
+    with pytest.raises(InvalidInput, match=name):
+        policy_for(name, random_instance(1, arms=5, agents=3, top=top))
+    with pytest.raises(InvalidInput, match=name):
+        policy_for(name, paper_study(top=2).instance)
+
+
+@general_policy
 @pytest.mark.parametrize(("arms", "agents", "top"), [(2, 1, 1), (2, 4, 1), (4, 2, 3), (5, 3, 2)])
 def test_every_size_and_top_ends(name, arms, agents, top):
-    if name == "pf-ucb-bai":
-        with pytest.raises(InvalidInput, match="pf-ucb-bai"):
-            policy_for(name, random_instance(1, arms=5, agents=3, top=2))
-        return
     instance = random_instance(1, arms=arms, agents=agents, top=top, min_gap=0.2)
     last = course(policy_for(name, instance), instance, noise_for(instance, 5, 8))[-1]
     assert last.finished.all()
     assert (last.answers.sum(axis=-2) == top).all()
 
 
-@every_policy
+@general_policy
 def test_an_agent_nobody_weighs_and_one_without_its_own_weight(name):
-    if name == "pf-ucb-bai":
-        return
     weights = [[0.0, 0.6, 0.0], [1.0, 0.4, 1.0], [0.0, 0.0, 0.0]]
     instance = Instance(problem=Problem(arms=3, weights=weights), means=[[0.9, 0.1, 0.3], [0.1, 0.9, 0.9], [0, 0, 1.0]])
     last = course(policy_for(name, instance), instance, noise_for(instance, 5, 4))[-1]

@@ -1,5 +1,5 @@
 import pytest
-from tests.coordinator.support import rewards, study_message
+from tests.protocol.support import rewards, study_message
 from tests.protocol.test_trial import reported
 
 from parley.errors import InvalidInput

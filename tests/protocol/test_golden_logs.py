@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.coordinator.support import study_message
+from tests.protocol.support import study_message
 from tests.protocol.test_minimum_cell import logged
 
 from parley.protocol import Report, Stage, apply, create, read_log, verify_log

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.coordinator.support import rewards, study_message
+from tests.protocol.support import rewards, study_message
 
 from parley.errors import InvalidInput
 from parley.protocol import Record, Report, Stage, apply, create, verify_log

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.coordinator.support import study_message
+from tests.protocol.support import study_message
 
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.policies import make_policy
