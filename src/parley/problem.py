@@ -200,6 +200,12 @@ class Instance:
         boundary = -np.sort(-self.mixed_means, axis=0)[self.problem.top - 1]
         return self.mixed_means >= boundary  # type: ignore[no-any-return]
 
+    @cached_property
+    def good(self) -> BoolArray:
+        """Which arms are right answers, `(arm, agent)`: within the problem's tolerance of the N-th best."""
+        boundary = -np.sort(-self.mixed_means, axis=0)[self.problem.top - 1]
+        return self.mixed_means >= boundary - self.problem.tolerance  # type: ignore[no-any-return]
+
     @property
     def smallest_gap(self) -> float:
         """Delta'_min: what makes an instance hard; 0 where arms tie at a boundary."""
@@ -219,6 +225,6 @@ class Instance:
         raise TiedArms(agent=self.problem.agents[agent], arms=arms, top=self.problem.top)
 
     def is_correct(self, chosen: IntArray) -> BoolArray:
-        """`(...,)`: whether every arm of `chosen (..., top, agent)` is in its agent's top N."""
+        """`(...,)`: whether every arm of `chosen (..., top, agent)` is a right answer of its agent."""
         agents = np.arange(self.problem.agent_count)
-        return np.asarray(self.best[chosen, agents].all(axis=(-2, -1)))
+        return np.asarray(self.good[chosen, agents].all(axis=(-2, -1)))

@@ -91,7 +91,8 @@ class Recorder:
         path = ctypes.string_at(name).decode() if name and flags & KEPT else None
         with self._lock:
             self.handles.pop(handle, None)
-            new = path is not None and not Path(path).exists()
+            # A file that was made empty for SQLite to fill counts as made here: nothing vouches for it any earlier.
+            new = path is not None and (path not in self.names or not Path(path).exists())
             code = self.below.open(system, name, handle, flags, out)
             if code == OK and path is not None:
                 if new:

@@ -12,7 +12,8 @@ from tests.chaos.__main__ import PARTS
 from tests.coordinator.support import server_process
 
 from parley.coordinator.record import initialise, open_storage
-from parley.coordinator.record.sqlite import PRAGMAS, FileLock, sqlite_engine
+from parley.coordinator.record.files import FileLock
+from parley.coordinator.record.sqlite import PRAGMAS, sqlite_engine
 from parley.errors import InvalidInput
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from parley.policies.evidence_plan import Contrasts
-from parley.policies.evidence_racing import EvidenceRacing, Wealth
+from parley.policies.evidence_racing import EvidenceRacing
+from parley.policies.wealth import Wealth
 from parley.problem import FloatArray, IntArray
 from parley.totals import Totals
 

@@ -8,7 +8,7 @@ from tests.policies.racing import after_first_phase, racing, tie
 from tests.support import random_instance
 
 from parley.errors import InvalidInput
-from parley.policies.evidence_racing import Wealth
+from parley.policies.wealth import Wealth
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
 from parley.simulation import phases, simulate

@@ -30,6 +30,8 @@ DTYPES: dict[str, type[np.generic]] = {
     "FloatArray": np.float64,
     "BoolArray": np.bool_,
     "FloatArray | None": np.float64,
+    "IntArray | None": np.int64,
+    "BoolArray | None": np.bool_,
 }
 
 
@@ -44,6 +46,7 @@ class State:
     active: BoolArray  # (..., arm, agent): still a candidate of this agent
     eliminated_in: IntArray  # (..., arm, agent): the phase that ruled it out (from 1), 0 while active
     finished: BoolArray  # (...): the policy asks for nothing more
+    accepted: BoolArray | None = None  # (..., agent): answered within the tolerance, where there is one
 
     @property
     def totals(self) -> Totals:
@@ -110,7 +113,6 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
-    state_type: ClassVar[type[State]] = State
     honours: ClassVar[frozenset[str]] = frozenset()  # the wishes of `parley.terms` that it takes into account
     draws_everything: ClassVar[bool] = False  # also of agents whom nobody weighs
     values_per_pair: ClassVar[int] = 16  # numbers held per (arm, agent) of a run at the peak, to size chunks by
@@ -127,7 +129,7 @@ class Policy(ABC):
 
     def restore(self, document: Mapping[str, Any]) -> State:
         """The state that `to_json` wrote, checked to be one of this policy for this problem."""
-        state = self.state_type.from_json(document)
+        state = type(self.start()).from_json(document)
         blank = self.start(state.phase.shape)
         for field in fields(blank):
             found, allowed = (_shape(getattr(one, field.name)) for one in (state, blank))
@@ -225,6 +227,7 @@ class Policy(ABC):
             "active": np.ones(shape, dtype=np.bool_),
             "eliminated_in": np.zeros(shape, dtype=np.int64),
             "finished": np.zeros(batch, dtype=np.bool_),
+            "accepted": np.zeros((*batch, shape[-1]), dtype=np.bool_) if self.problem.tolerance else None,
         }
 
 

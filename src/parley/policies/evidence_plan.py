@@ -82,7 +82,9 @@ def cheapest_means(problem: Problem, rows: FloatArray) -> FloatArray:
     return np.asarray(solve(programs, accuracy=1e-6, pace=currency.pace).allocation[0])
 
 
-def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temper: Temper) -> IntArray:
+def further_draws(
+    problem: Problem, contrasts: Contrasts, counts: IntArray, temper: Temper, other: Contrasts | None = None
+) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis.
 
     A contrast with gap D crosses the line when D / sqrt(V) is the stake that wins what is missing. Gaps are taken as
@@ -92,16 +94,18 @@ def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temp
     contrast's share q of the total (its multiplier) and makes a further round less likely; balancing the two gives
     margin = sqrt(2 log(caution / q)). So cheap contrasts are made nearly sure to end, and only dear ones gamble. Shares
     and margins depend on each other: three solves, each from the last one's multipliers.
+
+    `other` are contrasts that would end it too (accepting within a tolerance): every arm takes the cheaper way.
     """
-    gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
-    losing, margin = contrasts.losing, np.full(gaps.shape, FIRST_MARGIN)
+    margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
     currency = Currency.of(problem)
     solution: Solution | None = None
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in ACCURACIES:
-        stakes = problem.noise.stake(contrasts.missing[losing], margin[losing])
-        rows = np.full(gaps.shape, np.inf)
-        rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / problem.noise.variance
+        rows = _rows(problem, contrasts, temper, margin)
+        if other is not None:
+            rows = _cheaper(rows, _rows(problem, other, temper, margin))
+        losing = np.isfinite(rows)
         programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows, currency.prices)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
         solution = solve(programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=currency.pace)
@@ -115,6 +119,21 @@ def further_draws(problem: Problem, contrasts: Contrasts, counts: IntArray, temp
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
     quotas = np.maximum(np.ceil(planned), 1)
     return np.where(programs.touched(), quotas, 0).astype(np.int64)
+
+
+def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatArray) -> FloatArray:
+    """How small the variance of every losing contrast should become, over that of a reward; inf where nothing is."""
+    losing = contrasts.losing
+    gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
+    stakes = problem.noise.stake(contrasts.missing[losing], margin[losing])
+    rows = np.full(gaps.shape, np.inf)
+    rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / problem.noise.variance
+    return rows
+
+
+def _cheaper(rows: FloatArray, other: FloatArray) -> FloatArray:
+    """For every arm the way whose hardest opponent asks for less."""
+    return np.where((other.min(axis=-3) > rows.min(axis=-3))[..., None, :, :], other, rows)
 
 
 def against(values: FloatArray, opponents: IntArray) -> FloatArray:

@@ -18,6 +18,7 @@ import numpy as np
 
 from parley.confidence.evidence import gap_lower_bound
 from parley.errors import InvalidInput
+from parley.policies.acceptance import SHARE, accept_leaders, claims, nobody
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination
 from parley.policies.evidence_plan import (
@@ -30,22 +31,12 @@ from parley.policies.evidence_plan import (
     further_draws,
     require_possible,
 )
+from parley.policies.wealth import Reign, Wealth
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import Bets
 from parley.totals import Totals
 
-__all__ = ["EvidenceRacing", "Wealth"]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Wealth(State):
-    """A state with the evidence so far; `opponents` is -1 before the first bets."""
-
-    log_wealth: FloatArray  # (..., opponent, arm, agent)
-    opponents: IntArray  # (..., opponent, arm, agent): arms of the last phase's bets, ascending
-    signal: FloatArray  # (..., arm, agent): sum of smallest contrast / largest variance, for the bound on the gap
-    information: FloatArray  # (..., arm, agent): sum of 1 / largest variance
-    gap_at_least: FloatArray  # (..., arm, agent): the best such bound so far, at least 0
+__all__ = ["EvidenceRacing"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +52,7 @@ class EvidenceRacing(Elimination):
     """
 
     name: ClassVar[str] = "evidence"
-    state_type: ClassVar[type[State]] = Wealth
+    honours: ClassVar[frozenset[str]] = frozenset({"tolerance"})
     values_per_pair: ClassVar[int] = 80
     rounds: int = 5
     precision: float | None = None
@@ -99,20 +90,21 @@ class EvidenceRacing(Elimination):
 
     @property
     def line(self) -> float:
-        """log(N M / delta): what every slot must reach."""
-        return math.log(self.problem.top * self.problem.agent_count) - math.log(self.problem.delta)
+        """log(N M / delta): what every slot must reach; with a tolerance, at the exact race's share of delta."""
+        delta = self.problem.delta * (1 - SHARE) if self.problem.tolerance else self.problem.delta
+        return math.log(self.problem.top * self.problem.agent_count) - math.log(delta)
 
     def start(self, batch: tuple[int, ...] = ()) -> Wealth:
         slots = (*batch, self.problem.top, *self.problem.shape)
         blank = self._blank(batch)
-        return Wealth(
-            **blank,
-            log_wealth=np.zeros(slots),
-            opponents=np.full(slots, -1, dtype=np.int64),
-            signal=np.zeros_like(blank["sums"]),
-            information=np.zeros_like(blank["sums"]),
-            gap_at_least=np.zeros_like(blank["sums"]),
-        )
+        wealth = blank | {
+            "log_wealth": np.zeros(slots),
+            "opponents": np.full(slots, -1, dtype=np.int64),
+            "signal": np.zeros_like(blank["sums"]),
+            "information": np.zeros_like(blank["sums"]),
+            "gap_at_least": np.zeros_like(blank["sums"]),
+        }
+        return Wealth(**wealth) if not self.problem.tolerance else Reign(**wealth, **nobody(self.problem, batch))
 
     def _wanted(self, state: State) -> IntArray:
         """The cheapest draws that should end it; any counts fixed before the phase keep the proof, raised ones too."""
@@ -121,7 +113,9 @@ class EvidenceRacing(Elimination):
         racing = (state.phase > 0) & ~state.finished
         if racing.any():
             batch = state.take(racing)  # also a single study becomes a batch of one
-            quotas[racing] = further_draws(self.problem, self._contrasts(batch), batch.counts, self._temper)
+            contrasts = self._contrasts(batch)
+            other = claims(self.problem, batch, contrasts).bets if isinstance(batch, Reign) else None
+            quotas[racing] = further_draws(self.problem, contrasts, batch.counts, self._temper, other)
         return quotas
 
     @cached_property
@@ -185,6 +179,10 @@ class EvidenceRacing(Elimination):
         seen = self._drawn(counts)[..., None, :, :] & betting[..., None, :, :]
         drawn = seen & np.take_along_axis(seen, contrasts.opponents, axis=-2)  # a side not drawn: the payoff is 1
         wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh)
+        if isinstance(state, Reign):
+            claim = claims(self.problem, state, contrasts)
+            won = self._paid(claim.bets, y, v, claim.bets.live & drawn, state.totals, fresh, claim.line)
+            state = claim.settled(state, won)
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
         # counted with the largest variance, can only understate the gap to it. It goes on after the elimination.
         widest, told = v.max(axis=-3), drawn.all(axis=-3)
@@ -210,9 +208,20 @@ class EvidenceRacing(Elimination):
         )
 
     def _paid(
-        self, contrasts: Contrasts, y: FloatArray, v: FloatArray, betting: BoolArray, past: Totals, fresh: Totals
+        self,
+        contrasts: Contrasts,
+        y: FloatArray,
+        v: FloatArray,
+        betting: BoolArray,
+        past: Totals,
+        fresh: Totals,
+        line: FloatArray | None = None,
     ) -> FloatArray:
-        """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only."""
+        """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only.
+
+        With a `line` of their own the bets are about the tolerance.
+        """
+        shift = 0.0 if line is None else self.problem.tolerance
         wealth = contrasts.wealth.copy()
         *replication, _, arm, agent = np.nonzero(betting)
         missing = contrasts.missing[betting]
@@ -222,7 +231,8 @@ class EvidenceRacing(Elimination):
                 estimate=contrasts.gap[betting],
                 error=contrasts.error[betting],
                 missing=missing,
-                contrast=y[betting],
+                contrast=y[betting] + shift if shift else y[betting],
+                shift=shift,
                 variance=v[betting],
                 replication=tuple(replication),
                 opponent=contrasts.opponents[betting],
@@ -234,7 +244,8 @@ class EvidenceRacing(Elimination):
             )
         )
         reached = (paid >= missing) & model.boosted  # a capped payoff ends on the line
-        wealth[betting] = np.where(reached, self.line, wealth[betting] + paid)
+        goal = self.line if line is None else np.broadcast_to(line, wealth.shape)[betting]
+        wealth[betting] = np.where(reached, goal, wealth[betting] + paid)
         return wealth
 
     def _keep(self, before: State, after: State) -> BoolArray:
@@ -248,6 +259,10 @@ class EvidenceRacing(Elimination):
         order = np.argsort(np.where(before.active, -mixed, np.inf), axis=-2, kind="stable")
         best = np.argsort(order, axis=-2, kind="stable") < self.problem.top
         return np.where(short, before.active & best, keep)
+
+    def _decide(self, before: State, after: State) -> State:
+        decided = super()._decide(before, after)
+        return accept_leaders(self.problem, before, decided) if isinstance(decided, Reign) else decided
 
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
@@ -263,7 +278,12 @@ class EvidenceRacing(Elimination):
         assert isinstance(state, Wealth)
         opponents = state.opponents[:, arm, agent]
         bound = state.gap_at_least[arm, agent] if state.eliminated_in[arm, agent] else 0.0  # it is about losers only
-        return {
+        tolerant: dict[str, Any] = {}
+        if isinstance(state, Reign):
+            tolerant["log_acceptance"] = float(state.log_acceptance[:, arm, agent].min())
+            ruled_out = state.log_wealth[:, arm, agent].min() >= self.line
+            bound = bound if ruled_out else 0.0  # what was only found not to be better by much may be the best
+        return tolerant | {
             "log_wealth": float(state.log_wealth[:, arm, agent].min()),
             "opponents": [self.problem.arms[place] for place in opponents if place >= 0],
             "gap_at_least": float(bound),

@@ -14,6 +14,7 @@ import numpy as np
 
 from parley.bounds import oracle
 from parley.errors import InvalidInput, UnknownName
+from parley.policies.acceptance import accept, leading
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination, nth_largest
 from parley.problem import BoolArray, FloatArray, IntArray
@@ -39,8 +40,8 @@ class Wcpe(Elimination):
     """
 
     name: ClassVar[str] = "wcpe"
+    honours: ClassVar[frozenset[str]] = frozenset({"tolerance"})
     draws_everything: ClassVar[bool] = True
-    state_type: ClassVar[type[State]] = Halvings
     threshold: str = "paper"
     accuracy: float = 1e-6
 
@@ -97,6 +98,17 @@ class Wcpe(Elimination):
         undecided = after.active.sum(axis=-2, keepdims=True) > self.problem.top
         halved = after.active & undecided & ~state.finished[..., None, None]
         return replace(after, halvings=after.halvings + halved)
+
+    def _decide(self, before: State, after: State) -> State:
+        """With a tolerance: also accept the leaders, once no interval reaches above the lowest of theirs by more."""
+        decided = super()._decide(before, after)
+        if not self.problem.tolerance:
+            return decided
+        mixed, half, _ = self._intervals(decided, decided.active)
+        leaders = leading(mixed, decided.active, self.problem.top)
+        lowest = np.where(leaders, mixed - half, np.inf).min(axis=-2, keepdims=True)
+        settled = mixed + half <= lowest + self.problem.tolerance
+        return accept(before, decided, leaders, settled, self.problem.top)
 
     def _keep(self, before: State, after: State) -> BoolArray:
         mixed, half, bar = self._intervals(after, before.active)

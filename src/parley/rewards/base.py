@@ -40,7 +40,8 @@ class Bets:
     estimate: FloatArray  # of the gap, opponent minus arm, from all data so far
     error: FloatArray  # its standard error
     missing: FloatArray  # log wealth between the bet's slot and the line
-    contrast: FloatArray  # Y: opponent minus arm, mixed, from the fresh draws
+    contrast: FloatArray  # Y: opponent minus arm, mixed, from the fresh draws, raised by `shift`
+    shift: float = 0.0  # the null is "opponent minus arm is at most -shift"; `estimate` is raised by it too
     variance: FloatArray  # V of that contrast, by the cell variances that the past gives
     replication: tuple[IntArray, ...]  # index into the leading axes of `past` and `fresh`
     opponent: IntArray  # arm indices

@@ -110,7 +110,7 @@ def simulate(
     if seed < 0:
         raise InvalidInput("seed", found=seed, allowed="a whole number of at least 0")
     _check_fit(policy, instance)
-    if max_samples is None:
+    if max_samples is None and not instance.problem.tolerance:
         instance.require_distinct()
     begun = perf_counter()
     size = instance.means.size
@@ -215,7 +215,7 @@ class _Record:
         problem = instance.problem
         return cls(
             problem=problem,
-            best=instance.best,
+            best=instance.good,
             top=problem.top,
             costs=np.zeros(count, dtype=np.int64),
             rounds=np.zeros(count, dtype=np.int64),

@@ -18,6 +18,7 @@ from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.context import Context
 from parley.coordinator.http.guard import answer_problem, refusal_of
 from parley.coordinator.http.limits import Pace
+from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.http.routes import health, oversight, reports, sessions, streams, studies, tokens
 from parley.coordinator.http.schemas import ProblemView
 from parley.coordinator.logs import logger
@@ -49,6 +50,7 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         watch=watch,
         closer=Closer(storage, clock, metrics, watch.tell),
         keyring=Keyring(storage),
+        readiness=Readiness(storage),
     )
 
     @asynccontextmanager

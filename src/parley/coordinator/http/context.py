@@ -15,6 +15,7 @@ from parley.coordinator.access.auth import Principal, require_live
 from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.clock import Clock
 from parley.coordinator.http.limits import Pace
+from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.watch import Watch
@@ -41,6 +42,7 @@ class Context:
     watch: Watch
     closer: Closer
     keyring: Keyring
+    readiness: Readiness
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run on a snapshot, off the event loop."""

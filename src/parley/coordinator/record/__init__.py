@@ -9,8 +9,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from parley.coordinator.record import schema
 from parley.coordinator.record.base import Storage, StorageUnavailable
+from parley.coordinator.record.files import FileLock
 from parley.coordinator.record.postgres import PostgresStorage
-from parley.coordinator.record.sqlite import FileLock, SqliteStorage, sqlite_engine
+from parley.coordinator.record.sqlite import SqliteStorage, sqlite_engine
 from parley.errors import InvalidInput
 
 __all__ = [
@@ -56,9 +57,11 @@ def initialise(address: str) -> tuple[str | None, str]:
         lock = FileLock(path)
         try:
             engine = sqlite_engine(path)
-            with engine.begin() as connection:
-                revisions = schema.upgrade(connection)
-            engine.dispose()
+            try:
+                with engine.begin() as connection:
+                    revisions = schema.upgrade(connection)
+            finally:
+                engine.dispose()
         finally:
             lock.release()
         return revisions

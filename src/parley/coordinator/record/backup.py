@@ -21,7 +21,7 @@ from parley.coordinator.record import (
     schema,
     sqlite_engine,
 )
-from parley.coordinator.record.sqlite import FileLock
+from parley.coordinator.record.files import FileLock
 from parley.coordinator.record.tables import chains, metadata, sessions, studies
 from parley.coordinator.record.tokens import TokenRow, list_tokens
 from parley.errors import InvalidInput

@@ -13,7 +13,7 @@
   others with it. `study` names the only study that a change locks, so that such changes can be brought together.
 - `memory` belongs to the storage and goes with it. Its connections carry it (`memory_of`).
 - `exclusive`: while it is open, nobody else can change the database.
-- `ping` answers whether a change could be made now.
+- `ping` answers whether a change would be durable now, by making one that changes nothing.
 """
 
 from __future__ import annotations
@@ -23,14 +23,26 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete, insert
 
 from parley.coordinator.record.memory import Memory
+from parley.coordinator.record.tables import sessions
 from parley.errors import StorageUnavailable
 
 __all__ = ["Storage", "StorageUnavailable"]
 
 T = TypeVar("T")
+PATIENCE = 5.0  # seconds
+PROBE = {"digest": "probe", "kid": "", "created_at": "", "expires_at": ""}
+
+
+def _touch(connection: Connection) -> None:
+    """A row that comes and goes: it needs room on the disk, the right to write and a sync, and leaves nothing.
+
+    Writing again what is there would not do: SQLite sees that it is the same, and writes nothing.
+    """
+    connection.execute(insert(sessions).values(PROBE))
+    connection.execute(delete(sessions).where(sessions.c.digest == PROBE["digest"]))
 
 
 class Storage(ABC):
@@ -56,9 +68,12 @@ class Storage(ABC):
         """Run a single statement that reads."""
         return self.read(work)
 
-    @abstractmethod
     def ping(self) -> None:
-        """Raise `StorageUnavailable` unless the database answers and has the newest schema."""
+        """Raise `StorageUnavailable` unless a change was committed within a few seconds."""
+        try:
+            self.submit(_touch).result(timeout=PATIENCE)
+        except TimeoutError:
+            raise StorageUnavailable(f"no commit within {PATIENCE:g} s") from None
 
     @abstractmethod
     def close(self) -> None:

@@ -27,11 +27,19 @@ def unavailable(error: SQLAlchemyError) -> StorageUnavailable:
     return StorageUnavailable(str(getattr(error, "orig", error)))
 
 
-def commit_together(engine: Engine, group: Sequence[Change]) -> None:
-    """Run changes in one transaction; every future is answered after its end, and only then."""
+def _nothing_to_check() -> None:
+    pass
+
+
+def commit_together(engine: Engine, group: Sequence[Change], check: Callable[[], None] = _nothing_to_check) -> None:
+    """Run changes in one transaction; every future is answered after its end, and only then.
+
+    `check` raises `StorageUnavailable` if a commit would not last; it is asked before and after.
+    """
     group = [(work, done) for work, done in group if done.set_running_or_notify_cancel()]
     outcomes: list[tuple[Any, Exception | None]] = []
     try:
+        check()
         with engine.begin() as connection:
             reached("begun")
             if len(group) == 1:
@@ -39,6 +47,7 @@ def commit_together(engine: Engine, group: Sequence[Change]) -> None:
             else:
                 outcomes.extend(_attempt(connection, work) for work, _ in group)
             reached("before-commit")
+        check()
         reached("after-commit")
     except SQLAlchemyError as error:
         outcomes = [(None, unavailable(error))] * len(group)

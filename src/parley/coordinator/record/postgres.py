@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, text
+from sqlalchemy import URL, Connection, Engine, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from parley.coordinator.record.base import Storage, StorageUnavailable
@@ -105,9 +105,6 @@ class PostgresStorage(Storage):
                 return work(connection)
         except SQLAlchemyError as error:  # of the database, or of the pool when all connections are taken
             raise unavailable(error) from error
-
-    def ping(self) -> None:
-        self.read(lambda connection: connection.execute(text("SELECT count(*) FROM studies")).scalar())
 
     def close(self) -> None:
         self._workers.shutdown()

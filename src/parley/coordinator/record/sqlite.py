@@ -6,8 +6,6 @@ durable at every commit; pragmas are read back, since SQLite ignores what it doe
 
 from __future__ import annotations
 
-import fcntl
-import os
 import queue
 import threading
 from collections.abc import Callable
@@ -15,48 +13,21 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from parley.coordinator.record.base import Storage, StorageUnavailable
+from parley.coordinator.record.files import FileLock, Inodes
 from parley.coordinator.record.groups import LARGEST_GROUP, Change, commit_together, unavailable
 from parley.coordinator.record.memory import Memory
+from parley.coordinator.record.readonly import reading_engine
 from parley.errors import InvalidInput
 
-__all__ = ["FileLock", "SqliteStorage", "sqlite_engine"]
+__all__ = ["SqliteStorage", "sqlite_engine"]
 
 T = TypeVar("T")
 PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 10_000}
-
-
-class FileLock:
-    """Held while a process writes to the file; the system frees it when the process dies, however it dies.
-
-    It stands beside the file itself, whatever links led there.
-    """
-
-    def __init__(self, database: Path) -> None:
-        self.path = Path(f"{database.resolve()}.lock")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
-            os.close(self._file)
-            raise InvalidInput(
-                "database",
-                found=f"{database}, which another process ({holder or 'unknown'}) is writing to",
-                allowed="one server process per SQLite file",
-                hint="Stop the other one, or use PostgreSQL for several server processes",
-            ) from None
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"process {os.getpid()}".encode(), 0)
-
-    def release(self) -> None:
-        """Let another process have the file."""
-        os.close(self._file)
 
 
 def sqlite_engine(path: Path, *, readers: int = 0, memory: Memory | None = None) -> Engine:
@@ -96,9 +67,12 @@ class SqliteStorage(Storage):
     def __init__(self, path: Path, *, readers: int = 4, writable: bool = True) -> None:
         self.path, self.url = path, f"sqlite:///{path}"
         self._lock = FileLock(path) if writable else None
+        self._inodes = Inodes(path)
         self.memory = Memory()
         self._writer = sqlite_engine(path, memory=self.memory)
-        self._readers = sqlite_engine(path, readers=readers, memory=self.memory)
+        event.listen(self._writer, "connect", lambda *_: self._inodes.forget_log())
+        make = sqlite_engine if writable else reading_engine
+        self._readers = make(path, readers=readers, memory=self.memory)
         self._waiting: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
         self._closed = threading.Lock()  # held for good once closed
         self._thread = threading.Thread(target=self._write, name="sqlite-writer", daemon=True)
@@ -119,11 +93,6 @@ class SqliteStorage(Storage):
                 return work(connection)
         except SQLAlchemyError as error:  # of the database, or of the pool when all readers are taken
             raise unavailable(error) from error
-
-    def ping(self) -> None:
-        if not self._thread.is_alive():
-            raise StorageUnavailable("the writer has stopped")
-        self.read(lambda connection: connection.execute(text("SELECT count(*) FROM studies")).scalar())
 
     def close(self) -> None:
         if not self._closed.acquire(blocking=False):
@@ -146,6 +115,6 @@ class SqliteStorage(Storage):
                     last = True
                     break
                 group.append(following)
-            commit_together(self._writer, group)
+            commit_together(self._writer, group, self._inodes.check)
             if last:
                 return

@@ -1,0 +1,82 @@
+"""A report's totals are those of some rewards, or refused: tried against whole arithmetic."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from parley.protocol.cells import flaw
+
+ends = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(sorted).filter(lambda e: e[1] - e[0] > 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "square", "low", "high", "wrong"),
+    [
+        (10, 1.0, 10.0, 0.0, 1.0, "squares"),  # of the trial: at most 1
+        (1, 2.0, 1e6, None, None, "squares"),  # of the trial: one draw has one square
+        (1, 2.0, 4.0, None, None, None),
+        (1, 2.0, 3.9, None, None, "squares"),
+        (1, 0.5, 0.26, 0.0, 1.0, "squares"),
+        (10, 3.0, 3.0, 0.0, 1.0, None),
+        (10, 3.0, 3.01, 0.0, 1.0, "squares"),
+        (10, 3.5, 3.25, 0.0, 1.0, None),
+        (10, 3.5, 3.26, 0.0, 1.0, "squares"),
+        (10, 3.0, 0.9, 0.0, 1.0, None),
+        (10, 3.0, 0.89, 0.0, 1.0, "squares"),
+        (4, 0.0, 4.0, -1.0, 1.0, None),
+        (3, 0.0, 2.0, -1.0, 1.0, None),
+        (3, 0.0, 3.0, -1.0, 1.0, "squares"),  # three rewards at the ends cannot add up to 0
+        (10**9, 1.0, 4.0, 0.0, 1.0, "squares"),
+        (10**9, 1.0, 1.0, 0.0, 1.0, None),
+        (2, 3e-5, 0.0, None, None, "squares"),
+        (2, 2e-160, 0.0, None, None, None),  # the squares are too small for a number
+        (5, 6.0, 7.2, 0.0, 1.0, "sums"),
+        (0, 0.0, 1.0, None, None, "squares"),
+        (0, 1.0, 0.0, 0.0, 1.0, "sums"),
+    ],
+)
+def test_what_is_possible(count, total, square, low, high, wrong):
+    found = flaw(count, total, square, low, high)
+    assert (found[0] if found else None) == wrong
+
+
+@given(st.data(), ends)
+@settings(max_examples=150, deadline=None)
+def test_totals_of_rewards_are_possible_in_whatever_order_they_are_added(data, ends):
+    low, high = ends
+    reward = st.one_of(st.floats(low, high), st.sampled_from([low, high]))
+    values = data.draw(st.lists(reward, min_size=1, max_size=60))
+    for order in (values, sorted(values), sorted(values, reverse=True)):
+        total, square = sum(order), sum(value * value for value in order)
+        assert flaw(len(values), total, square, low, high) is None
+        assert flaw(len(values), total, square, None, None) is None
+        assert flaw(len(values), math.fsum(order), math.fsum(v * v for v in order), low, high) is None
+
+
+def most(count, total, low, high):
+    """By trying every corner: some at the low end, some at the high end, one where the sum needs it."""
+    found = []
+    for at_high in range(count):
+        last = total - at_high * high - (count - 1 - at_high) * low
+        if low <= last <= high:
+            found.append(at_high * high**2 + (count - 1 - at_high) * low**2 + last**2)
+    return max(found)
+
+
+@given(st.data(), ends, st.integers(1, 12))
+@settings(max_examples=150, deadline=None)
+def test_the_largest_and_the_least_square_are_exact(data, ends, count):
+    low, high = map(Fraction, ends)
+    share = data.draw(st.fractions(0, 1, max_denominator=1000))
+    total = count * (low + share * (high - low))
+    upper, lower = most(count, total, low, high), total**2 / count
+    assume(upper > 1e-3)
+    size = float(count * max(abs(low), abs(high)) ** 2)
+    assert flaw(count, float(total), float(upper), *ends) is None
+    assert flaw(count, float(total), float(lower), *ends) is None
+    assert flaw(count, float(total), float(upper) + 1e-8 * size, *ends)[0] == "squares"
+    if lower > 1e-3 * size:
+        assert flaw(count, float(total), float(lower) - 1e-8 * size, *ends)[0] == "squares"
