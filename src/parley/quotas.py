@@ -9,7 +9,7 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.problem import FloatArray, IntArray
 
-__all__ = ["raise_cells", "smallest_counts", "whole_counts"]
+__all__ = ["cut_to", "raise_cells", "smallest_counts", "whole_counts"]
 
 LARGEST_COUNT = 2.0**53  # beyond this float64 no longer tells whole numbers apart
 
@@ -38,6 +38,35 @@ def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
     [0, 5, 5, 9]
     """
     return np.where(quotas > 0, np.maximum(quotas, minimum), quotas)
+
+
+def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
+    """`(..., arm, agent)` quotas in the same proportions, of which no more than `left (...)` remain in all.
+
+    A cell that falls below the minimum is left out; where that would leave nothing, the largest cell takes all it may.
+
+    >>> cut_to(np.array([[10, 20], [30, 0]]), np.array(7)).tolist()
+    [[1, 2], [4, 0]]
+    >>> cut_to(np.array([[10, 20], [30, 0]]), np.array(7), minimum=5).tolist()
+    [[0, 0], [7, 0]]
+    """
+    total = quotas.sum(axis=(-2, -1))
+    over = total > left
+    if not over.any():
+        return quotas
+    share = np.minimum(left / np.maximum(total, 1), 1.0)[..., None, None]
+    flat = np.floor(quotas * share).astype(np.int64).reshape(*total.shape, -1)
+    rest = (quotas * share).reshape(flat.shape) - flat
+    # What rounding down leaves over goes to the largest remainders.
+    places = np.argsort(np.argsort(-rest, axis=-1, kind="stable"), axis=-1, kind="stable")
+    flat = flat + (places < np.maximum(left - flat.sum(axis=-1), 0)[..., None]) * (rest > 0)
+    flat = np.where(flat >= minimum, flat, 0)
+    largest = np.argmax(quotas.reshape(flat.shape), axis=-1)[..., None]
+    lone = np.minimum(np.take_along_axis(quotas.reshape(flat.shape), largest, axis=-1), left[..., None])
+    single = np.zeros_like(flat)
+    np.put_along_axis(single, largest, np.where(lone >= minimum, lone, 0), axis=-1)
+    flat = np.where(flat.any(axis=-1, keepdims=True), flat, single)
+    return np.where(over[..., None, None], flat.reshape(quotas.shape), quotas)
 
 
 def smallest_counts(

@@ -88,8 +88,9 @@ def command(
             shown.add_row(words, value)
     shown.add_row("rounds, mean", f"{document['rounds']['mean']:.2f}")
     shown.add_row(f"wrong answers (at most {loaded.problem.delta:g} allowed)", f"{document['error_rate']:.5f}")
-    if document["unfinished"]:
-        shown.add_row("stopped by the sample cap", f"{document['unfinished']:,} of {replications:,}")
+    for end, share in document["ends"].items():
+        if share and document["ends"]["decided"] < 1:
+            shown.add_row(f"ended as {end}", f"{share:.1%}")
     shown.add_row("replications per second", f"{replications / outcome.seconds:,.0f}")
     screen.print(shown)
     screen.print(f"Guarantee: {chosen.guarantee}.")
@@ -134,6 +135,7 @@ def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
         "rounds": {"mean": float(rounds.mean()), "std": float(rounds.std()), "max": int(rounds.max())},
         "error_rate": outcome.error_rate,
         "unfinished": int((~outcome.finished).sum()),
+        "ends": outcome.end_shares,
         "lower_bound": cost["lower_bound"],
         "ratio": cost["ratio"],
         "draws": outcome.draws.tolist(),

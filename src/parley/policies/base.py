@@ -18,9 +18,10 @@ from typing import Any, ClassVar, Self, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.ends import End
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
-from parley.quotas import raise_cells
+from parley.quotas import cut_to, raise_cells
 from parley.totals import Totals
 
 __all__ = ["Explanation", "Policy", "State"]
@@ -113,7 +114,8 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
-    honours: ClassVar[frozenset[str]] = frozenset()  # the wishes of `parley.terms` that it takes into account
+    # The wishes of `parley.terms` that it takes into account; budgets are everybody's, see `plan`.
+    honours: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds"})
     draws_everything: ClassVar[bool] = False  # also of agents whom nobody weighs
     values_per_pair: ClassVar[int] = 16  # numbers held per (arm, agent) of a run at the peak, to size chunks by
     problem: Problem
@@ -141,10 +143,35 @@ class Policy(ABC):
     def plan(self, state: State) -> IntArray:
         """Fresh draws wanted this phase, `(..., arm, agent)`: every cell 0 or at least the problem's minimum.
 
-        Everybody who needs a plan gets it here, so this is the one place that enforces the minimum. It is decided
-        before the rewards of the phase; why each guarantee stays is said at each `_wanted`.
+        Everybody who needs a plan gets it here, so this is the one place that enforces the minimum and the budget. It
+        is decided before the rewards of the phase; why each guarantee stays is said at each `_wanted`.
         """
-        return raise_cells(self._wanted(state), self.problem.minimum_cell)
+        quotas = raise_cells(self._wanted(state), self.problem.minimum_cell)
+        return (
+            quotas if self.problem.max_samples is None else cut_to(quotas, self._left(state), self.problem.minimum_cell)
+        )
+
+    def _left(self, state: State) -> IntArray:
+        """`(...)`: samples that the budget still allows."""
+        assert self.problem.max_samples is not None
+        return np.asarray(np.maximum(self.problem.max_samples - state.counts.sum(axis=(-2, -1)), 0))
+
+    def exhausted(self, state: State) -> BoolArray:
+        """`(...)`: whether the budget of samples or rounds is used up."""
+        over = np.zeros(state.phase.shape, dtype=np.bool_)
+        if self.problem.max_samples is not None:
+            over |= self._left(state) < self.problem.minimum_cell
+        if self.problem.max_rounds is not None:
+            over |= state.phase >= self.problem.max_rounds
+        return over
+
+    def ends(self, state: State) -> NDArray[np.str_]:
+        """`(..., agent)`: how the study ended for every agent, as words of `parley.ends.End`."""
+        answered = state.active.sum(axis=-2) <= self.problem.top
+        accepted = np.zeros_like(answered) if state.accepted is None else state.accepted
+        over = np.broadcast_to(state.finished[..., None], answered.shape)
+        words = [End.ACCEPTED.value, End.DECIDED.value, End.EXHAUSTED.value]
+        return np.select([answered & accepted, answered, over], words, default=End.OPEN.value)
 
     @abstractmethod
     def _wanted(self, state: State) -> IntArray:
@@ -206,7 +233,7 @@ class Policy(ABC):
                 squares=squares,
             ),
         )
-        return replace(after, finished=state.finished | self._finished(after))
+        return replace(after, finished=state.finished | self._finished(after) | self.exhausted(after))
 
     @abstractmethod
     def _decide(self, before: State, after: State) -> State:

@@ -52,7 +52,7 @@ class EvidenceRacing(Elimination):
     """
 
     name: ClassVar[str] = "evidence"
-    honours: ClassVar[frozenset[str]] = frozenset({"tolerance"})
+    honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance"}
     values_per_pair: ClassVar[int] = 80
     rounds: int = 5
     precision: float | None = None

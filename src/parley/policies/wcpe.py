@@ -40,7 +40,7 @@ class Wcpe(Elimination):
     """
 
     name: ClassVar[str] = "wcpe"
-    honours: ClassVar[frozenset[str]] = frozenset({"tolerance"})
+    honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance"}
     draws_everything: ClassVar[bool] = True
     threshold: str = "paper"
     accuracy: float = 1e-6

@@ -8,23 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from parley.ends import End, overall
 from parley.protocol.canonical import digest
 from parley.protocol.messages import Certificate
-from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial
 
 __all__ = ["issue_certificate", "same_certificate"]
 
 ROUNDING = 1e-9
+WHY = {End.CANCELLED: "stopped early", End.EXHAUSTED: "the budget came first", End.BLOCKED: "a site is gone"}
 
 
 def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head: str, version: str) -> Certificate:
     """What a finished or cancelled trial may claim; `data` are the decisions' digests of the phases' reports."""
     policy, state, study = trial.policy, trial.state, trial.study
-    complete = trial.stage is Stage.FINISHED
+    ends = trial.ends
+    end = overall(ends.values())
     guarantee = policy.guarantee
-    if not complete:
-        guarantee = f"stopped early: what is listed are the candidates that remain, not answers ({guarantee} of them)"
+    if not end.answered:
+        who = (
+            "" if end is End.CANCELLED else f" for {', '.join(name for name, how in ends.items() if not how.answered)}"
+        )
+        guarantee = f"{WHY[end]}{who}: what is listed are the candidates that remain, not answers ({guarantee} of them)"
     return Certificate(
         study=trial.id,
         problem=study.digest,
@@ -34,7 +39,8 @@ def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head:
         version=version,
         delta=study.problem.delta,
         guarantee=guarantee,
-        complete=complete,
+        complete=end.answered,
+        ends=None if end in (End.DECIDED, End.CANCELLED) else {name: how.value for name, how in ends.items()},
         answers={
             agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept]
             for agent, column in zip(study.agents, np.asarray(state.answers).T, strict=True)

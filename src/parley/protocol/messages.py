@@ -253,6 +253,7 @@ class Certificate(Message):
     samples: int
     frozen: tuple[str, ...]
     evidence: Mapping[str, Any]  # the policy's own certificate: thresholds, and the case against every arm per agent
+    ends: Mapping[str, Any] | None = None  # agent -> how its question ended, unless all are decided or it was cancelled
     state: Mapping[str, Any]  # the policy's: everything above can be computed from it again
     sequence: int  # of the log when it was issued
     head: str

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from parley.ends import End
 from parley.errors import InvalidInput
 from parley.policies import Policy, State
 from parley.problem import IntArray
@@ -98,6 +99,14 @@ class Trial:
         return Situation(
             id=self.id, study=self.study, stage=self.stage, phase=self.phase, awaited=len(self.awaited), place=place
         )
+
+    @property
+    def ends(self) -> dict[str, End]:
+        """How the study ended for every agent; `open` while it goes on."""
+        words = map(End, self.policy.ends(self.state).tolist())
+        cancelled = self.stage is Stage.CANCELLED
+        kept = (End.CANCELLED if cancelled and not word.answered else word for word in words)
+        return dict(zip(self.study.agents, kept, strict=True))
 
     def step(self) -> Step:
         """One step of the policy on the reports that are in. Pure; the slow part of closing a phase."""

@@ -31,8 +31,11 @@ class Message:
     schema: ClassVar[str]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and dictionaries, with the schema."""
-        document = {field.name: _encode(getattr(self, field.name)) for field in fields(self)}
+        """Plain lists and dictionaries, with the schema. What is None unless told is left out where it is None."""
+        told = ((field, getattr(self, field.name)) for field in fields(self))
+        document = {
+            field.name: _encode(value) for field, value in told if value is not None or field.default is not None
+        }
         return {"schema": self.schema, **document}
 
     @classmethod

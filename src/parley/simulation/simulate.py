@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.currency import money_of, phase_days
+from parley.ends import End
 from parley.errors import InvalidInput
 from parley.policies.base import Policy, State
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
@@ -37,14 +39,21 @@ class Outcome:
     costs: IntArray  # (R,): samples drawn
     rounds: IntArray  # (R,): phases, which are rounds of communication
     correct: BoolArray  # (R,): every agent's answer is right (False where unfinished)
-    finished: BoolArray  # (R,): False where the sample cap came first
+    finished: BoolArray  # (R,): every agent has its answer; False where a budget came first
     mistaken: BoolArray  # (R,): some agent lost one of its top arms, whether or not the run finished
+    ends: NDArray[np.str_]  # (R,): how the study ended, a word of `parley.ends.End`; the worst of its agents'
     chosen: IntArray  # (R, top, agent): arm indices in ascending order, -1 where unfinished
     draws: FloatArray  # (arm, agent): mean draws over the replications
     money: FloatArray  # (R,): what the draws cost at the problem's prices
     priced: bool  # whether there are any: else a draw costs 1
     days: FloatArray | None = None  # (R,): how long it took at the problem's rates; None without
     seconds: float
+
+    @property
+    def end_shares(self) -> dict[str, float]:
+        """How large a part of the replications ended how."""
+        words = (End.DECIDED, End.ACCEPTED, End.EXHAUSTED, End.BLOCKED)
+        return {word.value: float((self.ends == word.value).mean()) for word in words}
 
     @property
     def error_rate(self) -> float:
@@ -110,7 +119,8 @@ def simulate(
     if seed < 0:
         raise InvalidInput("seed", found=seed, allowed="a whole number of at least 0")
     _check_fit(policy, instance)
-    if max_samples is None and not instance.problem.tolerance:
+    asked = policy.problem
+    if max_samples is None and asked.max_samples is None and asked.max_rounds is None and not asked.tolerance:
         instance.require_distinct()
     begun = perf_counter()
     size = instance.means.size
@@ -180,7 +190,9 @@ def _run(
         if max_samples is not None:
             over = (state.counts + quotas).sum(axis=(-2, -1)) > max_samples
         if over.any():
-            record.enter(members[over], state.take(over))
+            stopped = state.take(over)
+            how = policy.ends(stopped)
+            record.enter(members[over], stopped, np.where(how == End.OPEN.value, End.EXHAUSTED.value, how))
             progress(int(over.sum()))
             members, state, quotas = members[~over], state.take(~over), quotas[~over]
             if not members.size:
@@ -189,7 +201,8 @@ def _run(
         state = policy.update(state, _rewards(draw, seed, phase, members, block, quotas))
         done, phase = state.finished, phase + 1
         if done.any():
-            record.enter(members[done], state.take(done))
+            ended = state.take(done)
+            record.enter(members[done], ended, policy.ends(ended))
             progress(int(done.sum()))
             members, state = members[~done], state.take(~done)
 
@@ -205,6 +218,7 @@ class _Record:
     rounds: IntArray
     finished: BoolArray
     mistaken: BoolArray
+    ends: NDArray[np.str_]
     chosen: IntArray
     draws: FloatArray
     money: FloatArray
@@ -221,6 +235,7 @@ class _Record:
             rounds=np.zeros(count, dtype=np.int64),
             finished=np.zeros(count, dtype=np.bool_),
             mistaken=np.zeros(count, dtype=np.bool_),
+            ends=np.full(count, End.OPEN.value, dtype="U9"),
             chosen=np.full((count, problem.top, problem.agent_count), -1, dtype=np.int64),
             draws=np.zeros(problem.shape),
             money=np.zeros(count),
@@ -231,16 +246,19 @@ class _Record:
         if self.days is not None:
             self.days[members] += phase_days(self.problem, quotas)
 
-    def enter(self, members: IntArray, state: State) -> None:
+    def enter(self, members: IntArray, state: State, ends: NDArray[np.str_]) -> None:
         self.costs[members] = state.counts.sum(axis=(-2, -1))
         self.money[members] = money_of(self.problem, state.counts)
         self.rounds[members] = state.phase
-        self.finished[members] = state.finished
+        answered = (state.active.sum(axis=-2) <= self.top).all(axis=-1)
+        self.finished[members] = answered
+        for word in End:  # from the best to the worst
+            self.ends[members[(ends == word.value).any(axis=-1)]] = word.value
         # An answer is right when it is a subset of the true top arms; with ties those can be more than N.
         lost = (state.active & self.best).sum(axis=-2) < self.top
         self.mistaken[members] = lost.any(axis=-1)
         ranked = np.sort(np.where(state.active, np.arange(state.active.shape[-2])[:, None], 10**9), axis=-2)
-        self.chosen[members] = np.where(state.finished[:, None, None], ranked[:, : self.top], -1)
+        self.chosen[members] = np.where(answered[:, None, None], ranked[:, : self.top], -1)
         self.draws += state.counts.sum(axis=0)
 
     def outcome(self, policy: str, instance: Instance, seed: int, seconds: float) -> Outcome:
@@ -252,6 +270,7 @@ class _Record:
             correct=self.finished & ~self.mistaken & instance.is_correct(self.chosen),
             finished=self.finished,
             mistaken=self.mistaken,
+            ends=self.ends,
             chosen=self.chosen,
             draws=self.draws / len(self.costs),
             money=self.money,

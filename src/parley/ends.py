@@ -1,0 +1,34 @@
+"""How a study ends, for an agent and as a whole: one word each, the same in policy, log, certificate, API and page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+__all__ = ["End", "overall"]
+
+
+class End(StrEnum):
+    """The end of an agent's question. Those further down are worse for who asked."""
+
+    DECIDED = "decided"  # its N arms are found
+    ACCEPTED = "accepted"  # its leaders are within the tolerance
+    EXHAUSTED = "exhausted"  # the budget of samples or rounds came first
+    BLOCKED = "blocked"  # what is missing can come from nobody any more
+    CANCELLED = "cancelled"  # an administrator stopped the study first
+    OPEN = "open"  # not yet
+
+    @property
+    def answered(self) -> bool:
+        """Whether the agent has an answer, under the study's guarantee."""
+        return self in (End.DECIDED, End.ACCEPTED)
+
+
+def overall(ends: Iterable[str]) -> End:
+    """The end of the study: the worst of its agents'.
+
+    >>> overall(["decided", "accepted", "decided"]).value
+    'accepted'
+    """
+    order = list(End)
+    return max(map(End, ends), key=order.index)
