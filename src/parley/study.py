@@ -32,10 +32,11 @@ NOISE = {
     "kind": Key(
         kinds=(str,),
         meaning='`"gaussian"`: known standard deviation. `"subgaussian"`: tails no heavier than a Gaussian\'s of that '
-        'scale. `"bounded"`: rewards between low and high',
+        'scale. `"bounded"`: rewards between low and high. `"binary"`: 0 or 1',
         default='`"gaussian"`',
     ),
     "scale": Key(kinds=NUMBER, meaning="gaussian and subgaussian: the standard deviation", default="1.0"),
+    "rate": Key(kinds=NUMBER, meaning="binary: about how often a reward is 1; sizes the first phase only"),
     "low": Key(kinds=NUMBER, meaning="bounded: the smallest reward", default=REQUIRED),
     "high": Key(
         kinds=NUMBER, meaning="bounded: the largest reward (the scale is then half the range)", default=REQUIRED

@@ -11,6 +11,7 @@ from parley.policies.evidence_plan import Contrasts
 from parley.policies.evidence_racing import EvidenceRacing
 from parley.policies.wealth import Wealth
 from parley.problem import FloatArray, IntArray
+from parley.rewards import Bets, Binary
 from parley.totals import Totals
 
 
@@ -38,3 +39,13 @@ class VarianceUnderstated(EvidenceRacing):
 
     def _variances(self, counts: IntArray, past: Totals) -> FloatArray:
         return super()._variances(counts, past) * 2 / 3
+
+
+class RatesAfterTheData(Binary):
+    """Reference and stakes are made of estimates that hold the phase's own draws."""
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        seen = bets.past + bets.fresh
+        mixed = seen.means @ bets.weights
+        sides = (mixed[(*bets.replication, arm, bets.agent)] for arm in (bets.opponent, bets.arm))
+        return super().payoff(replace(bets, past=seen, estimate=next(sides) - next(sides)))

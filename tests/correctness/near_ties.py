@@ -14,37 +14,51 @@ import numpy as np
 
 from parley.policies import Policy, make_policy
 from parley.problem import Instance, Problem
-from parley.rewards import Noise, RewardModel
+from parley.rewards import Binary, Noise, RewardModel
 from parley.simulation import Outcome, simulate
 
 GAP = 1e-4
 CAP = 400  # times the first phase
 CHUNK = 4096  # replications at a time: arrays that fit a cache
 MIX = [[0.7, 0.1, 0.3], [0.2, 0.6, 0.0], [0.1, 0.3, 0.7]]  # asymmetric, with a zero
-NOISES: dict[str, RewardModel] = {
-    "gaussian": Noise(),
-    "subgaussian": Noise(kind="subgaussian"),
-    "bounded": Noise.bounded(low=0, high=1),
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A reward model, and where its near-ties lie."""
+
+    model: RewardModel
+    level: float = 0.5  # mean of the arms that are not the best
+    gap: float = GAP
+
+
+NOISES: dict[str, World] = {
+    "gaussian": World(model=Noise()),
+    "subgaussian": World(model=Noise(kind="subgaussian")),
+    "bounded": World(model=Noise.bounded(low=0, high=1)),
+    "binary 0.5": World(model=Binary()),
+    "binary 0.1": World(model=Binary(rate=0.1), level=0.1, gap=2e-5),
+    "binary 0.01": World(model=Binary(rate=0.01), level=0.01, gap=2e-6),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One near-tie: N arms are better than the others by GAP, for everybody."""
+    """One near-tie: N arms are better than the others by next to nothing, for everybody."""
 
     arms: int
     agents: int
     top: int = 1
     delta: float = 0.1
-    noise: str = "gaussian"
+    noise: str = "gaussian"  # of NOISES
     mixed: bool = False
 
     @property
     def instance(self) -> Instance:
-        weights = MIX if self.mixed else np.eye(self.agents)
-        problem = Problem(arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=NOISES[self.noise])
-        means = np.full(problem.shape, 0.5)
-        means[: self.top] += GAP
+        weights, world = MIX if self.mixed else np.eye(self.agents), NOISES[self.noise]
+        problem = Problem(arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=world.model)
+        means = np.full(problem.shape, world.level)
+        means[: self.top] += world.gap
         return Instance(problem=problem, means=means)
 
     def run(

@@ -3,10 +3,16 @@
 import math
 
 import pytest
-from tests.correctness.mutants import OpponentsAfterTheData, ThresholdWithoutAgents, VarianceUnderstated
-from tests.correctness.near_ties import Cell, allowance, every_cell
+from tests.correctness.mutants import (
+    OpponentsAfterTheData,
+    RatesAfterTheData,
+    ThresholdWithoutAgents,
+    VarianceUnderstated,
+)
+from tests.correctness.near_ties import NOISES, Cell, allowance, every_cell
 
 from parley.confidence.evidence import log_boost
+from parley.policies import make_policy
 from parley.rewards import base
 
 SEED = 77
@@ -20,6 +26,9 @@ SHORT = [
     (Cell(arms=5, agents=3, noise="subgaussian", mixed=True), 1000),
     (Cell(arms=5, agents=1, noise="bounded"), 2000),
     (Cell(arms=5, agents=3, noise="bounded", top=2), 600),
+    (Cell(arms=2, agents=1, noise="binary 0.5"), 3000),
+    (Cell(arms=5, agents=3, noise="binary 0.1", mixed=True), 500),
+    (Cell(arms=2, agents=3, noise="binary 0.01", mixed=True), 1000),
 ]
 
 
@@ -58,7 +67,18 @@ def test_twice_the_multiplier_is_found_out(monkeypatch):
 
 def test_the_full_run_covers_what_was_promised():
     cells = every_cell()
-    assert len(cells) == len(set(cells)) == 54
+    assert len(cells) == len(set(cells)) == 18 * len(NOISES)
     assert {cell.arms for cell in cells} == {2, 5}
     assert {cell.agents for cell in cells} == {1, 3}
     assert {cell.top for cell in cells} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("mutant", "cell"),
+    [(RatesAfterTheData, Cell(arms=5, agents=1, noise="binary 0.1"))],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_broken_reward_model_is_found_out(mutant, cell):
+    broken = mutant(**{key: value for key, value in NOISES[cell.noise].model.document().items() if key != "kind"})
+    outcome = cell.run(2000, seed=SEED, make=lambda problem: make_policy("evidence", problem.with_(noise=broken)))
+    assert outcome.error_rate > allowance(cell.delta, 2000, deviations=4)

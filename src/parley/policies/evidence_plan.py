@@ -13,6 +13,7 @@ from parley.currency import Currency
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.totals import Totals
 
 __all__ = ["TEMPERS", "Contrasts", "Temper", "against", "both", "cheapest_means", "further_draws", "require_possible"]
 
@@ -69,21 +70,23 @@ def require_possible(samples: float) -> None:
         )
 
 
-def cheapest_means(problem: Problem, rows: FloatArray) -> FloatArray:
+def cheapest_means(problem: Problem, rows: FloatArray, variances: FloatArray | None = None) -> FloatArray:
     """`(arm, agent)`, or one row for all arms: the cheapest draws that give mixed means variances of `rows (1, agent)`.
 
-    These are over the variance of a reward. Where arms differ in price or time couples them, they are planned together.
+    These are over the variance of a reward, unless cells have `variances (arm, agent)` of their own. Where arms differ
+    in price or time couples them, they are planned together.
     """
     currency = Currency.of(problem)
     if currency.prices is None:
-        return solve(ArmPrograms.of(problem.squared_weights, rows), accuracy=1e-6).allocation
+        each = rows if variances is None else np.broadcast_to(rows, problem.shape)
+        return solve(ArmPrograms.of(problem.squared_weights, each, variances=variances), accuracy=1e-6).allocation
     every = np.broadcast_to(rows, (1, *problem.shape))
-    programs = ContrastPrograms.alone(problem.squared_weights, every, currency.prices)
+    programs = ContrastPrograms.alone(problem.squared_weights, every, currency.prices, variances)
     return np.asarray(solve(programs, accuracy=1e-6, pace=currency.pace).allocation[0])
 
 
 def further_draws(
-    problem: Problem, contrasts: Contrasts, counts: IntArray, temper: Temper, other: Contrasts | None = None
+    problem: Problem, contrasts: Contrasts, past: Totals, temper: Temper, other: Contrasts | None = None
 ) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis.
 
@@ -97,16 +100,18 @@ def further_draws(
 
     `other` are contrasts that would end it too (accepting within a tolerance): every arm takes the cheaper way.
     """
+    counts, variances = past.counts, problem.noise.cell_variances(past)
+    common, own = (variances, None) if isinstance(variances, float) else (1.0, np.broadcast_to(variances, counts.shape))
     margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
     currency = Currency.of(problem)
     solution: Solution | None = None
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in ACCURACIES:
-        rows = _rows(problem, contrasts, temper, margin)
+        rows = _rows(problem, contrasts, temper, margin, common)
         if other is not None:
-            rows = _cheaper(rows, _rows(problem, other, temper, margin))
+            rows = _cheaper(rows, _rows(problem, other, temper, margin, common))
         losing = np.isfinite(rows)
-        programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows, currency.prices)
+        programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows, currency.prices, own)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
         solution = solve(programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=currency.pace)
         share = np.maximum(solution.dual[losing] * rows[losing], 1e-9)
@@ -117,17 +122,17 @@ def further_draws(
     total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
     planned = solution.allocation * (total / wanted)[:, None, None]
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
-    quotas = np.maximum(np.ceil(planned), 1)
+    quotas = np.maximum(np.ceil(planned), problem.noise.least_draws)
     return np.where(programs.touched(), quotas, 0).astype(np.int64)
 
 
-def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatArray) -> FloatArray:
+def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatArray, variance: float) -> FloatArray:
     """How small the variance of every losing contrast should become, over that of a reward; inf where nothing is."""
     losing = contrasts.losing
     gaps = np.square(np.maximum(contrasts.gap, 0.0)) + np.square(temper.optimism * contrasts.error)
     stakes = problem.noise.stake(contrasts.missing[losing], margin[losing])
     rows = np.full(gaps.shape, np.inf)
-    rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / problem.noise.variance
+    rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / variance
     return rows
 
 

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parley.confidence.evidence import gap_lower_bound
 from parley.errors import InvalidInput
 from parley.policies.acceptance import SHARE, accept_leaders, claims, nobody
 from parley.policies.base import Explanation, State
@@ -33,7 +32,7 @@ from parley.policies.evidence_plan import (
 )
 from parley.policies.wealth import Reign, Wealth
 from parley.problem import BoolArray, FloatArray, IntArray
-from parley.rewards import Bets
+from parley.rewards import Bets, Look
 from parley.totals import Totals
 
 __all__ = ["EvidenceRacing"]
@@ -84,8 +83,8 @@ class EvidenceRacing(Elimination):
             precision=precision,
             growth=growth,
             smallest_growth=self.smallest_growth,
-            optimism=optimism * longer,
-            caution=caution,
+            optimism=optimism * longer * (self.problem.noise.optimism if self.optimism is None else 1.0),
+            caution=caution * (self.problem.noise.caution if self.caution is None else 1.0),
         )
 
     @property
@@ -115,18 +114,20 @@ class EvidenceRacing(Elimination):
             batch = state.take(racing)  # also a single study becomes a batch of one
             contrasts = self._contrasts(batch)
             other = claims(self.problem, batch, contrasts).bets if isinstance(batch, Reign) else None
-            quotas[racing] = further_draws(self.problem, contrasts, batch.counts, self._temper, other)
+            quotas[racing] = further_draws(self.problem, contrasts, batch.totals, self._temper, other)
         return quotas
 
     @cached_property
     def _first_phase(self) -> IntArray:
         """`(arm, agent)`: the cheapest draws that give every mixed mean the wished standard error; they only inform."""
-        problem, temper = self.problem, self._temper
-        error = temper.precision * problem.largest_gap
-        rows = np.full(
-            (1, problem.agent_count), error**2 / problem.noise.variance * math.sqrt(math.log(30) / self.line)
-        )
-        quotas = np.broadcast_to(np.ceil(cheapest_means(problem, rows)), problem.shape)
+        problem, temper, model = self.problem, self._temper, self.problem.noise
+        error = temper.precision * model.first_gap(problem.largest_gap)
+        variance = model.first_variance
+        common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
+        rows = np.full((1, problem.agent_count), error**2 / common * math.sqrt(math.log(30) / self.line))
+        allocation = cheapest_means(problem, rows, own)
+        least = np.where(allocation > 0, model.least_draws, 0)
+        quotas = np.broadcast_to(np.maximum(np.ceil(allocation), least), problem.shape)
         require_possible(quotas.sum())
         return quotas.astype(np.int64)
 
@@ -185,16 +186,20 @@ class EvidenceRacing(Elimination):
             state = claim.settled(state, won)
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
         # counted with the largest variance, can only understate the gap to it. It goes on after the elimination.
-        widest, told = v.max(axis=-3), drawn.all(axis=-3)
-        signal = state.signal + np.where(told, y.min(axis=-3) / widest, 0.0)
-        information = state.information + np.where(told, 1 / widest, 0.0)
         losers = (self.problem.arm_count - self.problem.top) * self.problem.agent_count
-        bound = gap_lower_bound(
-            signal,
-            information,
+        look = Look(
+            contrast=y,
+            variance=v,
+            told=np.asarray(drawn.all(axis=-3)),
+            opponents=contrasts.opponents,
+            phase=state.phase,
+            weights=self.problem.weights,
+            past=state.totals,
+            fresh=fresh,
             line=math.log(losers) - math.log(self.problem.delta),
             scale=self.gap_scale * self.problem.largest_gap,
         )
+        signal, information, bound = self.problem.noise.gap_bound(look, state.signal, state.information)
         # What decided is kept for the certificate: wealth and opponents stand still once an arm or its agent is done.
         undecided = state.active.sum(axis=-2, keepdims=True) > self.problem.top
         racing = (betting & state.active & undecided)[..., None, :, :]

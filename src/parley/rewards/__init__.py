@@ -10,13 +10,27 @@ from typing import Any
 
 from parley.errors import UnknownName
 from parley.rewards.base import Bets, RewardModel, Sampler
+from parley.rewards.binary import Binary
 from parley.rewards.bounded import Bounded
+from parley.rewards.gap_bounds import Look
 from parley.rewards.gaussian import Gaussian
 from parley.rewards.subgaussian import SubGaussian
 
-__all__ = ["MODELS", "Bets", "Bounded", "Gaussian", "Noise", "RewardModel", "Sampler", "SubGaussian", "make_model"]
+__all__ = [
+    "MODELS",
+    "Bets",
+    "Binary",
+    "Bounded",
+    "Gaussian",
+    "Look",
+    "Noise",
+    "RewardModel",
+    "Sampler",
+    "SubGaussian",
+    "make_model",
+]
 
-MODELS: dict[str, type[RewardModel]] = {model.kind: model for model in (Gaussian, SubGaussian, Bounded)}
+MODELS: dict[str, type[RewardModel]] = {model.kind: model for model in (Gaussian, SubGaussian, Bounded, Binary)}
 
 
 def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:

@@ -16,9 +16,10 @@ import numpy as np
 from parley.checks import FloatArray, IntArray, positive
 from parley.confidence.evidence import LARGEST_STAKE, log_bet, log_boost, stake_that_crosses
 from parley.errors import InvalidInput, UnknownName
+from parley.rewards.gap_bounds import Bound, Look, known_variance_bound
 from parley.totals import Totals
 
-__all__ = ["Bets", "RewardModel", "Sampler", "contrast_payoff"]
+__all__ = ["Bets", "RewardModel", "Sampler", "contrast_payoff", "wagers"]
 
 # The totals of fresh draws, exactly in law: from a generator and the counts asked for, (..., arm, agent).
 Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
@@ -59,6 +60,9 @@ class RewardModel(ABC):
     kind: ClassVar[str]
     boosted: ClassVar[bool] = False  # whether payoffs are capped at the line and multiplied beforehand
     needs_squares: ClassVar[bool] = False  # whether evidence needs sums of squares; then a state keeps them
+    optimism: ClassVar[float] = 1.0  # times the policy's: what is not boosted gains more by planning in smaller steps
+    caution: ClassVar[float] = 1.0
+    least_draws: ClassVar[int] = 1  # of every cell that a plan needs
     low: ClassVar[float | None] = None  # where all rewards lie, if they do
     high: ClassVar[float | None] = None
 
@@ -86,6 +90,15 @@ class RewardModel(ABC):
         return self.scale**2
 
     @property
+    def first_variance(self) -> FloatArray | float:
+        """One, or `(arm, agent)`: the variance by which the first phase is sized."""
+        return self.variance
+
+    def first_gap(self, largest_gap: float) -> float:
+        """The gap of which the first phase's standard errors are a share."""
+        return largest_gap
+
+    @property
     def usual_gap(self) -> float:
         """What no gap exceeds, if the study does not say."""
         return 1.0 if self.low is None or self.high is None else self.high - self.low
@@ -107,6 +120,10 @@ class RewardModel(ABC):
         """Gap over standard deviation at which a phase wins what is missing; only to plan by."""
         return stake_that_crosses(missing, margin, boosted=self.boosted)
 
+    def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
+        """Signal and information after a phase, and what they say that every gap is at least, `(..., arm, agent)`."""
+        return known_variance_bound(look, signal, information)
+
     def check_means(self, means: FloatArray) -> None:
         """Raise unless true means can be these."""
         if self.low is None or self.high is None:
@@ -124,12 +141,16 @@ class RewardModel(ABC):
         """How to simulate rewards with true `means (arm, agent)`, by name, the usual one first."""
 
 
+def wagers(bets: Bets) -> FloatArray:
+    """`(bet, mixture)`: the gaps that a bet is laid on; 0 abstains."""
+    return np.asarray(np.maximum(bets.estimate[:, None] + bets.error[:, None] * POINTS, 0.0))
+
+
 def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
     """The payoff of a contrast that is sub-Gaussian with known variance; boosted only where it is exactly Gaussian."""
     root = np.sqrt(bets.variance)
     boldness = BOLDNESS if boosted else 1.0
-    wagers = boldness * np.maximum(bets.estimate[:, None] + bets.error[:, None] * POINTS, 0.0)  # 0 abstains
-    stakes = np.minimum(wagers / root[:, None], LARGEST_STAKE)
+    stakes = np.minimum(boldness * wagers(bets) / root[:, None], LARGEST_STAKE)
     paid = log_bet(bets.contrast / root, stakes, LOG_SHARES)
     return paid + log_boost(stakes, LOG_SHARES, bets.missing) if boosted else paid
 

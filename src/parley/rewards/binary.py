@@ -1,0 +1,112 @@
+"""Rewards that are 0 or 1: clicks, cures, conversions. No scale to state: a rate knows its own variance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from parley.checks import FloatArray, number
+from parley.confidence.rates import log_ratios, null_reference, stake_limit
+from parley.errors import InvalidInput
+from parley.rewards import sampling
+from parley.rewards.base import LOG_SHARES, Bets, RewardModel, Sampler, wagers
+from parley.rewards.gap_bounds import Bound, Look, betting_bound
+from parley.rewards.sides import Sides, in_parts
+from parley.totals import Totals
+
+__all__ = ["Binary"]
+
+LIFT = 0.5  # of the rate: a large difference between rare events
+PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binary(RewardModel):
+    """Yes or no. `rate` is about how often it is yes, if that is known; it sizes the first phase and nothing else.
+
+    >>> Binary(rate=0.04).document(), Binary().scale
+    ({'kind': 'binary', 'rate': 0.04}, 0.5)
+    """
+
+    kind: ClassVar[str] = "binary"
+    low: ClassVar[float] = 0.0
+    high: ClassVar[float] = 1.0
+    optimism: ClassVar[float] = 1.25
+    caution: ClassVar[float] = 0.35
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.rate is None:
+            return
+        rate = number("noise.rate", self.rate)
+        if not 1e-9 <= rate <= 1 - 1e-9:
+            raise InvalidInput("noise.rate", found=rate, allowed="a number strictly between 0 and 1")
+        object.__setattr__(self, "rate", rate)
+
+    def document(self) -> dict[str, Any]:
+        return {key: value for key, value in super().document().items() if value is not None}
+
+    @property
+    def scale(self) -> float:
+        """Half the range: what holds whatever the rates, for policies that need a known scale."""
+        return 0.5
+
+    @property
+    def first_variance(self) -> float:
+        return self._usual_rate * (1 - self._usual_rate)
+
+    @property
+    def _usual_rate(self) -> float:
+        return 0.5 if self.rate is None else self.rate
+
+    def first_gap(self, largest_gap: float) -> float:
+        """Who expects rates of 4 % looks for differences of a fraction of that, not of 1."""
+        return largest_gap if self.rate is None else min(largest_gap, LIFT * min(self.rate, 1 - self.rate))
+
+    def rates(self, past: Totals) -> FloatArray:
+        """`(..., arm, agent)`: estimates that are never 0 or 1."""
+        axes = (-2, -1)
+        overall = (past.sums.sum(axis=axes, keepdims=True) + self._usual_rate) / (
+            past.counts.sum(axis=axes, keepdims=True) + 1.0
+        )
+        return np.asarray((past.sums + PRIOR * overall) / (past.counts + PRIOR))
+
+    def cell_variances(self, past: Totals) -> FloatArray:
+        rates = self.rates(past)
+        return rates * (1 - rates)
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        """The projected likelihood ratio, or the sub-Gaussian payoff where that should grow faster."""
+        paid, rates, gaps = np.empty(len(bets.arm)), self.rates(bets.past), wagers(bets)
+        for part in in_parts(bets):
+            logs = self._logs(part, part.of(rates), part.of(bets.fresh.sums), gaps[part.chosen], bets.shift)
+            paid[part.chosen] = np.logaddexp.reduce(logs + LOG_SHARES, axis=-1)
+        return paid
+
+    def _logs(self, part: Sides, rates: FloatArray, ones: FloatArray, gaps: FloatArray, shift: float) -> FloatArray:
+        """`(bet, mixture)`: chosen by the expected growth at the estimates, before the data."""
+        shares, counts = part.shares, part.counts
+        reference, multiplier = null_reference(shares, counts, rates, shift)
+        variance = (counts * np.square(shares) * rates * (1 - rates)).sum(axis=(1, 2))
+        middle = gaps[:, 1]
+        ahead = (multiplier > 0) & (middle > 0)
+        per_gap = np.divide(multiplier, middle, out=1 / variance, where=ahead)
+        stakes = np.minimum(gaps * per_gap[:, None], stake_limit(shares, reference)[:, None])
+        ratios, expected = log_ratios(shares, counts, ones * (counts > 0), counts * rates, reference, stakes, shift)
+        widest = self.variance * (counts * np.square(shares)).sum(axis=(1, 2))
+        contrast = (shares * ones).sum(axis=(1, 2)) + shift
+        plain = gaps / widest[:, None]
+        gaussian = plain * contrast[:, None] - np.square(plain) * widest[:, None] / 2
+        better = np.square(middle) / (2 * widest) > expected[:, 1]
+        return np.where(better[:, None], gaussian, ratios)
+
+    def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
+        rates = self.rates(look.past)
+        around = look.fresh.sums * (1 - 2 * rates) + look.fresh.counts * np.square(rates)  # x^2 = x
+        return betting_bound(look, signal, information, around=around, width=1.0)
+
+    def samplers(self, means: FloatArray) -> Mapping[str, Callable[[], Sampler]]:
+        return {"bernoulli": lambda: sampling.two_valued(means, 0.0, 1.0)}
