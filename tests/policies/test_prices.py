@@ -28,7 +28,7 @@ def run(instance: Instance, name: str = "evidence", replications: int = 200, **o
 
 
 @pytest.mark.parametrize("name", ["evidence", "oracle", "wcpe"])
-@pytest.mark.parametrize("terms", [{"price": 7.0}, {"rate": RATES}, {"rate": RATES, "round_days": 2.0, "price": 0.1}])
+@pytest.mark.parametrize("terms", [{"price": 7.0}, {"rate": RATES}, {"rate": RATES, "price": 0.1}])
 def test_what_asks_for_no_other_plan_gets_the_same_bits(name, terms):
     plain = paper_study().instance
     before, after = run(plain, name, 40), run(with_terms(plain, **terms), name, 40)
@@ -109,3 +109,20 @@ def test_the_oracle_takes_the_fastest_proportions():
     assert (
         run(with_terms(instance, price=1.0, day_cost=0.0), "oracle", 20, size="paper").days.min() > outcome.days.max()
     )
+
+
+@pytest.mark.parametrize("day_cost", [0.0, 100.0])
+def test_the_dearer_a_round_the_fewer_there_are(day_cost):
+    problem = paper_study().problem.with_(rate=RATES, day_cost=day_cost)
+    ends = [problem.with_(round_days=days) for days in (0.01, 20, 200, 1000, 1e6)]
+    taken = [make_policy("evidence", asked)._rounds for asked in ends]
+    assert taken == sorted(taken, reverse=True)
+    assert (taken[0], taken[-1]) == (8, 3)
+    assert make_policy("evidence", problem)._rounds == 5
+    assert make_policy("evidence", ends[-1], {"rounds": 6})._rounds == 6
+
+
+def test_rounds_that_follow_from_their_price_make_the_study_shorter():
+    instance = with_terms(paper_study().instance, round_days=800.0, **ASKED)
+    chosen, usual, most = (run(instance, replications=100, **options) for options in ({}, {"rounds": 5}, {"rounds": 8}))
+    assert chosen.days.mean() < 0.9 * usual.days.mean() < usual.days.mean() < most.days.mean()

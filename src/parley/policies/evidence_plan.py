@@ -5,6 +5,7 @@ Nothing here touches the guarantee: any counts that depend on the past alone kee
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,17 @@ from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
 
-__all__ = ["TEMPERS", "Contrasts", "Temper", "against", "both", "cheapest_means", "further_draws", "require_possible"]
+__all__ = [
+    "TEMPERS",
+    "Contrasts",
+    "Temper",
+    "against",
+    "both",
+    "cheapest_means",
+    "first_draws",
+    "further_draws",
+    "require_possible",
+]
 
 ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one before
 FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # of a solve; in between, as many as make WORK multiplications
@@ -83,6 +94,16 @@ def cheapest_means(problem: Problem, rows: FloatArray, variances: FloatArray | N
     every = np.broadcast_to(rows, (1, *problem.shape))
     programs = ContrastPrograms.alone(problem.squared_weights, every, currency.prices, variances)
     return np.asarray(solve(programs, accuracy=1e-6, pace=currency.pace).allocation[0])
+
+
+def first_draws(problem: Problem, precision: float, line: float) -> FloatArray:
+    """`(arm, agent)`, or one row for all arms: the cheapest first phase; mixed means get a standard error of about
+    `precision` gaps, longer studies a smaller one."""
+    variance = problem.noise.first_variance
+    common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
+    error = precision * problem.noise.first_gap(problem.largest_gap)
+    rows = np.full((1, problem.agent_count), error**2 / common * math.sqrt(math.log(30) / line))
+    return cheapest_means(problem, rows, own)
 
 
 def further_draws(

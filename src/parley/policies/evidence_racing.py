@@ -26,10 +26,11 @@ from parley.policies.evidence_plan import (
     Temper,
     against,
     both,
-    cheapest_means,
+    first_draws,
     further_draws,
     require_possible,
 )
+from parley.policies.evidence_rounds import affordable_rounds
 from parley.policies.wealth import Reign, Wealth
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import Bets, Look
@@ -42,7 +43,8 @@ __all__ = ["EvidenceRacing"]
 class EvidenceRacing(Elimination):
     """No option can break the guarantee; they trade samples for rounds.
 
-    `rounds`: about how many rounds you can afford, 3 to 8 (5 unless told); sets the four options after it.
+    `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. Unless told it follows from
+    what a round costs in days (`round_days`), and is 5 where that is not known.
     `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
     `growth`: a phase multiplies the samples spent so far by at most this. `smallest_growth`: and by at least this.
     `optimism`: plan as if gaps were larger than they look by this many standard errors (added in squares).
@@ -53,7 +55,7 @@ class EvidenceRacing(Elimination):
     name: ClassVar[str] = "evidence"
     honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance"}
     values_per_pair: ClassVar[int] = 80
-    rounds: int = 5
+    rounds: int | None = None
     precision: float | None = None
     growth: float | None = None
     optimism: float | None = None
@@ -62,7 +64,7 @@ class EvidenceRacing(Elimination):
     gap_scale: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.rounds not in TEMPERS:
+        if self.rounds is not None and self.rounds not in TEMPERS:
             raise InvalidInput("policy.rounds", found=self.rounds, allowed="a whole number from 3 to 8")
         for key in ("precision", "optimism", "caution", "gap_scale"):
             value = getattr(self, key)
@@ -73,10 +75,14 @@ class EvidenceRacing(Elimination):
             raise InvalidInput("policy.growth", found=found, allowed="1 < smallest_growth <= growth, finite")
 
     @cached_property
+    def _rounds(self) -> int:
+        return self.rounds or affordable_rounds(self.problem, self.line, self.gap_scale)
+
+    @cached_property
     def _temper(self) -> Temper:
         given = (self.precision, self.growth, self.optimism, self.caution)
         precision, growth, optimism, caution = (
-            usual if own is None else own for own, usual in zip(given, TEMPERS[self.rounds], strict=True)
+            usual if own is None else own for own, usual in zip(given, TEMPERS[self._rounds], strict=True)
         )
         longer = max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1  # long studies can learn longer
         return Temper(
@@ -120,12 +126,8 @@ class EvidenceRacing(Elimination):
     @cached_property
     def _first_phase(self) -> IntArray:
         """`(arm, agent)`: the cheapest draws that give every mixed mean the wished standard error; they only inform."""
-        problem, temper, model = self.problem, self._temper, self.problem.noise
-        error = temper.precision * model.first_gap(problem.largest_gap)
-        variance = model.first_variance
-        common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
-        rows = np.full((1, problem.agent_count), error**2 / common * math.sqrt(math.log(30) / self.line))
-        allocation = cheapest_means(problem, rows, own)
+        problem, model = self.problem, self.problem.noise
+        allocation = first_draws(problem, self._temper.precision, self.line)
         least = np.where(allocation > 0, model.least_draws, 0)
         quotas = np.broadcast_to(np.maximum(np.ceil(allocation), least), problem.shape)
         require_possible(quotas.sum())
