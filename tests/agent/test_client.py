@@ -1,6 +1,7 @@
 """The Python client against a real coordinator: ten lines, sync and async, typed errors."""
 
 import asyncio
+from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -42,7 +43,13 @@ def test_ten_lines(house):
 def test_a_receipt_for_another_report_is_refused(house, monkeypatch):
     """The coordinator acknowledges other numbers than it was sent."""
     house.create(study_message(agents=2, arms=2))
-    monkeypatch.setattr(reports, "Receipt", lambda **fields: Receipt(**{**fields, "report": "0" * 64}))
+
+    class Lying:
+        @staticmethod
+        def of(report, **where):
+            return replace(Receipt.of(report, **where), report="0" * 64)
+
+    monkeypatch.setattr(reports, "Receipt", Lying)
     with Client(house.url, house.tokens["trial", "agent 1"]) as client:
         report = report_of(client.plan("trial", "agent 1"), 0)
         with pytest.raises(WrongReceipt, match="did not acknowledge"):

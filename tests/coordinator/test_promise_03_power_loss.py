@@ -12,7 +12,7 @@ from tests.chaos.__main__ import PARTS
 from tests.coordinator.support import server_process
 
 from parley.coordinator.record import initialise, open_storage
-from parley.coordinator.record.files import FileLock
+from parley.coordinator.record.ownership import DatabaseLock
 from parley.coordinator.record.sqlite import PRAGMAS, sqlite_engine
 from parley.errors import InvalidInput
 
@@ -101,9 +101,9 @@ def test_a_second_process_on_the_same_file_is_refused(path):
         assert "PostgreSQL" in words
         assert "Traceback" not in words
     with pytest.raises(InvalidInput, match="one server process per SQLite file"):
-        FileLock(path)
+        DatabaseLock(path)
     storage.close()
-    FileLock(path).release()
+    DatabaseLock(path).release()
 
 
 def test_a_symbolic_link_is_no_way_around_the_lock(path):

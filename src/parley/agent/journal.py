@@ -9,7 +9,6 @@ and first reads what the others wrote.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from parley.agent.entries import Entry, read_entry
 from parley.errors import DamagedJournal, InvalidInput, NoRoom
+from parley.files import SECRET, sync_folder, turn
 from parley.killpoints import reached
 from parley.protocol.canonical import canonical, read_json
 
@@ -40,12 +40,8 @@ class Journal:
         self._path, self._fold = path, fold
         self._end, self._last, self._line = 0, "", 0
         self._mine = threading.Lock()
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, SECRET)
+        sync_folder(path.parent)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -60,13 +56,9 @@ class Journal:
         with self._mine:
             if self._file < 0:
                 raise InvalidInput("journal", found="closed", allowed="an open one", hint="Start the site again")
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-            try:
+            with turn(self._file):
                 self._catch_up()
                 yield self._write
-            finally:
-                if self._file >= 0:
-                    fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _catch_up(self) -> None:
         """Fold what others wrote since; cut off a last line that nobody finished."""

@@ -1,7 +1,7 @@
 """The outbox: what an agent drew but has not yet handed over, and the receipts of what it has.
 
-A folder of small files, one agent of one study each. Every file appears whole or not at all (written aside, synced,
-renamed, and the folder synced), so a kill at any moment leaves either the state before or the state after.
+A folder of small files, one agent of one study each. Every file appears whole or not at all (`parley.files`), so a kill
+at any moment leaves either the state before or the state after.
 
     draws/<phase>.json      the report, written before it is first sent: after this nothing is drawn again
     receipts/<phase>.json   the receipt, written when the coordinator has acknowledged it
@@ -13,16 +13,14 @@ Whatever else lies there (a copy, a note, what a file manager leaves) is not thi
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
-import os
 import re
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from parley.errors import Interrupted, InvalidInput
+from parley.files import ASIDE, SECRET, FileLock, Locked, sync_folder, write_whole
 from parley.protocol import Receipt, Report
 from parley.protocol.canonical import read_json
 
@@ -46,18 +44,18 @@ class Outbox:
         self.study, self.agent = study, agent
         for kind in KINDS:
             (self.folder / kind).mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sync(self.folder)
-        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        sync_folder(self.folder)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
+            self._lock = FileLock(self.folder / "lock")
+        except Locked:
             raise InvalidInput(
                 "outbox",
                 found=f"{self.folder}, which another process holds",
                 allowed="one process per agent and study",
                 hint="Stop the other one; two would draw twice",
             ) from None
+        for leftover in self.folder.glob(f"*/*{ASIDE}"):  # of a process that was killed
+            leftover.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -67,8 +65,7 @@ class Outbox:
 
     def close(self) -> None:
         """Let another process have it."""
-        with contextlib.suppress(OSError):
-            os.close(self._lock)
+        self._lock.release()
 
     def begin(self, phase: int, *, repeatable: bool) -> None:
         """Note that a phase is being drawn; refuse if it was begun before by a source that cannot repeat its draws."""
@@ -78,7 +75,7 @@ class Outbox:
                 f"phase {phase} was begun and interrupted, and what was drawn is not known. If nothing was, start "
                 f"again with `--draw-again {phase}`; if something was, tell the study's administrator"
             )
-        _write(mark, "")
+        write_whole(mark, "", mode=SECRET)
 
     def abandon(self, phase: int) -> None:
         """The draw failed before it spent anything: it may be begun again."""
@@ -95,7 +92,7 @@ class Outbox:
 
     def keep_rows(self, phase: int, text: str) -> None:
         """Remember which rows of a file a phase takes, before its report is kept."""
-        _write(self.folder / "rows" / f"{phase}.json", text)
+        write_whole(self.folder / "rows" / f"{phase}.json", text, mode=SECRET)
 
     def rows_before(self, phase: int) -> tuple[int, str] | None:
         """The newest earlier phase that has a report, and which rows it took; None if its rows are not known."""
@@ -107,7 +104,7 @@ class Outbox:
         """Store a report before it is sent. The first one of a phase stays, whatever comes after."""
         path = self.folder / "draws" / f"{report.phase}.json"
         if not path.exists():
-            _write(path, report.text)
+            write_whole(path, report.text, mode=SECRET)
         self.abandon(report.phase)
 
     def report(self, phase: int) -> Report | None:
@@ -122,7 +119,7 @@ class Outbox:
 
     def acknowledge(self, receipt: Receipt) -> None:
         """Keep a receipt."""
-        _write(self.folder / "receipts" / f"{receipt.phase}.json", receipt.text)
+        write_whole(self.folder / "receipts" / f"{receipt.phase}.json", receipt.text, mode=SECRET)
 
     def receipts(self) -> list[Receipt]:
         """Every receipt, oldest first."""
@@ -168,22 +165,3 @@ def _belongs(folder: Path, agent: str) -> bool:
     files = [path for kind in ("draws", "receipts") for path in kept_files(folder / kind)]
     owners = {read_json(path.read_text(encoding="utf-8"), str(path))["agent"] for path in files}
     return owners == {agent} if owners else any((folder / "drawing").glob("*"))
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all, and on the disk when it returns."""
-    aside = path.with_suffix(".part")
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-    _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

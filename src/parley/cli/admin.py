@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from parley.cli.console import json_option, print_json, progress_bar, screen, ta
 from parley.cli.extras import needs
 from parley.cli.remote import connect, paced, remote_options
 from parley.errors import InvalidInput
+from parley.files import SECRET, write_whole
 from parley.study import load_study
 
 if TYPE_CHECKING:
@@ -106,9 +106,7 @@ def _agent_token(client: Client, study: str, agent: str) -> str:
 
 
 def _write_secret(file: str, token: str) -> None:
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(token + "\n")
+    write_whole(Path(file), token + "\n", mode=SECRET)
 
 
 @command.command("issue-token")

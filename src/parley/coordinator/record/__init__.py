@@ -9,7 +9,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from parley.coordinator.record import schema
 from parley.coordinator.record.base import Storage, StorageUnavailable
-from parley.coordinator.record.files import FileLock
+from parley.coordinator.record.ownership import DatabaseLock
 from parley.coordinator.record.postgres import PostgresStorage
 from parley.coordinator.record.sqlite import SqliteStorage, sqlite_engine
 from parley.errors import InvalidInput
@@ -54,7 +54,7 @@ def initialise(address: str) -> tuple[str | None, str]:
     url = parse_url(address)
     if url.drivername == "sqlite":
         path = Path(url.database or "")
-        lock = FileLock(path)
+        lock = DatabaseLock(path)
         try:
             engine = sqlite_engine(path)
             try:

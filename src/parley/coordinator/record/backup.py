@@ -5,7 +5,6 @@ Sessions are left behind: who signed out after the backup stays out, and whoever
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +20,11 @@ from parley.coordinator.record import (
     schema,
     sqlite_engine,
 )
-from parley.coordinator.record.files import FileLock
+from parley.coordinator.record.ownership import DatabaseLock
 from parley.coordinator.record.tables import chains, metadata, sessions, studies
 from parley.coordinator.record.tokens import TokenRow, list_tokens
 from parley.errors import InvalidInput
+from parley.files import ASIDE, put_in_place
 
 __all__ = ["Restored", "backup", "restore"]
 
@@ -47,7 +47,7 @@ def backup(address: str, output: Path) -> int:
     if output.exists():
         raise InvalidInput("output", found=f"{output}, which exists", allowed="a new file")
     source = open_for_reading(address)
-    aside = output.with_name(output.name + ".part")
+    aside = output.with_name(output.name + ASIDE)
     try:
         aside.unlink(missing_ok=True)
         initialise(str(aside))
@@ -59,9 +59,7 @@ def backup(address: str, output: Path) -> int:
         finally:
             engine.dispose()
         _check_file(aside, copied)
-        _sync(aside)
-        aside.replace(output)
-        _sync(output.parent)
+        put_in_place(aside, output)
     except DBAPIError as error:
         raise StorageUnavailable(f"the backup could not be written: {error.orig}") from None
     finally:
@@ -99,19 +97,11 @@ def _check_file(path: Path, copied: dict[str, int]) -> None:
         raise StorageUnavailable(f"the backup is damaged: {flaw}; {found} rows of {copied}")
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def restore(source: Path, address: str) -> Restored:
     """A backup, into a database that has no study yet."""
     initialise(address)
     url = parse_url(address)
-    lock = FileLock(Path(url.database or "")) if url.drivername == "sqlite" else None
+    lock = DatabaseLock(Path(url.database or "")) if url.drivername == "sqlite" else None
     engine = sqlite_engine(Path(url.database or "")) if url.drivername == "sqlite" else create_engine(url)
     backed_up = open_for_reading(str(source))
     try:

@@ -18,9 +18,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from parley.coordinator.record.base import Storage, StorageUnavailable
-from parley.coordinator.record.files import FileLock, Inodes
 from parley.coordinator.record.groups import LARGEST_GROUP, Change, commit_together, unavailable
 from parley.coordinator.record.memory import Memory
+from parley.coordinator.record.ownership import DatabaseLock, Inodes
 from parley.coordinator.record.readonly import reading_engine
 from parley.errors import InvalidInput
 
@@ -66,7 +66,7 @@ class SqliteStorage(Storage):
 
     def __init__(self, path: Path, *, readers: int = 4, writable: bool = True) -> None:
         self.path, self.url = path, f"sqlite:///{path}"
-        self._lock = FileLock(path) if writable else None
+        self._lock = DatabaseLock(path) if writable else None
         self._inodes = Inodes(path)
         self.memory = Memory()
         self._writer = sqlite_engine(path, memory=self.memory)

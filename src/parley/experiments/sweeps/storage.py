@@ -5,19 +5,15 @@
       cells/<key>.parquet   the rows of a cell; its specification and a checksum stand in the file's metadata
       results.parquet       all rows together, made from the cells when the sweep is complete
 
-A file is written under another name, flushed to the disk and renamed, so that a killed process leaves a whole file or
-none. A file is believed only if its checksum agrees; a damaged one is named and made again.
+A file is there whole or not at all (`parley.files`), whenever a process is killed. It is believed only if its checksum
+agrees; a damaged one is named and made again.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import hashlib
 import io
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,16 +25,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parley import __version__
-from parley.errors import NoRoom, OtherResults
+from parley.errors import OtherResults
 from parley.experiments.sweeps.cells import Cell, CellResult, canonical
 from parley.experiments.sweeps.sweep import Sweep
+from parley.files import ASIDE, FileLock, Locked, write_whole
 
 __all__ = ["Folder", "Stored"]
 
 FORMAT = 1
 METADATA = b"parley"
 LOCK = "sweep.lock"
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,16 +72,17 @@ class Folder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other runs out of this folder; a lock dies with its process, however that ends."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / LOCK).open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                found = "another run at work in it"
-                raise OtherResults(str(self.path), found=found, allowed="one run at a time in a folder") from None
-            for leftover in self.path.glob("**/*.partial"):  # of a run that was killed
+        try:
+            lock = FileLock(self.path / LOCK)
+        except Locked:
+            found = "another run at work in it"
+            raise OtherResults(str(self.path), found=found, allowed="one run at a time in a folder") from None
+        try:
+            for leftover in self.path.glob(f"**/*{ASIDE}"):  # of a run that was killed
                 leftover.unlink(missing_ok=True)
             yield
+        finally:
+            lock.release()
 
     def claim(self, sweep: Sweep, *, command: str, extend: bool = False) -> None:
         """Make the folder this sweep's, or raise `OtherResults` if it is not, touching nothing.
@@ -102,7 +99,7 @@ class Folder:
                 return
         document = {"format": FORMAT, "parley": __version__, "command": command, "sweep": _plain(sweep.document)}
         (self.path / "cells").mkdir(parents=True, exist_ok=True)
-        self._write(self.path / "sweep.json", json.dumps(document, indent=2, ensure_ascii=False).encode())
+        write_whole(self.path / "sweep.json", json.dumps(document, indent=2, ensure_ascii=False).encode())
 
     def _check(self, manifest: dict[str, Any], sweep: Sweep, extend: bool) -> None:
         if manifest["parley"] != __version__:
@@ -143,7 +140,7 @@ class Folder:
         metadata = {METADATA: canonical(described | {"checksum": _checksum(table, described)}).encode()}
         buffer = io.BytesIO()
         pq.write_table(table.replace_schema_metadata(metadata), buffer, compression="zstd")
-        self._write(self._file(cell.key), buffer.getvalue())
+        write_whole(self._file(cell.key), buffer.getvalue())
 
     def read(self, key: str) -> Stored | None:
         """A cell's file; None if it is damaged."""
@@ -161,40 +158,11 @@ class Folder:
         tables = [stored.rows for cell in cells if (stored := self.read(cell.key)) is not None]
         buffer = io.BytesIO()
         pq.write_table(pa.concat_tables(tables, promote_options="permissive"), buffer, compression="zstd")
-        self._write(self.path / "results.parquet", buffer.getvalue())
+        write_whole(self.path / "results.parquet", buffer.getvalue())
         return self.path / "results.parquet"
 
     def _file(self, key: str) -> Path:
         return self.path / "cells" / f"{key}.parquet"
-
-    def _write(self, path: Path, content: bytes) -> None:
-        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        try:
-            with partial.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-            _flush_folder(path.parent)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
-            if error.errno in FULL:
-                raise NoRoom(
-                    f"no room to write {path.name} ({len(content):,} bytes) in {path.parent}: {error.strerror}. "
-                    "What was written before is kept; make room and run the same command again"
-                ) from None
-            raise
-
-
-def _flush_folder(path: Path) -> None:
-    """A rename is on the disk only when its folder is."""
-    with contextlib.suppress(OSError):  # some file systems cannot
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _plain(document: Any) -> Any:

@@ -7,14 +7,14 @@ anybody is told.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from typing import ClassVar
 
 from parley.errors import InvalidInput, StorageUnavailable
+from parley.files import FileLock, Locked
 
-__all__ = ["FileLock", "Inodes"]
+__all__ = ["DatabaseLock", "Inodes"]
 
 Inode = tuple[int, int]
 
@@ -27,37 +27,30 @@ def _inode(path: Path | int) -> Inode | None:
     return found.st_dev, found.st_ino
 
 
-class FileLock:
+class DatabaseLock:
     """Held while a process writes to the database; the system frees it when the process dies, however it dies.
 
     The database file itself is locked, which nobody can remove without being noticed, and a file beside it that says
     who holds it. Both belong to their owner alone (mode 600), and so do the files that SQLite makes next to them.
     """
 
-    _mine: ClassVar[set[Inode]] = (
-        set()
-    )  # what this process holds: closing a second handle would free SQLite's own locks
+    # What this process holds: closing a second handle would free SQLite's own locks.
+    _mine: ClassVar[set[Inode]] = set()
 
     def __init__(self, database: Path) -> None:
         self.database = database.resolve()
-        self.path = Path(f"{self.database}.lock")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._beside = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._itself: int | None = None
+        self._locks: list[FileLock] = []
         self._inode: Inode | None = None
         try:
-            _take(self._beside)
-            held = _inode(self.database)
-            if held in self._mine:
-                raise BlockingIOError
-            self._itself = os.open(self.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            _take(self._itself)
-        except BlockingIOError:
-            holder = os.pread(self._beside, 32, 0).decode(errors="replace").strip()
+            self._locks.append(FileLock(Path(f"{self.database}.lock")))
+            if _inode(self.database) in self._mine:
+                raise Locked(self.database, "this one")
+            self._locks.append(FileLock(self.database, signed=False))
+        except Locked as error:
             self.release()
             raise InvalidInput(
                 "database",
-                found=f"{database}, which another process ({holder or 'unknown'}) is writing to",
+                found=f"{database}, which another process ({error.holder or 'unknown'}) is writing to",
                 allowed="one server process per SQLite file",
                 hint="Stop the other one, or use PostgreSQL for several server processes",
             ) from None
@@ -66,23 +59,17 @@ class FileLock:
             raise InvalidInput(
                 "database", found=f"{database} ({error.strerror})", allowed="a file that can be written"
             ) from None
-        self._inode = _inode(self._itself)
+        self._inode = _inode(self.database)
         if self._inode is not None:
             self._mine.add(self._inode)
-        os.ftruncate(self._beside, 0)
-        os.pwrite(self._beside, f"process {os.getpid()}".encode(), 0)
 
     def release(self) -> None:
         """Let another process have the file. Every connection to it must be closed before."""
-        if self._itself is not None:
-            if self._inode is not None:
-                self._mine.discard(self._inode)
-            os.close(self._itself)
-        os.close(self._beside)
-
-
-def _take(handle: int) -> None:
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if self._inode is not None:
+            self._mine.discard(self._inode)
+            self._inode = None
+        for lock in reversed(self._locks):
+            lock.release()
 
 
 class Inodes:

@@ -1,0 +1,130 @@
+"""Files that must be whole, on the disk, or one process's alone: the only room that syncs, renames and locks.
+
+What is written here appears under its name whole or not at all, and is on the disk when the function returns: written
+aside, synced, renamed, and the folder synced, since a rename is on the disk only when its folder is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from parley.errors import NoRoom, ParleyError
+
+__all__ = ["ASIDE", "SECRET", "FileLock", "Locked", "put_in_place", "sync", "sync_folder", "turn", "write_whole"]
+
+ASIDE = ".partial"  # the end of the name under which a file is written; what a kill leaves may be removed
+SECRET = 0o600  # the owner's alone
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
+    """Write a file whole or not at all; `mode` as far as the user's mask allows. Raises `NoRoom` on a full disk.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_whole(Path(folder) / "a", "text", mode=SECRET)
+    ...     (Path(folder) / "a").read_text(), [file.name for file in Path(folder).iterdir()]
+    ('text', ['a'])
+    """
+    data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():  # a terminal, a pipe: nothing to rename
+        path.write_bytes(data)
+        return
+    path = path.resolve()
+    aside = path.with_name(f"{path.name}.{os.getpid()}{ASIDE}")
+    try:
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb") as file:
+            file.write(data)
+        put_in_place(aside, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
+        if error.errno in FULL:
+            raise NoRoom(
+                f"no room to write {path.name} ({len(data):,} bytes) in {path.parent}: {error.strerror}. "
+                "What was written before is kept; make room and run the same command again"
+            ) from None
+        raise
+
+
+def put_in_place(aside: Path, path: Path) -> None:
+    """Give a file that was written aside its name, for good."""
+    sync(aside)
+    aside.replace(path)
+    sync_folder(path.parent)
+
+
+def sync(path: Path) -> None:
+    """What a file or a folder holds is on the disk when this returns."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(path: Path) -> None:
+    """The names in a folder are on the disk when this returns, unless its file system cannot say."""
+    with contextlib.suppress(OSError):
+        sync(path)
+
+
+class Locked(ParleyError):
+    """Another process holds the lock; `holder` in its own words, if it left any."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(f"{path} is held by another process ({holder or 'unknown'})")
+        self.holder = holder
+
+
+class FileLock:
+    """Held by one process at a time; the system frees it when the process dies, however it dies.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lock = FileLock(Path(folder) / "lock")
+    ...     try:
+    ...         FileLock(Path(folder) / "lock")
+    ...     except Locked as error:
+    ...         error.holder == f"process {os.getpid()}"
+    ...     lock.release()
+    True
+    """
+
+    def __init__(self, path: Path, *, signed: bool = True) -> None:
+        """Take it, or raise `Locked`. Unsigned, nothing is written: the file is somebody's own."""
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, SECRET)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip() if signed else ""
+            os.close(self._file)
+            raise Locked(path, holder) from None
+        if signed:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"process {os.getpid()}".encode(), 0)
+
+    def release(self) -> None:
+        """Let another process have it; releasing it twice is the same as once."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+@contextlib.contextmanager
+def turn(file: int) -> Iterator[None]:
+    """Wait until no other process has its turn at an open file, and keep it from them meanwhile."""
+    held = os.dup(file)  # the lock belongs to the opened file, whatever becomes of `file` meanwhile
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        fcntl.flock(held, fcntl.LOCK_UN)
+        os.close(held)
