@@ -45,7 +45,7 @@ NOISE = {
 POLICY = {  # every other key is an option of that policy, checked by the policy
     "name": Key(
         kinds=(str,),
-        meaning="`evidence`, `wcpe`, `pf-ucb-bai`, `oracle` or `uniform`; see [policies](policies.md)",
+        meaning="who decides, by name; [policies](policies.md) has them all",
         default="`evidence`",
     )
 }
