@@ -131,7 +131,8 @@ def test_a_wish_is_read_kept_stored_and_told(name, keys, value, monkeypatch):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(("name", "keys"), [(name, keys) for name, keys, _ in TAKEN if TERMS[name].wish])
 def test_every_policy_takes_a_wish_or_refuses_it_by_name(policy, name, keys):
-    study = parse_study(GOOD | keys | {"truth": {"generate": "paper", "min_gap": 0.01}})
+    weights = {"weights": {"kind": "personalized", "alpha": 0.4}}  # which every policy knows
+    study = parse_study(GOOD | weights | keys | {"truth": {"generate": "paper", "min_gap": 0.01}})
     if name in POLICIES[policy].honours:
         assert make_policy(policy, study.problem, {}, study.instance).problem is study.problem
         return

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from parley.errors import InvalidInput, InvalidStudy
-from parley.keys import NUMBER, REQUIRED, Key, check_kinds, check_section
+from parley.keys import REQUIRED, Key, check_kinds, check_section
 from parley.problem import Instance, Problem
 from parley.recipes import TRUTH, WEIGHTS, truth_of, weights_of
-from parley.rewards import make_model
+from parley.rewards import make_model, noise_keys
 from parley.terms import TERMS
 
 __all__ = ["DEFAULT_POLICY", "SECTIONS", "Study", "load_study", "parse_study"]
@@ -27,20 +27,6 @@ QUESTION = {
     "name": Key(kinds=(str,), meaning="shown in tables and reports", default="the file's name"),
     "arms": Key(kinds=(int, list), meaning="how many arms, or their names; at least 2", default=REQUIRED),
     "agents": Key(kinds=(int, list), meaning="how many agents, or their names", default=REQUIRED),
-}
-NOISE = {
-    "kind": Key(
-        kinds=(str,),
-        meaning='`"gaussian"`: known standard deviation. `"subgaussian"`: tails no heavier than a Gaussian\'s of that '
-        'scale. `"bounded"`: rewards between low and high. `"binary"`: 0 or 1',
-        default='`"gaussian"`',
-    ),
-    "scale": Key(kinds=NUMBER, meaning="gaussian and subgaussian: the standard deviation", default="1.0"),
-    "rate": Key(kinds=NUMBER, meaning="binary: about how often a reward is 1; sizes the first phase only"),
-    "low": Key(kinds=NUMBER, meaning="bounded: the smallest reward", default=REQUIRED),
-    "high": Key(
-        kinds=NUMBER, meaning="bounded: the largest reward (the scale is then half the range)", default=REQUIRED
-    ),
 }
 POLICY = {  # every other key is an option of that policy, checked by the policy
     "name": Key(
@@ -53,7 +39,7 @@ POLICY = {  # every other key is an option of that policy, checked by the policy
 
 def _sections() -> dict[str, dict[str, Key]]:
     made: dict[str, dict[str, Key]] = {"": dict(QUESTION)}
-    made |= {"weights": dict(WEIGHTS), "noise": dict(NOISE), "policy": dict(POLICY)}
+    made |= {"weights": dict(WEIGHTS), "noise": noise_keys(), "policy": dict(POLICY)}
     for row in TERMS.values():
         made.setdefault(row.section, {})[row.key] = row
     return made | {"truth": dict(TRUTH)}

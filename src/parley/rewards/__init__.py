@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from parley.errors import UnknownName
+from parley.keys import Key
 from parley.rewards.base import Bets, RewardModel, Sampler
 from parley.rewards.binary import Binary
 from parley.rewards.bounded import Bounded
@@ -28,6 +30,7 @@ __all__ = [
     "Sampler",
     "SubGaussian",
     "make_model",
+    "noise_keys",
 ]
 
 MODELS: dict[str, type[RewardModel]] = {model.kind: model for model in (Gaussian, SubGaussian, Bounded, Binary)}
@@ -38,6 +41,20 @@ def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:
     if not isinstance(kind, str) or kind not in MODELS:
         raise UnknownName("noise.kind", kind, MODELS)
     return MODELS[kind].of(keys)
+
+
+def noise_keys() -> dict[str, Key]:
+    """The keys of [noise], each with the kinds that it belongs to: models that share a key share its row.
+
+    >>> noise_keys()["scale"].meaning
+    'gaussian and subgaussian: the standard deviation'
+    """
+    told = ". ".join(f'`"{kind}"`: {model.words}' for kind, model in MODELS.items())
+    made = {"kind": Key(kinds=(str,), meaning=told, default=f'`"{Gaussian.kind}"`')}
+    for name, row in {name: row for model in MODELS.values() for name, row in model.keys.items()}.items():
+        whose = " and ".join(kind for kind, model in MODELS.items() if model.keys.get(name) == row)
+        made[name] = replace(row, meaning=f"{whose}: {row.meaning}")
+    return made
 
 
 class Noise:

@@ -16,6 +16,7 @@ import numpy as np
 from parley.checks import FloatArray, IntArray, positive
 from parley.confidence.evidence import LARGEST_STAKE, log_bet, log_boost, stake_that_crosses
 from parley.errors import InvalidInput, UnknownName
+from parley.keys import Key
 from parley.rewards.gap_bounds import Bound, Look, known_variance_bound
 from parley.totals import Totals
 
@@ -58,6 +59,8 @@ class RewardModel(ABC):
     """How rewards scatter around their mean."""
 
     kind: ClassVar[str]
+    words: ClassVar[str]  # what it is, for the docs of the study file
+    keys: ClassVar[Mapping[str, Key]]  # of [noise], the kind left out
     boosted: ClassVar[bool] = False  # whether payoffs are capped at the line and multiplied beforehand
     needs_squares: ClassVar[bool] = False  # whether evidence needs sums of squares; then a state keeps them
     optimism: ClassVar[float] = 1.0  # times the policy's: what is not boosted gains more by planning in smaller steps

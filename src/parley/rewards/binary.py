@@ -11,6 +11,7 @@ import numpy as np
 from parley.checks import FloatArray, number
 from parley.confidence.rates import log_ratios, null_reference, stake_limit
 from parley.errors import InvalidInput
+from parley.keys import NUMBER, Key
 from parley.rewards import sampling
 from parley.rewards.base import LOG_SHARES, Bets, RewardModel, Sampler, wagers
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
@@ -32,6 +33,10 @@ class Binary(RewardModel):
     """
 
     kind: ClassVar[str] = "binary"
+    words: ClassVar[str] = "0 or 1"
+    keys: ClassVar[Mapping[str, Key]] = {
+        "rate": Key(kinds=NUMBER, meaning="about how often a reward is 1; sizes the first phase only")
+    }
     low: ClassVar[float] = 0.0
     high: ClassVar[float] = 1.0
     optimism: ClassVar[float] = 1.25

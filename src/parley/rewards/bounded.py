@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 from parley.checks import LARGEST_SCALE, FloatArray, number
 from parley.errors import InvalidInput
+from parley.keys import NUMBER, REQUIRED, Key
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel, Sampler
 
@@ -23,6 +24,11 @@ class Bounded(RewardModel):
     """
 
     kind: ClassVar[str] = "bounded"
+    words: ClassVar[str] = "rewards between low and high"
+    keys: ClassVar[Mapping[str, Key]] = {
+        "low": Key(kinds=NUMBER, meaning="the smallest reward", default=REQUIRED),
+        "high": Key(kinds=NUMBER, meaning="the largest reward (the scale is then half the range)", default=REQUIRED),
+    }
     low: float  # type: ignore[misc]
     high: float  # type: ignore[misc]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from parley.checks import FloatArray
+from parley.keys import NUMBER, Key
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel, Sampler, known_scale
 
@@ -22,6 +23,8 @@ class Gaussian(RewardModel):
     """
 
     kind: ClassVar[str] = "gaussian"
+    words: ClassVar[str] = "known standard deviation"
+    keys: ClassVar[Mapping[str, Key]] = {"scale": Key(kinds=NUMBER, meaning="the standard deviation", default="1.0")}
     boosted: ClassVar[bool] = True
     scale: float = 1.0
 

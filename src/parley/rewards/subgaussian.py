@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from parley.checks import FloatArray
+from parley.keys import Key
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel, Sampler, known_scale
+from parley.rewards.gaussian import Gaussian
 
 __all__ = ["SubGaussian"]
 
@@ -22,6 +24,8 @@ class SubGaussian(RewardModel):
     """
 
     kind: ClassVar[str] = "subgaussian"
+    words: ClassVar[str] = "tails no heavier than a Gaussian's of that scale"
+    keys: ClassVar[Mapping[str, Key]] = Gaussian.keys
     scale: float = 1.0
 
     def __post_init__(self) -> None:
