@@ -16,7 +16,12 @@ from parley.protocol.trial import Trial
 __all__ = ["issue_certificate", "same_certificate"]
 
 ROUNDING = 1e-9
-WHY = {End.CANCELLED: "stopped early", End.EXHAUSTED: "the budget came first", End.BLOCKED: "a site is gone"}
+WHY = {
+    End.CANCELLED: "stopped early",
+    End.EXHAUSTED: "the budget came first",
+    End.BLOCKED: "a site is gone",
+    End.OPEN: "not over yet",
+}
 
 
 def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head: str, version: str) -> Certificate:
