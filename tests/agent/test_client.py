@@ -4,11 +4,13 @@ import asyncio
 from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from textwrap import dedent
 from threading import Thread
 
 import pytest
 from tests.coordinator.support import House, report_of, study_message
 
+import parley.agent
 from parley.agent import AsyncClient, Client
 from parley.agent.client import read_token
 from parley.coordinator.record import initialise, open_storage
@@ -141,3 +143,12 @@ def test_no_command_takes_a_token_as_an_argument():
 def test_an_address_without_a_scheme_is_refused():
     with pytest.raises(InvalidInput, match="https://"):
         Client("localhost:8642", "x")
+
+
+def test_the_example_of_the_package_runs(house):
+    house.create(study_message(agents=2, arms=2))
+    example = parley.agent.__doc__.split("\n\n", 1)[1].rsplit("\n\n", 1)[0]
+    example = dedent(example).replace("https://coordinator.example", house.url).replace("Lyon", "agent 1")
+    known = {"token": house.tokens["trial", "agent 1"], "draw": lambda arm, count: [float(len(arm))] * count}
+    exec(compile(example, "parley.agent", "exec"), known)
+    assert known["receipt"].proves(known["plan"].report(Totals.of(known["rewards"])))

@@ -1,11 +1,14 @@
 """What a site runs: fetch the plan, draw, report, keep the receipt. Needs the extra `agent`.
 
-from parley.agent import Client
+    from parley.agent import Client
+    from parley.totals import Totals
 
-client = Client("https://coordinator.example", token)
-plan = client.plan("trial", "Lyon")
-counts, sums, squares = draw(plan.draws)                     # yours
-receipt = client.send(plan.report(sums=sums, squares=squares))
+    with Client("https://coordinator.example", token) as client:
+        plan = client.plan("trial", "Lyon")
+        rewards = [draw(arm, count) for arm, count in zip(plan.arms, plan.draws)]  # yours: for each arm a list
+        receipt = client.send(plan.report(Totals.of(rewards)))
+
+A test runs these lines. What leaves the site are counts, sums and sums of squares; `Worker` does all this for good.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """What a study's data say so far, as JSON: the board of arms and agents, and what every phase brought.
 
-A blinded reader gets what would be the same if the arms had been named in another order: how many arms an agent still
-has, how many draws it made, how large its plan is, but nothing of a single arm: no mean, radius or score, and neither
-eliminations nor draws per arm, from which the order of the means would follow. `tests/coordinator/test_blinding.py`
-runs a study twice with its arms in another order and compares what a viewer gets.
+What a blinded reader gets is told in `docs/api.md`, under Blinding; `tests/dashboard/test_blinding.py` holds it.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
   exception reaches the caller. If the commit fails, the caller gets `StorageUnavailable` and must assume neither
   outcome: every operation is written so that sending it again is safe.
 - `work` runs exactly once per call, may only use the connection it is given, and must first lock what it changes:
-  `studies.lock` for a study, `ledger.lock_server` for tokens. Locks are held to the end of the transaction, so two
-  works on one study never overlap, in whatever process they run.
+  `studies.lock` for a study, `ledger.append_server` for tokens, which locks the server's own chain. Locks are held to
+  the end of the transaction, so two works on one study never overlap, in whatever process they run.
 - `read(work)` shows one consistent snapshot and cannot write; `glance(work)` is for work of a single statement, which
   needs no transaction around it to see one moment.
 - Several changes may share one commit; those of one study keep their order, and one that raises takes none of the
