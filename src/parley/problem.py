@@ -138,6 +138,11 @@ class Problem(Terms):
             return np.asarray(each * (reciprocals @ self.squared_weights))
         return np.asarray((each * reciprocals) @ self.squared_weights)
 
+    def drawn(self, counts: IntArray) -> BoolArray:
+        """`(..., arm, agent)`: everything that agent m's mixed mean of the arm weighs was drawn."""
+        weighed = (self.squared_weights > 0).astype(np.float64)
+        return np.asarray((counts == 0).astype(np.float64) @ weighed == 0)
+
     def with_(self, **changes: Any) -> Problem:
         """A copy with some fields changed, checked again."""
         return replace(self, **(self.terms() | changes))  # plain terms fit a problem of another shape too

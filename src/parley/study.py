@@ -19,9 +19,10 @@ from parley.recipes import TRUTH, WEIGHTS, truth_of, weights_of
 from parley.rewards import make_model, noise_keys
 from parley.terms import TERMS
 
-__all__ = ["DEFAULT_POLICY", "SECTIONS", "Study", "load_study", "parse_study"]
+__all__ = ["DEFAULT_POLICY", "PLAYING_POLICY", "SECTIONS", "Study", "load_study", "parse_study"]
 
 DEFAULT_POLICY = "evidence"
+PLAYING_POLICY = "evidence-regret"  # with a horizon
 
 QUESTION = {
     "name": Key(kinds=(str,), meaning="shown in tables and reports", default="the file's name"),
@@ -32,7 +33,7 @@ POLICY = {  # every other key is an option of that policy, checked by the policy
     "name": Key(
         kinds=(str,),
         meaning="who decides, by name; [policies](policies.md) has them all",
-        default="`evidence`",
+        default="`evidence`; `evidence-regret` with a horizon",
     )
 }
 
@@ -126,7 +127,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     return Study(
         name=document.get("name", default_name),
         problem=problem,
-        policy=policy.pop("name", DEFAULT_POLICY),
+        policy=policy.pop("name", DEFAULT_POLICY if problem.horizon is None else PLAYING_POLICY),
         options=policy,
         instance=truth_of(inner["truth"], problem) if "truth" in document else None,
     )

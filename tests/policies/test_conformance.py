@@ -11,23 +11,44 @@ from tests.support import paper_study, random_instance
 
 from parley.errors import InvalidInput, UnknownName
 from parley.policies import POLICIES, Policy, State, make_policy
+from parley.policies.playing import Playing
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
 from parley.totals import Totals
 
 LAWS = settings(deadline=None, max_examples=12)
 MOST_PHASES = 60
+HORIZON = 20_000
 every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
-PERSONALIZED = {"pf-ucb-bai"}  # who knows personalized weights and best arms only
+PERSONALIZED = {"pf-ucb-bai", "pf-ucb", "pf-ucb-enhanced"}  # who knows personalized weights and best arms only
 general_policy = pytest.mark.parametrize("name", sorted(POLICIES.keys() - PERSONALIZED))
 
 
-def problem_for(name: str, seed: int = 0, top: int = 1) -> Instance:
+def plays(name: str) -> bool:
+    """Whether it plays until a horizon instead of stopping with its answers."""
+    return issubclass(POLICIES[name], Playing)
+
+
+def problem_for(name: str, seed: int = 0, top: int = 1, horizon: int = HORIZON) -> Instance:
     """PF-UCB knows personalized weights only; everyone else gets a general, asymmetric matrix."""
     if name in PERSONALIZED:
         alpha = 0.3 + 0.4 * np.random.default_rng(seed).random()
-        return paper_study(float(alpha), truth={"generate": "paper", "seed": seed, "min_gap": 0.1}).instance
-    return random_instance(seed, arms=5, agents=3, top=top, min_gap=0.1, delta=0.1)
+        instance = paper_study(float(alpha), truth={"generate": "paper", "seed": seed, "min_gap": 0.1}).instance
+    else:
+        instance = random_instance(seed, arms=5, agents=3, top=top, min_gap=0.1, delta=0.1)
+    return until(horizon, name, instance)
+
+
+def found(policy: Policy, state: State) -> np.ndarray:
+    """`(..., arm, agent)`: the answers; of who plays, what it would go on playing."""
+    return policy.leaders(state) if isinstance(policy, Playing) else state.answers
+
+
+def until(horizon: int, name: str, instance: Instance) -> Instance:
+    """The same instance with a horizon, for policies that need one."""
+    if not plays(name):
+        return instance
+    return Instance(problem=instance.problem.with_(horizon=horizon), means=instance.means)
 
 
 def policy_for(name: str, instance: Instance, **options: object) -> Policy:
@@ -70,10 +91,11 @@ def assert_same(first: State, second: State) -> None:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_it_stops_with_n_arms_each_and_the_right_ones_nearly_always(name, seed):
     instance = problem_for(name, seed % 5)
-    last = course(policy_for(name, instance), instance, noise_for(instance, seed, 20))[-1]
+    policy = policy_for(name, instance)
+    last = course(policy, instance, noise_for(instance, seed, 20))[-1]
     assert last.finished.all()
-    assert (last.answers.sum(axis=-2) == instance.problem.top).all()
-    wrong = (last.answers & ~instance.best).any(axis=(-2, -1))
+    assert (found(policy, last).sum(axis=-2) == instance.problem.top).all()
+    wrong = (found(policy, last) & ~instance.best).any(axis=(-2, -1))
     assert wrong.mean() <= 0.45  # delta is 0.1; 9 or more errors in 20 have a chance below 1e-4
 
 
@@ -145,7 +167,12 @@ def test_what_holds_in_every_phase(name, seed):
         assert (after.active <= state.active).all(), "what is out stays out"
         assert (after.active.sum(axis=-2) >= instance.problem.top).all()
         assert ((after.eliminated_in > 0) == ~after.active).all()
-        assert (after.finished == (after.active.sum(axis=-2) == instance.problem.top).all(axis=-1)).all()
+        if plays(name):
+            played = after.counts.sum(axis=-2)
+            assert (played == played[..., :1]).all(), "nobody waits"
+            assert (after.finished == (played == HORIZON).all(axis=-1)).all(), "until the horizon, to the draw"
+        else:
+            assert (after.finished == (after.active.sum(axis=-2) == instance.problem.top).all(axis=-1)).all()
         case = policy.explain(after)
         for value in (case.mixed_means, case.radius, case.score):
             assert value.shape == after.counts.shape
@@ -163,11 +190,11 @@ def asking(instance: Instance, cell: int) -> Instance:
 @LAWS
 @given(seed=st.integers(0, 2**32 - 1), cell=st.sampled_from([2, 5, 20, 137, 5_000]))
 def test_with_a_minimum_cell_every_cell_of_every_phase_is_none_or_enough(name, seed, cell):
-    plain = problem_for(name, seed % 5)
+    plain = problem_for(name, seed % 5, horizon=10 * HORIZON)
     instance = asking(plain, cell)
     policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
     first, without = policy.plan(policy.start()), policy_for(name, plain).plan(policy.start())
-    assert (first >= without).all()
+    assert plays(name) or (first >= without).all()  # who plays has only so much time: more here is less there
     assert ((first == 0) == (without == 0)).all(), "who is asked for nothing stays so"
     state = policy.start((20,))
     for noise in noises:
@@ -181,7 +208,7 @@ def test_with_a_minimum_cell_every_cell_of_every_phase_is_none_or_enough(name, s
         assert (after.counts == state.counts + quotas).all(), "what counts is what was drawn"
         state = after
     assert state.finished.all()
-    wrong = (state.answers & ~instance.best).any(axis=(-2, -1))
+    wrong = (found(policy, state) & ~instance.best).any(axis=(-2, -1))
     assert wrong.mean() <= 0.45  # delta is 0.1; 9 or more errors in 20 have a chance below 1e-4
 
 
@@ -208,7 +235,7 @@ def test_a_minimum_cell_of_one_is_none_to_the_last_bit(name):
 
 @every_policy
 def test_nobody_is_ruled_out_without_data(name):
-    instance = problem_for(name)
+    instance = problem_for(name, horizon=10**9)
     policy = policy_for(name, instance)
     state = policy.start()
     nothing = Totals(counts=np.zeros_like(state.counts), sums=np.zeros_like(state.sums))
@@ -279,19 +306,28 @@ def test_who_knows_personalized_weights_only_says_so(name, top):
 @general_policy
 @pytest.mark.parametrize(("arms", "agents", "top"), [(2, 1, 1), (2, 4, 1), (4, 2, 3), (5, 3, 2)])
 def test_every_size_and_top_ends(name, arms, agents, top):
-    instance = random_instance(1, arms=arms, agents=agents, top=top, min_gap=0.2)
-    last = course(policy_for(name, instance), instance, noise_for(instance, 5, 8))[-1]
+    instance = until(HORIZON, name, random_instance(1, arms=arms, agents=agents, top=top, min_gap=0.2))
+    if plays(name) and top > 1:
+        with pytest.raises(InvalidInput, match=r"top: found .* one arm is played at a time"):
+            policy_for(name, instance)
+        return
+    policy = policy_for(name, instance)
+    last = course(policy, instance, noise_for(instance, 5, 8))[-1]
     assert last.finished.all()
-    assert (last.answers.sum(axis=-2) == top).all()
+    assert (found(policy, last).sum(axis=-2) == top).all()
 
 
 @general_policy
 def test_an_agent_nobody_weighs_and_one_without_its_own_weight(name):
     weights = [[0.0, 0.6, 0.0], [1.0, 0.4, 1.0], [0.0, 0.0, 0.0]]
     instance = Instance(problem=Problem(arms=3, weights=weights), means=[[0.9, 0.1, 0.3], [0.1, 0.9, 0.9], [0, 0, 1.0]])
+    instance = until(HORIZON, name, instance)
     last = course(policy_for(name, instance), instance, noise_for(instance, 5, 4))[-1]
     assert last.finished.all()
-    assert (last.counts[:, :, 2] <= 1).all(), "drawn at most once, since nobody's answer depends on it"
+    if plays(name):
+        assert (last.counts.sum(axis=-2) == HORIZON).all(), "who is weighed by nobody plays all the same"
+    else:
+        assert (last.counts[:, :, 2] <= 1).all(), "drawn at most once, since nobody's answer depends on it"
 
 
 @every_policy

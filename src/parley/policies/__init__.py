@@ -15,7 +15,11 @@ from parley.errors import InvalidInput, UnknownName
 from parley.policies.base import Explanation, Policy, State
 from parley.policies.elimination import Elimination
 from parley.policies.evidence_racing import EvidenceRacing
+from parley.policies.evidence_regret import EvidenceRegret
+from parley.policies.explore_then_commit import ExploreThenCommit
 from parley.policies.oracle import Oracle
+from parley.policies.oracle_regret import OracleRegret
+from parley.policies.pf_ucb import PfUcb, PfUcbEnhanced
 from parley.policies.pf_ucb_bai import PfUcbBai
 from parley.policies.uniform import Uniform
 from parley.policies.wcpe import Wcpe
@@ -24,7 +28,11 @@ from parley.problem import Instance, Problem
 __all__ = ["POLICIES", "Elimination", "Explanation", "Policy", "State", "make_policy", "option_names"]
 
 POLICIES: dict[str, type[Policy]] = {
-    policy.name: policy for policy in (EvidenceRacing, Wcpe, PfUcbBai, Oracle, Uniform)
+    policy.name: policy
+    for policy in (
+        *(EvidenceRacing, Wcpe, PfUcbBai, Oracle, Uniform),
+        *(EvidenceRegret, PfUcb, PfUcbEnhanced, ExploreThenCommit, OracleRegret),
+    )
 }
 
 NOT_OPTIONS = ("problem", "instance")

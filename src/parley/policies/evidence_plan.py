@@ -22,6 +22,7 @@ __all__ = [
     "Temper",
     "against",
     "both",
+    "cheapest",
     "cheapest_means",
     "first_draws",
     "further_draws",
@@ -121,13 +122,35 @@ def further_draws(
 
     `other` are contrasts that would end it too (accepting within a tolerance): every arm takes the cheaper way.
     """
-    counts, variances = past.counts, problem.noise.cell_variances(past)
-    common, own = (variances, None) if isinstance(variances, float) else (1.0, np.broadcast_to(variances, counts.shape))
-    margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
     currency = Currency.of(problem)
+    counts = past.counts
+    solution, touched = cheapest(problem, contrasts, past, temper, other, currency)
+    spent, wanted = currency.spent(counts), currency.spent(solution.allocation)
+    total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
+    planned = solution.allocation * (total / wanted)[:, None, None]
+    require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
+    quotas = np.maximum(np.ceil(planned), problem.noise.least_draws)
+    return np.where(touched, quotas, 0).astype(np.int64)
+
+
+def cheapest(
+    problem: Problem,
+    contrasts: Contrasts,
+    past: Totals,
+    temper: Temper,
+    other: Contrasts | None,
+    currency: Currency,
+    accuracies: tuple[float, ...] = ACCURACIES,
+) -> tuple[Solution, BoolArray]:
+    """The cheapest real-valued draws that should win what every losing contrast misses, and which cells they touch."""
+    variances = problem.noise.cell_variances(past)
+    common, own = (
+        (variances, None) if isinstance(variances, float) else (1.0, np.broadcast_to(variances, past.counts.shape))
+    )
+    margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
     solution: Solution | None = None
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
-    for accuracy in ACCURACIES:
+    for accuracy in accuracies:
         rows = _rows(problem, contrasts, temper, margin, common)
         if other is not None:
             rows = _cheaper(rows, _rows(problem, other, temper, margin, common))
@@ -139,12 +162,7 @@ def further_draws(
         safety = np.sqrt(2 * np.maximum(np.log(temper.caution / share), 0.0))
         margin[losing] = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
     assert solution is not None
-    spent, wanted = currency.spent(counts), currency.spent(solution.allocation)
-    total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
-    planned = solution.allocation * (total / wanted)[:, None, None]
-    require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
-    quotas = np.maximum(np.ceil(planned), problem.noise.least_draws)
-    return np.where(programs.touched(), quotas, 0).astype(np.int64)
+    return solution, programs.touched()
 
 
 def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatArray, variance: float) -> FloatArray:

@@ -10,6 +10,7 @@ whatever the options: they only trade samples for rounds.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -55,6 +56,7 @@ class EvidenceRacing(Elimination):
     name: ClassVar[str] = "evidence"
     honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance"}
     values_per_pair: ClassVar[int] = 80
+    tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS
     rounds: int | None = None
     precision: float | None = None
     growth: float | None = None
@@ -64,8 +66,9 @@ class EvidenceRacing(Elimination):
     gap_scale: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and self.rounds not in TEMPERS:
-            raise InvalidInput("policy.rounds", found=self.rounds, allowed="a whole number from 3 to 8")
+        if self.rounds is not None and self.rounds not in self.tempers:
+            allowed = f"a whole number from {min(self.tempers)} to {max(self.tempers)}"
+            raise InvalidInput("policy.rounds", found=self.rounds, allowed=allowed)
         for key in ("precision", "optimism", "caution", "gap_scale"):
             value = getattr(self, key)
             if value is not None and not (math.isfinite(value) and value > 0):
@@ -82,7 +85,7 @@ class EvidenceRacing(Elimination):
     def _temper(self) -> Temper:
         given = (self.precision, self.growth, self.optimism, self.caution)
         precision, growth, optimism, caution = (
-            usual if own is None else own for own, usual in zip(given, TEMPERS[self._rounds], strict=True)
+            usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
         )
         longer = max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1  # long studies can learn longer
         return Temper(
@@ -159,13 +162,8 @@ class EvidenceRacing(Elimination):
         )
 
     def _variances(self, counts: IntArray, past: Totals) -> FloatArray:
-        """Of mixed means, by what the past tells; what was not drawn counts as one draw (`_drawn` tells)."""
+        """Of mixed means, by what the past tells; what was not drawn counts as one draw (`Problem.drawn` tells)."""
         return self.problem.mixed_variances(np.maximum(counts, 1), self.problem.noise.cell_variances(past))
-
-    def _drawn(self, counts: IntArray) -> BoolArray:
-        """`(..., arm, agent)`: everything that agent m's mixed mean of the arm weighs was drawn."""
-        weighed = (self.problem.squared_weights > 0).astype(np.float64)
-        return np.asarray((counts == 0).astype(np.float64) @ weighed == 0)
 
     def update(self, state: State, totals: Totals) -> State:
         assert isinstance(state, Wealth)
@@ -179,9 +177,10 @@ class EvidenceRacing(Elimination):
         means = self.problem.mixed(np.where(counts > 0, fresh.means, 0.0))
         y = against(means, contrasts.opponents)
         v = both(self._variances(counts, state.totals), contrasts.opponents)
-        seen = self._drawn(counts)[..., None, :, :] & betting[..., None, :, :]
+        seen = self.problem.drawn(counts)[..., None, :, :] & betting[..., None, :, :]
         drawn = seen & np.take_along_axis(seen, contrasts.opponents, axis=-2)  # a side not drawn: the payoff is 1
-        wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh)
+        contrasts, line = self._at_line(state, contrasts, v)
+        wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh, line)
         if isinstance(state, Reign):
             claim = claims(self.problem, state, contrasts)
             won = self._paid(claim.bets, y, v, claim.bets.live & drawn, state.totals, fresh, claim.line)
@@ -212,7 +211,16 @@ class EvidenceRacing(Elimination):
             signal=signal,
             information=information,
             gap_at_least=np.maximum(state.gap_at_least, bound),
+            **self._remembered(state, line, racing),
         )
+
+    def _at_line(self, _state: Wealth, contrasts: Contrasts, _v: FloatArray) -> tuple[Contrasts, FloatArray | None]:
+        """The contrasts of a phase whose variances are known, and their lines if they have their own."""
+        return contrasts, None
+
+    def _remembered(self, _state: Wealth, _line: FloatArray | None, _racing: BoolArray) -> dict[str, Any]:
+        """What a policy that extends the state keeps of the phase."""
+        return {}
 
     def _paid(
         self,
@@ -273,9 +281,10 @@ class EvidenceRacing(Elimination):
 
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
+        error = np.sqrt(self._variances(state.counts, state.totals))
         return Explanation(
             mixed_means=self.problem.mixed(state.means),
-            radius=np.where(self._drawn(state.counts), 2 * np.sqrt(self._variances(state.counts, state.totals)), 0.0),
+            radius=np.where(self.problem.drawn(state.counts), 2 * error, 0.0),
             score=np.minimum(state.log_wealth.min(axis=-3), self.line),
             line=self.line,
             words="log evidence against the arm, by the opponent that beats it least; bars are two standard errors",

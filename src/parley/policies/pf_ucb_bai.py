@@ -15,11 +15,30 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination, nth_largest
-from parley.problem import BoolArray, FloatArray, IntArray
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.quotas import whole_counts
 from parley.thresholds import pf_ucb_radius
 
-__all__ = ["PfUcbBai"]
+__all__ = ["PfUcbBai", "personalization"]
+
+
+def personalization(problem: Problem, policy: str) -> float:
+    """The alpha of `alpha * identity + (1 - alpha) / M`, or an error for other weights.
+
+    >>> personalization(Problem(arms=2, weights=[[0.75, 0.25], [0.25, 0.75]]), "pf-ucb")
+    0.5
+    """
+    weights, agents = problem.weights, problem.agent_count
+    alpha = 1.0 if agents == 1 else float(weights[0, 0] - weights[1, 0])
+    expected = alpha * np.eye(agents) + (1 - alpha) / agents
+    if alpha < -1e-9 or not np.allclose(weights, expected, rtol=0, atol=1e-9):
+        raise InvalidInput(
+            "weights",
+            found="a matrix that is not alpha * identity + (1 - alpha) / M",
+            allowed=f"personalized weights with one alpha between 0 and 1, with the policy {policy}",
+            hint="Use a policy of evidence racing for general weights",
+        )
+    return alpha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,22 +51,12 @@ class PfUcbBai(Elimination):
     def __post_init__(self) -> None:
         if self.problem.top != 1:
             raise InvalidInput("top", found=self.problem.top, allowed="1 with the policy pf-ucb-bai")
-        weights, agents = self.problem.weights, self.problem.agent_count
-        expected = self.alpha * np.eye(agents) + (1 - self.alpha) / agents
-        if self.alpha < -1e-9 or not np.allclose(weights, expected, rtol=0, atol=1e-9):
-            raise InvalidInput(
-                "weights",
-                found="a matrix that is not alpha * identity + (1 - alpha) / M",
-                allowed="personalized weights with one alpha between 0 and 1, with the policy pf-ucb-bai",
-                hint="Use wcpe or evidence for general weights",
-            )
+        personalization(self.problem, self.name)
 
     @property
     def alpha(self) -> float:
         """The level of personalization that the weights hold."""
-        if self.problem.agent_count == 1:
-            return 1.0
-        return float(self.problem.weights[0, 0] - self.problem.weights[1, 0])
+        return personalization(self.problem, self.name)
 
     @cached_property
     def _log_delta(self) -> float:

@@ -18,7 +18,7 @@ from parley.errors import InvalidInput
 from parley.policies import Policy, make_policy
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.simulation import make_environment, simulate
-from parley.study import DEFAULT_POLICY, parse_study
+from parley.study import DEFAULT_POLICY, PLAYING_POLICY, parse_study
 from parley.weights import identity
 
 __all__ = ["Cell", "CellResult", "canonical", "run_cell"]
@@ -75,7 +75,8 @@ class Cell:
     @property
     def policy(self) -> str:
         """The label of its policy, on an axis or not."""
-        return str(self.axes.get("policy", self.study.get("policy", {}).get("name", DEFAULT_POLICY)))
+        usual = DEFAULT_POLICY if self.study.get("horizon") is None else PLAYING_POLICY
+        return str(self.axes.get("policy", self.study.get("policy", {}).get("name", usual)))
 
     def prepare(self) -> tuple[Policy, Instance]:
         """The policy and the instance, checked: any mistake in the cell is an `InvalidInput`."""

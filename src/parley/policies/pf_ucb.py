@@ -1,0 +1,113 @@
+"""PF-UCB and its enhanced form (Shi, Shen, Yang, AISTATS 2021): the published baseline for personalized weights.
+
+Phase p has the effort f(p) = 2^p log T. Every agent draws every arm that somebody still considers (1 - alpha) f(p)
+times for the others, and M alpha f(p) times more for itself where it is its own candidate; who is done sooner plays.
+An arm is out when its estimate is two radii below the best. What is played meanwhile counts as data here: the radius
+asks for at least the draws of the effort.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from parley.errors import UnknownName
+from parley.policies.base import Explanation, State
+from parley.policies.elimination import nth_largest
+from parley.policies.pf_ucb_bai import personalization
+from parley.policies.playing import Playing
+from parley.problem import BoolArray, FloatArray, IntArray
+from parley.quotas import whole_counts
+
+__all__ = ["RADII", "PfUcb", "PfUcbEnhanced"]
+
+RADII = {
+    "proven": (4.0, "sqrt(4 log T / (M F(p))), for which its authors prove a logarithmic regret"),
+    "released": (1.0, "sqrt(log T / (M F(p))), as in its authors' released code: NO GUARANTEE"),
+}
+LAST_EFFORT = 60  # doublings: no horizon is that long
+
+
+@dataclass(frozen=True, kw_only=True)
+class PfUcb(Playing):
+    """`radius`: "proven" is that of the authors' theorem; "released" that of their code, which guarantees nothing."""
+
+    name: ClassVar[str] = "pf-ucb"
+    radius: str = "proven"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.radius not in RADII:
+            raise UnknownName("radius", self.radius, RADII)
+        personalization(self.problem, self.name)
+
+    @property
+    def guarantee(self) -> str:
+        return f"radius {RADII[self.radius][1]}"
+
+    @property
+    def alpha(self) -> float:
+        """The level of personalization that the weights hold."""
+        return personalization(self.problem, self.name)
+
+    @property
+    def _log_horizon(self) -> float:
+        assert isinstance(self.problem.horizon, int)
+        return math.log(max(self.problem.horizon, 2))
+
+    def _explored(self, state: State) -> tuple[IntArray, IntArray]:
+        """The phase's fixed lengths; a minimum cell only adds to what the radius asks for."""
+        effort = (np.exp2(np.minimum(state.phase + 1.0, LAST_EFFORT)) * self._log_horizon)[..., None, None]
+        contested = state.active & (state.active.sum(axis=-2, keepdims=True) > 1)
+        everyone = np.ceil((1 - self.alpha) * effort) * contested.any(axis=-1, keepdims=True)
+        own = np.ceil(self.alpha * self.problem.agent_count * effort) * contested
+        remaining = self.remaining(state.counts)
+        most = np.maximum(remaining, 1)[..., None, :].astype(np.float64)
+        explored = whole_counts(np.minimum(self._scaled(state, everyone + own), most))
+        length = explored.sum(axis=-2).max(axis=-1)
+        return explored, np.where(self._decided(state), remaining.max(axis=-1), length)
+
+    def _scaled(self, state: State, wanted: FloatArray) -> FloatArray:  # noqa: ARG002
+        """The enhanced form asks some agents for more and others for less."""
+        return wanted
+
+    def _radius(self, phase: IntArray) -> FloatArray:
+        """`(..., 1, 1)`: half of what an estimate must be below the best."""
+        effort = np.exp2(np.minimum(phase, LAST_EFFORT) + 1.0) - 2  # F(p) / log T
+        square = RADII[self.radius][0] / (self.problem.agent_count * effort)
+        return np.asarray(self.problem.noise.scale * np.sqrt(square))[..., None, None]
+
+    def _keep(self, before: State, after: State) -> BoolArray:
+        mixed, half = self.problem.mixed(after.means), self._radius(np.maximum(after.phase, 1))
+        told = before.active & self.problem.drawn(after.counts)
+        return np.asarray((mixed + half >= nth_largest(mixed - half, 1, told)) | ~told)
+
+    def explain(self, state: State) -> Explanation:
+        mixed, half = self.problem.mixed(state.means), self._radius(np.maximum(state.phase, 1))
+        told = (state.phase > 0)[..., None, None]
+        return Explanation(
+            mixed_means=mixed,
+            radius=np.broadcast_to(half, mixed.shape),
+            score=np.where(told, (nth_largest(mixed, 1, state.active) - half - mixed) / half, 0.0),
+            line=1.0,
+            words="distance below the best lower confidence bound, in half-widths of the phase's interval",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PfUcbEnhanced(PfUcb):
+    """As `pf-ucb`, but whoever is expected to lose more by an arm draws less of it, and the others more."""
+
+    name: ClassVar[str] = "pf-ucb-enhanced"
+
+    def _scaled(self, state: State, wanted: FloatArray) -> FloatArray:
+        mixed = self.problem.mixed(state.means)
+        gap = nth_largest(mixed, 1, state.active) - mixed
+        twice = 2 * self._radius(np.maximum(state.phase, 1))
+        told = (state.phase > 0)[..., None, None]
+        root = np.sqrt(np.clip(np.where(told, gap + twice, 1.0) / self.problem.largest_gap, 1e-6, 1.0))
+        shared = root.mean(axis=-1, keepdims=True)
+        return np.asarray(np.ceil(wanted * (self.alpha * root + (1 - self.alpha) * shared) / root))

@@ -1,0 +1,106 @@
+"""What policies that play share: everybody draws all the time until the horizon, and what is not explored is played.
+
+With a horizon a draw is not a means but the matter itself: a draw of arm k by agent m costs the mixed gap of k for m.
+So nobody waits: a phase is as long as somebody explores, and everyone else plays its *leader*, the arm that looks best
+among its candidates, meanwhile. Those draws are data like any other. The study ends after exactly T draws per agent;
+who has several candidates left then was cut off by the horizon, and its leader is the best guess.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from parley.errors import InvalidInput
+from parley.policies.base import State
+from parley.policies.elimination import Elimination
+from parley.problem import BoolArray, FloatArray, IntArray
+from parley.quotas import raise_cells
+
+__all__ = ["Playing"]
+
+FIRST_OPEN, OPEN_GROWTH = 200, 10  # an open horizon is first 200 draws per arm, then ten times as long, and so on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Playing(Elimination):
+    """Plays until the horizon. Subclasses say what is explored (`_explored`) and which arms stay candidates."""
+
+    honours: ClassVar[frozenset[str]] = Elimination.honours | {"horizon"}
+    plays_open: ClassVar[bool] = False  # whether it can do without knowing the horizon
+
+    def __post_init__(self) -> None:
+        horizon = self.problem.horizon
+        if horizon is None or (horizon == "open" and not self.plays_open):
+            allowed = "a number of draws per agent" + (', or "open"' if self.plays_open else "")
+            raise InvalidInput("horizon", found=horizon or "none", allowed=f"{allowed}, with the policy {self.name}")
+        if self.problem.top != 1:
+            raise InvalidInput("top", found=self.problem.top, allowed="1 with a horizon: one arm is played at a time")
+
+    def horizon(self, counts: IntArray) -> IntArray:
+        """`(...)`: the horizon to play for, given the draws so far; an open one grows as it is reached.
+
+        >>> from parley.policies import make_policy
+        >>> from parley.problem import Problem
+        >>> policy = make_policy("evidence-regret", Problem(arms=2, weights=[[1.0]], horizon="open"))
+        >>> [int(policy.horizon(np.array([[n], [n]]))) for n in (0, 150, 200, 2000)]
+        [400, 400, 4000, 40000]
+        """
+        played = np.asarray(counts.sum(axis=-2).min(axis=-1))
+        if not isinstance(self.problem.horizon, str):
+            return np.full(played.shape, self.problem.horizon)
+        first = FIRST_OPEN * self.problem.arm_count
+        passed = np.floor(np.log(np.maximum(played, 1) / first) / np.log(OPEN_GROWTH) + 1 + 1e-9)
+        return np.asarray(first * OPEN_GROWTH ** np.maximum(passed, 0)).astype(np.int64)
+
+    def remaining(self, counts: IntArray) -> IntArray:
+        """`(..., agent)`: draws that every agent has left."""
+        return np.asarray(np.maximum(self.horizon(counts)[..., None] - counts.sum(axis=-2), 0))
+
+    def leaders(self, state: State) -> BoolArray:
+        """`(..., arm, agent)`: what every agent plays when it explores nothing."""
+        mixed = np.where(state.active, self.problem.mixed(state.means), -np.inf)
+        return np.asarray(mixed.argmax(axis=-2)[..., None, :] == np.arange(self.problem.arm_count)[:, None])
+
+    def _wanted(self, state: State) -> IntArray:
+        """Exploration, and play around it; both are fixed before the phase.
+
+        With a minimum cell the last phase may end a few draws after the horizon: fewer than a cell per agent.
+        """
+        explored, length = self._explored(state)
+        explored = raise_cells(explored, self.problem.minimum_cell)
+        asked = explored.sum(axis=-2)
+        length = np.maximum(length, np.maximum(asked.max(axis=-1), 1))[..., None]
+        time = np.minimum(length, self.remaining(state.counts)) * ~state.finished[..., None]
+        fits = np.where(asked > time, time / np.maximum(asked, 1), 1.0)
+        explored = np.floor(explored * fits[..., None, :] + 1e-9).astype(np.int64)
+        explored = np.where(explored < self.problem.minimum_cell, 0, explored)
+        return explored + self._played(state, (time - explored.sum(axis=-2))[..., None, :], time[..., None, :])
+
+    def _played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:
+        """What everyone plays with `idle (..., 1, agent)` draws: its leader, or everything before anything is known."""
+        arms = np.clip(time // self.problem.minimum_cell, 1, self.problem.arm_count)  # that can have a cell each
+        place = np.arange(self.problem.arm_count)[:, None]
+        even = np.where(place < arms, idle // arms + (place < idle % arms), 0)
+        return np.where((state.phase > 0)[..., None, None], np.where(self.leaders(state), idle, 0), even)
+
+    @abstractmethod
+    def _explored(self, state: State) -> tuple[IntArray, IntArray]:
+        """`(..., arm, agent)` draws to explore, and `(...)` how long the phase is, for every agent alike."""
+
+    def _finished(self, state: State) -> BoolArray:
+        """Everybody has drawn as often as the horizon says; an open study goes on until somebody ends it."""
+        return np.asarray((self.remaining(state.counts) == 0).all(axis=-1))
+
+    def _decided(self, state: State) -> BoolArray:
+        """`(...)`: everyone has one candidate left; nothing more will be explored."""
+        return np.asarray((state.active.sum(axis=-2) <= 1).all(axis=-1))
+
+    def regret_so_far(self, state: State) -> FloatArray:
+        """`(..., agent)`: the estimated regret of all draws so far, by the present estimates of the gaps."""
+        mixed = self.problem.mixed(state.means)
+        best = np.where(self.leaders(state), mixed, -np.inf).max(axis=-2, keepdims=True)
+        return np.asarray((state.counts * np.maximum(best - mixed, 0.0)).sum(axis=-2))
