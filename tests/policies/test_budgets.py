@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.coordinator.support import rewards, study_message
+from tests.protocol.support import rewards, study_message
 from tests.support import paper_study
 
 from parley import POLICIES, Instance, Problem, make_policy, simulate
