@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Two steps into one environment, so that nobody waits for what is not needed.
+# Three steps into one environment, so that nobody waits for what is not needed.
 LIGHT := $(VENV)/.installed-light
 STAMP := $(VENV)/.installed
+SITE := $(VENV)/.installed-docs
 
-.PHONY: setup demo test installs bare lint bench chaos correctness savings reproduction screenshots clean help
+.PHONY: setup demo test installs bare lint bench chaos correctness savings reproduction screenshots docs clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -23,6 +24,10 @@ $(LIGHT): pyproject.toml constraints.txt
 $(STAMP): $(LIGHT)
 	$(PIP) --editable '.[dev]'
 	@touch $(STAMP)
+
+$(SITE): $(LIGHT)
+	$(PIP) --no-compile --editable '.[docs]'
+	@touch $(SITE)
 
 # One thread: the arrays of the demo are small, and threads on a busy machine wait for each other.
 demo: $(LIGHT)   ## the main job, end to end, on the paper's instance; writes an HTML report
@@ -63,6 +68,10 @@ chaos: setup     ## the long versions of the coordinator's promises (an hour or 
 screenshots: setup ## the dashboard's pages as pictures, into docs/images
 	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py tests/browser/test_site_page.py
 
+docs: $(SITE)    ## the documentation site, into docs/_build/html; every warning is an error
+	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
 clean:           ## remove what was made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist docs/_build docs/more.md docs/images/generated docs/reference/python docs/reference/commands.md docs/reference/http-api.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -39,6 +39,29 @@ def test_the_python_example_of_the_readme_runs(capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+def test_the_python_examples_of_the_pages_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    _results_of_a_sweep(tmp_path / "parley-results" / "delta")  # what docs/experiments.md reads
+    ran = 0
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+            exec(compile(block, page.name, "exec"), {})
+            ran += 1
+    assert ran
+    assert capsys.readouterr().out
+
+
+def _results_of_a_sweep(path):
+    from parley.experiments.sweeps.engines import Engine
+    from parley.experiments.sweeps.runner import run_sweep
+    from parley.experiments.sweeps.storage import Folder
+    from parley.experiments.sweeps.sweep import parse_sweep
+
+    study = {"arms": 3, "agents": 2, "truth": {"generate": "paper", "min_gap": 0.2}}
+    document = {"name": "small", "replications": 4, "study": study, "axes": {"policy": ["wcpe", "evidence"]}}
+    run_sweep(parse_sweep(document, folder=path.parent), Folder(path=path), Engine(workers=1))
+
+
 def test_the_study_file_of_the_readme_is_one():
     import tomllib
 

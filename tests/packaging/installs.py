@@ -157,6 +157,11 @@ def try_live(server: Environment, agent: Environment) -> None:
     assert "1 studies" in server.parley("doctor", "--db", "parley.db")
 
 
+def try_site(site: Environment) -> None:
+    assert site.complete() == {"agent", "site"}
+    assert "journals" in site.parley("site", "--study", "first", status=2)  # it gets as far as its journal
+
+
 def main() -> None:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="parley-installs-") as name:
@@ -170,6 +175,7 @@ def main() -> None:
             last = both.submit(try_experiments, folder / "experiments", wheel, alone)
             try_live(server, agent)
             last.result()
+            try_site(Environment(folder / "site", wheel, "site", on=alone))
     print(f"Every extra does its job in an environment of its own ({time.monotonic() - begun:.0f} s).")
 
 

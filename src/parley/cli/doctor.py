@@ -24,6 +24,7 @@ EXTRAS = {
     "": "bounds, simulate, plan, demo, reproduce",
     "server": "serve, admin, verify --db, demo --live",
     "agent": "agent, admin, verify --server",
+    "site": "site",
     "experiments": "sweep, report",
     "polars": "results as polars frames",
     "ray": "sweep --engine ray",

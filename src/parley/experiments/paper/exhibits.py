@@ -35,7 +35,7 @@ def make_exhibit(name: str, rows: list[Row]) -> Exhibit:
 
 
 def _runs(rows: list[Row]) -> str:
-    return f"{max(row.replications for row in rows):,} replications"
+    return f"{max(row.replications for row in rows if row.source != 'published'):,} replications"
 
 
 def _table1(rows: list[Row]) -> Exhibit:

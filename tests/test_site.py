@@ -1,0 +1,59 @@
+"""The pages that the documentation site writes from the code have everything in them. `make docs` builds the whole."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from parley.cli.main import COMMANDS
+from parley.coordinator.problems import PROBLEMS
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture(scope="module")
+def pages():
+    sys.path.insert(0, str(DOCS))
+    try:
+        import _pages
+
+        yield _pages
+    finally:
+        sys.path.remove(str(DOCS))
+
+
+def test_every_command_is_told_with_its_options(pages):
+    text = pages.commands.page()
+    for name in COMMANDS:
+        assert f"## `parley {name}`" in text
+    assert "`--replications INTEGER`" in text
+    assert "### `parley admin create-study`" in text
+    assert "\b" not in text
+
+
+def test_every_route_and_problem_is_told(pages):
+    text = pages.http_api.page()
+    for slug in PROBLEMS:
+        assert f"urn:parley:problem:{slug}`" in text
+    for route in ("PUT /v1/studies/{study}/phases/{phase}/reports/{agent}", "POST /v1/estimates"):
+        assert f"### `{route}`" in text
+
+
+def test_every_public_name_is_told(pages):
+    import parley
+
+    made = pages.python_api.pages()
+    for name in parley.__all__:
+        assert f" {name}" in made["parley"]
+    assert ">>> " in made["policies"]
+
+
+def test_a_new_page_is_found_before_it_has_a_place(pages, tmp_path):
+    for index in ("index", "tutorials/index", "how-to/index", "explanation/index", "reference/index"):
+        path = tmp_path / f"{index}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("# x\n```{toctree}\n../known\n```\n" if "/" in index else "# x\n")
+    (tmp_path / "known.md").write_text("# Known\n")
+    assert "none" in pages._more(tmp_path)
+    (tmp_path / "new.md").write_text("# New\n")
+    assert "new" in pages._more(tmp_path).splitlines()
