@@ -1,5 +1,6 @@
 """Logs that were sound when they were written stay sound: what is asked of a report may grow, what was taken stands."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from tests.protocol.support import study_message
 from tests.protocol.test_minimum_cell import logged
 
-from parley.protocol import Report, Stage, apply, create, read_log, verify_log
+from parley.protocol import Record, Report, Stage, apply, create, kind_of, read_log, verify_log
 from parley.protocol.certificates import issue_certificate
 from parley.protocol.events import Certified, PhaseClosed, ReportAccepted, StudyCreated
 from parley.totals import Totals
@@ -16,6 +17,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "protocol"
 STUDIES = {
     "gaussian": study_message(2, 2, "wcpe"),
     "bounded": study_message(2, 2, "evidence", noise={"kind": "bounded", "low": -0.3, "high": 0.9}),
+    "salted": study_message(2, 3, "evidence", noise={"kind": "bounded", "low": 0.0, "high": 1.0}),
     "constant": study_message(2, 2, "uniform"),  # every reward of an arm is the same: the squares are at their least
 }
 
@@ -29,9 +31,32 @@ def test_golden_logs_stay_sound(name):
     assert found.certificate is not None
 
 
+def test_a_salt_that_was_changed_or_taken_away_shows():
+    records = list(read_log((GOLDEN / "log-salted.ndjson").read_text(encoding="utf-8").splitlines()))
+    assert all(record.salt is not None for record in records)
+    for change in ("f" * 32, None):
+        wrong = [*records[:2], replace(records[2], salt=change), *records[3:]]
+        assert "record 3 was changed" in verify_log(wrong).problem
+
+
+def test_what_was_taken_before_salts_stands_and_what_has_one_is_judged_exactly():
+    """A log of before may hold squares that no rewards have: it is judged as it was."""
+    message = STUDIES["bounded"]
+    trial = create("s", message)
+    draws = trial.plan.draws(0)
+    sums, squares = tuple(0.0 for _ in draws), tuple(0.8 * count for count in draws)  # at most 0.27 a draw
+    report = Report(study="s", phase=1, agent=message.agents[0], plan=trial.plan.digest, counts=draws, sums=sums,
+                    squares=squares)  # fmt: skip
+    events = [StudyCreated(study_id="s", study=message, plan=trial.plan), ReportAccepted(report=report)]
+    assert verify_log(logged(events)).sound
+    assert "squares[0]" in verify_log(salted(events)).problem
+
+
 def rewards(name, generator, count, arm):
     if name == "constant":
         return [0.7 - 0.6 * arm] * count
+    if name == "salted":
+        return (generator.random(count) < 0.9 - 0.4 * arm).astype(float).tolist()
     if name == "bounded":
         return np.where(generator.random(count) < 0.8 - 0.5 * arm, 0.9, -0.3).tolist()
     return (0.9 - 0.8 * arm + generator.standard_normal(count)).tolist()
@@ -53,9 +78,19 @@ def written(name):
         events.append(step.event)
         trial = trial.close(step)
     data = [event.decision.data for event in events if isinstance(event, PhaseClosed)]
-    last = logged(events)[-1]
+    chain = salted if name == "salted" else logged
+    last = chain(events)[-1]
     certificate = issue_certificate(trial, data=data, sequence=last.sequence, head=last.hash, version="0.1.0")
-    return logged([*events, Certified(certificate=certificate)])
+    return chain([*events, Certified(certificate=certificate)])
+
+
+def salted(events):
+    """As a coordinator writes them; its salts are random."""
+    records = []
+    for number, event in enumerate(events):
+        record = {"stream": "s", "at": "now", "actor": "test", "kind": kind_of(event), "payload": event.to_json()}
+        records.append(Record.after(records[-1] if records else None, **record, salt=f"{number:032x}"))
+    return records
 
 
 if __name__ == "__main__":

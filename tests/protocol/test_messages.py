@@ -20,7 +20,7 @@ from parley.protocol import (
     issue_certificate,
 )
 from parley.protocol.canonical import canonical, digest, read_json
-from parley.protocol.events import ReportAccepted
+from parley.protocol.events import Paused, ReportAccepted
 from parley.study import parse_study
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "protocol"
@@ -60,6 +60,8 @@ def examples():
         None, stream="golden", at="2026-01-01T00:00:00Z", actor="agent:golden/Lyon", kind="report-accepted",
         payload=ReportAccepted(report=report).to_json(),
     )  # fmt: skip
+    salted = Record.after(record, stream="golden", at="2026-01-02T00:00:00Z", actor="root", kind="paused",
+                          payload=Paused(reason="holiday").to_json(), salt="0123456789abcdef" * 2)  # fmt: skip
     over = trial.close(step)
     certificate = issue_certificate(over, data=[step.decision.data], sequence=4, head="b" * 64, version="0.1.0")
     return {
@@ -69,6 +71,7 @@ def examples():
         "receipt": receipt,
         "decision": step.decision,
         "record": record,
+        "record-salted": salted,
         "certificate": certificate,
     }
 
@@ -80,6 +83,7 @@ KINDS = {
     "receipt": Receipt,
     "decision": Decision,
     "record": Record,
+    "record-salted": Record,
     "certificate": Certificate,
 }
 

@@ -2,11 +2,11 @@
 
 from parley.protocol.admission import Place, Situation, admit
 from parley.protocol.certificates import issue_certificate
-from parley.protocol.chain import GENESIS, Record, chained, check_receipts
+from parley.protocol.chain import GENESIS, Record, chained, check_receipts, new_salt
 from parley.protocol.consequences import Consequences, freeze_consequences
-from parley.protocol.events import EVENTS, Event, kind_of, read_event
+from parley.protocol.events import EVENTS, Event, kind_of, read_event, require_tellable
 from parley.protocol.messages import Certificate, Decision, Plan, Receipt, Report, StudyMessage
-from parley.protocol.reports import check_rewards
+from parley.protocol.reports import check_exactly, check_rewards
 from parley.protocol.stages import TRANSITIONS, Stage
 from parley.protocol.trial import Step, Trial, apply, create, replay
 from parley.protocol.verify import Verification, read_log, verify_log
@@ -33,14 +33,17 @@ __all__ = [
     "admit",
     "apply",
     "chained",
+    "check_exactly",
     "check_receipts",
     "check_rewards",
     "create",
     "freeze_consequences",
     "issue_certificate",
     "kind_of",
+    "new_salt",
     "read_event",
     "read_log",
     "replay",
+    "require_tellable",
     "verify_log",
 ]

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from parley.errors import InvalidInput
 
-__all__ = ["canonical", "digest", "read_json"]
+__all__ = ["canonical", "digest", "read_json", "sha256"]
 
 
 def canonical(document: Any) -> str:
@@ -33,7 +33,19 @@ def digest(document: Any) -> str:
     >>> digest({})[:12]
     '44136fa355b3'
     """
-    return hashlib.sha256(canonical(document).encode()).hexdigest()
+    return sha256(canonical(document))
+
+
+def sha256(text: str) -> str:
+    """SHA-256 of a text's UTF-8, in hexadecimal.
+
+    >>> sha256("{}")[:12]
+    '44136fa355b3'
+    """
+    try:
+        return hashlib.sha256(text.encode()).hexdigest()
+    except UnicodeEncodeError:
+        raise InvalidInput("text", found="a lone surrogate", allowed="text that UTF-8 can tell") from None
 
 
 def read_json(text: str | bytes, key: str = "document") -> Any:

@@ -1,23 +1,39 @@
 """The audit log as a chain: every record holds the hash of the one before, so none can be changed, dropped or moved.
 
+A hash that everybody may see commits to what nobody else may: who can list the few reports that are possible could try
+each, were there not a random salt in every record. `docs/audit.md` has the recipe.
+
 Cutting the end off is the one thing a chain alone cannot show; the receipts that agents keep do. They also show that
 what was logged for an agent is what it sent.
 """
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from parley.errors import BrokenChain, InvalidInput
 from parley.protocol.canonical import digest
 from parley.protocol.messages import Receipt
 from parley.protocol.wire import Message
 
-__all__ = ["GENESIS", "Record", "chained", "check_receipts"]
+__all__ = ["GENESIS", "Record", "chained", "check_receipts", "new_salt"]
 
 GENESIS = "0" * 64  # what the first record names as the one before it
+UNSALTED = "parley/record/1"  # records of before there were salts; they are read and checked for ever
+SALT = re.compile(r"[0-9a-f]{32}")
+
+
+def new_salt() -> str:
+    """128 random bits, in hexadecimal.
+
+    >>> len(new_salt())
+    32
+    """
+    return secrets.token_hex(16)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +46,7 @@ class Record(Message):
     [1, 2]
     """
 
-    schema: ClassVar[str] = "parley/record/1"
+    schema: ClassVar[str] = "parley/record/2"
     stream: str  # a study's id, or "server"
     sequence: int  # from 1
     at: str
@@ -39,18 +55,54 @@ class Record(Message):
     payload: Mapping[str, Any]
     previous: str
     hash: str
+    salt: str | None = None  # None in a record of before there were salts
+
+    def to_json(self) -> dict[str, Any]:
+        """A record without a salt is written as it was."""
+        document = super().to_json()
+        if self.salt is None:
+            del document["salt"]
+            document["schema"] = UNSALTED
+        return document
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """Of either kind."""
+        if isinstance(document, Mapping) and document.get("schema") == UNSALTED and "salt" not in document:
+            return super().from_json({**document, "schema": cls.schema})
+        record = super().from_json(document)
+        if record.salt is None or SALT.fullmatch(record.salt) is None:
+            raise InvalidInput("salt", found=f"{record.salt!r:.60}", allowed="32 hexadecimal digits")
+        return record
 
     @classmethod
     def after(
-        cls, last: Record | None, *, stream: str, at: str, actor: str, kind: str, payload: Mapping[str, Any]
+        cls,
+        last: Record | None,
+        *,
+        stream: str,
+        at: str,
+        actor: str,
+        kind: str,
+        payload: Mapping[str, Any],
+        salt: str | None = None,
     ) -> Record:
         """The next record of a chain."""
         head = (last.sequence, last.hash) if last else (0, GENESIS)
-        return cls.linked(*head, stream=stream, at=at, actor=actor, kind=kind, payload=payload)
+        return cls.linked(*head, stream=stream, at=at, actor=actor, kind=kind, payload=payload, salt=salt)
 
     @classmethod
     def linked(
-        cls, sequence: int, head: str, *, stream: str, at: str, actor: str, kind: str, payload: Mapping[str, Any]
+        cls,
+        sequence: int,
+        head: str,
+        *,
+        stream: str,
+        at: str,
+        actor: str,
+        kind: str,
+        payload: Mapping[str, Any],
+        salt: str | None = None,
     ) -> Record:
         """The record that follows a chain of `sequence` records whose last hash is `head`."""
         body: dict[str, Any] = {
@@ -62,6 +114,8 @@ class Record(Message):
             "payload": payload,
             "previous": head,
         }
+        if salt is not None:
+            body["salt"] = salt
         return cls(**body, hash=digest(body))
 
     @property

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from parley.errors import UnknownName
+from parley.errors import InvalidInput, UnknownName
+from parley.protocol.canonical import read_json
 from parley.protocol.messages import Certificate, Decision, Plan, Report, StudyMessage
 from parley.protocol.wire import Message
 
@@ -29,6 +30,7 @@ __all__ = [
     "StudyCreated",
     "kind_of",
     "read_event",
+    "require_tellable",
 ]
 
 
@@ -192,3 +194,18 @@ def read_event(kind: str, payload: Any) -> Event:
     if kind not in EVENTS:
         raise UnknownName("event", kind, EVENTS)
     return EVENTS[kind].from_json(payload)
+
+
+def require_tellable(event: Event) -> None:
+    """Raise unless a reader of the log will find this very event: written, read and compared, to the last bit.
+
+    >>> require_tellable(Paused(reason="holiday"))
+    >>> require_tellable(Disputed(agent="x", sequence=2**53 + 1, head=""))
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: sequence: found a huge number; allowed: whole numbers up to 2^53
+    """
+    kind, text = kind_of(event), event.text
+    if read_event(kind, read_json(text, kind)).digest != event.digest:
+        raise InvalidInput(
+            kind, found="something that would be read as something else", allowed="what can be told again"
+        )

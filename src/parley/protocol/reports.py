@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from parley.errors import ImpossibleReport
+from parley.protocol.cells import flaw
 from parley.protocol.messages import Report
 from parley.rewards import RewardModel
 
-__all__ = ["check_rewards"]
+__all__ = ["check_exactly", "check_rewards"]
 
 ROUNDING = 1e-9  # relative; sums of many rewards are rounded, in any order
 
@@ -40,6 +41,25 @@ def check_rewards(report: Report, draws: tuple[int, ...], noise: RewardModel) ->
             )
         if noise.low is not None and noise.high is not None:
             _check_bounds(arm, count, total, square, noise.low, noise.high)
+
+
+def check_exactly(report: Report, noise: RewardModel) -> None:
+    """Raise `ImpossibleReport` unless every cell's totals are those of some rewards (`cells`).
+
+    Stricter than `check_rewards`, by which the logs of before are judged: what was taken then stands. It is asked of
+    every report that comes now, and of every record that has a salt.
+
+    >>> from parley.rewards import Gaussian
+    >>> no = Report(study="s", phase=1, agent="x", plan="ab", counts=(1,), sums=(2.0,), squares=(1e6,))
+    >>> check_exactly(no, Gaussian())
+    Traceback (most recent call last):
+    parley.errors.ImpossibleReport: squares[0]: found 1000000.0; allowed: at most 4, with the sum 2 of 1
+    """
+    for arm, cell in enumerate(zip(report.counts, report.sums, report.squares, strict=True)):
+        found = flaw(*cell, noise.low, noise.high)
+        if found is not None:
+            wrong, possible = found
+            raise ImpossibleReport(f"{wrong}[{arm}]", found=cell[1 if wrong == "sums" else 2], allowed=possible)
 
 
 def _largest_sum(count: int, square: float) -> float:

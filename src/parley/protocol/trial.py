@@ -29,6 +29,7 @@ from parley.protocol.events import (
 )
 from parley.protocol.messages import Decision, Plan, Report, StudyMessage
 from parley.protocol.stages import Stage
+from parley.protocol.wire import LARGEST_INTEGER
 from parley.totals import Totals
 
 __all__ = ["Step", "Trial", "apply", "create", "make_plan", "replay"]
@@ -150,7 +151,20 @@ def make_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iter
     quotas = policy.plan(state).copy()
     for name in frozen:
         quotas[:, policy.problem.agents.index(name)] = 0
+    _require_countable(state, quotas)
     return Plan(study=study, phase=phase, quotas=_rows(quotas))
+
+
+def _require_countable(state: State, quotas: IntArray) -> None:
+    """Raise where the draws of the study, all together, would be more than a log can tell (and any study can make)."""
+    total = float(state.counts.sum(dtype=np.float64) + quotas.sum(dtype=np.float64))
+    if total > LARGEST_INTEGER or (quotas < 0).any():
+        raise InvalidInput(
+            "plan",
+            found=f"about {abs(total):.3g} draws in all",
+            allowed="up to 2^53, what a log can tell",
+            hint="The noise is too large for the gaps that are to be told apart",
+        )
 
 
 def create(study_id: str, study: StudyMessage) -> Trial:

@@ -23,6 +23,7 @@ from parley.protocol.events import (
     read_event,
 )
 from parley.protocol.messages import Receipt
+from parley.protocol.reports import check_exactly
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial, apply, replay
 
@@ -111,6 +112,8 @@ class _Seen:
                 self.trial = replay([event])
             else:
                 self.trial = apply(before, event)
+                if record.salt is not None and isinstance(event, ReportAccepted | ReportAmended):
+                    check_exactly(event.report, before.study.problem.noise)
                 if isinstance(event, PhaseClosed):
                     self.data.append(event.decision.data)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state

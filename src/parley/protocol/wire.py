@@ -6,7 +6,6 @@ another type, and says where. Released schemas stay readable: a change of meanin
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -15,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from parley.errors import InvalidInput
-from parley.protocol.canonical import canonical, read_json
+from parley.protocol.canonical import canonical, read_json, sha256
 
 __all__ = ["LARGEST_INTEGER", "Message"]
 
@@ -72,7 +71,7 @@ class Message:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical text."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return sha256(self.text)
 
 
 @cache

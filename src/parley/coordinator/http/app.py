@@ -24,6 +24,7 @@ from parley.coordinator.http.schemas import ProblemView
 from parley.coordinator.logs import logger
 from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.sight import Marks
 from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage
 from parley.coordinator.settings import Settings
@@ -51,6 +52,7 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         closer=Closer(storage, clock, metrics, watch.tell),
         keyring=Keyring(storage),
         readiness=Readiness(storage),
+        marks=Marks(),
     )
 
     @asynccontextmanager

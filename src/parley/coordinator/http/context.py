@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio.to_thread
 from sqlalchemy import Connection
@@ -13,11 +13,14 @@ from starlette.requests import Request
 
 from parley.coordinator.access.auth import Principal, require_live
 from parley.coordinator.access.keyring import Keyring
+from parley.coordinator.access.rights import UNBLINDED
 from parley.coordinator.clock import Clock
 from parley.coordinator.http.limits import Pace
 from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.sight import Marks, Sight
+from parley.coordinator.reading.views import summary
 from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage
 from parley.coordinator.record.studies import StudyRow
@@ -25,7 +28,7 @@ from parley.coordinator.settings import Settings
 from parley.coordinator.studies.closer import Closer
 from parley.protocol import Stage
 
-__all__ = ["Context", "context_of", "principal_of"]
+__all__ = ["Context", "context_of", "principal_of", "sight_of", "told"]
 
 T = TypeVar("T")
 
@@ -43,6 +46,7 @@ class Context:
     closer: Closer
     keyring: Keyring
     readiness: Readiness
+    marks: Marks
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run on a snapshot, off the event loop."""
@@ -84,3 +88,14 @@ def principal_of(request: Request) -> Principal:
     """Who is asking; the guard has put it there."""
     principal: Principal = request.state.principal
     return principal
+
+
+def sight_of(request: Request) -> Sight:
+    """What of a study's chain and clock the one who asks may see."""
+    who = principal_of(request)
+    return Sight(whole=who.role in UNBLINDED, agent=who.agent)
+
+
+def told(request: Request, row: StudyRow) -> dict[str, Any]:
+    """A study's line for the one who asks."""
+    return summary(row, sight_of(request), context_of(request).marks)

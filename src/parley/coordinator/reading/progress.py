@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.sight import to_the_minute
 from parley.coordinator.record import phases, studies
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow
@@ -126,8 +127,8 @@ def history(
         counts, out_in, finished = _decision(connection, row, phase, found.decision)
         told: dict[str, Any] = {
             "phase": phase,
-            "opened_at": found.opened_at,
-            "closed_at": found.closed_at,
+            "opened_at": to_the_minute(found.opened_at) if blinded else found.opened_at,
+            "closed_at": to_the_minute(found.closed_at) if blinded else found.closed_at,
             "samples": int(counts.sum()),
             "drawn": counts.sum(axis=0)[some].tolist(),
             "finished": finished,

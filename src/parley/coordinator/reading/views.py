@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import phases, reports, studies
+from parley.coordinator.reading.sight import Marks, Sight
+from parley.coordinator.record import phases, reports, studies, tables
 from parley.coordinator.record.studies import StudyRow
 from parley.protocol import Stage
 
-__all__ = ["require_study", "status", "summary"]
+__all__ = ["pulse", "require_study", "status", "summary"]
 
 
 def require_study(connection: Connection, study: str) -> StudyRow:
@@ -22,8 +23,8 @@ def require_study(connection: Connection, study: str) -> StudyRow:
     return row
 
 
-def summary(row: StudyRow) -> dict[str, Any]:
-    """A line of the list of studies."""
+def summary(row: StudyRow, sight: Sight, marks: Marks) -> dict[str, Any]:
+    """A line of the list of studies, as much of it as somebody may see."""
     return {
         "id": row.id,
         "name": row.name,
@@ -35,15 +36,23 @@ def summary(row: StudyRow) -> dict[str, Any]:
         "phase": row.phase,
         "awaited": row.awaited,
         "samples": row.samples,
-        "created_at": row.created_at,
-        "opened_at": row.opened_at,
-        "sequence": row.sequence,
-        "head": row.head,
+        "created_at": sight.time(row.created_at),
+        "opened_at": sight.time(row.opened_at),
+        "version": marks.of(row.id, row.sequence),
+        "sequence": row.sequence if sight.whole else None,
+        "head": row.head if sight.whole else None,
         "digest": row.digest,
     }
 
 
-def status(connection: Connection, row: StudyRow) -> dict[str, Any]:
+def pulse(connection: Connection, only: str | None) -> tuple[int, int]:
+    """How many studies there are, and a number that grows with every change of any of them; or of `only` one."""
+    query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
+    found = connection.execute(query if only is None else query.where(tables.studies.c.id == only)).one()
+    return int(found[0]), int(found[1])
+
+
+def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) -> dict[str, Any]:
     """Where a study is, whom it waits for and since when."""
     study = studies.message(connection, row)
     asked = phases.asked_agents(connection, row.id, row.phase)
@@ -54,17 +63,19 @@ def status(connection: Connection, row: StudyRow) -> dict[str, Any]:
         name for name in study.agents if name in asked and name not in reported and name not in frozen and waiting
     ]
     return {
-        **summary(row),
+        **summary(row, sight, marks),
         "arm_names": list(study.arms),
         "agent_names": list(study.agents),
         **{name: value for name, value in study.terms.items() if not isinstance(value, list)},
         "told": study.problem.told(),
         "guarantee": study.make_policy().guarantee,
         "asked": len(asked),
-        "reported": [{"agent": name, "at": reported[name]} for name in study.agents if name in reported],
-        "missing": [{"agent": name, "since": row.opened_at} for name in missing],
+        "reported": [
+            {"agent": name, "at": sight.time(reported[name], name)} for name in study.agents if name in reported
+        ],
+        "missing": [{"agent": name, "since": sight.time(row.opened_at)} for name in missing],
         "frozen": [
-            {"agent": name, "phase": found.phase, "reason": found.reason, "at": found.at}
+            {"agent": name, "phase": found.phase, "reason": found.reason, "at": sight.time(found.at)}
             for name, found in sorted(frozen.items())
         ],
     }

@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, func, insert, select, update
 
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import chains, log
-from parley.protocol import Event, Record, kind_of
+from parley.errors import InvalidInput
+from parley.protocol import Event, Record, kind_of, new_salt, require_tellable
 from parley.protocol.canonical import canonical, read_json
 
-__all__ = ["SERVER", "append", "append_server", "has", "length", "read", "walk"]
+__all__ = ["SERVER", "append", "append_server", "has", "length", "read", "salt_of", "walk"]
 
 SERVER = "server"  # the stream of what belongs to no study: tokens
 BATCH = 500
 INSERT = insert(log)
 
 
-def append(connection: Connection, row: StudyRow, event: Event, *, actor: str, at: str) -> Record:
-    """Write an event at the end of a locked study's chain; the study's row does not know of it yet (`writer`)."""
+def append(
+    connection: Connection, row: StudyRow, event: Event, *, actor: str, at: str, tellable: bool = False
+) -> Record:
+    """Write an event at the end of a locked study's chain; the study's row does not know of it yet (`writer`).
+
+    What the log could not tell again does not enter it. `tellable`: that was made sure before, outside of the lock.
+    """
+    if not tellable:
+        require_tellable(event)
     record = Record.linked(
-        row.sequence, row.head, stream=row.id, at=at, actor=actor, kind=kind_of(event), payload=event.to_json()
+        row.sequence,
+        row.head,
+        stream=row.id,
+        at=at,
+        actor=actor,
+        kind=kind_of(event),
+        payload=event.to_json(),
+        salt=new_salt(),
     )
     _insert(connection, record)
     return record
@@ -31,7 +47,9 @@ def append(connection: Connection, row: StudyRow, event: Event, *, actor: str, a
 def append_server(connection: Connection, kind: str, payload: Mapping[str, Any], *, actor: str, at: str) -> Record:
     """Write at the end of the server's own chain, whose row is locked here."""
     last = connection.execute(select(chains).where(chains.c.stream == SERVER).with_for_update()).one()
-    record = Record.linked(last.sequence, last.head, stream=SERVER, at=at, actor=actor, kind=kind, payload=payload)
+    record = Record.linked(
+        last.sequence, last.head, stream=SERVER, at=at, actor=actor, kind=kind, payload=payload, salt=new_salt()
+    )
     _insert(connection, record)
     head = {"sequence": record.sequence, "head": record.hash}
     connection.execute(update(chains).where(chains.c.stream == SERVER).values(head))
@@ -39,19 +57,23 @@ def append_server(connection: Connection, kind: str, payload: Mapping[str, Any],
 
 
 def _insert(connection: Connection, record: Record) -> None:
-    connection.execute(
-        INSERT,
-        {
-            "stream": record.stream,
-            "sequence": record.sequence,
-            "at": record.at,
-            "actor": record.actor,
-            "kind": record.kind,
-            "payload": canonical(record.payload),
-            "previous": record.previous,
-            "hash": record.hash,
-        },
-    )
+    """Insert what its reader makes the same record of."""
+    stored = {
+        "stream": record.stream,
+        "sequence": record.sequence,
+        "at": record.at,
+        "actor": record.actor,
+        "kind": record.kind,
+        "payload": canonical(record.payload),
+        "previous": record.previous,
+        "hash": record.hash,
+        "salt": record.salt,
+    }
+    # The payload was read back by whoever knows what it means; what is around it is read here.
+    around = replace(record, payload={})
+    if Record.read(around.text) != around:
+        raise InvalidInput("record", found="one that would be read as another", allowed="what can be told again")
+    connection.execute(INSERT, stored)
 
 
 def _record(row: Row[*tuple[Any, ...]]) -> Record:
@@ -64,6 +86,7 @@ def _record(row: Row[*tuple[Any, ...]]) -> Record:
         payload=read_json(row.payload),
         previous=row.previous,
         hash=row.hash,
+        salt=row.salt,
     )
 
 
@@ -71,6 +94,12 @@ def has(connection: Connection, stream: str, sequence: int, head: str) -> bool:
     """Whether the chain had this head at this sequence: whether a receipt is genuine."""
     here = and_(log.c.stream == stream, log.c.sequence == sequence)
     return connection.execute(select(log.c.hash).where(here)).scalar_one_or_none() == head
+
+
+def salt_of(connection: Connection, stream: str, sequence: int) -> str | None:
+    """What hides a record from those who see its hash; None in a record of before there were salts."""
+    here = and_(log.c.stream == stream, log.c.sequence == sequence)
+    return connection.execute(select(log.c.salt).where(here)).scalar_one_or_none()
 
 
 def read(

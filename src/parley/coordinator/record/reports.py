@@ -17,8 +17,10 @@ __all__ = [
     "is_aside",
     "of_phase",
     "quarantined",
+    "receipts",
     "reported_agents",
     "revisions",
+    "standing",
 ]
 
 
@@ -53,6 +55,25 @@ REVISIONS = (
 )
 
 
+# One after the other: bodies may be large, and a report that comes again is told by its digest.
+RECEIPTS = REVISIONS.with_only_columns(reports.c.digest, reports.c.sequence, reports.c.head)
+LAST = REVISIONS.with_only_columns(reports.c.body).order_by(None).order_by(reports.c.revision.desc()).limit(1)
+
+
+def receipts(connection: Connection, study: str, phase: int, agent: str) -> list[Receipt]:
+    """The receipt of everything that stands or stood in one place, in order."""
+    rows = connection.execute(RECEIPTS, {"study": study, "phase": phase, "agent": agent})
+    return [
+        Receipt(study=study, phase=phase, agent=agent, report=row.digest, sequence=row.sequence, head=row.head)
+        for row in rows
+    ]
+
+
+def standing(connection: Connection, study: str, phase: int, agent: str) -> Report:
+    """The report that counts in a place that is taken."""
+    return Report.read(connection.execute(LAST, {"study": study, "phase": phase, "agent": agent}).scalar_one())
+
+
 def _taken(row: Row[*tuple[Any, ...]]) -> Taken:
     report = Report.read(row.body)
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
@@ -80,7 +101,9 @@ def reported_agents(connection: Connection, study: str, phase: int) -> dict[str,
 
 def is_aside(connection: Connection, report: Report) -> bool:
     """Whether this very report is in quarantine already."""
-    return any(found.report == report for found in quarantined(connection, report.study, report.phase, report.agent))
+    place = {"study": report.study, "phase": report.phase, "agent": report.agent, "digest": report.digest}
+    here = and_(*(quarantine.c[name] == value for name, value in place.items()))
+    return connection.execute(select(quarantine.c.sequence).where(here)).one_or_none() is not None
 
 
 def count_aside(connection: Connection, study: str, phase: int, agent: str) -> int:

@@ -162,6 +162,7 @@ log = Table(  # append-only: triggers refuse UPDATE and DELETE
     Column("payload", Text, nullable=False),
     Column("previous", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
+    Column("salt", String(32)),  # NULL in records of before there were salts
     PrimaryKeyConstraint("stream", "sequence"),
 )
 

@@ -58,11 +58,13 @@ def write(
     return row
 
 
-def write_first(connection: Connection, event: StudyCreated, *, state: str, actor: str, at: str) -> StudyRow:
-    """A new study."""
+def write_first(
+    connection: Connection, event: StudyCreated, *, state: str, actor: str, at: str, tellable: bool = False
+) -> StudyRow:
+    """A new study. `tellable`: its event was read back before, outside of the transaction."""
     row = first_row(event, at)
     connection.execute(INSERTS["studies"], asdict(row))
-    record = ledger.append(connection, row, event, actor=actor, at=at)
+    record = ledger.append(connection, row, event, actor=actor, at=at, tellable=tellable)
     for entry in rows_of(event, record, None, state=state):
         store(connection, row.id, entry)
     row = first_row(event, at, sequence=record.sequence, head=record.hash)

@@ -13,7 +13,16 @@ from parley.coordinator.record.writer import write_first
 from parley.coordinator.studies.enact import enact, locked
 from parley.coordinator.studies.phases import certify, close_if_due, load_trial
 from parley.errors import IllegalMove, InvalidInput, ParleyError
-from parley.protocol import Consequences, Receipt, Report, StudyMessage, Trial, create, freeze_consequences
+from parley.protocol import (
+    Consequences,
+    Receipt,
+    Report,
+    StudyMessage,
+    Trial,
+    create,
+    freeze_consequences,
+    require_tellable,
+)
 from parley.protocol.canonical import canonical
 from parley.protocol.events import AgentFrozen, Cancelled, Paused, ReportAmended, Resumed, StudyCreated
 from parley.protocol.stages import require
@@ -48,17 +57,23 @@ def prepare_study(study_id: str, study: StudyMessage) -> Trial:
             "invalid-study", f"id: found {study_id[:80]!r}; allowed: small letters, digits and inner hyphens, up to 64"
         )
     try:
-        return create(study_id, study)
+        trial = create(study_id, study)
+        require_tellable(_created(trial))
+        return trial
     except ParleyError as error:
         raise Refusal("invalid-study", str(error)) from None
 
 
+def _created(trial: Trial) -> StudyCreated:
+    return StudyCreated(study_id=trial.id, study=trial.study, plan=trial.plan)
+
+
 def create_study(connection: Connection, trial: Trial, *, actor: str, at: str) -> StudyRow:
-    """Store a prepared study and open its first phase."""
+    """Store a study from `prepare_study`, and open its first phase."""
     if studies.get(connection, trial.id) is not None:
         raise Refusal("already-exists", f"there is a study {trial.id!r}")
-    event = StudyCreated(study_id=trial.id, study=trial.study, plan=trial.plan)
-    return write_first(connection, event, state=canonical(trial.state.to_json()), actor=actor, at=at)
+    state = canonical(trial.state.to_json())
+    return write_first(connection, _created(trial), state=state, actor=actor, at=at, tellable=True)
 
 
 def pause_study(connection: Connection, study: str, reason: str, *, actor: str, at: str) -> StudyRow:

@@ -11,8 +11,9 @@ from parley.coordinator.record import phases, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import write
 from parley.errors import IllegalMove, ImpossibleReport
-from parley.protocol import Event, Report, Situation, admit
+from parley.protocol import Event, Report, Situation, admit, check_exactly
 from parley.protocol.admission import agent_of
+from parley.protocol.events import ReportAccepted, ReportAmended
 
 __all__ = ["enact", "locked", "situation"]
 
@@ -48,7 +49,10 @@ def enact(
 def _judged(row: StudyRow, before: Situation, event: Event) -> Situation:
     """The judge's answer, a refusal in the words of the API."""
     try:
-        return admit(before, event)
+        after = admit(before, event)
+        if isinstance(event, ReportAccepted | ReportAmended):
+            check_exactly(event.report, before.study.problem.noise)
+        return after
     except IllegalMove as error:
         words = row.reason or "an administrator paused it" if error.reason == "study-paused" else error.words
         extra: dict[str, Any] = {"plan": before.place.plan} if error.reason == "wrong-plan" and before.place else {}

@@ -20,7 +20,7 @@ from parley.coordinator.record.killpoints import reached
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.enact import enact
 from parley.errors import ParleyError
-from parley.protocol import Stage, Step, Trial, issue_certificate
+from parley.protocol import Stage, Step, Trial, issue_certificate, require_tellable
 from parley.protocol.canonical import canonical
 from parley.protocol.events import Certified, StepFailed
 
@@ -28,6 +28,7 @@ __all__ = ["COORDINATOR", "INLINE_CELLS", "certify", "close_if_due", "closing_st
 
 T = TypeVar("T")
 COORDINATOR = "coordinator"  # the actor of what follows from the data alone
+LONGEST = 2_000  # characters of a reason
 INLINE_CELLS = 2_000  # arms x agents up to which a step is taken within the transaction of the last report
 
 
@@ -65,7 +66,7 @@ def close_if_due(connection: Connection, row: StudyRow, at: str) -> StudyRow:
     if row.stage is not Stage.CLOSING or row.arms * row.agents > INLINE_CELLS:
         return row
     trial = _attempt(lambda: load_trial(connection, row))
-    step = trial if isinstance(trial, str) else _attempt(trial.step)
+    step = trial if isinstance(trial, str) else _attempt(lambda: _tellable(trial))
     reached("step-computed")
     return _store(connection, row, trial, step, at)
 
@@ -80,10 +81,22 @@ def _attempt(work: Callable[[], T]) -> T | str:
     except SQLAlchemyError:
         raise
     except ParleyError as error:
-        return str(error)
+        return _plain(str(error))
     except Exception as error:
         logger.exception("a step failed")
-        return f"{type(error).__name__}: {error}"
+        return _plain(f"{type(error).__name__}: {error}")
+
+
+def _tellable(trial: Trial) -> Step:
+    """A step that the log can tell."""
+    step = trial.step()
+    require_tellable(step.event)
+    return step
+
+
+def _plain(words: str) -> str:
+    """Words that the log can tell, however they came about."""
+    return words.encode(errors="replace").decode().replace("\x00", "")[:LONGEST]
 
 
 def _store(connection: Connection, row: StudyRow, trial: Trial | str, step: Step | str, at: str) -> StudyRow:
@@ -112,7 +125,7 @@ def take_step(storage: Storage, study: str, at: str) -> bool:
     if found is None:
         return False
     seen, trial = found
-    step = trial if isinstance(trial, str) else _attempt(trial.step)
+    step = trial if isinstance(trial, str) else _attempt(lambda: _tellable(trial))
     reached("step-computed")
 
     def store(connection: Connection) -> bool:

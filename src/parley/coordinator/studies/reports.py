@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import ledger, reports
+from parley.coordinator.record import ledger, reports, studies
 from parley.coordinator.record.killpoints import reached
-from parley.coordinator.record.reports import Taken
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.enact import enact, locked
 from parley.coordinator.studies.phases import close_if_due
-from parley.protocol import TRANSITIONS, Receipt, Report
+from parley.errors import ImpossibleReport
+from parley.protocol import TRANSITIONS, Receipt, Report, check_exactly, check_rewards
 from parley.protocol.events import Disputed, ReportAccepted, ReportQuarantined
 
 __all__ = ["MOST_ASIDE", "Accepted", "take_report"]
@@ -41,30 +41,40 @@ def take_report(
     reached("report-locked")
     if known is not None and not ledger.has(connection, row.id, *known):
         return dispute(connection, row, report.agent, known, actor=actor, at=at)
-    earlier = reports.revisions(connection, report.study, report.phase, report.agent)
+    earlier = reports.receipts(connection, report.study, report.phase, report.agent)
     reached("report-looked-up")
-    for taken in earlier:
-        if taken.report.digest == report.digest:
-            return Accepted(receipt=taken.receipt, repeated=True, row=row)
+    for receipt in earlier:
+        if receipt.report == report.digest:
+            return Accepted(receipt=receipt, repeated=True, row=row)
     if earlier:
-        return _put_aside(connection, row, report, earlier[-1], actor=actor, at=at)
+        return _put_aside(connection, row, report, actor=actor, at=at)
     row = enact(connection, row, ReportAccepted(report=report), actor=actor, at=at)
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
     return Accepted(receipt=receipt, repeated=False, row=close_if_due(connection, row, at))
 
 
-def _put_aside(
-    connection: Connection, row: StudyRow, report: Report, standing: Taken, *, actor: str, at: str
-) -> Refusal:
-    """Another body for a taken place: keep it apart, write it down, and let the first stand."""
+def _put_aside(connection: Connection, row: StudyRow, report: Report, *, actor: str, at: str) -> Refusal:
+    """Another body for a taken place: keep it apart, write it down, and let the first stand.
+
+    It must be one that could have been taken: what answers another plan, or cannot be true, is refused and not kept.
+    """
+    standing = reports.standing(connection, report.study, report.phase, report.agent)
+    if report.plan != standing.plan:
+        raise Refusal("wrong-plan", "the report names another plan than the one it is for", plan=standing.plan)
+    try:
+        noise = studies.message(connection, row).problem.noise
+        check_rewards(report, standing.counts, noise)
+        check_exactly(report, noise)
+    except ImpossibleReport as error:
+        raise Refusal("impossible-report", str(error)) from None
     known = reports.is_aside(connection, report)
     full = reports.count_aside(connection, report.study, report.phase, report.agent) >= MOST_ASIDE
     if not known and not full:
-        enact(connection, row, ReportQuarantined(report=report, stands=standing.report.digest), actor=actor, at=at)
+        enact(connection, row, ReportQuarantined(report=report, stands=standing.digest), actor=actor, at=at)
     return Refusal(
         "report-conflict",
         f"phase {report.phase} has a report of {report.agent!r} with other numbers; it stands",
-        stands=standing.report.digest,
+        stands=standing.digest,
         quarantined=known or not full,
     )
 

@@ -39,7 +39,7 @@ async def studies_page(shown: Page) -> Response:
         next=found["next"],
         search=search,
         stage=stage,
-        sequence=sum(study["sequence"] for study in found["studies"]),
+        version=found["version"],
     )
 
 

@@ -5,7 +5,7 @@
 (() => {
   const body = document.body;
   const badge = document.getElementById("live");
-  let known = body.dataset.sequence;
+  let known = body.dataset.version;
   let source = null;
   let wait = 1000;
   let busy = false;
@@ -59,8 +59,8 @@
       if (answer.redirected && new URL(answer.url).pathname === "/sign-in") { location.reload(); return; }
       if (!answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-      known = fresh.body.dataset.sequence;
-      body.dataset.sequence = known;
+      known = fresh.body.dataset.version;
+      body.dataset.version = known;
       for (const part of document.querySelectorAll("[data-live]")) {
         const found = fresh.getElementById(part.id);
         if (found) replace(part, found);
@@ -83,7 +83,7 @@
   function heard(event) {
     wait = 1000;
     say("on", "Live");
-    if (String(JSON.parse(event.data).sequence) !== known) refresh();
+    if (String(JSON.parse(event.data).version) !== known) refresh();
   }
 
   function listen() {

@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from parley.coordinator.http.context import Context, context_of, principal_of
+from parley.coordinator.http.context import Context, context_of, principal_of, sight_of, told
 from parley.coordinator.http.guard import GuardedRoute, still_welcome
 from parley.coordinator.http.schemas import AmendBody, FreezeBody, PathPhase, ReasonBody
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.views import require_study, summary
+from parley.coordinator.reading.views import require_study
 from parley.coordinator.reading.watch import Glance
 from parley.coordinator.record import ledger
 from parley.coordinator.record.audit import verify_stored
@@ -77,7 +77,7 @@ async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBod
         row = await context.change(partial(freeze, actor=by.name, at=context.clock()), by=by)
         if row is not None:
             context.changed(row)
-            return summary(row)
+            return told(request, row)
     raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
 
 
@@ -98,7 +98,7 @@ async def _act(request: Request, work: Any) -> dict[str, Any]:
     context, by = context_of(request), principal_of(request)
     row: StudyRow = await context.change(lambda connection: work(connection, by.name, context.clock()), by=by)
     context.changed(row)
-    return summary(row)
+    return told(request, row)
 
 
 @router.get("/studies/{study}/log")
@@ -179,7 +179,7 @@ async def verify_study(request: Request, study: str) -> dict[str, Any]:
 
 @router.get("/studies/{study}/events", response_class=StreamingResponse)
 async def follow_study(request: Request, study: str) -> StreamingResponse:
-    """Server-sent events: `study` with stage, phase, awaited and sequence, at first and after every change."""
+    """Server-sent events: `study` with stage, phase, awaited and version, at first and after every change."""
     context = context_of(request)
     row = await context.read(lambda connection: require_study(connection, study))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -187,9 +187,9 @@ async def follow_study(request: Request, study: str) -> StreamingResponse:
 
 
 async def _events(request: Request, row: StudyRow) -> AsyncIterator[str]:
-    context, glance = context_of(request), Glance.of(row)
+    context, glance, whole = context_of(request), Glance.of(row), sight_of(request).whole
     with context.metrics.streams.track_inprogress():
-        yield _event(glance)
+        yield _event(glance, context, whole=whole)
         while context.watch.running:
             following = await context.watch.next(glance.study, glance.sequence, HEARTBEAT)
             if not await still_welcome(request):
@@ -198,8 +198,10 @@ async def _events(request: Request, row: StudyRow) -> AsyncIterator[str]:
                 yield ": still here\n\n"
             else:
                 glance = following
-                yield _event(glance)
+                yield _event(glance, context, whole=whole)
 
 
-def _event(glance: Glance) -> str:
-    return f"id: {glance.sequence}\nevent: study\ndata: {canonical(vars(glance))}\n\n"
+def _event(glance: Glance, context: Context, *, whole: bool) -> str:
+    version = context.marks.of(glance.study, glance.sequence)
+    shown = {**vars(glance), "sequence": glance.sequence if whole else None, "version": version}
+    return f"id: {version}\nevent: study\ndata: {canonical(shown)}\n\n"

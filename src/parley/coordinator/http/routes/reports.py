@@ -12,15 +12,17 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from parley.coordinator.access.rights import INSPECTORS
 from parley.coordinator.http.context import Context, context_of, principal_of
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.schemas import LARGEST_PHASE, PathPhase, ProblemView, ReceiptView, ReportBody
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.views import require_study
-from parley.coordinator.record import phases, reports, studies
+from parley.coordinator.record import ledger, phases, reports, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.reports import Accepted, take_report
 from parley.protocol import Stage
+from parley.protocol.wire import LARGEST_INTEGER
 
 __all__ = ["router"]
 
@@ -40,8 +42,10 @@ def known_receipt(text: str | None) -> tuple[int, str] | None:
     if text is None:
         return None
     form = RECEIPT.fullmatch(text)
-    if form is None:
-        raise Refusal("invalid-request", "Parley-Receipt is <sequence>:<head>, a number and 64 hexadecimal digits")
+    if form is None or int(form[1]) > LARGEST_INTEGER:
+        raise Refusal(
+            "invalid-request", "Parley-Receipt is <sequence>:<head>, a number up to 2^53 and 64 hexadecimal digits"
+        )
     return int(form[1]), form[2]
 
 
@@ -139,7 +143,13 @@ async def put_report(
 
 @router.get("/phases/{phase}/reports/{agent}")
 async def get_report(request: Request, study: str, phase: PathPhase, agent: str) -> dict[str, Any]:
-    """The report that counts, its receipt, and earlier revisions if it was amended."""
+    """The report that counts, its receipt, and earlier revisions if it was amended.
+
+    With the salt of its record, for the agent itself and for those who may read the log: with it the head can be
+    computed again.
+    """
+    who = principal_of(request)
+    salted = who.agent == agent or who.role in INSPECTORS
 
     def work(connection: Connection) -> dict[str, Any]:
         require_study(connection, study)
@@ -147,6 +157,9 @@ async def get_report(request: Request, study: str, phase: PathPhase, agent: str)
         if not found:
             raise Refusal("not-found", f"no report of {agent!r} in phase {phase}")
         shown = [taken_view(taken) for taken in found]
+        for entry, taken in zip(shown, found, strict=True):
+            salt = ledger.salt_of(connection, study, taken.receipt.sequence) if salted else None
+            entry |= {"salt": salt}
         return {**shown[-1], "earlier": shown[:-1]}
 
     return await context_of(request).read(work)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 from fastapi import APIRouter
-from sqlalchemy import Connection, func, select
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from parley.coordinator.http.context import context_of, principal_of
 from parley.coordinator.http.guard import GuardedRoute, still_welcome
+from parley.coordinator.reading.views import pulse
 from parley.coordinator.record import StorageUnavailable
-from parley.coordinator.record.tables import studies
 
 __all__ = ["router"]
 
@@ -25,7 +25,7 @@ HEARTBEAT = 15  # looks without news after which a comment keeps the stream open
 
 @router.get("/events", response_class=StreamingResponse)
 async def follow_studies(request: Request) -> StreamingResponse:
-    """Events named `studies` with their number and the sum of their sequences, at first and after every change."""
+    """Events named `studies` with their number and a version, at first and after every change."""
     only = principal_of(request).study
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_changes(request, only), media_type="text/event-stream", headers=headers)
@@ -33,23 +33,18 @@ async def follow_studies(request: Request) -> StreamingResponse:
 
 async def _changes(request: Request, only: str | None) -> AsyncIterator[str]:
     context = context_of(request)
-
-    def pulse(connection: Connection) -> tuple[int, int]:
-        query = select(func.count(), func.coalesce(func.sum(studies.c.sequence), 0))
-        found = connection.execute(query if only is None else query.where(studies.c.id == only)).one()
-        return int(found[0]), int(found[1])
-
     known, quiet = (-1, -1), 0
     while context.watch.running:
         try:
-            now = await context.read(pulse)
+            now = await context.read(partial(pulse, only=only))
         except StorageUnavailable:
             return  # whoever listens connects again
         if not await still_welcome(request):
             return
         if now != known:
             known, quiet = now, 0
-            yield f'id: {now[1]}\nevent: studies\ndata: {{"sequence": {now[1]}, "studies": {now[0]}}}\n\n'
+            version = context.marks.of(only, *now)
+            yield f'id: {version}\nevent: studies\ndata: {{"studies": {now[0]}, "version": "{version}"}}\n\n'
         elif (quiet := quiet + 1) % HEARTBEAT == 0:
             yield ": still here\n\n"
         await asyncio.sleep(MOMENT)

@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from parley.coordinator.access.auth import Role
-from parley.coordinator.http.context import context_of, principal_of
+from parley.coordinator.http.context import context_of, principal_of, sight_of, told
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.schemas import LARGEST_PHASE, NewStudyBody, PathPhase
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import Columns, board, history
-from parley.coordinator.reading.views import require_study, status, summary
+from parley.coordinator.reading.views import pulse, require_study, status
 from parley.coordinator.record import phases, studies
 from parley.coordinator.settings import Settings
 from parley.coordinator.studies.acts import create_study as store_study
@@ -57,13 +57,15 @@ async def list_studies(
     """Studies by id; `search` looks into names and ids, `after` continues a list."""
     only = principal_of(request).study
 
-    def work(connection: Connection) -> list[dict[str, Any]]:
+    def work(connection: Connection) -> tuple[list[dict[str, Any]], tuple[int, int]]:
         found = studies.find(connection, search=search, stage=stage, only=only, after=after, limit=limit)
         asked, reported = phases.reports_due(connection, [row.id for row in found])
-        return [{**summary(row), "asked": asked.get(row.id, 0), "reported": reported.get(row.id, 0)} for row in found]
+        due = [{"asked": asked.get(row.id, 0), "reported": reported.get(row.id, 0)} for row in found]
+        return [told(request, row) | more for row, more in zip(found, due, strict=True)], pulse(connection, only)
 
-    listed = await context_of(request).read(work)
-    return {"studies": listed, "next": listed[-1]["id"] if len(listed) == limit else None}
+    listed, beat = await context_of(request).read(work)
+    version = context_of(request).marks.of(only, *beat)
+    return {"studies": listed, "next": listed[-1]["id"] if len(listed) == limit else None, "version": version}
 
 
 @router.post("/studies", status_code=201)
@@ -75,7 +77,7 @@ async def create_study(request: Request, body: NewStudyBody) -> dict[str, Any]:
         lambda connection: store_study(connection, trial, actor=by.name, at=context.clock()), by=by
     )
     context.changed(row)
-    return summary(row)
+    return told(request, row)
 
 
 def _prepare(body: NewStudyBody, settings: Settings) -> Trial:
@@ -104,7 +106,10 @@ def read_study(body: NewStudyBody, settings: Settings) -> StudyMessage:
 @router.get("/studies/{study}")
 async def get_study(request: Request, study: str) -> dict[str, Any]:
     """Where a study is, whom it waits for and since when."""
-    return await context_of(request).read(lambda connection: status(connection, require_study(connection, study)))
+    sight, marks = sight_of(request), context_of(request).marks
+    return await context_of(request).read(
+        lambda connection: status(connection, require_study(connection, study), sight, marks)
+    )
 
 
 @router.get("/studies/{study}/document")

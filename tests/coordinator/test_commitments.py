@@ -1,0 +1,184 @@
+"""The hash of a record tells nobody what is in it: with everything that a role can see, no guess can be tested."""
+
+import contextlib
+import itertools
+import re
+
+import pytest
+from sqlalchemy import text
+from tests.coordinator.support import House, report_of, study_message
+
+from parley.coordinator.record import initialise, ledger, open_storage
+from parley.coordinator.record.audit import verify_stored
+from parley.protocol import Record, Report, kind_of
+from parley.protocol.events import ReportAccepted
+
+HASH = re.compile(r"[0-9a-f]{64}")
+BOUNDED = {"kind": "bounded", "low": 0.0, "high": 1.0}
+AT = "2026-01-01T00:00:12.345Z"
+
+
+def message():
+    return study_message(agents=2, arms=2, policy="uniform", noise=BOUNDED, delta=0.4)
+
+
+def binary(plan, ones):
+    """The report of 0/1 rewards with so many ones of each arm."""
+    sums = tuple(float(count) for count in ones)
+    return Report(study=plan.study, phase=plan.phase, agent=plan.agent, plan=plan.plan, counts=plan.draws, sums=sums,
+                  squares=sums)  # fmt: skip
+
+
+def everything(house, token):
+    """All that a token gets from the API and the pages, as one text; versions, which say nothing, made alike."""
+    client, told = house.client(token), []
+    session = None
+    with contextlib.suppress(Exception):
+        session = client.request("POST", "sessions")["session"]
+    paths = [path for path, item in house.app.openapi()["paths"].items() if "get" in item]
+    pages = [f"/studies/trial{page}" for page in ("", "/samples", "/evidence", "/answer", "/audit")] if session else []
+    for path in [*paths, *pages, "/studies"]:
+        for agent in ("agent 1", "agent 2") if "{agent}" in path else ("",):
+            address = path.format(study="trial", phase=1, agent=agent, kid="0")
+            options = {"cookies": {"parley_session": session}} if path in pages and session else {}
+            with client._http.stream("GET", address, timeout=30, **options) as response:
+                body = next(response.iter_lines(), "") if "events" in path else response.read().decode()
+            told.append(f"{address} {agent} {response.status_code} {body if path != '/metrics' else ''}")
+    whole = "\n".join(told)
+    for version in set(re.findall(r'"version":\s*"([0-9a-f]{16})"|id: ([0-9a-f]{16})', whole)):
+        whole = whole.replace(version[0] or version[1], "(version)")
+    return re.sub(r'"kid":\s*"[0-9a-f]+"', '"kid": ""', whole)
+
+
+def prepared(storage, ones):
+    """A study in its first phase with one report; clients' tokens by role."""
+    house = House(storage, clock=lambda: AT)
+    agents = house.create(message())
+    agents[0].send(binary(agents[0].plan("trial", "agent 1"), ones))
+    house.issue("viewer", name="v")
+    viewer = house.tokens[None, None]
+    house.issue("analyst", name="x")
+    return house, {
+        "viewer": viewer,
+        "other agent": house.tokens["trial", "agent 2"],
+        "analyst": house.tokens[None, None],
+        "itself": house.tokens["trial", "agent 1"],
+    }
+
+
+@pytest.fixture
+def seen(request, tmp_path):
+    """role -> what it sees of two studies that differ in one report, on either database."""
+    found = {}
+    for number, ones in enumerate(((1, 0), (0, 1))):
+        if request.param == "sqlite":
+            address = str(tmp_path / f"{number}.db")
+            initialise(address)
+        else:
+            server = request.getfixturevalue("postgres")
+            server.psql(f"CREATE DATABASE commitments{number} TEMPLATE parley_template")
+            address = server.get_uri().replace("/postgres?", f"/commitments{number}?")
+        storage = open_storage(address)
+        house, tokens = prepared(storage, ones)
+        for role, token in tokens.items():
+            found.setdefault(role, []).append(everything(house, token))
+        house.close()
+        storage.close()
+        if request.param != "sqlite":
+            server.psql(f"DROP DATABASE commitments{number} WITH (FORCE)")
+    return found
+
+
+@pytest.mark.parametrize("seen", ["sqlite", "postgres"], indirect=True)
+def test_two_reports_look_the_same_to_whoever_may_not_see_them(seen):
+    for role in ("viewer", "other agent"):
+        first, second = seen[role]
+        assert "trial" in first
+        for one, other in zip(first.splitlines(), second.splitlines(), strict=True):
+            assert one == other, role
+        assert AT not in first, "no exact time"
+    for role in ("analyst", "itself"):
+        assert seen[role][0] != seen[role][1], "the collector does see what there is to see"
+
+
+@pytest.mark.parametrize("seen", ["sqlite"], indirect=True)
+def test_no_guess_at_a_report_is_confirmed_by_a_hash(seen):
+    """The attack of the trial: try every possible report against every hash that is shown, with every time shown."""
+    for role in ("viewer", "other agent"):
+        whole = seen[role][0]
+        hashes = set(HASH.findall(whole)) | {"0" * 64}
+        plan = next(iter(re.findall(r'"plan":"([0-9a-f]{64})"', whole)), "0" * 64)
+        for ones in itertools.product(range(6), repeat=2):
+            sums = tuple(float(count) for count in ones)
+            guess = Report(study="trial", phase=1, agent="agent 1", plan=plan, counts=(5, 5), sums=sums, squares=sums)
+            assert guess.digest not in hashes
+            event = ReportAccepted(report=guess)
+            for previous in hashes:
+                record = Record.linked(1, previous, stream="trial", at=AT, actor="agent:trial/agent 1",
+                                       kind=kind_of(event), payload=event.to_json())  # fmt: skip
+                assert record.hash not in hashes
+
+
+def test_with_its_salt_an_agent_computes_the_head_of_its_receipt_again(house):
+    agents = house.create(message())
+    plan = agents[0].plan("trial", "agent 1")
+    receipt = agents[0].send(binary(plan, (1, 0)))
+    mine = agents[0].request("GET", "studies", "trial", "phases", 1, "reports", "agent 1")
+    log = house.admin.request("GET", "studies", "trial", "log")["records"]
+    event = ReportAccepted(report=Report.from_json(mine["report"]))
+    record = Record.linked(1, log[0]["hash"], stream="trial", at=mine["at"], actor="agent:trial/agent 1",
+                           kind=kind_of(event), payload=event.to_json(), salt=mine["salt"])  # fmt: skip
+    assert record.hash == receipt.head == log[1]["hash"]
+    analyst = house.issue("analyst", name="x").request("GET", "studies", "trial", "phases", 1, "reports", "agent 1")
+    assert analyst["salt"] is None
+
+
+def test_salts_are_random(house):
+    house.create(message())
+    house.create(message(), "second")
+    salts = [record["salt"] for study in ("trial", "second")
+             for record in house.admin.request("GET", "studies", study, "log")["records"]]  # fmt: skip
+    salts += [record["salt"] for record in house.admin.request("GET", "log")["records"]]
+    assert len(set(salts)) == len(salts) > 4
+
+
+def test_a_log_that_began_without_salts_goes_on_with_them_and_stays_sound(storage, monkeypatch):
+    house = House(storage)
+    try:
+        with monkeypatch.context() as before:
+            before.setattr(ledger, "new_salt", lambda: None)
+            agents = house.create(message())
+            receipt = agents[0].send(report_of_binary(agents[0], "agent 1"))
+        agents[1].send(report_of_binary(agents[1], "agent 2"))
+        records = storage.read(lambda connection: list(ledger.walk(connection, "trial")))
+        assert [record.salt is None for record in records[:3]] == [True, True, False]
+        assert records[0].to_json()["schema"] == "parley/record/1"
+        assert verify_stored(storage, "trial", [receipt]).sound
+    finally:
+        house.close()
+
+
+def report_of_binary(client, agent):
+    plan = client.plan("trial", agent)
+    return binary(plan, [count // 2 for count in plan.draws])
+
+
+def test_a_database_of_before_is_upgraded_and_its_log_stays_sound(storage, database, monkeypatch):
+    """As the version before left it: no column for salts, and revision 0002."""
+    house = House(storage)
+    with monkeypatch.context() as before:
+        before.setattr(ledger, "new_salt", lambda: None)
+        agents = house.create(study_message(agents=2, arms=2))
+        receipt = agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
+    house.close()
+
+    def undo(connection):
+        connection.execute(text("ALTER TABLE log DROP COLUMN salt"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
+
+    storage.change(undo)
+    storage.close()
+    assert initialise(database) == ("0002", "0003")
+    again = open_storage(database)
+    assert verify_stored(again, "trial", [receipt]).sound
+    again.close()
