@@ -22,8 +22,10 @@ MEANS = np.array([[0.9, 0.2, 0.5], [0.1, 0.8, 0.3], [0.4, 0.1, 0.95], [0.2, 0.3,
 ORDER = [2, 0, 3, 1]
 PHASES = range(7)
 LAST = PHASES[-1]
-PASSING = re.compile(r"\d+ \w+ ago|just now|[0-9a-f]{64}|20\d\d-\S+|\d+ \w+ 20\d\d, \S+")  # hashes and times
-CHANGING = ("head", "at", "since", "kid")  # hashes of what was drawn, and times
+PASSING = re.compile(
+    r"\d+ \w+ ago|just now|[0-9a-f]{64}|20\d\d-\S+|\d+ \w+ 20\d\d, \S+|data-version=.\w+"
+)  # hashes and times
+CHANGING = ("head", "at", "since", "kid", "version")  # hashes of what was drawn, and times
 
 
 def scrubbed(value):

@@ -39,7 +39,7 @@ async def studies_page(shown: Page) -> Response:
         next=found["next"],
         search=search,
         stage=stage,
-        version=found["version"],
+        mark=found["version"],
     )
 
 
