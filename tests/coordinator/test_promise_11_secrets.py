@@ -7,8 +7,10 @@ import pytest
 from tests.coordinator.support import report_of, server_process, study_message
 
 from parley.agent.client import Client
+from parley.coordinator.access import sessions
 from parley.coordinator.access.bootstrap import prepare
 from parley.coordinator.logs import SECRET
+from parley.coordinator.problems import Refusal
 from parley.coordinator.record.backup import backup
 from parley.errors import ParleyError
 
@@ -84,3 +86,18 @@ def _files(database, postgres):
 
 def test_what_looks_like_a_secret_is_blanked_in_logs():
     assert SECRET.sub("[secret]", "postgresql://user:password@host/db") == "postgresql://[secret]@host/db"
+
+
+def test_sessions_that_are_over_are_forgotten_so_that_no_clock_brings_them_back(storage):
+    """Also across a restart: what was swept is gone, whatever the time is then said to be."""
+
+    def open_and_sweep(connection):
+        secret, ends = sessions.open_session(connection, "0" * 16, at="2026-01-01T00:00:00.000Z", hours=12)
+        assert sessions.any_over(connection, at=ends)
+        sessions.sweep(connection, at=ends)
+        assert not sessions.any_over(connection, at=ends)
+        return secret
+
+    secret = storage.change(open_and_sweep)
+    with pytest.raises(Refusal, match="unknown or over"):
+        storage.read(lambda connection: sessions.resume(connection, secret, at="2025-01-01T00:00:00.000Z"))

@@ -14,7 +14,7 @@ import uvicorn
 from parley.agent import Client
 from parley.agent.plans import AgentPlan
 from parley.coordinator.access.bootstrap import prepare
-from parley.coordinator.access.sessions import later
+from parley.coordinator.access.forward import later
 from parley.coordinator.clock import utc_now
 from parley.coordinator.record import open_storage
 from parley.coordinator.settings import Settings

@@ -81,14 +81,16 @@ def test_signing_out_ends_the_session_on_the_server_too(either):
         assert thief.get("/").status_code == 303
 
 
-def test_a_session_expires(either):
-    with either.browser() as browser:
+def test_a_session_expires_and_does_not_come_back_when_the_clock_is_set_back(either):
+    with either.browser() as browser, either.browser() as other:
         assert browser.get("/", follow_redirects=False).status_code == 200
         either.hours[0] = 12.1
         try:
             assert browser.get("/", follow_redirects=False).status_code == 303
         finally:
             either.hours[0] = 0.0
+        assert browser.get("/", follow_redirects=False).status_code == 303
+        assert other.get("/", follow_redirects=False).status_code == 303, "nor one that nobody asked for meanwhile"
 
 
 def test_a_session_ends_with_its_token(either):

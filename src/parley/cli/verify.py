@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
+from parley.agent.outbox import kept_files
 from parley.cli.console import json_option, print_json, screen
 from parley.cli.extras import needs
 from parley.cli.remote import connect
@@ -27,7 +29,7 @@ __all__ = ["command"]
     type=click.Path(exists=True),
     multiple=True,
     help="An agent's outbox, or a file of receipts (one JSON object a line): the log must hold every report of "
-    "this study that they were given for.",
+    "this study that they were given for. Those that were amended since are named.",
 )
 @json_option
 def command(
@@ -52,6 +54,7 @@ def command(
         "exact": result.exact,
         "receipts": result.receipts,
         "certificate": result.certificate,
+        "amended": [asdict(found) for found in result.amended],
     }
     if as_json:
         print_json(document)
@@ -63,6 +66,12 @@ def command(
         )
         if not result.exact:
             screen.print("Numbers differ in the last digits: another machine's rounding. No decision differs.")
+        for found in result.amended:
+            screen.print(
+                f"Amended: the report of {found.agent!r} in phase {found.phase} does not count as it was sent; "
+                f"{found.actor} put another in its place (record {found.sequence}): {found.reason}",
+                highlight=False,
+            )
     if not result.sound:
         raise BrokenChain(f"{study} is not sound: {result.problem}")
 
@@ -87,7 +96,10 @@ def _verify(
             raise InvalidInput("study", found=f"no study {study!r} in the database", allowed="a study's id")
         return found
     if server is not None:
-        return verify_log(_exported(study, server, token_file), held)
+        result = verify_log(_exported(study, server, token_file), held)
+        if result.sound and result.study != study:
+            return replace(result, problem=f"the coordinator sent the log of {result.study!r}, not that of {study!r}")
+        return result
     raise InvalidInput(
         "study", found=f"no file {study}", allowed="an exported log, or a study's id with --db or --server"
     )
@@ -116,7 +128,9 @@ def _receipts(path: Path, study: str) -> list[Receipt]:
     if path.is_file():
         texts = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     else:
-        texts = [found.read_text(encoding="utf-8") for found in sorted(path.rglob("receipts/*.json"))]
+        folders = [path, *path.rglob("*")]
+        files = [file for folder in folders if folder.name == "receipts" for file in kept_files(folder)]
+        texts = [file.read_text(encoding="utf-8") for file in sorted(files)]
     found = [Receipt.from_json(read_json(text, "receipt")) for text in texts]
     mine = [receipt for receipt in found if receipt.study == study]
     if not mine:

@@ -9,12 +9,13 @@ from parley.protocol.messages import Certificate, Decision, Plan, Receipt, Repor
 from parley.protocol.reports import check_exactly, check_rewards
 from parley.protocol.stages import TRANSITIONS, Stage
 from parley.protocol.trial import Step, Trial, apply, create, replay
-from parley.protocol.verify import Verification, read_log, verify_log
+from parley.protocol.verify import Amendment, Verification, read_log, verify_log
 
 __all__ = [
     "EVENTS",
     "GENESIS",
     "TRANSITIONS",
+    "Amendment",
     "Certificate",
     "Consequences",
     "Decision",

@@ -27,7 +27,18 @@ from parley.protocol.reports import check_exactly
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial, apply, replay
 
-__all__ = ["Verification", "read_log", "verify_log"]
+__all__ = ["Amendment", "Verification", "read_log", "verify_log"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amendment:
+    """A report that an administrator put in the place of the one an agent sent."""
+
+    phase: int
+    agent: str
+    sequence: int  # of the record that says so
+    actor: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +53,7 @@ class Verification:
     exact: bool  # every state agreed to the last bit; another machine's rounding may differ in the last digits
     certificate: str | None  # its digest
     receipts: int  # receipts that were found in the log
+    amended: tuple[Amendment, ...]  # of the reports that the receipts were given for, in the order of the log
     problem: str | None
     trial: Trial | None  # where the log leads
 
@@ -85,6 +97,7 @@ def verify_log(
         exact=seen.exact,
         certificate=seen.certificate,
         receipts=len(known) if problem is None else 0,
+        amended=tuple(seen.amended_after(known)),
         problem=problem,
         trial=trial,
     )
@@ -101,6 +114,12 @@ class _Seen:
         self.data: list[str] = []
         self.exact = True
         self.certificate: str | None = None
+        self.amendments: list[Amendment] = []
+
+    def amended_after(self, receipts: Iterable[Receipt | tuple[int, str]]) -> Iterator[Amendment]:
+        """Those of reports for which one of these receipts was given."""
+        held = {(receipt.phase, receipt.agent) for receipt in receipts if isinstance(receipt, Receipt)}
+        yield from (found for found in self.amendments if (found.phase, found.agent) in held)
 
     def take(self, record: Record) -> None:
         before = self.trial
@@ -124,6 +143,16 @@ class _Seen:
         self.heads[record.sequence] = record.hash
         if isinstance(event, ReportAccepted | ReportAmended):
             self.given[record.sequence] = Receipt.of(event.report, sequence=record.sequence, head=record.hash)
+        if isinstance(event, ReportAmended):
+            self.amendments.append(
+                Amendment(
+                    phase=event.report.phase,
+                    agent=event.report.agent,
+                    sequence=record.sequence,
+                    actor=record.actor,
+                    reason=event.reason,
+                )
+            )
         if self.tell is not None:
             self.tell(record, event, before, self.trial)
 

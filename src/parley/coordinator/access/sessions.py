@@ -9,29 +9,19 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, delete, insert, select
 
 from parley.coordinator.access.auth import Principal, principal_of_row
+from parley.coordinator.access.forward import later
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import tokens
 from parley.coordinator.record.tables import sessions
 
-__all__ = ["MOST", "end", "later", "open_session", "resume"]
+__all__ = ["MOST", "any_over", "end", "open_session", "resume", "sweep"]
 
 MOST = 20  # sessions of one token; a further one ends the oldest
 FORM = re.compile(r"[A-Za-z0-9_-]{43}")
-
-
-def later(at: str, hours: float) -> str:
-    """A time some hours after another, in the clock's own form, in which later sorts after earlier.
-
-    >>> later("2026-01-31T23:30:00.000Z", 1)
-    '2026-02-01T00:30:00.000Z'
-    """
-    moment = datetime.fromisoformat(at) + timedelta(hours=hours)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _digest(secret: str) -> str:
@@ -40,7 +30,7 @@ def _digest(secret: str) -> str:
 
 def open_session(connection: Connection, kid: str, *, at: str, hours: float) -> tuple[str, str]:
     """A new session of a token: the secret to hand over, once, and when it ends."""
-    connection.execute(delete(sessions).where(sessions.c.expires_at <= at))
+    sweep(connection, at=at)
     mine = select(sessions.c.digest).where(sessions.c.kid == kid).order_by(sessions.c.created_at.desc())
     too_many = connection.execute(mine.offset(MOST - 1)).scalars().all()
     connection.execute(delete(sessions).where(sessions.c.digest.in_(too_many)))
@@ -64,3 +54,13 @@ def resume(connection: Connection, secret: str, *, at: str) -> Principal:
 def end(connection: Connection, secret: str) -> None:
     """Sign out; ending it twice is the same as once."""
     connection.execute(delete(sessions).where(sessions.c.digest == _digest(secret)))
+
+
+def sweep(connection: Connection, *, at: str) -> None:
+    """Forget the sessions that are over: no clock can bring them back then."""
+    connection.execute(delete(sessions).where(sessions.c.expires_at <= at))
+
+
+def any_over(connection: Connection, *, at: str) -> bool:
+    """Whether there is something to sweep."""
+    return connection.execute(select(sessions.c.digest).where(sessions.c.expires_at <= at).limit(1)).first() is not None

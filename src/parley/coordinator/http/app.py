@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio.to_thread
 from fastapi import FastAPI
@@ -13,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from parley import __version__
+from parley.coordinator.access import sessions as signed_in
+from parley.coordinator.access.forward import Forward
 from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.context import Context
@@ -26,12 +30,13 @@ from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.sight import Marks
 from parley.coordinator.reading.watch import Watch
-from parley.coordinator.record import Storage
+from parley.coordinator.record import Storage, StorageUnavailable
 from parley.coordinator.settings import Settings
 from parley.coordinator.studies.closer import Closer
 
 __all__ = ["create_app"]
 
+SWEEP = 60.0  # seconds
 THREADS = 64  # that may wait for the database at once
 
 DESCRIPTION = """Runs live studies: publishes plans, takes reports exactly once, decides, and keeps a log that can be
@@ -46,6 +51,7 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         storage=storage,
         settings=settings,
         clock=clock,
+        forward=Forward(clock),
         metrics=metrics,
         pace=Pace(rate=settings.rate, burst=settings.burst),
         watch=watch,
@@ -60,8 +66,11 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         watch.start()
         context.closer.start()
+        sweeping = asyncio.create_task(_sweep(context))
         logger.info("started", version=__version__, database=storage.url)
         yield
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)
         await watch.stop()
         await anyio.to_thread.run_sync(context.closer.stop)
         logger.info("stopped")
@@ -84,6 +93,18 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
     for kind in (Refusal, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _problem)
     return app
+
+
+async def _sweep(context: Context) -> None:
+    """Forget sessions that are over, now and then: what is forgotten no clock brings back."""
+    while True:
+        over, sweep = (partial(work, at=context.forward()) for work in (signed_in.any_over, signed_in.sweep))
+        try:
+            if await context.read(over):
+                await asyncio.wrap_future(context.storage.submit(sweep))
+        except StorageUnavailable as error:
+            logger.warning("cannot look for sessions that are over", error=str(error))
+        await asyncio.sleep(SWEEP)
 
 
 async def _problem(_: Request, error: Exception) -> JSONResponse:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 
 from parley.coordinator.access.auth import Principal, require_live
+from parley.coordinator.access.forward import Forward
 from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.access.rights import UNBLINDED
 from parley.coordinator.clock import Clock
@@ -40,6 +41,7 @@ class Context:
     storage: Storage
     settings: Settings
     clock: Clock
+    forward: Forward
     metrics: Metrics
     pace: Pace
     watch: Watch

@@ -72,7 +72,7 @@ def refusal_of(error: Exception) -> Refusal:
 async def _identify(request: Request, context: Context) -> Principal:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "session" and token:
-        return await context.read(lambda connection: resume(connection, token.strip(), at=context.clock()))
+        return await context.read(lambda connection: resume(connection, token.strip(), at=context.forward()))
     if scheme.lower() != "bearer" or not token:
         raise Refusal("no-token", "send Authorization: Bearer <token>", headers={"WWW-Authenticate": "Bearer"})
     return await context.keyring.principal(token.strip())

@@ -26,7 +26,7 @@ async def open_session(request: Request) -> JSONResponse:
         raise Refusal("not-allowed", "a session is opened with a token, not with another session")
     hours = context.settings.session_hours
     secret, expires = await context.change(
-        lambda connection: sessions.open_session(connection, by.kid, at=context.clock(), hours=hours), by=by
+        lambda connection: sessions.open_session(connection, by.kid, at=context.forward(), hours=hours), by=by
     )
     shown = {"session": secret, "expires_at": expires}
     return JSONResponse(shown, status_code=201, headers={"Cache-Control": "no-store"})

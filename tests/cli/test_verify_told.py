@@ -1,0 +1,107 @@
+"""What a site and an auditor learn from `parley verify`, and without it."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.agent.test_not_fooled import portal
+from tests.coordinator.support import House, report_of, study_message
+
+from parley.agent.outbox import Outbox
+from parley.cli.main import main
+from parley.coordinator.record import initialise, open_storage
+from parley.errors import BrokenChain
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "examples" / "recompute_chain.py"
+GOLDEN = ROOT / "tests" / "golden" / "protocol"
+
+
+@pytest.fixture
+def house(tmp_path):
+    initialise(str(tmp_path / "parley.db"))
+    storage = open_storage(str(tmp_path / "parley.db"))
+    made = House(storage)
+    yield made
+    made.close()
+    storage.close()
+
+
+def run(*words):
+    done = CliRunner().invoke(main, list(words), catch_exceptions=True)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+@pytest.fixture
+def amended(house, tmp_path):
+    """A study in which an administrator amended agent 1's first report; both agents' outboxes."""
+    agents = house.create(study_message(agents=2, arms=2, policy="uniform"))
+    for place, client in enumerate(agents):
+        name = f"agent {place + 1}"
+        with Outbox(tmp_path / f"outbox {place + 1}", study="trial", agent=name) as box:
+            report = report_of(client.plan("trial", name), place)
+            box.keep(report)
+            if place == 1:  # before the phase is decided
+                first = report_of(agents[0].plan("trial", "agent 1"), 0)
+                other = replace(first, sums=tuple(total / 2 for total in first.sums))
+                address = ("studies", "trial", "phases", 1, "reports", "agent 1", "amend")
+                house.admin.request("POST", *address, json={"reason": "a slip", "report": other.to_json()})
+            box.acknowledge(client.send(report))
+        (box.folder / "receipts" / "notes.json").write_text("not a receipt")
+    log = tmp_path / "trial.ndjson"
+    log.write_text("\n".join(house.admin.export("trial")))
+    return log
+
+
+def test_a_site_learns_that_its_report_was_amended(house, amended, tmp_path):
+    said = " ".join(run("verify", str(amended), "--receipts", str(tmp_path / "outbox 1")).split())
+    assert "Sound." in said
+    assert "Amended: the report of 'agent 1' in phase 1 does not count as it was sent; administrator:root" in said
+    assert "a slip" in said
+    told = json.loads(run("verify", str(amended), "--receipts", str(tmp_path / "outbox 1"), "--json"))["amended"]
+    assert [(entry["phase"], entry["agent"], entry["reason"]) for entry in told] == [(1, "agent 1", "a slip")]
+    stored = run("verify", "trial", "--db", str(house.storage.path), "--receipts", str(tmp_path / "outbox 1"))
+    assert "Amended: " in stored
+    assert "Amended" not in run("verify", str(amended), "--receipts", str(tmp_path / "outbox 2")), "not its own"
+
+
+def test_the_log_of_another_study_is_not_taken_for_the_one_asked_for(house, amended, monkeypatch):
+    monkeypatch.setenv("PARLEY_TOKEN", house.token)
+    assert "Sound." in run("verify", "trial", "--server", house.url)
+    answer = (200, "application/x-ndjson", amended.read_bytes())
+    with portal(house, answer, every=1) as address, pytest.raises(BrokenChain, match="the log of 'trial', not that of"):
+        run("verify", "other", "--server", address)
+
+
+def recomputed(*paths):
+    return subprocess.run(
+        [sys.executable, "-I", str(SCRIPT), *map(str, paths)], capture_output=True, text=True, check=False
+    )
+
+
+def test_a_chain_is_recomputed_without_our_code(amended, tmp_path):
+    receipts = [next((tmp_path / f"outbox {place}").rglob("receipts/1.json")) for place in (1, 2)]
+    done = recomputed(amended, *receipts)
+    assert done.returncode == 0, done.stderr
+    head = json.loads(amended.read_text().splitlines()[-1])["hash"]
+    assert done.stdout.endswith(f"and 2 receipts fit; the head is {head}\n")
+    for log in GOLDEN.glob("log-*.ndjson"):
+        assert recomputed(log).returncode == 0, "salted or not"
+    wrong = tmp_path / "wrong.ndjson"
+    wrong.write_text(amended.read_text().replace("a slip", "a trip"))
+    assert "was changed" in recomputed(wrong).stderr
+    receipts[0].write_text(re.sub(r'"report":"\w', '"report":"x', receipts[0].read_text()))
+    assert "receipt was given for" in recomputed(amended, receipts[0]).stderr
+
+
+def test_the_script_is_short_and_needs_nothing():
+    lines = SCRIPT.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 30
+    assert {line.split()[1] for line in lines if line.startswith("import")} <= sys.stdlib_module_names
