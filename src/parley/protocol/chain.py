@@ -61,7 +61,7 @@ class Record(Message):
         """A record without a salt is written as it was."""
         document = super().to_json()
         if self.salt is None:
-            del document["salt"]
+            document.pop("salt", None)
             document["schema"] = UNSALTED
         return document
 
