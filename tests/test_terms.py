@@ -107,6 +107,7 @@ TAKEN = [
     ("rate", {"sampling": {"rate": [10, 3]}}, [10.0, 3.0]),
     ("rate", {"sampling": {"rate": 4}}, 4.0),
     ("site_counts", {"sites": {"counts": "flexible"}}, "flexible"),
+    ("between", {"sites": {"between": "leading"}}, "leading"),
 ]
 
 

@@ -101,12 +101,18 @@ class Terms:
         "needs `rate`",
         section="sampling", told="a round takes {value:g} days beside its draws", needs="rate",
     )
-    site_counts: str = term(
-        "exact", (str,), choice("exact", "flexible"),
+    site_counts: str | None = term(
+        None, (str,), or_none(choice("exact", "flexible")),
         '`"exact"`: a report has the counts that the plan asks for. `"flexible"`: it may have others, with a '
-        "reason that is not in the rewards",
-        default='`"exact"`', section="sites", key="counts", wish=True,
-        told="sites may report other counts than planned",
+        "[reason that is not in the rewards](site.md#other-counts-than-planned)",
+        default='`"flexible"` where the policy\'s guarantee stays, else `"exact"`', section="sites", key="counts",
+        wish=True, granted=("exact",), told="the counts of reports are {value}",
+    )
+    between: str = term(
+        "outside", (str,), choice("outside", "leading"),
+        'who comes to a site when its phase needs nobody more stays `"outside"` of the study, or gets the `"leading"` '
+        "arm of the plan without being counted",
+        default='`"outside"`', section="sites", told="who comes between phases gets the plan's {value} arm",
     )
     # fmt: on
 
@@ -138,7 +144,7 @@ class Terms:
     def refuse(self, who: str, honours: frozenset[str], hint: str | None = None) -> None:
         """What was asked for is done or refused, never passed over: raise for a wish that `who` does not honour."""
         for name, value in self.unusual().items():
-            if TERMS[name].wish and name not in honours:
+            if TERMS[name].wish and value not in TERMS[name].granted and name not in honours:
                 usual = TERMS[name].usual
                 allowed = f"{'nothing' if usual is None else usual!r}: {who} does not take {TERMS[name].place}"
                 raise InvalidInput(TERMS[name].place, found=f"{value!r:.60}", allowed=allowed, hint=hint)

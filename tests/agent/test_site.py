@@ -20,6 +20,7 @@ from parley.agent.sources import NotYet
 from parley.agent.urn import drawn_arm
 from parley.errors import DamagedJournal, InvalidInput, NotNow
 from parley.protocol import Receipt
+from parley.totals import Totals
 
 DRAWS = (2, 1, 3)
 
@@ -99,14 +100,14 @@ def test_outcomes_are_correctable_until_the_phase_is_reported(tmp_path):
             site(asked)
         site.outcome("p-0", 0.5)
         site.outcome("p-1", 2.0)
-        totals = site(asked)
-        assert (totals.counts, totals.sums, totals.squares) == ((2,), (2.5,), (4.25,))
+        totals = site(asked).totals
+        assert totals == Totals.of([[0.5, 2.0]])
         site.outcome("p-1", 2.0)  # the same word again is welcome
         with pytest.raises(NotNow, match="phase 1, in which 'p-1' was assigned, is reported"):
             site.outcome("p-1", 3.0)
         with pytest.raises(NotNow, match="is reported"):
             site.missing("p-1")
-        assert site(asked).sums == totals.sums
+        assert site(asked).totals == totals
 
 
 def test_where_the_plan_must_be_met_the_missing_are_replaced_on_their_arm(tmp_path):
@@ -121,7 +122,7 @@ def test_where_the_plan_must_be_met_the_missing_are_replaced_on_their_arm(tmp_pa
             site.outcome(first.participant, 1.0)
         site.outcome(second.participant, 1.0)
         site.outcome("p-2", 0.0)
-        assert site(plan(draws=(1, 1))).counts.tolist() == [1, 1]
+        assert site(plan(draws=(1, 1))).totals.counts.tolist() == [1, 1]
         assert site.people.phases[1].reported.missing in ((1, 0), (0, 1))
 
 
@@ -273,3 +274,52 @@ def test_a_full_disk_takes_nothing_and_says_so(tmp_path, monkeypatch):
         site.assign("p-2")
     with open_site(tmp_path, draws=None) as site:
         assert set(site.people.persons) == {"p-0", "p-2"}
+
+
+FLEXIBLE = RulesSeen(flexible=True)
+
+
+def test_with_flexible_counts_the_missing_are_reported_and_not_replaced(tmp_path):
+    with open_site(tmp_path, draws=(2, 2), rules=FLEXIBLE) as site:
+        given = fill(site, 4)
+        assert not site.assign("late").counted
+        site.missing("p-0")
+        assert not site.assign("later").counted
+        for one in given[1:]:
+            site.outcome(one.participant, 1.0)
+        asked = plan(draws=(2, 2))
+        report = asked.report(site(asked))
+        gone = ("x", "y").index(given[0].arm)
+        assert report.missing[gone] == 1
+        assert report.counts[gone] == 1
+        assert (report.reason, report.final) == ("missing-outcomes", True)
+        site.outcome("p-1", 1.0)
+        assert asked.report(site(asked)) == report
+
+
+def test_a_site_closes_its_part_early_for_a_reason_from_the_list(tmp_path):
+    with open_site(tmp_path, draws=(5, 5), rules=FLEXIBLE) as site:
+        fill(site, 3)
+        with pytest.raises(InvalidInput, match="too-few-people"):
+            site.finish("because of the rewards")
+        site.finish("too-few-people")
+        with pytest.raises(NotNow, match="is closed"):
+            site.finish("too-few-people")
+        assert not site.assign("late").counted
+        for number in range(3):
+            site.outcome(f"p-{number}", 1.0)
+        report = plan(draws=(5, 5)).report(site(plan(draws=(5, 5))))
+        assert sum(report.counts) == 3
+        assert (report.reason, report.final, report.missing) == ("too-few-people", True, ())
+    with open_site(tmp_path / "exact", draws=(5, 5)) as site, pytest.raises(NotNow, match="and no others"):
+        site.finish("supply")
+
+
+def test_a_cell_below_the_minimum_is_reported_as_none(tmp_path):
+    with open_site(tmp_path, draws=(4,), rules=RulesSeen(flexible=True, minimum_cell=4)) as site:
+        fill(site, 4)
+        site.missing("p-0")
+        for number in range(1, 4):
+            site.outcome(f"p-{number}", 1.0)
+        report = plan(draws=(4,), arms=("x",)).report(site(plan(draws=(4,), arms=("x",))))
+        assert (report.counts, report.sums, report.missing) == ((0,), (0.0,), (1,))

@@ -21,8 +21,14 @@ def rules_of(study: StudyMessage) -> RulesSeen:
 
     >>> rules_of(StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")).low
     """
-    noise = study.problem.noise
-    return RulesSeen(low=noise.low, high=noise.high)
+    problem = study.problem
+    return RulesSeen(
+        low=problem.noise.low,
+        high=problem.noise.high,
+        between=problem.between,
+        flexible=study.flexible,
+        minimum_cell=problem.minimum_cell,
+    )
 
 
 def site_of(folder: str | Path, client: Client, *, study: str, agent: str) -> Site:

@@ -45,6 +45,8 @@ class RulesSeen(Message):
     low: float | None = None
     high: float | None = None
     between: str = "outside"  # who comes when nobody is needed: "outside" of the study, or on the "leading" arm
+    flexible: bool = False  # a report may have other counts than the plan's
+    minimum_cell: int = 1  # a cell with fewer outcomes is reported as none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +126,7 @@ class Reported(Message):
     sums: tuple[float, ...]
     squares: tuple[float, ...]
     missing: tuple[int, ...]
+    reason: str = ""  # why the counts are not the plan's
 
 
 Entry: TypeAlias = (

@@ -112,6 +112,12 @@ class Outbox:
         path = self.folder / "draws" / f"{phase}.json"
         return Report.read(path.read_text(encoding="utf-8")) if path.exists() else None
 
+    def set_aside(self, phase: int) -> None:
+        """A report that will never be taken: kept under another name, and no longer pending."""
+        path = self.folder / "draws" / f"{phase}.json"
+        path.replace(path.with_suffix(".refused"))
+        sync_folder(path.parent)
+
     def pending(self) -> Report | None:
         """The oldest report without a receipt."""
         waiting = set(self._phases("draws")) - set(self._phases("receipts"))

@@ -12,11 +12,21 @@ from parley.protocol import Receipt, Report
 from parley.protocol.wire import LARGEST_INTEGER
 from parley.totals import Totals
 
-__all__ = ["AgentPlan", "meant", "proven"]
+__all__ = ["AgentPlan", "Delivery", "meant", "proven"]
 
 OVER = ("finished", "cancelled", "stalled")
 FIRST_REPORT = 2  # the least sequence of a report: a log begins with the study itself
 HEAD = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """What an agent has for a plan when it is not just what was asked: who is missing, and why counts are others."""
+
+    totals: Totals
+    missing: tuple[int, ...] = ()
+    reason: str = ""
+    final: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,15 +79,25 @@ class AgentPlan:
         """Something is to be drawn and reported now."""
         return self.stage == "running" and self.draws is not None and not self.reported and not self.frozen
 
-    def report(self, totals: Totals) -> Report:
+    def report(self, drawn: Totals | Delivery) -> Report:
         """The report that answers this plan."""
         if self.plan is None or self.draws is None:
             raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
-        if tuple(totals.counts.tolist()) != self.draws:
+        told = drawn if isinstance(drawn, Delivery) else Delivery(totals=drawn)
+        if tuple(told.totals.counts.tolist()) != self.draws and not told.reason:
             raise InvalidInput(
-                "rewards", found=f"{totals.counts.tolist()} draws", allowed=f"the plan's, {list(self.draws)}"
+                "rewards", found=f"{told.totals.counts.tolist()} draws", allowed=f"the plan's, {list(self.draws)}"
             )
-        return Report.of(totals, study=self.study, phase=self.phase, agent=self.agent, plan=self.plan)
+        return Report.of(
+            told.totals,
+            study=self.study,
+            phase=self.phase,
+            agent=self.agent,
+            plan=self.plan,
+            missing=told.missing,
+            reason=told.reason,
+            final=told.final,
+        )
 
 
 def meant(plan: AgentPlan, study: str, agent: str) -> AgentPlan:

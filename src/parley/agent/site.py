@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from parley.agent.answers import Assignment, checked_key, checked_reward, standing
 from parley.agent.entries import (
     Assigned,
@@ -24,6 +26,7 @@ from parley.agent.entries import (
     Observed,
     Opened,
     Outside,
+    PartClosed,
     PhaseBegun,
     Reported,
     RulesSeen,
@@ -32,10 +35,11 @@ from parley.agent.entries import (
 from parley.agent.journal import Journal
 from parley.agent.outbox import agent_folder
 from parley.agent.people import People, Person, PhaseBook
-from parley.agent.plans import AgentPlan
+from parley.agent.plans import AgentPlan, Delivery
 from parley.agent.sources import NotYet
 from parley.agent.urn import drawn_arm
 from parley.errors import InvalidInput, NotNow
+from parley.protocol.deviations import REASONS
 from parley.totals import Totals
 
 __all__ = ["Site"]
@@ -166,7 +170,7 @@ class Site:
         with self._journal.turn():
             return Totals.of(self.people.rewards(self._book().plan.phase))
 
-    def __call__(self, plan: AgentPlan) -> Totals:
+    def __call__(self, plan: AgentPlan) -> Delivery:
         """As a source: the phase's totals once everybody assigned is accounted for; until then `NotYet`."""
         if plan.draws is None or plan.plan is None:
             raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
@@ -176,18 +180,49 @@ class Site:
             open_places = sum(book.left(replace_missing=self._replaces))
             if open_places or book.pending:
                 raise NotYet(f"{open_places} people to assign, {book.pending} outcomes to come")
-            totals = Totals.of(self.people.rewards(plan.phase))
+            entry = book.reported or self._closing(book)
             if book.reported is None:
-                write(
-                    Reported(
-                        phase=plan.phase,
-                        counts=tuple(totals.counts.tolist()),
-                        sums=tuple(totals.sums.tolist()),
-                        squares=tuple(totals.require_squares().tolist()),
-                        missing=tuple(book.missing),
-                    )
-                )
-            return totals
+                write(entry)
+            return Delivery(
+                totals=Totals(
+                    counts=np.array(entry.counts, dtype=np.int64),
+                    sums=np.array(entry.sums),
+                    squares=np.array(entry.squares),
+                ),
+                missing=entry.missing if any(entry.missing) else (),
+                reason=entry.reason,
+                final=any(got < asked for got, asked in zip(entry.counts, plan.draws, strict=True)),
+            )
+
+    def _closing(self, book: PhaseBook) -> Reported:
+        """What a phase adds up to. A cell below the study's minimum is reported as none."""
+        least = self.people.rules.minimum_cell
+        outcomes = self.people.rewards(book.plan.phase)
+        kept = [rewards if len(rewards) >= least else [] for rewards in outcomes]
+        totals = Totals.of(kept)
+        counts = tuple(totals.counts.tolist())
+        return Reported(
+            phase=book.plan.phase,
+            counts=counts,
+            sums=tuple(totals.sums.tolist()),
+            squares=tuple(totals.require_squares().tolist()),
+            missing=tuple(book.missing),
+            reason="" if counts == book.plan.draws else book.closed or "missing-outcomes",
+        )
+
+    def finish(self, reason: str) -> None:
+        """Assign nobody more in this phase, for one of the reasons of `deviations.REASONS`; the report then goes out
+        when everybody assigned is accounted for. The study must take other counts than planned.
+        """
+        if reason not in REASONS:
+            raise InvalidInput("reason", found=repr(reason)[:60], allowed=", ".join(REASONS))
+        with self._journal.turn() as write:
+            book = self._book()
+            if not self.people.rules.flexible:
+                raise NotNow("this study takes the counts of its plan and no others")
+            if book.over or book.closed:
+                raise NotNow(f"this site's part of phase {book.plan.phase} is closed")
+            write(PartClosed(phase=book.plan.phase, reason=reason))
 
     def status(self) -> dict[str, Any]:
         """How far it is; nothing in it tells the next arm."""
@@ -197,7 +232,7 @@ class Site:
     @property
     def _replaces(self) -> bool:
         """Whether a person without an outcome is replaced by another: where the counts must be the plan's."""
-        return True
+        return not self.people.rules.flexible
 
     def _book(self) -> PhaseBook:
         book = self.people.current

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Protocol
 
-from parley.agent.plans import AgentPlan
+from parley.agent.plans import AgentPlan, Delivery
 from parley.agent.rows import CsvSource, NotYet, RowMemory
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
@@ -32,8 +32,8 @@ class Source(Protocol):
 
     repeatable: bool
 
-    def __call__(self, plan: AgentPlan) -> Totals:
-        """The totals of exactly `plan.draws` rewards."""
+    def __call__(self, plan: AgentPlan) -> Totals | Delivery:
+        """The totals of exactly `plan.draws` rewards, or others with their reason."""
 
 
 def _numbers(arm: str, values: Iterable[object], count: int) -> list[float]:

@@ -19,6 +19,7 @@ from parley.protocol import Receipt, Report
 
 __all__ = ["Backoff", "Worker", "persistent"]
 
+CLOSED = "urn:parley:problem:phase-closed"
 SETTLED = ("urn:parley:problem:report-conflict", "urn:parley:problem:receipt-unknown")
 
 
@@ -175,6 +176,10 @@ class Worker:
             if plan.over and kind not in SETTLED:
                 self._say(f"phase {report.phase}: not taken any more ({error}); it stays in the outbox")
                 return plan
+            if kind == CLOSED and plan.phase > report.phase:  # an administrator closed the phase with what was in
+                self._outbox.set_aside(report.phase)
+                self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
+                return None
             raise CoordinatorError(_advice(kind, error, report), error.problem) from None
         self._outbox.acknowledge(receipt)
         self._say(f"phase {report.phase}: reported, receipt {receipt.sequence}:{receipt.head[:12]}")

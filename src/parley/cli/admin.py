@@ -212,6 +212,25 @@ def freeze(study: str, agent: str, reason: str, yes: bool, server: str, token_fi
     screen.print(f"Frozen. {study} is {made['stage']} in phase {made['phase']}.", highlight=False)
 
 
+@command.command("cut-phase")
+@click.argument("study")
+@reason_option
+@click.option("--yes", is_flag=True, help="Do not ask: the consequences were looked at.")
+@remote_options
+def cut_phase(study: str, reason: str, yes: bool, server: str, token_file: str | None) -> None:
+    """Close the phase of STUDY with the reports that are in. What that does is shown first."""
+    with connect(server, token_file) as client:
+        parts = ("studies", study, "phases", client.status(study)["phase"], "cut")
+        shown = client.request("GET", *parts)
+        screen.print(f"Not waited for: {', '.join(shown['awaited'])}.", highlight=False, markup=False)
+        screen.print(f"Effect: {shown['effect']}.", highlight=False, markup=False)
+        screen.print(f"Guarantee: {shown['guarantee']}.", highlight=False, markup=False)
+        if not yes:
+            click.confirm(f"Close phase {shown['phase']} with what is in?", abort=True)
+        made = client.request("POST", *parts, json={"reason": reason, "consequences": shown["digest"]})
+    screen.print(f"Closed. {study} is {made['stage']} in phase {made['phase']}.", highlight=False)
+
+
 @command.command()
 @click.argument("study")
 @click.argument("agent")

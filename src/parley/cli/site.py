@@ -17,6 +17,7 @@ from parley.cli.extras import needs
 from parley.cli.remote import connect, remote_options
 from parley.errors import InvalidInput, ParleyError, Unreachable
 from parley.protocol.canonical import read_json
+from parley.protocol.deviations import REASONS
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
@@ -227,6 +228,16 @@ def missing(place: _Place, key: str) -> None:
     with place as site:
         site.missing(key)
         screen.print(f"{key}: marked as missing", highlight=False)
+        place.settle()
+
+
+@_sub("close")
+@click.option("--reason", required=True, type=click.Choice(list(REASONS)), help="Never because of the rewards.")
+def close(place: _Place, reason: str) -> None:
+    """Assign nobody more in this phase; it is reported when everybody assigned is accounted for."""
+    with place as site:
+        site.finish(reason)
+        screen.print("This site's part of the phase is closed.", highlight=False)
         place.settle()
 
 

@@ -54,7 +54,7 @@ class EvidenceRacing(Elimination):
     """
 
     name: ClassVar[str] = "evidence"
-    honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance"}
+    honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance", "site_counts"}  # fair given the counts
     values_per_pair: ClassVar[int] = 80
     tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS
     rounds: int | None = None

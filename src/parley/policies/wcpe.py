@@ -40,7 +40,8 @@ class Wcpe(Elimination):
     """
 
     name: ClassVar[str] = "wcpe"
-    honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance"}
+    # Its intervals hold for all counts at once.
+    honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance", "site_counts"}
     draws_everything: ClassVar[bool] = True
     threshold: str = "paper"
     accuracy: float = 1e-6

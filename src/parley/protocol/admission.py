@@ -8,7 +8,7 @@ rewards can have, an `ImpossibleReport`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from parley.protocol.events import (
     AgentFrozen,
@@ -17,6 +17,7 @@ from parley.protocol.events import (
     Event,
     Paused,
     PhaseClosed,
+    PhaseCut,
     ReportAccepted,
     ReportAmended,
     ReportQuarantined,
@@ -55,6 +56,7 @@ class Situation:
     stage: Stage
     phase: int  # in progress; the last one once it is over
     awaited: int  # reports that the phase still needs
+    reported: int = field(default=0, compare=False)  # reports that are in; only closing the phase with them asks
     place: Place | None = None
 
 
@@ -97,6 +99,9 @@ def admit(here: Situation, event: Event) -> Situation:
             if agent not in here.study.agents or here.place is None or here.place.frozen:
                 raise illegal(here.stage, kind, f"{agent!r} is no agent that could be frozen")
             after = _settled(replace(here, awaited=here.awaited - here.place.awaited))
+        case PhaseCut(phase=phase):
+            _check_cut(here, phase, kind)
+            after = _settled(replace(here, awaited=0))
         case PhaseClosed(decision=decision, plan=plan):
             if plan is None:
                 after = replace(here, stage=Stage.FINISHED if decision.finished else Stage.STALLED, awaited=0)
@@ -148,6 +153,18 @@ def _check_turn(here: Situation, report: Report, kind: str) -> None:
         raise refused("report-conflict", f"a report of {report.agent!r} stands")
 
 
+def _check_cut(here: Situation, phase: int, kind: str) -> None:
+    """A phase is closed with what is in where the policy's guarantee allows other counts, and if something is in."""
+    require(here.stage, kind)
+    if phase != here.phase:
+        raise illegal(here.stage, kind, f"the study is in phase {here.phase}", "phase-closed")
+    if not here.study.flexible:
+        words = f"the policy {here.study.policy} needs the counts of the plan, or the study asks for them"
+        raise illegal(here.stage, kind, words)
+    if not here.reported:
+        raise illegal(here.stage, kind, "no report of this phase is in: there is nothing to close it with")
+
+
 def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -> None:
     """Refuse to amend what is not in the phase in progress, or does not stand."""
     if (report.study, report.phase) != (here.id, here.phase):
@@ -166,4 +183,6 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
     assert here.place is not None
     if report.plan != here.place.plan:
         raise illegal(here.stage, kind, "the report names another plan than the one in force", "wrong-plan")
-    check_rewards(report, here.place.draws or (), here.study.problem.noise)
+    problem = here.study.problem
+    least = problem.minimum_cell if here.study.flexible else None
+    check_rewards(report, here.place.draws or (), problem.noise, least)

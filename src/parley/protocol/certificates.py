@@ -10,7 +10,7 @@ import numpy as np
 
 from parley.ends import End, overall
 from parley.protocol.canonical import digest
-from parley.protocol.messages import Certificate
+from parley.protocol.messages import Certificate, Rows
 from parley.protocol.trial import Trial
 
 __all__ = ["issue_certificate", "same_certificate"]
@@ -24,8 +24,12 @@ WHY = {
 }
 
 
-def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head: str, version: str) -> Certificate:
-    """What a finished or cancelled trial may claim; `data` are the decisions' digests of the phases' reports."""
+def issue_certificate(
+    trial: Trial, *, data: Sequence[str], sequence: int, head: str, version: str, missing: Sequence[Rows] = ()
+) -> Certificate:
+    """What a finished or cancelled trial may claim; `data` are the decisions' digests of the phases' reports, and
+    `missing` what they say of people without an outcome.
+    """
     policy, state, study = trial.policy, trial.state, trial.study
     ends = trial.ends
     end = overall(ends.values())
@@ -57,7 +61,14 @@ def issue_certificate(trial: Trial, *, data: Sequence[str], sequence: int, head:
         state=state.to_json(),
         sequence=sequence,
         head=head,
+        missing=_added(missing),
     )
+
+
+def _added(missing: Sequence[Rows]) -> Rows:
+    """Over all phases; nothing where there is none."""
+    told = [np.array(rows, dtype=np.int64) for rows in missing if rows]
+    return tuple(map(tuple, np.sum(told, axis=0).tolist())) if told else ()
 
 
 def _finite(value: Any) -> Any:

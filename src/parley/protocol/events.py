@@ -22,6 +22,7 @@ __all__ = [
     "Event",
     "Paused",
     "PhaseClosed",
+    "PhaseCut",
     "ReportAccepted",
     "ReportAmended",
     "ReportQuarantined",
@@ -78,6 +79,17 @@ class PhaseClosed(Message):
     schema: ClassVar[str] = "parley/event/phase-closed/1"
     decision: Decision
     plan: Plan | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseCut(Message):
+    """An administrator closed a phase with the reports that are in; those that were awaited are not waited for."""
+
+    schema: ClassVar[str] = "parley/event/phase-cut/1"
+    phase: int
+    reason: str
+    without: tuple[str, ...]  # the agents whose reports were still awaited
+    consequences: str  # digest of what the administrator was shown before confirming
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +159,7 @@ Event: TypeAlias = (
     | ReportQuarantined
     | ReportAmended
     | PhaseClosed
+    | PhaseCut
     | StepFailed
     | AgentFrozen
     | Paused
@@ -165,6 +178,7 @@ EVENTS: dict[str, type[Event]] = {
         ReportQuarantined,
         ReportAmended,
         PhaseClosed,
+        PhaseCut,
         StepFailed,
         AgentFrozen,
         Paused,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.policies import Policy, make_policy
+from parley.policies import POLICIES, Policy, make_policy
 from parley.problem import IntArray, Problem
 from parley.protocol.wire import Message
 from parley.rewards import make_model
@@ -22,7 +22,7 @@ from parley.study import Study
 from parley.terms import TERMS
 from parley.totals import Totals
 
-__all__ = ["Certificate", "Decision", "Plan", "Receipt", "Report", "StudyMessage"]
+__all__ = ["Certificate", "Decision", "Plan", "Receipt", "Report", "Rows", "StudyMessage"]
 
 LONGEST_NAME = 100
 Rows = tuple[tuple[int, ...], ...]
@@ -118,6 +118,11 @@ class StudyMessage(Message):
             **self.terms,
         )
 
+    @cached_property
+    def flexible(self) -> bool:
+        """Whether a report may have other counts than the plan: asked for, or not refused and safe with the policy."""
+        return self.problem.site_counts != "exact" and "site_counts" in POLICIES[self.policy].honours
+
     def make_policy(self) -> Policy:
         """The policy that runs this study."""
         return make_policy(self.policy, self.problem, self.options)
@@ -163,11 +168,16 @@ class Report(Message):
     counts: tuple[int, ...]
     sums: tuple[float, ...]
     squares: tuple[float, ...]
+    later: ClassVar[frozenset[str]] = frozenset({"missing", "reason", "final"})
+    missing: tuple[int, ...] = ()  # per arm: people of whom no outcome will come
+    reason: str = ""  # why the counts are not the plan's: one of `deviations.REASONS`
+    final: bool = False  # fewer than planned, and that is all: this agent's part of the phase is closed
 
     @classmethod
-    def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str) -> Self:
+    def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str, **more: Any) -> Self:
         """From what an agent drew, `(arm,)`."""
         return cls(
+            **more,
             study=study,
             phase=phase,
             agent=agent,
@@ -232,6 +242,8 @@ class Decision(Message):
     eliminated_in: Rows  # after this phase: the phase that ruled the arm out for the agent, 0 while a candidate
     finished: bool
     state: str  # digest of the policy's state after this phase
+    later: ClassVar[frozenset[str]] = frozenset({"missing"})
+    missing: Rows = ()  # per arm and agent: people of whom no outcome will come; nothing where there is none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,3 +269,5 @@ class Certificate(Message):
     state: Mapping[str, Any]  # the policy's: everything above can be computed from it again
     sequence: int  # of the log when it was issued
     head: str
+    later: ClassVar[frozenset[str]] = frozenset({"missing"})
+    missing: Rows = ()  # per arm and agent, over all phases: people without an outcome; nothing where there is none

@@ -6,6 +6,7 @@ import math
 
 from parley.errors import ImpossibleReport
 from parley.protocol.cells import flaw
+from parley.protocol.deviations import check_counts
 from parley.protocol.messages import Report
 from parley.rewards import RewardModel
 
@@ -14,8 +15,10 @@ __all__ = ["check_exactly", "check_rewards"]
 ROUNDING = 1e-9  # relative; sums of many rewards are rounded, in any order
 
 
-def check_rewards(report: Report, draws: tuple[int, ...], noise: RewardModel) -> None:
+def check_rewards(report: Report, draws: tuple[int, ...], noise: RewardModel, least: int | None = None) -> None:
     """Raise `ImpossibleReport` unless the counts are the planned `draws` and the sums fit the noise.
+
+    `least` is the minimum cell where other counts may be reported with a reason, None where they may not.
 
     >>> good = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
     >>> from parley.rewards import Gaussian
@@ -27,8 +30,7 @@ def check_rewards(report: Report, draws: tuple[int, ...], noise: RewardModel) ->
     if len(report.counts) != len(draws) or len(report.sums) != len(draws) or len(report.squares) != len(draws):
         lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
         raise ImpossibleReport("report", found=lengths, allowed=f"{len(draws)} of each, one per arm")
-    if report.counts != draws:
-        raise ImpossibleReport("counts", found=_some(report.counts), allowed=f"the plan's, {_some(draws)}")
+    check_counts(report, draws, flexible=least is not None, minimum_cell=least or 1)
     for arm, (count, total, square) in enumerate(zip(report.counts, report.sums, report.squares, strict=True)):
         if count == 0:
             for name, value in (("sums", total), ("squares", square)):
@@ -80,8 +82,3 @@ def _check_bounds(arm: int, count: int, total: float, square: float, low: float,
         raise ImpossibleReport(f"sums[{arm}]", found=total, allowed=allowed)
     if square > (count * largest + slack) * largest:
         raise ImpossibleReport(f"squares[{arm}]", found=square, allowed=f"{allowed}, each squared")
-
-
-def _some(numbers: tuple[int, ...]) -> str:
-    shown = ", ".join(map(str, numbers[:8]))
-    return f"[{shown}]" if len(numbers) <= 8 else f"[{shown}, ... {len(numbers)} in all]"

@@ -30,6 +30,7 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (R, "report-accepted"): frozenset({R, C}),
     (R, "report-amended"): frozenset({R}),
     (R, "agent-frozen"): frozenset({R, C}),
+    (R, "phase-cut"): frozenset({C}),
     (R, "paused"): frozenset({P}),
     (R, "disputed"): frozenset({P}),
     (R, "cancelled"): frozenset({X}),

@@ -22,6 +22,7 @@ from parley.protocol.events import (
     AgentFrozen,
     Event,
     PhaseClosed,
+    PhaseCut,
     ReportAccepted,
     ReportAmended,
     StudyCreated,
@@ -68,6 +69,7 @@ class Trial:
     plan: Plan  # of the phase in progress, or of the last one
     reports: Mapping[str, Report] = field(default_factory=dict)  # agent -> report, of the phase in progress
     frozen: frozenset[str] = frozenset()
+    cut: bool = False  # the phase was closed with what is in: nobody is awaited any more
 
     @property
     def phase(self) -> int:
@@ -82,6 +84,8 @@ class Trial:
     @cached_property
     def awaited(self) -> tuple[str, ...]:
         """The agents whose reports this phase still needs: asked for something, not frozen, not reported."""
+        if self.cut:
+            return ()
         asked = self.plan.array.sum(axis=0) > 0
         names = (name for name, wanted in zip(self.study.agents, asked, strict=True) if wanted)
         return tuple(name for name in names if name not in self.frozen and name not in self.reports)
@@ -98,7 +102,13 @@ class Trial:
                 standing=self.reports.get(agent),
             )
         return Situation(
-            id=self.id, study=self.study, stage=self.stage, phase=self.phase, awaited=len(self.awaited), place=place
+            id=self.id,
+            study=self.study,
+            stage=self.stage,
+            phase=self.phase,
+            awaited=len(self.awaited),
+            reported=len(self.reports),
+            place=place,
         )
 
     @property
@@ -125,8 +135,15 @@ class Trial:
             eliminated_in=_rows(after.eliminated_in),
             finished=finished,
             state=digest(after.to_json()),
+            missing=self._missing(),
         )
         return Step(state=after, decision=decision, plan=None if stalled else plan)
+
+    def _missing(self) -> tuple[tuple[int, ...], ...]:
+        """`(arm, agent)`: people of whom no outcome will come; nothing where nobody reports any."""
+        nobody = (0,) * len(self.study.arms)
+        told = [self.reports[name].missing or nobody if name in self.reports else nobody for name in self.study.agents]
+        return tuple(zip(*told, strict=True)) if any(map(any, told)) else ()
 
     @property
     def totals(self) -> Totals:
@@ -139,7 +156,7 @@ class Trial:
         after = admit(self.situation(), step.event)
         if step.plan is None:
             return replace(self, stage=after.stage, state=step.state)
-        return replace(self, stage=after.stage, state=step.state, plan=step.plan, reports={})
+        return replace(self, stage=after.stage, state=step.state, plan=step.plan, reports={}, cut=False)
 
 
 def _rows(array: IntArray) -> tuple[tuple[int, ...], ...]:
@@ -183,6 +200,12 @@ def apply(trial: Trial, event: Event) -> Trial:
             return replace(trial, stage=after.stage, reports={**trial.reports, report.agent: report})
         case AgentFrozen(agent=agent):
             return replace(trial, stage=after.stage, frozen=trial.frozen | {agent})
+        case PhaseCut(without=without):
+            if without != trial.awaited:
+                raise InvalidInput(
+                    "phase-cut", found="other agents than were awaited", allowed=", ".join(trial.awaited)
+                )
+            return replace(trial, stage=after.stage, cut=True)
         case PhaseClosed():
             return _closed_as_recorded(trial, event)
         case _:
@@ -192,7 +215,7 @@ def apply(trial: Trial, event: Event) -> Trial:
 def _closed_as_recorded(trial: Trial, event: PhaseClosed) -> Trial:
     step = trial.step()
     recorded, mine = event.decision, step.decision
-    for name in ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished"):
+    for name in ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished", "missing"):
         if getattr(recorded, name) != getattr(mine, name):
             raise InvalidInput(
                 f"decision of phase {recorded.phase}",

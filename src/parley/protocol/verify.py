@@ -22,7 +22,7 @@ from parley.protocol.events import (
     StudyCreated,
     read_event,
 )
-from parley.protocol.messages import Receipt
+from parley.protocol.messages import Decision, Receipt
 from parley.protocol.reports import check_exactly
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial, apply, replay
@@ -92,7 +92,7 @@ def verify_log(
         study=trial.id if trial else "",
         records=len(seen.heads),
         head=seen.heads.get(len(seen.heads), ""),
-        phases=len(seen.data),
+        phases=len(seen.decisions),
         stage=str(trial.stage) if trial else "",
         exact=seen.exact,
         certificate=seen.certificate,
@@ -111,7 +111,7 @@ class _Seen:
         self.tell = tell
         self.heads: dict[int, str] = {}
         self.given: dict[int, Receipt] = {}
-        self.data: list[str] = []
+        self.decisions: list[Decision] = []
         self.exact = True
         self.certificate: str | None = None
         self.amendments: list[Amendment] = []
@@ -134,7 +134,7 @@ class _Seen:
                 if record.salt is not None and isinstance(event, ReportAccepted | ReportAmended):
                     check_exactly(event.report, before.study.problem.noise)
                 if isinstance(event, PhaseClosed):
-                    self.data.append(event.decision.data)
+                    self.decisions.append(event.decision)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state
                 if isinstance(event, Certified):
                     self._check_certificate(event, before)
@@ -161,7 +161,14 @@ class _Seen:
         if self.certificate is not None:
             raise InvalidInput("certificate", found="a second one", allowed="one")
         version = event.certificate.version
-        mine = issue_certificate(trial, data=self.data, sequence=last, head=self.heads[last], version=version)
+        mine = issue_certificate(
+            trial,
+            data=[decision.data for decision in self.decisions],
+            missing=[decision.missing for decision in self.decisions],
+            sequence=last,
+            head=self.heads[last],
+            version=version,
+        )
         wrong = same_certificate(event.certificate, mine)
         if wrong:
             raise InvalidInput("certificate", found=f"another {', '.join(wrong)}", allowed="what the log gives")

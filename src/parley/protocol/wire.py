@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
@@ -28,14 +28,19 @@ class Message:
     """Something that is sent, stored or hashed."""
 
     schema: ClassVar[str]
+    later: ClassVar[frozenset[str]] = frozenset()  # fields that came later: at their default they are not written
 
     def to_json(self) -> dict[str, Any]:
-        """Plain lists and dictionaries, with the schema. What is None unless told is left out where it is None."""
+        """Plain lists and dictionaries, with the schema. What is None unless told is left out where it is None, and
+        what came `later` where it is as it was before.
+        """
         told = ((field, getattr(self, field.name)) for field in fields(self))
-        document = {
-            field.name: _encode(value) for field, value in told if value is not None or field.default is not None
-        }
+        document = {field.name: _encode(value) for field, value in told if not self._unsaid(field, value)}
         return {"schema": self.schema, **document}
+
+    def _unsaid(self, field: Field[Any], value: Any) -> bool:
+        """Whether a value goes without saying."""
+        return (value is None and field.default is None) or (field.name in self.later and value == field.default)
 
     @classmethod
     def from_json(cls, document: Any) -> Self:

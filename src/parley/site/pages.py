@@ -14,6 +14,7 @@ from parley.agent.answers import checked_key
 from parley.agent.people import Person
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError
+from parley.protocol.deviations import REASONS
 from parley.site.door import Door
 from parley.site.station import Station
 from parley.site.upload import take_table
@@ -74,6 +75,9 @@ class Pages:
             case "missing":
                 self._site.missing(key)
                 return {"done": f"{checked_key(key)} is marked as missing."}
+            case "close":
+                self._site.finish(fields.get("reason", ""))
+                return {"done": "Nobody more is assigned in this phase."}
             case "find":
                 return {"sought": checked_key(key)}
             case "table":
@@ -103,6 +107,8 @@ class Pages:
             more=max(len(listed) - SHOWN, 0) if not sought else 0,
             waiting=[person.key for person in listed if person.pending][::-1][:500],
             phases=self._phases(),
+            may_close=people.rules.flexible and standing["to_assign"] > 0,
+            reasons=REASONS,
         )
 
     def _line(self, person: Person) -> dict[str, Any]:

@@ -46,6 +46,8 @@ ACCESS: dict[str, frozenset[Role]] = {
     "amend_report": ADMINS,
     "preview_freeze": frozenset({ANALYST, ADMIN}),
     "freeze_agent": ADMINS,
+    "preview_cut": frozenset({ANALYST, ADMIN}),
+    "cut_phase": ADMINS,
     "pause_study": ADMINS,
     "resume_study": ADMINS,
     "cancel_study": ADMINS,

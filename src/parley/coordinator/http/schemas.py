@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from parley.coordinator.access.auth import Role
 from parley.protocol import Report
+from parley.protocol.deviations import REASONS
 from parley.protocol.wire import LARGEST_INTEGER
 
 __all__ = [
@@ -58,6 +59,11 @@ class ReportBody(Body):
     counts: Annotated[list[Count], Field(max_length=100_000)]
     sums: Annotated[list[Number], Field(max_length=100_000)]
     squares: Annotated[list[Number], Field(max_length=100_000)]
+    missing: Annotated[list[Count], Field(max_length=100_000, description="Per arm: people without an outcome.")] = []
+    reason: Annotated[
+        str, Field(max_length=40, description=f"Why the counts are not the plan's: {', '.join(REASONS)}.")
+    ] = ""
+    final: Annotated[bool, Field(strict=True, description="Fewer draws than planned, and that is all.")] = False
 
     def message(self) -> Report:
         """As the protocol has it."""
@@ -69,6 +75,9 @@ class ReportBody(Body):
             counts=tuple(self.counts),
             sums=tuple(self.sums),
             squares=tuple(self.squares),
+            missing=tuple(self.missing),
+            reason=self.reason,
+            final=self.final,
         )
 
 

@@ -30,6 +30,8 @@ POINTS = {
     ("phase-closed", "assignments"): "step-plan-stored",
     ("phase-closed", "studies"): "step-counted",
     ("certified", "documents"): "step-certified",
+    ("phase-cut", "log"): "cut-logged",
+    ("phase-cut", "studies"): "cut-counted",
 }
 
 

@@ -19,20 +19,24 @@ from parley.protocol import (
     Report,
     StudyMessage,
     Trial,
+    admit,
     create,
     freeze_consequences,
     require_tellable,
 )
 from parley.protocol.canonical import canonical
-from parley.protocol.events import AgentFrozen, Cancelled, Paused, ReportAmended, Resumed, StudyCreated
+from parley.protocol.cuts import CutConsequences, cut_consequences
+from parley.protocol.events import AgentFrozen, Cancelled, Paused, PhaseCut, ReportAmended, Resumed, StudyCreated
 from parley.protocol.stages import require
 
 __all__ = [
     "amend_report",
     "cancel_study",
     "create_study",
+    "cut_phase",
     "freeze_agent",
     "pause_study",
+    "preview_cut",
     "preview_freeze",
     "resume_study",
 ]
@@ -124,6 +128,36 @@ def freeze_agent(
         return None
     event = AgentFrozen(agent=agent, reason=reason, consequences=shown.digest)
     return close_if_due(connection, enact(connection, row, event, actor=actor, at=at), at)
+
+
+def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, CutConsequences]:
+    """What closing a phase with what is in would do, and the sequence of the log it was seen at."""
+
+    def look(connection: Connection) -> tuple[StudyRow, Trial]:
+        row = studies.get(connection, study)
+        if row is None:
+            raise Refusal("not-found", f"no study {study!r}")
+        return row, load_trial(connection, row)
+
+    row, trial = storage.read(look)
+    try:
+        shown = cut_consequences(trial)
+        admit(trial.situation(), PhaseCut(phase=phase, reason="", without=trial.awaited, consequences=""))
+        return row.sequence, shown
+    except IllegalMove as error:
+        raise Refusal(error.reason, error.words, stage=str(row.stage), phase=row.phase) from None
+
+
+def cut_phase(
+    connection: Connection, study: str, reason: str, shown: CutConsequences, seen: int, *, actor: str, at: str
+) -> StudyRow | None:
+    """Close a phase with what is in, as `shown`; None if the log has moved on from where it was."""
+    row = locked(connection, study)
+    if row.sequence != seen:
+        return None
+    event = PhaseCut(phase=shown.phase, reason=reason, without=shown.awaited, consequences=shown.digest)
+    row = enact(connection, row, event, actor=actor, at=at, reported=len(shown.reported))
+    return close_if_due(connection, row, at)
 
 
 def amend_report(

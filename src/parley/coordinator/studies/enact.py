@@ -36,12 +36,14 @@ def enact(
     standing: Report | None = None,
     revision: int = 0,
     state: str | None = None,
+    reported: int = 0,
 ) -> StudyRow:
     """Let an event happen to a locked study, or raise the refusal; returns the study's row as it is then.
 
     Of an event about a report: `standing` is the one that counts in its place, `revision` how many stood there.
+    Of one that closes a phase with what is in: `reported` is how many reports that are.
     """
-    before = situation(connection, row, agent_of(event), standing)
+    before = situation(connection, row, agent_of(event), standing, reported)
     after = _judged(row, before, event)
     return write(connection, row, event, before, after, actor=actor, at=at, revision=revision, state=state)
 
@@ -61,7 +63,9 @@ def _judged(row: StudyRow, before: Situation, event: Event) -> Situation:
         raise Refusal("impossible-report", str(error)) from None
 
 
-def situation(connection: Connection, row: StudyRow, agent: str | None, standing: Report | None) -> Situation:
+def situation(
+    connection: Connection, row: StudyRow, agent: str | None, standing: Report | None, reported: int = 0
+) -> Situation:
     """What the judge needs to know, from the study's row and the agent's place."""
     return Situation(
         id=row.id,
@@ -69,5 +73,6 @@ def situation(connection: Connection, row: StudyRow, agent: str | None, standing
         stage=row.stage,
         phase=row.phase,
         awaited=row.awaited,
+        reported=reported,
         place=None if agent is None else phases.place_of(connection, row, agent, standing),
     )

@@ -51,13 +51,21 @@ def load_trial(connection: Connection, row: StudyRow) -> Trial:
         plan=plan,
         reports={agent: found.report for agent, found in taken.items()},
         frozen=frozenset(studies.frozen_agents(connection, row.id)),
+        cut=row.awaited == 0,
     )
 
 
 def certify(connection: Connection, row: StudyRow, trial: Trial, at: str) -> StudyRow:
     """Issue the certificate of a study that is over, into the log and beside it."""
-    data = [decision.data for decision in phases.decisions(connection, row.id)]
-    certificate = issue_certificate(trial, data=data, sequence=row.sequence, head=row.head, version=__version__)
+    decisions = phases.decisions(connection, row.id)
+    certificate = issue_certificate(
+        trial,
+        data=[decision.data for decision in decisions],
+        missing=[decision.missing for decision in decisions],
+        sequence=row.sequence,
+        head=row.head,
+        version=__version__,
+    )
     return enact(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
 
 

@@ -1,4 +1,5 @@
-"""What an administrator does to a study: pause, resume, cancel, freeze an agent, amend a quarantined report."""
+"""What an administrator does to a study: pause, resume, cancel, freeze an agent, close a phase with what is in,
+amend a quarantined report."""
 
 from __future__ import annotations
 
@@ -26,13 +27,20 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
             consequences = await shown.api.get("studies", shown.study, "agents", agent, "freeze")
         except ApiRefusal as refusal:
             problem = problem or str(refusal.problem["detail"])
+    cut, phase = None, head["status"]["phase"]
+    if shown.asked("cut"):
+        try:
+            cut = await shown.api.get("studies", shown.study, "phases", phase, "cut")
+        except ApiRefusal as refusal:
+            problem = problem or str(refusal.problem["detail"])
     aside = (await shown.api.get("studies", shown.study, "quarantine"))["quarantine"]
     return shown.show(
         "administration.html",
         code=code,
         tab="administration",
         **head,
-        quarantine=[await _beside(shown, entry, head["status"]["phase"]) for entry in aside],
+        quarantine=[await _beside(shown, entry, phase) for entry in aside],
+        cut=cut,
         consequences=consequences,
         most=MOST_PAIRS,
         problem=problem,
@@ -80,6 +88,12 @@ async def freeze(shown: Page) -> Response:
     return await _act(shown, "agents", shown.form.get("agent", ""), "freeze", body=body)
 
 
+async def cut_phase(shown: Page) -> Response:
+    """Confirm that a phase is closed with what is in."""
+    body = {"reason": shown.form.get("reason", "").strip(), "consequences": shown.form.get("consequences", "")}
+    return await _act(shown, "phases", shown.form.get("phase", ""), "cut", body=body)
+
+
 async def amend(shown: Page) -> Response:
     """Let a quarantined report stand instead."""
     aside = (await shown.api.get("studies", shown.study, "quarantine"))["quarantine"]
@@ -95,5 +109,6 @@ routes: list[Route] = [
     page("/studies/{study}/administration", administration_page),
     page("/studies/{study}/act", act, "POST"),
     page("/studies/{study}/freeze", freeze, "POST"),
+    page("/studies/{study}/cut", cut_phase, "POST"),
     page("/studies/{study}/amend", amend, "POST"),
 ]

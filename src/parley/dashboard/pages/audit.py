@@ -32,7 +32,8 @@ def in_words(kind: str, payload: Mapping[str, Any]) -> str:
         case "report-accepted" | "report-quarantined" | "report-amended":
             report = payload["report"]
             words = f"{report['agent']}, phase {report['phase']}: {number(sum(report['counts']))} samples"
-            return f"{words}; {payload['reason']}" if "reason" in payload else words
+            told = [word for word in (report.get("reason"), payload.get("reason")) if word]
+            return "; ".join([words, *told])
         case "phase-closed":
             decision = payload["decision"]
             out = sum(cell == decision["phase"] for row in decision["eliminated_in"] for cell in row)
@@ -40,6 +41,9 @@ def in_words(kind: str, payload: Mapping[str, Any]) -> str:
             return words + ("; the study is finished" if decision["finished"] else "")
         case "agent-frozen":
             return f"{payload['agent']}: {payload['reason']}"
+        case "phase-cut":
+            without = ", ".join(payload["without"])
+            return f"phase {payload['phase']} closed without {without}: {payload['reason']}"
         case "disputed":
             return f"{payload['agent']} holds a receipt for record {payload['sequence']} that is not here"
         case "step-failed":

@@ -81,6 +81,27 @@ async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBod
     raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
 
 
+@router.get("/studies/{study}/phases/{phase}/cut")
+async def preview_cut(request: Request, study: str, phase: PathPhase) -> dict[str, Any]:
+    """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
+    _, shown = await anyio.to_thread.run_sync(acts.preview_cut, context_of(request).storage, study, phase)
+    return {**shown.to_json(), "digest": shown.digest}
+
+
+@router.post("/studies/{study}/phases/{phase}/cut")
+async def cut_phase(request: Request, study: str, phase: PathPhase, body: FreezeBody) -> dict[str, Any]:
+    """Close the phase in progress with the reports that are in. Refused unless the consequences are those shown."""
+    context, by = context_of(request), principal_of(request)
+    seen, shown = await anyio.to_thread.run_sync(acts.preview_cut, context.storage, study, phase)
+    if shown.digest == body.consequences:
+        cut = partial(acts.cut_phase, study=study, reason=body.reason, shown=shown, seen=seen)
+        row = await context.change(partial(cut, actor=by.name, at=context.clock()), by=by)
+        if row is not None:
+            context.changed(row)
+            return summary(row)
+    raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
+
+
 @router.post("/studies/{study}/phases/{phase}/reports/{agent}/amend")
 async def amend_report(request: Request, study: str, phase: PathPhase, agent: str, body: AmendBody) -> dict[str, Any]:
     """Put another report in an accepted one's place, while its phase is in progress. Both are kept."""

@@ -1,0 +1,111 @@
+"""Other counts than planned, through a real coordinator: reports with a reason, and phases closed with what is in."""
+
+import signal
+
+import numpy as np
+import pytest
+from tests.coordinator.support import House, bootstrap, report_of, rewards, server_process, study_message
+
+from parley.agent.client import Client
+from parley.agent.outbox import Outbox
+from parley.agent.plans import Delivery
+from parley.agent.worker import Worker
+from parley.coordinator.record import initialise, open_storage
+from parley.coordinator.record.audit import verify_stored
+from parley.errors import Conflict, Rejected, Unreachable
+
+STUDY = study_message(agents=3, arms=2, policy="evidence")
+
+
+def short(plan, place, by=1, **more):
+    counts = [max(count - by, 0) for count in plan.draws]
+    return plan.report(Delivery(totals=rewards(counts, place, plan.phase), **more))
+
+
+def test_one_draw_less_is_refused_with_what_to_do_and_taken_with_a_reason(house):
+    one, two, three = house.create(STUDY)
+    plan = one.plan("trial", "agent 1")
+    body = {**short(plan, 0, reason="supply", final=True).to_json(), "final": False}
+    with pytest.raises(Rejected, match="final: found false"):
+        house.clients[1].request("PUT", "studies", "trial", "phases", 1, "reports", "agent 1", json=body)
+    del body["reason"], body["final"]
+    with pytest.raises(Rejected, match="Others are taken with a `reason`"):
+        one.request("PUT", "studies", "trial", "phases", 1, "reports", "agent 1", json=body)
+    one.send(short(plan, 0, reason="supply", final=True, missing=(1, 0)))
+    two.send(report_of(two.plan("trial", "agent 2"), 1))
+    three.send(report_of(three.plan("trial", "agent 3"), 2))
+    decision = house.admin.request("GET", "studies", "trial", "phases", 1, "decision")
+    assert np.array(decision["counts"])[:, 0].tolist() == [count - 1 for count in plan.draws]
+    assert decision["missing"] == [[1, 0, 0], [0, 0, 0]]
+    house.admin.request("POST", "studies", "trial", "cancel", json={"reason": "seen"})
+    assert house.admin.request("GET", "studies", "trial", "certificate")["missing"] == [[1, 0, 0], [0, 0, 0]]
+    found = verify_stored(house.storage, "trial")
+    assert found.sound, found.problem
+
+
+def test_a_phase_is_closed_with_what_is_in_after_the_consequences_were_shown(house, tmp_path):
+    one, two, three = house.create(STUDY)
+    cut = ("studies", "trial", "phases", 1, "cut")
+    with pytest.raises(Conflict, match="no report of this phase is in"):
+        house.admin.request("GET", *cut)
+    one.send(report_of(one.plan("trial", "agent 1"), 0))
+    shown = house.admin.request("GET", *cut)
+    assert shown["awaited"] == ["agent 2", "agent 3"]
+    two.send(report_of(two.plan("trial", "agent 2"), 1))
+    body = {"reason": "Lyon is closed in August", "consequences": shown["digest"]}
+    with pytest.raises(Conflict, match="look again"):
+        house.admin.request("POST", *cut, json=body)
+    late = three.plan("trial", "agent 3")
+    body["consequences"] = house.admin.request("GET", *cut)["digest"]
+    assert house.admin.request("POST", *cut, json=body)["phase"] == 2
+    with pytest.raises(Conflict, match="in phase 2"):
+        house.admin.request("POST", *cut, json=body)
+    record = house.admin.request("GET", "studies", "trial", "log", params={"kind": "phase-cut"})["records"][0]
+    assert record["payload"]["without"] == ["agent 3"]
+    assert record["payload"]["reason"] == "Lyon is closed in August"
+    found = verify_stored(house.storage, "trial")
+    assert found.sound, found.problem
+
+    # The agent that had drawn sets its report aside and goes on with the next phase.
+    warned = []
+    with Outbox(tmp_path, study="trial", agent="agent 3") as box:
+        box.keep(report_of(late, 2))
+        worker = Worker(
+            three,
+            box,
+            lambda plan: rewards(plan.draws, 2, plan.phase),
+            warn=warned.append,
+            sleep=lambda _: None,
+            patience=0,
+        )
+        worker._source.repeatable = True
+        worker.step()
+        worker.step()
+        assert "closed without this report" in warned[0]
+        assert box.last_receipt().phase == 2 or box.pending().phase == 2
+
+
+@pytest.mark.parametrize("point", ["cut-logged", "cut-counted", "before-commit", "after-commit"])
+def test_killed_while_a_phase_is_closed_it_is_closed_once_or_not_at_all(tmp_path, point):
+    db = str(tmp_path / "parley.db")
+    initialise(db)
+    storage = open_storage(db)
+    token = bootstrap(storage)
+    house = House(storage, admin=token)
+    one, *_ = house.create(STUDY)
+    one.send(report_of(one.plan("trial", "agent 1"), 0))
+    shown = house.admin.request("GET", "studies", "trial", "phases", 1, "cut")
+    house.close()
+    storage.close()
+    body = {"reason": "why", "consequences": shown["digest"]}
+    with server_process(db, PARLEY_KILL_AT=point) as (process, url), Client(url, token) as admin:
+        with pytest.raises(Unreachable):
+            admin.request("POST", "studies", "trial", "phases", 1, "cut", json=body)
+        assert process.wait(timeout=20) == -signal.SIGKILL
+    storage = open_storage(db)
+    try:
+        found = verify_stored(storage, "trial")
+        assert found.sound, found.problem
+        assert found.trial.phase == (2 if point == "after-commit" else 1)
+    finally:
+        storage.close()
