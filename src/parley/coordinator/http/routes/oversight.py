@@ -98,7 +98,7 @@ async def cut_phase(request: Request, study: str, phase: PathPhase, body: Freeze
         row = await context.change(partial(cut, actor=by.name, at=context.clock()), by=by)
         if row is not None:
             context.changed(row)
-            return summary(row)
+            return told(request, row)
     raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
 
 
