@@ -9,12 +9,12 @@ from typing import Any
 import click
 import numpy as np
 
-from parley.bounds import bai, expected_samples
+from parley.bounds import bai, expected_samples, regret
 from parley.cli.console import json_option, policy_option, print_json, progress_bar, screen, study_argument, table
 from parley.policies import make_policy
 from parley.price_bounds import priced_bounds
 from parley.problem import FloatArray, Instance, IntArray
-from parley.simulation import ENVIRONMENTS, Outcome, simulate
+from parley.simulation import ENVIRONMENTS, Outcome, Regret, simulate
 from parley.study import load_study
 
 __all__ = ["command", "least_of", "spread", "summary"]
@@ -79,15 +79,24 @@ def command(
     for key, words in loaded.problem.told().items():
         shown.add_row(key, words)
     gaussian = "" if loaded.problem.noise.kind == "gaussian" else " (for Gaussian rewards of that scale)"
+    played = document.get("regret")
     for key, unit in (
         ("samples", "samples"),
         ("cost", "money" if "samples" in document else "samples"),
         ("days", "days"),
+        ("regret", "regret"),
     ):
-        for words, value in _told(document.get(key), unit, gaussian):
-            shown.add_row(words, value)
+        if played is None or unit not in ("samples", "draws"):  # with a horizon everybody draws to its end
+            for words, value in _told(document.get(key), unit, gaussian):
+                shown.add_row(words, value)
+    if played is not None:
+        realised = played["realised"]
+        shown.add_row("as realised, mean ± standard deviation", f"{realised['mean']:,.0f} ± {realised['std']:,.0f}")
+        each = ", ".join(f"{value:,.0f}" for value in played["agents"])
+        shown.add_row("regret of each agent, mean", each)
     shown.add_row("rounds, mean", f"{document['rounds']['mean']:.2f}")
-    shown.add_row(f"wrong answers (at most {loaded.problem.delta:g} allowed)", f"{document['error_rate']:.5f}")
+    allowed = f"wrong answers (at most {loaded.problem.delta:g} allowed)" if played is None else "a best arm ruled out"
+    shown.add_row(allowed, f"{document['error_rate']:.5f}")
     for end, share in document["ends"].items():
         if share and document["ends"]["decided"] < 1:
             shown.add_row(f"ended as {end}", f"{share:.1%}")
@@ -115,6 +124,11 @@ def _told(figures: dict[str, Any] | None, unit: str, whose: str) -> list[tuple[s
 def least_of(instance: Instance) -> dict[str, float]:
     """What no algorithm can expect to stay below, in samples and, where they are stated, in money and days."""
     if instance.tied:
+        return {}
+    horizon = instance.problem.horizon
+    if isinstance(horizon, int):  # every draw is made: what counts is what it costs
+        return {"regret": regret(instance, accuracy=1e-6).proven * math.log(horizon)}
+    if horizon is not None:
         return {}
     bounds = priced_bounds(instance, accuracy=1e-6) | {"samples": bai(instance, accuracy=1e-6)}
     return {key: expected_samples(bound, instance.problem.delta) for key, bound in bounds.items()}
@@ -145,7 +159,24 @@ def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
         document["samples"] = samples
     if outcome.days is not None:
         document["days"] = spread(outcome.days, least.get("time"))
+    if outcome.regret is not None:
+        document["regret"] = regret_figures(outcome.regret, least.get("regret"))
     return document
+
+
+def regret_figures(played: Regret, lower_bound: float | None) -> dict[str, Any]:
+    """Regret of all agents together, of each, as realised, and over time with the band of 80 % of the runs."""
+    low, high = np.quantile(played.curves, (0.1, 0.9), axis=0)
+    return spread(played.totals, lower_bound) | {
+        "agents": played.pseudo.mean(axis=0).tolist(),
+        "realised": spread(played.realised.sum(axis=-1), None),
+        "curve": {
+            "times": played.times.tolist(),
+            "mean": played.curves.mean(axis=0).tolist(),
+            "p10": low.tolist(),
+            "p90": high.tolist(),
+        },
+    }
 
 
 def spread(values: IntArray | FloatArray, lower_bound: float | None) -> dict[str, Any]:

@@ -173,6 +173,10 @@ class Policy(ABC):
         words = [End.ACCEPTED.value, End.DECIDED.value, End.EXHAUSTED.value]
         return np.select([answered & accepted, answered, over], words, default=End.OPEN.value)
 
+    def rounds_of(self, state: State) -> IntArray:
+        """`(...)`: rounds of communication so far: phases whose reports could still change something."""
+        return state.phase
+
     @abstractmethod
     def _wanted(self, state: State) -> IntArray:
         """The draws that the algorithm asks for this phase, whatever the minimum cell."""

@@ -95,6 +95,10 @@ class Playing(Elimination):
         """Everybody has drawn as often as the horizon says; an open study goes on until somebody ends it."""
         return np.asarray((self.remaining(state.counts) == 0).all(axis=-1))
 
+    def rounds_of(self, state: State) -> IntArray:
+        """The report of the last phase comes when everything is played: it changes nothing any more."""
+        return np.asarray(np.maximum(state.phase - state.finished, 0))
+
     def _decided(self, state: State) -> BoolArray:
         """`(...)`: everyone has one candidate left; nothing more will be explored."""
         return np.asarray((state.active.sum(axis=-2) <= 1).all(axis=-1))

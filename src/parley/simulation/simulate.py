@@ -20,6 +20,7 @@ from parley.errors import InvalidInput
 from parley.policies.base import Policy, State
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.simulation.environments import Environment, make_environment
+from parley.simulation.regret import Regret, draw_losses
 from parley.totals import Totals
 
 __all__ = ["Outcome", "Phase", "phase_totals", "phases", "simulate"]
@@ -37,7 +38,7 @@ class Outcome:
     policy: str
     seed: int
     costs: IntArray  # (R,): samples drawn
-    rounds: IntArray  # (R,): phases, which are rounds of communication
+    rounds: IntArray  # (R,): rounds of communication
     correct: BoolArray  # (R,): every agent's answer is right (False where unfinished)
     finished: BoolArray  # (R,): every agent has its answer; False where a budget came first
     mistaken: BoolArray  # (R,): some agent lost one of its top arms, whether or not the run finished
@@ -47,6 +48,7 @@ class Outcome:
     money: FloatArray  # (R,): what the draws cost at the problem's prices
     priced: bool  # whether there are any: else a draw costs 1
     days: FloatArray | None = None  # (R,): how long it took at the problem's rates; None without
+    regret: Regret | None = None  # with a horizon
     seconds: float
 
     @property
@@ -119,15 +121,13 @@ def simulate(
     if seed < 0:
         raise InvalidInput("seed", found=seed, allowed="a whole number of at least 0")
     _check_fit(policy, instance)
-    asked = policy.problem
-    if max_samples is None and asked.max_samples is None and asked.max_rounds is None and not asked.tolerance:
-        instance.require_distinct()
+    _check_end(policy.problem, instance, max_samples)
     begun = perf_counter()
     size = instance.means.size
     block = max(1, min(256, BLOCK_VALUES // size))
     wanted = chunk if chunk is not None else CHUNK_VALUES // (size * policy.values_per_pair)
     per_chunk = max(1, -(-wanted // block)) * block
-    record = _Record.blank(instance, replications)
+    record = _Record.blank(policy, instance, replications, max_samples)
     draw = make_environment(instance, environment)
     for first in range(0, replications, per_chunk):
         members = np.arange(first, min(first + per_chunk, replications))
@@ -144,6 +144,19 @@ def _check_fit(policy: Policy, instance: Instance) -> None:
             found=f"one for {asked.shape[0]} x {asked.shape[1]}, top {asked.top}, and its own weights",
             allowed=f"one with the weights of the instance, {true.shape[0]} x {true.shape[1]}, top {true.top}",
         )
+
+
+def _check_end(asked: Problem, instance: Instance, max_samples: int | None) -> None:
+    """A run must end: by a budget, a tolerance or a horizon, or because no arms tie."""
+    budget = max_samples or asked.max_samples or asked.max_rounds
+    if asked.horizon == "open" and not budget:
+        raise InvalidInput(
+            "horizon",
+            found="open",
+            allowed="with max_samples or max_rounds, to simulate: an open study ends when somebody ends it",
+        )
+    if not budget and not asked.tolerance and asked.horizon is None:
+        instance.require_distinct()
 
 
 def phase_totals(draw: Environment, *, seed: int, phase: int, counts: IntArray) -> Totals:
@@ -192,17 +205,17 @@ def _run(
         if over.any():
             stopped = state.take(over)
             how = policy.ends(stopped)
-            record.enter(members[over], stopped, np.where(how == End.OPEN.value, End.EXHAUSTED.value, how))
+            record.enter(members[over], stopped, policy, np.where(how == End.OPEN.value, End.EXHAUSTED.value, how))
             progress(int(over.sum()))
             members, state, quotas = members[~over], state.take(~over), quotas[~over]
             if not members.size:
                 return
-        record.run_phase(members, quotas)
+        record.run_phase(members, quotas, state)
         state = policy.update(state, _rewards(draw, seed, phase, members, block, quotas))
         done, phase = state.finished, phase + 1
         if done.any():
             ended = state.take(done)
-            record.enter(members[done], ended, policy.ends(ended))
+            record.enter(members[done], ended, policy, policy.ends(ended))
             progress(int(done.sum()))
             members, state = members[~done], state.take(~done)
 
@@ -223,12 +236,20 @@ class _Record:
     draws: FloatArray
     money: FloatArray
     days: FloatArray | None
+    regret: Regret | None
+    means: FloatArray
+    losses: FloatArray
 
     @classmethod
-    def blank(cls, instance: Instance, count: int) -> _Record:
-        problem = instance.problem
+    def blank(cls, policy: Policy, instance: Instance, count: int, max_samples: int | None) -> _Record:
+        problem, horizon = instance.problem, policy.problem.horizon
+        ends = horizon if isinstance(horizon, int) else (max_samples or policy.problem.max_samples or 10**6)
+        until = ends if isinstance(horizon, int) else ends // problem.agent_count
         return cls(
             problem=problem,
+            means=instance.means,
+            losses=draw_losses(instance),
+            regret=None if horizon is None else Regret.blank(instance, count, until),
             best=instance.good,
             top=problem.top,
             costs=np.zeros(count, dtype=np.int64),
@@ -242,14 +263,18 @@ class _Record:
             days=None if problem.rate is None else np.zeros(count),
         )
 
-    def run_phase(self, members: IntArray, quotas: IntArray) -> None:
+    def run_phase(self, members: IntArray, quotas: IntArray, before: State) -> None:
         if self.days is not None:
             self.days[members] += phase_days(self.problem, quotas)
+        if self.regret is not None:
+            self.regret.add_phase(members, self.losses, before.counts.sum(axis=-2).max(axis=-1), quotas)
 
-    def enter(self, members: IntArray, state: State, ends: NDArray[np.str_]) -> None:
+    def enter(self, members: IntArray, state: State, policy: Policy, ends: NDArray[np.str_]) -> None:
+        if self.regret is not None:
+            self.regret.enter(members, self.losses, self.means, state)
         self.costs[members] = state.counts.sum(axis=(-2, -1))
         self.money[members] = money_of(self.problem, state.counts)
-        self.rounds[members] = state.phase
+        self.rounds[members] = policy.rounds_of(state)
         answered = (state.active.sum(axis=-2) <= self.top).all(axis=-1)
         self.finished[members] = answered
         for word in End:  # from the best to the worst
@@ -276,5 +301,6 @@ class _Record:
             money=self.money,
             priced="price" in self.problem.unusual(),
             days=self.days,
+            regret=self.regret,
             seconds=seconds,
         )
