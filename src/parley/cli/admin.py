@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from parley.cli import database
 from parley.cli.console import json_option, print_json, progress_bar, screen, table
-from parley.cli.extras import needs
 from parley.cli.remote import connect, paced, remote_options
+from parley.cli.secrets import hand_over, write_secret
 from parley.errors import InvalidInput
-from parley.files import SECRET, write_whole
 from parley.study import load_study
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-database_option = click.option(
-    "--db", default="parley.db", show_default=True, envvar="PARLEY_DB", help="A file, or postgresql://..."
-)
 reason_option = click.option("--reason", required=True, help="Why; it is kept in the log.")
 
 
@@ -37,31 +34,8 @@ def command() -> None:
     """
 
 
-def _hand_over(token: str, file: str | None) -> None:
-    """A secret goes to a file that only its owner can read, or, once, to the screen."""
-    if file is None:
-        screen.print(f"Token (shown once, kept nowhere): {token}", highlight=False, soft_wrap=True)
-        return
-    _write_secret(file, token)
-    screen.print(f"Token written to {file}.", highlight=False, soft_wrap=True)
-
-
-@command.command()
-@database_option
-@click.option("--name", default="root", show_default=True, help="Name of the administrator that gets the token.")
-@click.option("--token-file", type=click.Path(dir_okay=False), help="Write the token here instead of to the screen.")
-@click.option("--new-token", is_flag=True, help="Issue another token though there are some: when the first was lost.")
-def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
-    """Create or upgrade the database, and issue the first administrator's token. Stop servers on it first."""
-    with needs("server", "parley admin init"):
-        from parley.coordinator.access.bootstrap import prepare
-    before, after, token = prepare(db, name=name, new_token=new_token)
-    change = "is at" if before == after else f"went from {before or 'nothing'} to"
-    screen.print(f"The database {change} revision {after}.", highlight=False)
-    if token is None:
-        screen.print("It has tokens already; --new-token issues another.")
-    else:
-        _hand_over(token, token_file)
+for part in database.commands:
+    command.add_command(part)
 
 
 @command.command("create-study")
@@ -87,7 +61,7 @@ def create_study(
             with progress_bar("issuing tokens", len(message.agents), hidden=as_json) as advance:
                 for place, agent in enumerate(message.agents, start=1):
                     files[agent] = str(Path(tokens) / f"{made['id']}-agent-{place}.token")
-                    _write_secret(files[agent], _agent_token(client, made["id"], agent))
+                    write_secret(files[agent], _agent_token(client, made["id"], agent))
                     advance(1)
     if as_json:
         print_json({**made, "token_files": files})
@@ -105,10 +79,6 @@ def _agent_token(client: Client, study: str, agent: str) -> str:
     return str(paced(lambda: client.request("POST", "tokens", json=body))["token"])
 
 
-def _write_secret(file: str, token: str) -> None:
-    write_whole(Path(file), token + "\n", mode=SECRET)
-
-
 @command.command("issue-token")
 @click.option("--role", required=True, type=click.Choice(["agent", "viewer", "analyst", "auditor", "administrator"]))
 @click.option("--name", default="", help="Who it is for (not for agents).")
@@ -124,7 +94,7 @@ def issue_token(
     with connect(server, token_file) as client:
         made = client.request("POST", "tokens", json=body)
     screen.print(f"{made['principal']}, kid {made['kid']}", highlight=False)
-    _hand_over(made["token"], output)
+    hand_over(made["token"], output)
 
 
 @command.command()
@@ -266,34 +236,3 @@ def _moving(name: str, words: str) -> None:
 _moving("pause", "Take no report of STUDY until it is resumed.")
 _moving("resume", "Go on with STUDY where it was.")
 _moving("cancel", "Stop STUDY for good, with a certificate of the candidates that remain.")
-
-
-@command.command()
-@click.argument("output", type=click.Path(dir_okay=False))
-@database_option
-def backup(output: str, db: str) -> None:
-    """Copy the whole database, as of one moment, into the SQLite file OUTPUT. The server may go on meanwhile.
-
-    From SQLite or from PostgreSQL alike: OUTPUT can be verified, served, or restored into either.
-    """
-    with needs("server", "parley admin backup"):
-        from parley.coordinator.record.backup import backup as copy
-    rows = copy(db, Path(output))
-    screen.print(f"{rows:,} rows in {output}. Check it: parley verify STUDY --db {output}", highlight=False)
-
-
-@command.command()
-@click.argument("source", type=click.Path(exists=True, dir_okay=False))
-@database_option
-def restore(source: str, db: str) -> None:
-    """Copy the backup SOURCE into an empty database. Agents notice when it is older than what they reported.
-
-    Nobody notices a token that was revoked after the backup and opens again: the live ones are listed.
-    """
-    with needs("server", "parley admin restore"):
-        from parley.coordinator.record.backup import restore as copy
-    made = copy(Path(source), db)
-    screen.print(f"{made.rows:,} rows restored. Check them: parley verify STUDY --db ...", highlight=False)
-    screen.print("These tokens open again. Revoke those that were revoked since the backup (parley admin revoke KID):")
-    for row in made.live:
-        screen.print(f"  {row.kid}  {row.principal}", highlight=False, markup=False, soft_wrap=True)
