@@ -1,4 +1,4 @@
-"""The long versions: `python -m tests.correctness ties` (make correctness), `... savings` (make savings).
+"""The long versions: `python -m tests.correctness ties` (make correctness), `... savings` (make savings), `... prices`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -13,6 +13,7 @@ import numpy as np
 from tests.correctness.full_savings import savings
 from tests.correctness.full_ties import ties
 from tests.correctness.near_ties import NOISES
+from tests.correctness.prices import prices
 
 
 def main() -> int:
@@ -25,9 +26,13 @@ def main() -> int:
     long.add_argument("--resume", action="store_true", help="leave out cells that were run at this size")
     short = work.add_parser("savings", help="samples against W-CPE")
     short.add_argument("--replications", type=int, default=20, help="of each policy on each instance")
+    priced = work.add_parser("prices", help="days and money against the plan with the fewest draws")
+    priced.add_argument("--replications", type=int, default=20, help="of each plan on each random instance")
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
-    if arguments.what == "savings":
+    if arguments.what == "prices":
+        good = prices(arguments.replications, arguments.workers)
+    elif arguments.what == "savings":
         good = savings(arguments.replications, arguments.workers)
     else:
         noises = arguments.noise or list(NOISES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
@@ -18,9 +19,19 @@ from parley.cli.console import (
     write_page,
 )
 from parley.errors import InvalidInput
-from parley.experiments.forecasts.plan_page import HEAD, move_rows, plan_page, plan_rows
+from parley.experiments.forecasts.plan_page import (
+    BILL_HEAD,
+    HEAD,
+    TRADE_HEAD,
+    bill_rows,
+    move_rows,
+    plan_page,
+    plan_rows,
+    trade_rows,
+)
 from parley.experiments.forecasts.planning import Forecast, Planner, ScenarioCost, forecast, studies_of
 from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, prior_scenario, usual_gaps
+from parley.experiments.forecasts.trade import Logistics, logistics, trade_studies
 from parley.policies import make_policy
 from parley.problem import Problem
 from parley.study import load_study
@@ -98,25 +109,40 @@ def command(
             seed=seed,
         )
     )
-    plan = _run(problem, scenarios, name, dict(options), replications, seed, quiet=as_json)
+    plan, timed = _run(problem, scenarios, name, dict(options), replications, seed, quiet=as_json)
     told = (
         f"parley plan {study} --policy {name} {' '.join(f'--gap {gap:g}' for gap in wanted)} --spread {wide:g} "
         f"--heterogeneity {heterogeneity:g} --min-gap {least:g} --instances {instances} --replications {replications} "
         f"--seed {seed}"
     )
     made = plan_page(
-        plan, title=f"Plan: {loaded.name}", problem=problem, policy=name, guarantee=chosen.guarantee, command=told
+        plan,
+        title=f"Plan: {loaded.name}",
+        problem=problem,
+        policy=name,
+        guarantee=chosen.guarantee,
+        command=told,
+        timed=timed,
     )
     path = write_page(output, made)
     if as_json:
         told_of = {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)}
-        print_json(problem.terms() | _document(plan) | told_of)
+        print_json(problem.terms() | _document(plan) | _trade(timed) | told_of)
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.told().values()])
     shown = table(heading, *HEAD)
     for row in plan_rows(plan):
         shown.add_row(*row)
     screen.print(shown)
+    for title, head, rows in (
+        ("Money and days", BILL_HEAD, bill_rows(plan)),
+        (f"Days against money ({plan.scenarios[-1].scenario})", TRADE_HEAD, trade_rows(timed) if timed else []),
+    ):
+        if rows:
+            told_more = table(title, *head)
+            for row in rows:
+                told_more.add_row(*row)
+            screen.print(told_more)
     moves = table(f"What moves the cost ({plan.scenarios[-1].scenario})", "setting", "samples, median")
     for row in move_rows(plan):
         moves.add_row(*row)
@@ -133,11 +159,24 @@ def _run(
     seed: int,
     *,
     quiet: bool,
-) -> Forecast:
+) -> tuple[Forecast, Logistics | None]:
     planner = Planner(policy=policy, options=options, replications=replications, seed=seed)
-    with progress_bar("simulating studies", studies_of(planner, scenarios), hidden=quiet) as advance:
+    studies = studies_of(planner, scenarios) + trade_studies(planner, problem, scenarios[-1])
+    with progress_bar("simulating studies", studies, hidden=quiet) as advance:
         counted = Planner(policy=policy, options=options, replications=replications, seed=seed, progress=advance)
-        return forecast(counted, problem, scenarios)
+        return forecast(counted, problem, scenarios), logistics(counted, problem, scenarios[-1])
+
+
+def _trade(timed: Logistics | None) -> dict[str, Any]:
+    """The curve, from the cheapest study to the fastest, whose `day_cost` is null."""
+    if timed is None:
+        return {}
+    return {
+        "trade": [
+            {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.bill.told()
+            for point in timed.trade
+        ]
+    }
 
 
 def _document(plan: Forecast) -> dict[str, Any]:
@@ -152,10 +191,11 @@ def _document(plan: Forecast) -> dict[str, Any]:
 
 
 def _figures(estimate: ScenarioCost) -> dict[str, Any]:
-    low, middle, high = estimate.quantiles(0.1, 0.5, 0.9)
-    return {
+    told = estimate.bill.told()
+    cost = told.pop("money", None)  # what a study costs is money where prices are stated, and samples where not
+    return (told if cost else {"days": told["days"]} if "days" in told else {}) | {
         "scenario": estimate.scenario,
-        "cost": {"mean": float(estimate.samples.mean()), "p10": low, "p50": middle, "p90": high},
+        "cost": cost or told["samples"],
         "per_agent": estimate.per_agent.tolist(),
         "rounds": {"mean": float(estimate.rounds.mean()), "max": int(estimate.rounds.max())},
         "error_rate": estimate.error_rate,

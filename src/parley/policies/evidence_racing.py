@@ -54,6 +54,7 @@ class EvidenceRacing(Elimination):
     """
 
     name: ClassVar[str] = "evidence"
+    plans_by_price: ClassVar[bool] = True
     honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance", "site_counts"}  # fair given the counts
     values_per_pair: ClassVar[int] = 80
     tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS

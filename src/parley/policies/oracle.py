@@ -38,6 +38,7 @@ class Oracle(Elimination):
     """`size`: "guaranteed" errs at most delta; "paper" draws what the lower bound says, and guarantees nothing."""
 
     name: ClassVar[str] = "oracle"
+    plans_by_price: ClassVar[bool] = True
     instance: Instance
     size: str = "guaranteed"
     accuracy: float = 1e-6

@@ -14,6 +14,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.bill import Bill
 from parley.currency import money_of, phase_days
 from parley.ends import End
 from parley.errors import InvalidInput
@@ -56,6 +57,11 @@ class Outcome:
         """How large a part of the replications ended how."""
         words = (End.DECIDED, End.ACCEPTED, End.EXHAUSTED, End.BLOCKED)
         return {word.value: float((self.ends == word.value).mean()) for word in words}
+
+    @property
+    def bill(self) -> Bill:
+        """Samples, and money and days where prices and rates are stated."""
+        return Bill(samples=self.costs, money=self.money if self.priced else None, days=self.days)
 
     @property
     def error_rate(self) -> float:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 
 from matplotlib.figure import Figure
 
 from parley.experiments.forecasts.planning import Forecast, ScenarioCost
+from parley.experiments.forecasts.trade import Logistics
+from parley.experiments.look.calendar import phase_calendar
 from parley.experiments.look.page import page, picture, table
 from parley.experiments.look.palette import theme_named
 from parley.problem import Problem
 
-__all__ = ["move_rows", "plan_figure", "plan_page", "plan_rows"]
+__all__ = ["bill_rows", "move_rows", "plan_figure", "plan_page", "plan_rows", "trade_figure", "trade_rows"]
 
 HEAD = (
     "scenario",
@@ -24,6 +27,8 @@ HEAD = (
     "median alone",
     "saved by collaborating",
 )
+BILL_HEAD = ("scenario", "what", "mean", "10% to 90%")
+TRADE_HEAD = ("a day is worth", "days, mean", "10% to 90%", "money, mean", "10% to 90%")
 
 
 def plan_rows(plan: Forecast) -> list[list[str]]:
@@ -53,6 +58,55 @@ def _row(estimate: ScenarioCost, alone: ScenarioCost) -> list[str]:
         f"{at_least}{apart:,.0f}",
         f"{at_least}{apart / together:.2f} x" if apart >= together else f"{apart / together:.2f} x (costs more)",
     ]
+
+
+def bill_rows(plan: Forecast) -> list[list[str]]:
+    """Money and days of every scenario, where they are stated: expected, and from one study in ten to nine in ten."""
+    return [
+        [estimate.scenario, unit, f"{told['mean']:,.0f}", f"{told['p10']:,.0f} to {told['p90']:,.0f}"]
+        for estimate in plan.scenarios
+        for unit, told in estimate.bill.told().items()
+        if unit != "samples"
+    ]
+
+
+def trade_rows(timed: Logistics) -> list[list[str]]:
+    """The points of the curve, from the cheapest study to the fastest."""
+    rows = []
+    for point in timed.trade:
+        told = point.bill.told()
+        money = told.get("money", told["samples"])
+        worth = "only days count" if math.isinf(point.day_cost) else f"{point.day_cost:,g}"
+        days = told["days"]
+        row = [worth + (" (this study)" if point.own else "")]
+        for part in (days, money):
+            row += [f"{part['mean']:,.0f}", f"{part['p10']:,.0f} to {part['p90']:,.0f}"]
+        rows.append(row)
+    return rows
+
+
+def trade_figure(timed: Logistics, *, theme: str = "light") -> Figure:
+    """Mean days against mean money, a point per worth of a day; the study's own is ringed."""
+    look = theme_named(theme)
+    told = [point.bill.told() for point in timed.trade]
+    days = [part["days"]["mean"] for part in told]
+    money = [part.get("money", part["samples"])["mean"] for part in told]
+    with look.context():
+        figure = Figure(figsize=(7, 4.2), layout="constrained")
+        panel = figure.subplots()
+        panel.plot(days, money, "o-", color=look.colour(0))
+        for point, x, y in zip(timed.trade, days, money, strict=True):
+            worth = "only days" if math.isinf(point.day_cost) else f"{point.day_cost:,g}"
+            panel.annotate(worth, (x, y), textcoords="offset points", xytext=(6, 5), size=8)
+            if point.own:
+                panel.plot(x, y, "o", markersize=13, markerfacecolor="none", color=look.colour(1), label="this study")
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_major_formatter("{x:,.0f}")
+        panel.set_xlabel("days, mean")
+        panel.set_ylabel("money, mean" if "money" in told[0] else "samples, mean")
+        panel.set_title("Days against money: the figures are what a day is worth")
+        panel.legend()
+    return figure
 
 
 def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
@@ -99,8 +153,17 @@ def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
     return figure
 
 
-def plan_page(plan: Forecast, *, title: str, problem: Problem, policy: str, guarantee: str, command: str) -> str:
-    """Everything a plan tells, on one page."""
+def plan_page(
+    plan: Forecast,
+    *,
+    title: str,
+    problem: Problem,
+    policy: str,
+    guarantee: str,
+    command: str,
+    timed: Logistics | None = None,
+) -> str:
+    """Everything a plan tells, on one page; `timed` is about time, where rates are stated."""
     reference = plan.scenarios[-1]
     per_agent: Sequence[Sequence[str]] = [
         [estimate.scenario, *(f"{value:,.0f}" for value in estimate.per_agent)] for estimate in plan.scenarios
@@ -114,9 +177,33 @@ def plan_page(plan: Forecast, *, title: str, problem: Problem, policy: str, guar
         picture(lambda theme: plan_figure(plan, theme=theme), "Samples by scenario, by delta and by weights"),
         "<h2>What it will cost</h2>",
         table(HEAD, plan_rows(plan)),
+        *_billed(plan, problem, timed),
         "<h2>Who will draw how much</h2>",
         table(("scenario, mean draws", *problem.agents), per_agent),
         f"<h2>What moves the cost</h2><p>Scenario: {escape(reference.scenario)}.</p>",
         table(("setting", "samples, median"), move_rows(plan)),
         command=command,
     )
+
+
+def _billed(plan: Forecast, problem: Problem, timed: Logistics | None) -> list[str]:
+    """The parts about money and days."""
+    parts = []
+    if rows := bill_rows(plan):
+        parts += ["<h2>Money and days</h2>", table(BILL_HEAD, rows)]
+    reference = escape(plan.scenarios[-1].scenario)
+    if timed and timed.trade:
+        parts += [
+            f"<h2>Days against money</h2><p>Scenario: {reference}. The more a day is worth, the faster the study and "
+            "the dearer its draws. Choose a point and write its worth as <code>sampling.day_cost</code>.</p>",
+            picture(
+                lambda theme: trade_figure(timed, theme=theme), "Mean days against mean money, by what a day is worth"
+            ),
+            table(TRADE_HEAD, trade_rows(timed)),
+        ]
+    if timed and timed.course:
+        parts += [
+            f"<h2>Who draws when</h2><p>One simulated study. Scenario: {reference}.</p>",
+            picture(lambda theme: phase_calendar(problem, timed.course, theme=theme), "Phases by site, over the days"),
+        ]
+    return parts

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.experiments.forecasts.scenarios import SHARES, Scenario, along_weights
+from parley.bill import Bill
+from parley.experiments.forecasts.scenarios import SHARES, Scenario, along_weights, with_weights
 from parley.policies import make_policy
 from parley.problem import FloatArray, IntArray, Problem
 from parley.simulation import simulate
@@ -25,11 +26,16 @@ class ScenarioCost:
     """What a scenario costs; one entry per simulated study."""
 
     scenario: str
-    samples: IntArray
+    bill: Bill
     rounds: IntArray
     per_agent: FloatArray  # (agent,): mean draws
     error_rate: float
     unfinished: int  # stopped by the cap: their samples are a lower bound
+
+    @property
+    def samples(self) -> IntArray:
+        """Of every study."""
+        return self.bill.samples
 
     def quantiles(self, *levels: float) -> list[float]:
         """Quantiles of the samples."""
@@ -46,11 +52,16 @@ class Planner:
     seed: int
     progress: Callable[[int], None] | None = None
 
-    def estimate(self, scenario: Scenario, problem: Problem, *, max_samples: int | None = None) -> ScenarioCost:
-        """Simulate the studies of one scenario; the cap keeps a near-tie of one instance from running for ever."""
+    def estimate(
+        self, scenario: Scenario, problem: Problem, *, max_samples: int | None = None, planned: Problem | None = None
+    ) -> ScenarioCost:
+        """Simulate the studies of one scenario; the cap keeps a near-tie of one instance from running for ever.
+
+        `planned` is the problem as the policy sees it, where that is not the one by which the bill is made.
+        """
         outcomes = [
             simulate(
-                make_policy(self.policy, problem, self.options, instance),
+                make_policy(self.policy, planned or problem, self.options, instance),
                 instance,
                 replications=self.replications,
                 seed=self.seed + place,
@@ -61,7 +72,7 @@ class Planner:
         ]
         return ScenarioCost(
             scenario=scenario.name,
-            samples=np.concatenate([outcome.costs for outcome in outcomes]),
+            bill=Bill.join([outcome.bill for outcome in outcomes]),
             rounds=np.concatenate([outcome.rounds for outcome in outcomes]),
             per_agent=np.mean([outcome.draws.sum(axis=0) for outcome in outcomes], axis=0),
             error_rate=float(np.mean([outcome.error_rate for outcome in outcomes])),
@@ -71,7 +82,7 @@ class Planner:
     def together_and_alone(self, scenario: Scenario, problem: Problem) -> tuple[ScenarioCost, ScenarioCost]:
         """The scenario as it is, and with every agent on its own, as far as `CAP` times the dearest study together."""
         together = self.estimate(scenario, problem)
-        alone = problem.with_(weights=identity(problem.agent_count))
+        alone = with_weights(problem, identity(problem.agent_count))
         return together, self.estimate(scenario, alone, max_samples=CAP * int(together.samples.max()))
 
 

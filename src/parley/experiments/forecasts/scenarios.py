@@ -15,7 +15,7 @@ from parley.errors import InvalidInput
 from parley.problem import FloatArray, Instance, Problem
 from parley.weights import identity, personalized
 
-__all__ = ["SHARES", "Scenario", "along_weights", "gap_scenario", "prior_scenario", "usual_gaps"]
+__all__ = ["SHARES", "Scenario", "along_weights", "gap_scenario", "prior_scenario", "usual_gaps", "with_weights"]
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHARES_OF_LARGEST = (0.5, 0.25, 0.125)
@@ -88,6 +88,14 @@ def _centre(problem: Problem) -> float:
     return problem.noise.usual_mean
 
 
+def with_weights(problem: Problem, weights: FloatArray) -> Problem:
+    """The problem with other weights. A site that cannot recruit, and now must, is as fast as the slowest other."""
+    if problem.rate is None or problem.rate.all():
+        return problem.with_(weights=weights)
+    rates = np.where(problem.rate > 0, problem.rate, problem.rate[problem.rate > 0].min())
+    return problem.with_(weights=weights, rate=np.where(weights.any(axis=1), rates, 0.0))
+
+
 def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
     """The problem from much collaboration to none: by alpha where weights are personalized, else closer to oneself.
 
@@ -96,9 +104,9 @@ def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
     agents, weights = problem.agent_count, problem.weights
     alpha = float(weights[0, 0] - weights[-1, 0]) if agents > 1 else 1.0
     if np.allclose(weights, personalized(agents, min(max(alpha, 0.0), 1.0)), rtol=0, atol=1e-9):
-        return "alpha", [(share, problem.with_(weights=personalized(agents, share))) for share in SHARES]
+        return "alpha", [(share, with_weights(problem, personalized(agents, share))) for share in SHARES]
     return "share of one's own reward added to the mix", [
-        (share, problem.with_(weights=share * identity(agents) + (1 - share) * weights)) for share in SHARES
+        (share, with_weights(problem, share * identity(agents) + (1 - share) * weights)) for share in SHARES
     ]
 
 

@@ -1,0 +1,100 @@
+"""Days against money: the ends of the curve, what lies between, and the pictures."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tests.support import paper_study
+
+from parley.cli.main import main
+from parley.experiments.forecasts.plan_page import trade_figure, trade_rows
+from parley.experiments.forecasts.planning import Planner
+from parley.experiments.forecasts.scenarios import Scenario, with_weights
+from parley.experiments.forecasts.trade import ladder, logistics, tradable, trade, trade_studies
+from parley.experiments.look.calendar import calendar, phase_calendar
+from parley.problem import Problem
+
+RATES, PRICES = [1.0, 3.0, 10.0], [1.0, 10.0, 100.0]
+STUDY = """
+arms = 3
+agents = 2
+[weights]
+kind = "personalized"
+alpha = 0.4
+[sampling]
+price = [5, 1]
+rate = [1, 4]
+day_cost = 20
+"""
+
+
+def planner(**changes: object) -> Planner:
+    return Planner(**({"policy": "evidence", "options": {}, "replications": 25, "seed": 3} | changes))
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return Scenario(name="the paper's", means=paper_study().instance.means[None])
+
+
+def test_a_dearer_day_makes_a_faster_and_dearer_study(scenario):
+    problem = paper_study().problem.with_(rate=RATES, price=PRICES, day_cost=70.0)
+    counted = []
+    points = trade(planner(progress=counted.append), problem, scenario)
+    worths = [point.day_cost for point in points]
+    assert worths == sorted(worths)
+    assert (worths[0], worths[-1]) == (0.0, math.inf)
+    assert [point.day_cost for point in points if point.own] == [70.0]
+    days, money = ([point.bill.told()[part]["mean"] for point in points] for part in ("days", "money"))
+    assert days[-1] < 0.8 * days[0]
+    assert money[0] < 0.8 * money[-1]
+    assert sum(counted) == trade_studies(planner(), problem, scenario) == 25 * len(points)
+    timed = logistics(planner(replications=1), problem, scenario)
+    assert len(trade_rows(timed)) == len(points)
+    assert trade_figure(timed, theme="dark").axes[0].get_ylabel() == "money, mean"
+
+
+def test_there_is_no_curve_where_there_is_nothing_to_trade(scenario):
+    problem = paper_study().problem
+    paced = problem.with_(rate=RATES)
+    assert not tradable("evidence", problem)
+    assert not tradable("wcpe", paced)
+    assert not tradable("evidence", paced.with_(price=0.0, day_cost=1.0))
+    assert logistics(planner(), problem, scenario) is None
+    assert trade(planner(policy="wcpe"), paced, scenario) == []
+    assert ladder(paced, scenario)[0] == 0.0
+
+
+def test_a_calendar_has_every_site_draw_within_its_phase(scenario):
+    problem = paper_study().problem.with_(rate=RATES, round_days=4.0)
+    course = logistics(planner(policy="wcpe"), problem, scenario).course
+    begins, draws = calendar(problem, course)
+    ends = np.append(begins[1:], np.inf)
+    assert (begins[:, None] + draws + 4.0 <= ends[:, None] + 1e-9).all()
+    assert begins[1:] == pytest.approx((begins + draws.max(axis=1) + 4.0)[:-1])
+    assert [label.get_text() for label in phase_calendar(problem, course).axes[0].get_yticklabels()] == list(
+        problem.agents
+    )
+
+
+def test_a_site_that_cannot_recruit_is_not_asked_alone_at_no_speed():
+    problem = Problem(arms=2, weights=[[1.0, 1.0], [0.0, 0.0]], rate=[4.0, 0.0])
+    assert with_weights(problem, np.eye(2)).rate.tolist() == [4.0, 4.0]
+    assert with_weights(problem, problem.weights).rate.tolist() == [4.0, 0.0]
+
+
+def test_the_command_tells_money_days_and_the_trade(tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
+    arguments = ["plan", str(tmp_path / "study.toml"), "--gap", "0.5", "--instances", "1", "--replications", "3"]
+    result = CliRunner().invoke(main, [*arguments, "--json", "--output", str(tmp_path / "plan.html")])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    first = document["scenarios"][0]
+    assert first["cost"]["mean"] > first["samples"]["mean"] > first["days"]["mean"] > 0
+    assert document["trade"][0]["day_cost"] == 0
+    assert document["trade"][-1]["day_cost"] is None
+    page = (tmp_path / "plan.html").read_text(encoding="utf-8")
+    for title in ("Money and days", "Days against money", "Who draws when"):
+        assert f"<h2>{title}</h2>" in page
