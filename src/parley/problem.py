@@ -195,6 +195,11 @@ class Instance:
         return self.problem.mixed(self.means)
 
     @cached_property
+    def cell_variances(self) -> FloatArray:
+        """`(arm, agent)`: the true variance of a reward."""
+        return self.problem.noise.true_variances(self.means)
+
+    @cached_property
     def gaps(self) -> FloatArray:
         """The Top-N gaps of the mixed means, `(arm, agent)`."""
         return top_gaps(self.mixed_means, self.problem.top)

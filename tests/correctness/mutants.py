@@ -20,7 +20,7 @@ class OpponentsAfterTheData(EvidenceRacing):
 
     def _weigh(self, state: Wealth, stats: Totals, contrasts: Contrasts) -> Wealth:
         seen = replace(state, counts=state.counts + stats.counts, sums=state.sums + stats.sums)
-        opponents = self._contrasts(seen).opponents
+        opponents = self.contrasts(seen).opponents
         mixed = self.problem.mixed(state.means)[..., None, :, :]
         gap = np.take_along_axis(mixed, opponents, axis=-2) - mixed
         return super()._weigh(state, stats, replace(contrasts, opponents=opponents, gap=gap))

@@ -91,9 +91,9 @@ def test_the_certificate_says_what_decided():
                 deciding = steps[arm["eliminated_in"] - 1]
                 assert not deciding.after.active[k, m]
                 assert deciding.before.active[k, m]
-                met = policy._contrasts(deciding.before).opponents[:, k, m]
+                met = policy.contrasts(deciding.before).opponents[:, k, m]
                 assert arm["opponents"] == [arms[place] for place in met], "those it met when it went out"
-                changed += (policy._contrasts(steps[-1].before).opponents[:, k, m] != met).any()
+                changed += (policy.contrasts(steps[-1].before).opponents[:, k, m] != met).any()
     assert changed, "others look best by the end, and the certificate does not name them"
 
 

@@ -99,11 +99,11 @@ def test_a_change_of_opponents_leaves_every_slot_the_least_wealth():
     policy = racing(tie(arms=4, top=2).problem)
     state = after_first_phase(policy, [0.9, 0.8, 0.7, 0.0])
     wealth = np.broadcast_to(np.array([3.0, 0.5])[:, None, None], state.log_wealth.shape)
-    same = replace(state, log_wealth=wealth, opponents=policy._contrasts(state).opponents)
-    assert policy._contrasts(same).opponents[:, 3, 0].tolist() == [0, 1]
-    assert (policy._contrasts(same).wealth == wealth).all(), "the same opponents go on with what they had"
+    same = replace(state, log_wealth=wealth, opponents=policy.contrasts(state).opponents)
+    assert policy.contrasts(same).opponents[:, 3, 0].tolist() == [0, 1]
+    assert (policy.contrasts(same).wealth == wealth).all(), "the same opponents go on with what they had"
     swapped = replace(same, sums=100 * np.array([[0.9], [0.7], [0.8], [0.0]]))
-    after = policy._contrasts(swapped)
+    after = policy.contrasts(swapped)
     assert after.opponents[:, 3, 0].tolist() == [0, 2]
     assert after.wealth[:, 3, 0].tolist() == [0.5, 0.5]
     assert after.opponents[:, 1, 0].tolist() == [0, 2]
@@ -128,10 +128,10 @@ def test_an_arm_is_out_only_when_all_its_slots_are_on_the_line():
 def test_a_slot_on_the_line_asks_for_no_more_draws():
     policy = racing(tie(arms=4, top=2).problem)
     state = after_first_phase(policy, [0.9, 0.8, 0.7, 0.0])
-    opponents = policy._contrasts(state).opponents
+    opponents = policy.contrasts(state).opponents
     wealth = state.log_wealth.copy()
     wealth[0, 3, 0] = policy.line
-    there = policy._contrasts(replace(state, log_wealth=wealth, opponents=opponents))
+    there = policy.contrasts(replace(state, log_wealth=wealth, opponents=opponents))
     assert there.live[:, 3, 0].tolist() == [False, True]
 
 

@@ -23,6 +23,7 @@ __all__ = ["main", "run"]
 COMMANDS = {
     "admin": "parley.cli.admin",
     "agent": "parley.cli.agent",
+    "audit-policy": "parley.cli.audit_policy",
     "bounds": "parley.cli.bounds",
     "completion": "parley.cli.completion",
     "demo": "parley.cli.demo",

@@ -122,7 +122,7 @@ class EvidenceRacing(Elimination):
         racing = (state.phase > 0) & ~state.finished
         if racing.any():
             batch = state.take(racing)  # also a single study becomes a batch of one
-            contrasts = self._contrasts(batch)
+            contrasts = self.contrasts(batch)
             other = claims(self.problem, batch, contrasts).bets if isinstance(batch, Reign) else None
             quotas[racing] = further_draws(self.problem, contrasts, batch.totals, self._temper, other)
         return quotas
@@ -137,7 +137,7 @@ class EvidenceRacing(Elimination):
         require_possible(quotas.sum())
         return quotas.astype(np.int64)
 
-    def _contrasts(self, state: Wealth) -> Contrasts:
+    def contrasts(self, state: Wealth) -> Contrasts:
         """What the past fixes before a phase, and nothing of the phase itself: opponents, estimates, wealth."""
         top = self.problem.top
         mixed = self.problem.mixed(state.means)
@@ -169,7 +169,7 @@ class EvidenceRacing(Elimination):
     def update(self, state: State, totals: Totals) -> State:
         assert isinstance(state, Wealth)
         same_shape = totals.counts.shape == state.counts.shape  # otherwise the base class says what is wrong
-        return super().update(self._weigh(state, totals, self._contrasts(state)) if same_shape else state, totals)
+        return super().update(self._weigh(state, totals, self.contrasts(state)) if same_shape else state, totals)
 
     def _weigh(self, state: Wealth, fresh: Totals, contrasts: Contrasts) -> Wealth:
         """Settle the bets of a phase. The first phase has none: its data choose the first opponents."""

@@ -127,6 +127,12 @@ class RewardModel(ABC):
         """Signal and information after a phase, and what they say that every gap is at least, `(..., arm, agent)`."""
         return known_variance_bound(look, signal, information)
 
+    def true_variances(self, means: FloatArray) -> FloatArray:
+        """`(arm, agent)`: of rewards with these true means, as the usual sampler draws them."""
+        if self.low is None or self.high is None:
+            return np.full(means.shape, self.variance)
+        return np.asarray((means - self.low) * (self.high - means))
+
     def check_means(self, means: FloatArray) -> None:
         """Raise unless true means can be these."""
         if self.low is None or self.high is None:

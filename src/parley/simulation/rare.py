@@ -1,0 +1,219 @@
+"""Errors too rare to be counted, measured: the probability that a true top arm is ruled out, down to 1e-20.
+
+The wealth against an arm is a likelihood ratio under its null, so an error is what usually happens under another
+measure: the one that the bets describe. Before a phase the index i of a stake is drawn by its share, and the rewards
+that settle the bet are tilted by exp(lam_i Y), where Y is the bet's contrast "opponent minus arm": every cell moves in
+proportion to its weight over its draws. Then
+
+    P(the arm is ruled out) = E_tilted[ L 1{ruled out} ],   L = prod over phases of 1 / sum_i p_i exp(lam_i Y - psi_i),
+
+exactly, whatever the policy makes of the rewards (psi_i is the log of E exp(lam_i Y) under the truth), and where the
+error happens L is about delta: few runs tell a probability of 1e-10 to some per cent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.checks import BoolArray, FloatArray, IntArray
+from parley.errors import InvalidInput
+from parley.policies.base import State
+from parley.policies.evidence_racing import EvidenceRacing
+from parley.policies.wealth import Wealth
+from parley.problem import Instance
+from parley.rewards.base import BOLDNESS, LOG_SHARES, POINTS
+from parley.rewards.sampling import gaussian, two_valued
+from parley.totals import Totals
+
+__all__ = ["RareError", "ruled_out_probability"]
+
+STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/delta-correctness.md
+FEWEST_EFFECTIVE = 25.0  # runs that carry the estimate: with fewer it is not to be believed
+CHUNK = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class RareError:
+    """The probability that an arm is ruled out for an agent, as far as it was measured."""
+
+    probability: float
+    standard_error: float
+    effective: float  # (sum of weights)^2 / sum of squared weights, over the runs in which it happened
+    largest_share: float  # of the whole estimate, by a single run
+    unresolved: float  # weight of the runs in which the arm was neither out nor safe when they were given up
+    replications: int
+
+    @property
+    def believable(self) -> bool:
+        """Whether enough runs carry the estimate."""
+        return self.effective >= FEWEST_EFFECTIVE
+
+    def require_believable(self) -> RareError:
+        """Itself, or an error that says why it is not to be believed."""
+        if not self.believable:
+            raise InvalidInput(
+                "replications",
+                found=f"{self.replications:,}, of which {self.effective:.1f} carry the estimate",
+                allowed=f"so many that at least {FEWEST_EFFECTIVE:.0f} carry it",
+                hint="Try ten times as many, or a larger delta",
+            )
+        return self
+
+
+def ruled_out_probability(
+    policy: EvidenceRacing,
+    instance: Instance,
+    *,
+    arm: int,
+    agent: int,
+    replications: int,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> RareError:
+    """P(`arm`, one of the true top N, is ruled out for `agent`) under the truth of `instance`.
+
+    A run that has neither ruled it out nor made it safe after 400 times the samples of its first phase is left open.
+
+    >>> from parley.policies import make_policy
+    >>> from parley.problem import Problem
+    >>> tie = Instance(problem=Problem(arms=2, weights=[[1.0]], delta=1e-8), means=[[0.0], [0.0]])
+    >>> race = make_policy("evidence", tie.problem)
+    >>> found = ruled_out_probability(race, tie, arm=0, agent=0, replications=300, seed=0)
+    >>> 0.4e-8 < found.probability < 1e-8
+    True
+    """
+    if not isinstance(policy, EvidenceRacing):
+        raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets say how errors come about")
+    if replications < 1:
+        raise InvalidInput("replications", found=replications, allowed="at least 1")
+    if not instance.best[arm, agent]:
+        found = f"{instance.problem.arms[arm]!r} of {instance.problem.agents[agent]!r}"
+        raise InvalidInput("arm", found=found, allowed="an arm of the agent's true top N (ties included)")
+    out, open_ = np.zeros(replications), 0.0
+    generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(arm, agent))))
+    size = max(CHUNK // instance.means.size, 1)
+    for first in range(0, replications, size):
+        some = slice(first, min(first + size, replications))
+        weights, lost = _run(policy, instance, arm, agent, some.stop - some.start, generator)
+        out[some] = weights
+        open_ += lost
+        if progress:
+            progress(some.stop - some.start)
+    total, squares = float(out.sum()), float(np.square(out).sum())
+    return RareError(
+        probability=total / replications,
+        standard_error=float(out.std() / math.sqrt(replications)),
+        effective=total**2 / squares if squares > 0 else 0.0,
+        largest_share=float(out.max()) / total if total > 0 else 0.0,
+        unresolved=open_ / replications,
+        replications=replications,
+    )
+
+
+def _run(
+    policy: EvidenceRacing, instance: Instance, arm: int, agent: int, count: int, generator: np.random.Generator
+) -> tuple[FloatArray, float]:
+    """The weight of every run in which the arm was ruled out, 0 for the others; and what was left open."""
+    result, members, log_weight = np.zeros(count), np.arange(count), np.zeros(count)
+    left_open, law, first = 0.0, _law(instance), 0
+    state: State = policy.start((count,))
+    while True:
+        quotas = policy.plan(state)
+        assert isinstance(state, Wealth)
+        bet = _bet(policy, instance, state, quotas, arm, agent)
+        chosen = (generator.random(len(members))[:, None] > np.cumsum(bet.shares)[:-1]).sum(axis=-1)
+        lam = np.take_along_axis(bet.stakes, chosen[:, None], axis=-1)[:, 0]
+        fresh = law.draw(generator, quotas, lam[:, None, None] * bet.direction)
+        told = (bet.direction * fresh.sums).sum(axis=(-2, -1))
+        psi = np.stack([law.cumulant(quotas, s[:, None, None] * bet.direction) for s in bet.stakes.T], axis=-1)
+        terms = np.log(bet.shares) + bet.stakes * told[:, None] - psi
+        log_weight = log_weight - np.logaddexp.reduce(terms, axis=-1)
+        state = policy.update(state, fresh)
+        out = ~state.active[:, arm, agent]
+        result[members[out]] = np.exp(log_weight[out])
+        over = out | (state.active[:, :, agent].sum(axis=-1) <= instance.problem.top) | state.finished
+        first = first or int(quotas[0].sum())
+        endless = ~over & (state.counts.sum(axis=(-2, -1)) > STRETCH * first)
+        left_open += float(np.exp(log_weight[endless]).sum())
+        on = ~(over | endless)
+        members, log_weight, state = members[on], log_weight[on], state.take(on)
+        if not members.size:
+            break
+    return result, left_open
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Bet:
+    """How the rewards of a phase are tilted in every run."""
+
+    direction: FloatArray  # (run, arm, agent): the coefficient of one reward in the contrast Y
+    stakes: FloatArray  # (run, mixture): lam; 0 where nothing is staked
+    shares: FloatArray  # (mixture,)
+
+
+def _bet(policy: EvidenceRacing, instance: Instance, state: Wealth, quotas: IntArray, arm: int, agent: int) -> _Bet:
+    """The bet of the slot whose opponent is, in truth, furthest from beating the arm: what keeps an error rare."""
+    contrasts, weights = policy.contrasts(state), instance.problem.weights[:, agent]
+    rivals = contrasts.opponents[:, :, arm, agent]  # (run, slot)
+    slot = np.argmin(instance.mixed_means[rivals, agent], axis=-1)[:, None]
+
+    def of_slot(values: FloatArray | BoolArray | IntArray) -> FloatArray:
+        return np.asarray(np.take_along_axis(values[:, :, arm, agent], slot, axis=-1)[:, 0])
+
+    opponent = of_slot(contrasts.opponents).astype(np.int64)
+    runs = np.arange(len(opponent))
+    direction = np.zeros(quotas.shape)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        direction[runs, opponent] = weights / quotas[runs, opponent]
+        direction[:, arm] = -weights / quotas[:, arm]
+    seen = np.isfinite(np.where(weights > 0, direction[runs, opponent] + direction[:, arm], 0.0)).all(axis=-1)
+    live = of_slot(contrasts.live).astype(bool) & seen & (state.phase > 0)
+    direction = np.where(live[:, None, None] & np.isfinite(direction), direction, 0.0)
+    variance = _true_variance(instance, quotas, direction)
+    boldness = BOLDNESS if policy.problem.noise.boosted else 1.0
+    gaps = boldness * np.maximum(of_slot(contrasts.gap)[:, None] + of_slot(contrasts.error)[:, None] * POINTS, 0.0)
+    stakes = np.where(live[:, None], gaps / np.where(variance > 0, variance, 1.0)[:, None], 0.0)
+    return _Bet(direction=direction, stakes=stakes, shares=np.exp(LOG_SHARES) / np.exp(LOG_SHARES).sum())
+
+
+def _true_variance(instance: Instance, quotas: IntArray, direction: FloatArray) -> FloatArray:
+    """`(run,)`: of the contrast, under the truth."""
+    return np.asarray((quotas * np.square(direction) * instance.cell_variances).sum(axis=(-2, -1)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Law:
+    """True rewards, tilted: one by exp(tilt x), over its mean."""
+
+    draw: Callable[[np.random.Generator, IntArray, FloatArray], Totals]
+    cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt x) over all draws
+
+
+def _law(instance: Instance) -> _Law:
+    means, low, high = instance.means, instance.problem.noise.low, instance.problem.noise.high
+    if low is None or high is None:
+        variance = instance.cell_variances
+        scale = np.sqrt(variance)
+        return _Law(
+            draw=lambda generator, counts, tilt: gaussian(means + variance * tilt, scale)(generator, counts),
+            cumulant=lambda counts, tilt: np.asarray(
+                (counts * (tilt * means + np.square(tilt) * variance / 2)).sum(axis=(-2, -1))
+            ),
+        )
+    width = high - low
+    rates = (means - low) / width
+
+    def draw(generator: np.random.Generator, counts: IntArray, tilt: FloatArray) -> Totals:
+        odds = np.exp(tilt * width)
+        tilted = rates * odds / (1 - rates + rates * odds)
+        return two_valued(low + width * tilted, low, high)(generator, counts)
+
+    def cumulant(counts: IntArray, tilt: FloatArray) -> FloatArray:
+        each = tilt * low + np.log1p(rates * np.expm1(tilt * width))
+        return np.asarray((counts * each).sum(axis=(-2, -1)))
+
+    return _Law(draw=draw, cumulant=cumulant)

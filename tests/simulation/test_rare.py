@@ -1,0 +1,105 @@
+"""Errors that cannot be counted, and those that can: tilted and counted agree."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tests.support import random_weights
+
+from parley import Instance, InvalidInput, Noise, Problem, make_policy, simulate
+from parley.cli.main import main
+from parley.policies.evidence_racing import EvidenceRacing
+from parley.simulation.rare import ruled_out_probability
+from parley.simulation.ties import hardest_ties
+
+CAP = 20_000  # both are stopped here: what is compared is the same event
+
+
+def counted(policy, instance, arm, agent, runs):
+    """The share of plain runs in which the arm was ruled out before the cap."""
+    outcome = simulate(policy, instance, replications=runs, seed=11)
+    chosen = (outcome.chosen[:, :, agent] == arm).any(axis=-1)
+    return ((outcome.chosen[:, 0, agent] >= 0) & ~chosen).mean()
+
+
+@pytest.mark.parametrize(
+    ("terms", "means", "arm"),
+    [
+        ({"arms": 2, "weights": [[1.0]], "delta": 0.1}, [[0.0], [0.0]], 0),
+        ({"arms": 3, "weights": [[1.0]], "delta": 0.2, "top": 2}, [[1.0], [0.4], [0.4]], 1),
+        ({"arms": 2, "weights": [[1.0]], "delta": 0.1, "noise": Noise(kind="binary", rate=0.2)}, [[0.2], [0.2]], 0),
+        ({"arms": 2, "weights": [[1.0]], "delta": 0.1, "noise": Noise(kind="subgaussian")}, [[0.0], [0.0]], 0),
+    ],
+)
+def test_tilted_and_counted_agree(terms, means, arm):
+    problem = Problem(**terms, max_samples=CAP)
+    instance = Instance(problem=problem, means=means)
+    policy = make_policy("evidence", problem)
+    runs = 4000
+    plain = counted(policy, instance, arm, 0, runs)
+    tilted = ruled_out_probability(policy, instance, arm=arm, agent=0, replications=1500, seed=5).require_believable()
+    error = np.hypot(np.sqrt(plain * (1 - plain) / runs), tilted.standard_error)
+    assert abs(tilted.probability - plain) <= 3.5 * error
+    assert tilted.probability <= problem.delta
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-10])
+def test_the_promise_is_kept_where_nobody_can_count(delta):
+    instance = Instance(problem=Problem(arms=2, weights=[[1.0]], delta=delta), means=[[0.0], [0.0]])
+    policy = make_policy("evidence", instance.problem)
+    found = ruled_out_probability(policy, instance, arm=0, agent=0, replications=1500, seed=2)
+    assert 0.4 * delta < found.probability < delta + 3 * found.standard_error
+    assert found.standard_error < 0.12 * found.probability
+    assert found.believable
+
+
+class LineTooLow(EvidenceRacing):
+    """The line forgets a factor of three."""
+
+    @property
+    def line(self):
+        return super().line - np.log(3)
+
+
+def test_a_line_that_is_too_low_is_caught_at_a_delta_of_1e_10():
+    instance = Instance(problem=Problem(arms=2, weights=[[1.0]], delta=1e-10), means=[[0.0], [0.0]])
+    found = ruled_out_probability(
+        LineTooLow(problem=instance.problem), instance, arm=0, agent=0, replications=1500, seed=2
+    )
+    assert found.probability > 1e-10 + 3 * found.standard_error
+
+
+def test_the_tilt_is_about_one_agent_of_many_with_general_weights():
+    problem = Problem(arms=3, weights=random_weights(np.random.default_rng(1), 3), delta=1e-6)
+    tie = hardest_ties(problem)[0]
+    policy = make_policy("evidence", problem)
+    for agent in range(3):
+        found = ruled_out_probability(policy, tie.instance, arm=0, agent=agent, replications=600, seed=1)
+        assert found.probability < problem.delta / 3 + 3 * found.standard_error
+
+
+def test_what_cannot_be_measured_is_refused():
+    problem = Problem(arms=2, weights=[[1.0]])
+    instance = Instance(problem=problem, means=[[0.5], [0.0]])
+    with pytest.raises(InvalidInput, match="true top N"):
+        ruled_out_probability(make_policy("evidence", problem), instance, arm=1, agent=0, replications=5, seed=0)
+    with pytest.raises(InvalidInput, match="evidence"):
+        ruled_out_probability(make_policy("wcpe", problem), instance, arm=0, agent=0, replications=5, seed=0)
+    tie = Instance(problem=problem.with_(delta=1e-9), means=[[0.0], [0.0]])
+    few = ruled_out_probability(make_policy("evidence", tie.problem), tie, arm=0, agent=0, replications=4, seed=0)
+    with pytest.raises(InvalidInput, match="carry the estimate"):
+        few.require_believable()
+
+
+def test_the_command_tells_every_cell_and_the_worst(tmp_path):
+    study = tmp_path / "study.toml"
+    study.write_text('arms = 2\nagents = ["a", "b"]\ndelta = 1e-7\n[noise]\nkind = "gaussian"\nscale = 1.0\n'
+                     '[weights]\nkind = "matrix"\nmatrix = [[0.9, 0.3], [0.1, 0.7]]\n')  # fmt: skip
+    ran = CliRunner().invoke(main, ["audit-policy", str(study), "--replications", "1600", "--json"])
+    assert ran.exit_code == 0, ran.output
+    told = json.loads(ran.output)
+    assert [cell["agent"] for cell in told["cells"]] == ["a", "b"]
+    assert told["worst"]["error"] == max(cell["error"] for cell in told["cells"])
+    assert sum(cell["error"] for cell in told["cells"]) < 1.3e-7
+    assert {"arm", "agent", "delta", "error", "standard_error"} <= set(told["worst"])
