@@ -105,7 +105,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         racing = (state.phase > 0) & ~state.finished & ~self._decided(state)
         if racing.any():
             batch = state.take(racing)  # also a single study becomes a batch of one
-            contrasts, costs = self._contrasts(batch), draw_costs(self.problem, batch)
+            contrasts, costs = self.contrasts(batch), draw_costs(self.problem, batch)
             line = planned_line(contrasts, self._stakes_of_error(batch), self._temper, LEAST_LINE)
             plan = replace(contrasts, missing=np.maximum(line - contrasts.wealth, LEAST_MISSING))
             explored[racing], length[racing] = exploration(
@@ -113,9 +113,9 @@ class EvidenceRegret(Playing, EvidenceRacing):
             )
         return explored, length
 
-    def _contrasts(self, state: Wealth) -> Contrasts:
+    def contrasts(self, state: Wealth) -> Contrasts:
         """As in `evidence`; but an arm races on until it is out, whatever line it has passed before."""
-        usual = super()._contrasts(state)
+        usual = super().contrasts(state)
         undecided = state.active.sum(axis=-2, keepdims=True) > 1
         live = np.broadcast_to((state.active & undecided)[..., None, :, :], usual.live.shape)
         return replace(usual, live=live, losing=live & ~self.leaders(state)[..., None, :, :])
