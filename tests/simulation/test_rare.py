@@ -94,12 +94,12 @@ def test_what_cannot_be_measured_is_refused():
 
 def test_the_command_tells_every_cell_and_the_worst(tmp_path):
     study = tmp_path / "study.toml"
-    study.write_text('arms = 2\nagents = ["a", "b"]\ndelta = 1e-7\n[noise]\nkind = "gaussian"\nscale = 1.0\n'
+    study.write_text('arms = 2\nagents = ["a", "b"]\ndelta = 1e-3\n[noise]\nkind = "gaussian"\nscale = 1.0\n'
                      '[weights]\nkind = "matrix"\nmatrix = [[0.9, 0.3], [0.1, 0.7]]\n')  # fmt: skip
     ran = CliRunner().invoke(main, ["audit-policy", str(study), "--replications", "1600", "--json"])
     assert ran.exit_code == 0, ran.output
     told = json.loads(ran.output)
     assert [cell["agent"] for cell in told["cells"]] == ["a", "b"]
     assert told["worst"]["error"] == max(cell["error"] for cell in told["cells"])
-    assert sum(cell["error"] for cell in told["cells"]) < 1.3e-7
+    assert sum(cell["error"] for cell in told["cells"]) < 1.3e-3
     assert {"arm", "agent", "delta", "error", "standard_error"} <= set(told["worst"])
