@@ -32,7 +32,7 @@ from parley.totals import Totals
 __all__ = ["RareError", "ruled_out_probability"]
 
 STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/delta-correctness.md
-FEWEST_EFFECTIVE = 25.0  # runs that carry the estimate: with fewer it is not to be believed
+FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer its standard error is above a quarter of it
 CHUNK = 20_000
 
 
