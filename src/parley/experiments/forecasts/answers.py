@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from parley.currency import money_of
 from parley.errors import InvalidInput
 from parley.experiments.forecasts.outlook import bound_at_estimates, play_on
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
@@ -40,9 +41,8 @@ def _scenario(planner: Planner, problem: Problem, gap: float) -> dict[str, Any]:
 
 
 def _figures(found: ScenarioCost) -> dict[str, Any]:
-    low, middle, high = found.quantiles(0.1, 0.5, 0.9)
     return {
-        "samples": {"p10": low, "p50": middle, "p90": high},
+        **found.bill.told(),
         "rounds": {"mean": float(found.rounds.mean()), "max": int(found.rounds.max())},
         "per_agent": found.per_agent.tolist(),
         "error_rate": found.error_rate,
@@ -63,7 +63,11 @@ def outlook(policy: Policy, state: State, frozen: Collection[str], *, over: bool
         "bound_by_arm": None if bound is None else bound.sum(axis=1).tolist(),
         "bound_draws": bound,
         "total": None,
+        "money": None,
+        "days_left": None,
     }
+    if "price" in policy.problem.unusual():
+        told["money"] = {"spent": float(money_of(policy.problem, state.counts))}
     if over:
         return told
     continuations = max(4, min(64, OUTLOOK_WORK // state.counts.size))
@@ -75,7 +79,11 @@ def outlook(policy: Policy, state: State, frozen: Collection[str], *, over: bool
         return told | {"reason": str(error)}
     low, middle, high = ahead.quantiles(0.1, 0.5, 0.9)
     rounds = np.quantile(ahead.rounds, (0.1, 0.5, 0.9))
+    billed = ahead.bill.told()
+    if told["money"] is not None:
+        told["money"] |= billed["money"]
     return told | {
+        "days_left": billed.get("days"),
         "total": {"p10": low, "p50": middle, "p90": high},
         "rounds": {"p10": float(rounds[0]), "p50": float(rounds[1]), "p90": float(rounds[2])},
         "total_per_agent": ahead.per_agent,

@@ -15,7 +15,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from parley.bill import Bill
 from parley.bounds import bai
+from parley.currency import money_of, phase_days
 from parley.errors import ParleyError
 from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray
@@ -34,10 +36,15 @@ S = TypeVar("S", bound=State)
 class Outlook:
     """Totals at the end of every continuation, with what was spent before."""
 
-    samples: IntArray  # (continuation,)
+    bill: Bill  # samples and money in all; days from now on
     rounds: IntArray  # (continuation,)
     per_agent: FloatArray  # (agent,): mean
     unfinished: int  # stopped by a cap: their totals are lower bounds
+
+    @property
+    def samples(self) -> IntArray:
+        """(continuation,): in all."""
+        return self.bill.samples
 
     def quantiles(self, *levels: float) -> list[int]:
         """Quantiles of the totals, to whole samples."""
@@ -75,6 +82,7 @@ def play_on(
     idle = [problem.agents.index(name) for name in frozen]
     cap = LARGEST_FACTOR * max(int(state.counts.sum()), 1)
     running = _copies(state, continuations)
+    days = np.zeros(continuations)
     while not running.finished.all() and monotonic() - begun < seconds:
         quotas = policy.plan(running).copy()
         quotas[:, :, idle] = 0
@@ -82,9 +90,15 @@ def play_on(
         quotas[over] = 0
         if not quotas.any():
             break
+        if problem.rate is not None:
+            days += np.where(quotas.any(axis=(-2, -1)), phase_days(problem, quotas), 0.0)
         running = policy.update(running, draw(generator, quotas))
     return Outlook(
-        samples=running.counts.sum(axis=(-2, -1)),
+        bill=Bill(
+            samples=running.counts.sum(axis=(-2, -1)),
+            money=money_of(problem, running.counts) if "price" in problem.unusual() else None,
+            days=None if problem.rate is None else days,
+        ),
         rounds=running.phase,
         per_agent=np.asarray(running.counts.sum(axis=-2).mean(axis=0)),
         unfinished=int((~running.finished).sum()),
