@@ -17,6 +17,7 @@ STUDY = {
     "arms": 6,
     "agents": 3,
     "weights": {"kind": "personalized", "alpha": 0.5},
+    "noise": {"kind": "gaussian", "scale": 1.0},
     "truth": {"generate": "paper"},
 }
 REPEATS = 1

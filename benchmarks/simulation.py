@@ -16,6 +16,7 @@ def paper_instance() -> Instance:
         "arms": 6,
         "agents": 3,
         "weights": {"kind": "personalized", "alpha": 0.5},
+        "noise": {"kind": "gaussian", "scale": 1.0},
         "truth": {"generate": "paper"},
     }
     return parse_study(document).require_truth()

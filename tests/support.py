@@ -15,6 +15,7 @@ def paper_study(alpha: float = 0.5, **changes: object) -> Study:
         "arms": 6,
         "agents": 3,
         "weights": {"kind": "personalized", "alpha": alpha},
+        "noise": {"kind": "gaussian", "scale": 1.0},
         "truth": {"generate": "paper"},
     }
     return parse_study(document | changes)

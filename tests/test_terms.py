@@ -90,7 +90,12 @@ def test_a_problem_of_another_shape_keeps_its_terms():
     assert other.unusual() == {"delta": 0.3, "minimum_cell": 7}
 
 
-GOOD = {"arms": ["p", "A", "B"], "agents": 2, "weights": {"kind": "matrix", "matrix": [[0.7, 0.2], [0.3, 0.8]]}}
+GOOD = {
+    "arms": ["p", "A", "B"],
+    "agents": 2,
+    "noise": {"scale": 1.0},
+    "weights": {"kind": "matrix", "matrix": [[0.7, 0.2], [0.3, 0.8]]},
+}
 # term -> its place in the study file; what may stand there, and the plain value that a problem and a document then have
 TAKEN = [
     ("tolerance", {"tolerance": 1}, 1.0),

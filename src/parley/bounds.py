@@ -63,8 +63,10 @@ def oracle(problem: Problem, gaps: FloatArray, *, accuracy: float = ACCURACY) ->
     >>> oracle(problem, np.array([[1.0, 0.5], [1.0, 0.5]])).round(6).tolist()
     [[2.0, 8.0], [2.0, 8.0]]
     """
-    bounds = np.square(gaps) / (2 * problem.noise.variance)
-    programs = ArmPrograms.of(problem.squared_weights, bounds.reshape(-1, problem.agent_count))
+    common, own = _common(problem.noise.variance)
+    bounds = np.square(gaps) / (2 * common)
+    each = None if own is None else np.broadcast_to(own, gaps.shape).reshape(-1, problem.agent_count)
+    programs = ArmPrograms.of(problem.squared_weights, bounds.reshape(-1, problem.agent_count), variances=each)
     return solve(programs, accuracy=accuracy).allocation.reshape(gaps.shape)
 
 
@@ -75,8 +77,14 @@ def identification(instance: Instance, costs: FloatArray | None = None) -> Contr
     ranked = np.argsort(-mixed, axis=0)[: problem.top]  # (top, agent): the arms of S*_m
     opponents = np.broadcast_to(ranked[:, None, :], (problem.top, *problem.shape))
     gaps = np.take_along_axis(mixed[None], opponents, axis=1) - mixed
-    rows = np.where(best, np.inf, np.square(gaps) / (2 * problem.noise.variance))
-    return ContrastPrograms.of(problem.squared_weights, opponents[None], rows[None], costs)
+    common, own = _common(instance.variances)
+    rows = np.where(best, np.inf, np.square(gaps) / (2 * common))
+    return ContrastPrograms.of(problem.squared_weights, opponents[None], rows[None], costs, own)
+
+
+def _common(variances: FloatArray | float) -> tuple[float, FloatArray | None]:
+    """A variance that all cells share, and their own where they differ (in units of the shared one)."""
+    return (variances, None) if isinstance(variances, float) else (1.0, variances)
 
 
 def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
@@ -132,7 +140,7 @@ def expected_samples(bound: Bound, delta: float) -> float:
 
 def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
     """The same means asked for the single best arm: regret knows no top N; a tie is an error if `strict`."""
-    single = Instance(problem=instance.problem.with_(top=1), means=instance.means)
+    single = Instance(problem=instance.problem.with_(top=1), means=instance.means, scale=instance.scale)
     if strict:
         single.require_distinct()
     return single
@@ -141,8 +149,10 @@ def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
 def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> Bound:
     """One program per arm at the gaps, summed."""
     problem = instance.problem
-    rows = np.square(instance.gaps) / (2 * problem.noise.variance)
-    return Bound.of(solve(ArmPrograms.of(problem.squared_weights, rows, costs), accuracy=accuracy), problem.shape)
+    common, own = _common(instance.variances)
+    rows = np.square(instance.gaps) / (2 * common)
+    programs = ArmPrograms.of(problem.squared_weights, rows, costs, own)
+    return Bound.of(solve(programs, accuracy=accuracy), problem.shape)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ import numpy as np
 from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, names, real_matrix
 from parley.errors import InvalidInput, TiedArms
 from parley.rewards import Gaussian, RewardModel
+from parley.rewards.scales import checked_scale, fitting
 from parley.terms import Terms
 
 __all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
@@ -87,6 +88,7 @@ class Problem(Terms):
         for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():
             object.__setattr__(self, name, value)
         self._check_terms(arms, agents)
+        self.noise.fit(self.shape)
         self._check_rates()
 
     def _check_rates(self) -> None:
@@ -173,9 +175,13 @@ class Instance:
 
     problem: Problem
     means: FloatArray  # any nested sequence of numbers is taken too
+    scale: Any = None  # of the rewards, where it is not the problem's: what is simulated, and what bounds use
 
     def __post_init__(self) -> None:
         arms, agents = self.problem.shape
+        if self.scale is not None:
+            object.__setattr__(self, "scale", checked_scale("truth.scale", self.scale))
+            fitting("truth.scale", self.scale, self.problem.shape)
         means = real_matrix("means", self.means, f"{arms} rows (arms) of {agents} columns (agents)")
         if means.shape != (arms, agents):
             raise InvalidInput(
@@ -215,6 +221,11 @@ class Instance:
         """Which arms are right answers, `(arm, agent)`: within the problem's tolerance of the N-th best."""
         boundary = -np.sort(-self.mixed_means, axis=0)[self.problem.top - 1]
         return self.mixed_means >= boundary - self.problem.tolerance  # type: ignore[no-any-return]
+
+    @property
+    def variances(self) -> FloatArray | float:
+        """Of single rewards: one for all, or what broadcasts to `(arm, agent)`."""
+        return self.problem.noise.true_variances(self.means, self.scale)
 
     @property
     def smallest_gap(self) -> float:

@@ -54,6 +54,12 @@ TRUTH = {
         kinds=(str,),
         meaning='`"paper"`: the paper\'s recipe; with 6 arms, 3 agents and seed 0 the very instance of its tables',
     ),
+    "scale": Key(
+        kinds=(int, float, list),
+        meaning="gaussian, subgaussian: the standard deviation to simulate and to compute bounds with, a number, a row "
+        "per agent or a matrix",
+        default="`noise.scale`, or `noise.guess` where that is unknown",
+    ),
     "seed": Key(kinds=(int,), meaning="generate: where it starts", default="0"),
     "min_gap": Key(kinds=NUMBER, meaning="generate: draws again until no gap is smaller", default="0.05"),
 }
@@ -162,9 +168,9 @@ def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> Fl
 def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
     """The instance that a [truth] section describes."""
     if "means" in section:
-        if len(section) > 1:
+        if set(section) - {"means", "scale"}:
             raise InvalidInput("truth", found=", ".join(section), allowed="either means or generate, not both")
-        return _within(Instance(problem=problem, means=section["means"]))
+        return _within(Instance(problem=problem, means=section["means"], scale=section.get("scale")))
     generate = section.get("generate")
     if generate not in GENERATORS:
         if generate is None:
@@ -181,7 +187,7 @@ def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
             found=f"means from {means.min():.3f} to {means.max():.3f}, rewards in another range",
             allowed="rewards whose range holds the recipe's means, which lie between -1 and 1",
         ) from None
-    return _within(Instance(problem=problem, means=means))
+    return _within(Instance(problem=problem, means=means, scale=section.get("scale")))
 
 
 def _within(instance: Instance) -> Instance:

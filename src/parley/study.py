@@ -16,7 +16,7 @@ from parley.errors import InvalidInput, InvalidStudy
 from parley.keys import REQUIRED, Key, check_kinds, check_section
 from parley.problem import Instance, Problem
 from parley.recipes import TRUTH, WEIGHTS, truth_of, weights_of
-from parley.rewards import make_model, noise_keys
+from parley.rewards import noise_keys, study_model
 from parley.terms import TERMS
 
 __all__ = ["DEFAULT_POLICY", "PLAYING_POLICY", "SECTIONS", "Study", "load_study", "parse_study"]
@@ -114,7 +114,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     ):
         if not 1 <= count <= most:
             raise InvalidInput(key, found=count, allowed=f"from 1 to {most:,}")
-    noise = make_model(**inner["noise"])
+    noise = study_model(inner["noise"])
     terms = {name: inner[row.section][row.key] for name, row in TERMS.items() if row.key in inner[row.section]}
     problem = Problem(
         arms=document["arms"],

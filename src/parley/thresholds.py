@@ -77,4 +77,4 @@ def pf_ucb_radius(problem: Problem, effort: FloatArray, phase: IntArray) -> Floa
     """B_r of PF-UCB-BAI (Appendix E), beta = 2: `sqrt(2 log(K M zeta(2) r^2 / delta) / (M F(r)))`, phases from 1."""
     arms, agents = problem.shape
     logs = np.log(arms * agents * zeta(2) * np.square(phase.astype(np.float64)) / problem.delta)
-    return np.asarray(problem.noise.scale * np.sqrt(2 * logs / (agents * effort)))
+    return np.asarray(problem.noise.largest_scale * np.sqrt(2 * logs / (agents * effort)))

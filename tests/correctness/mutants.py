@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 
+from parley.confidence.evidence import LARGEST_STAKE, log_bet, log_boost
 from parley.policies.evidence_plan import Contrasts
 from parley.policies.evidence_racing import EvidenceRacing
 from parley.policies.wealth import Wealth
 from parley.problem import FloatArray, IntArray
-from parley.rewards import Bets, Binary
+from parley.rewards import Bets, Binary, BoundedSpread, UnknownScale
+from parley.rewards.base import BOLDNESS, LOG_SHARES, wagers
 from parley.totals import Totals
 
 
@@ -49,3 +52,31 @@ class RatesAfterTheData(Binary):
         mixed = seen.means @ bets.weights
         sides = (mixed[(*bets.replication, arm, bets.agent)] for arm in (bets.opponent, bets.arm))
         return super().payoff(replace(bets, past=seen, estimate=next(sides) - next(sides)))
+
+
+class PooledOverUnequalCells(UnknownScale):
+    """Every cell has a scale of its own, and one is estimated for all, with all degrees of freedom."""
+
+    def fresh_variances(self, fresh: Totals) -> tuple[FloatArray, FloatArray]:
+        return UnknownScale(scale="unknown").fresh_variances(fresh)
+
+
+class FloorLeftOut(UnknownScale):
+    """Below 0 the bet pays what it pays at 0, but its multiplier is that of a bet that goes on falling."""
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        stakes = np.minimum(BOLDNESS * wagers(bets) / np.sqrt(bets.variance)[:, None], LARGEST_STAKE)
+        z = np.maximum(bets.contrast / np.sqrt(bets.variance), 0.0)
+        return log_bet(z, stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, bets.missing)
+
+
+class StakesBeyondTheLimit(BoundedSpread):
+    """Stakes as if there were no limit, and a toll that goes no further than the limit."""
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        with patch("parley.rewards.spread.spread_stakes", _without_limit):
+            return super().payoff(bets)
+
+
+def _without_limit(_shares: FloatArray, _reference: FloatArray, gaps: FloatArray, variance: FloatArray) -> FloatArray:
+    return gaps / variance[:, None]

@@ -14,7 +14,7 @@ import numpy as np
 
 from parley.policies import Policy, make_policy
 from parley.problem import Instance, Problem
-from parley.rewards import Binary, Noise, RewardModel
+from parley.rewards import Binary, Noise, RewardModel, make_model
 from parley.simulation import Outcome, simulate
 
 GAP = 1e-4
@@ -30,12 +30,19 @@ class World:
     model: RewardModel
     level: float = 0.5  # mean of the arms that are not the best
     gap: float = GAP
+    scale: tuple[float, ...] = ()  # true ones, the first of each agent's
 
 
 NOISES: dict[str, World] = {
     "gaussian": World(model=Noise()),
     "subgaussian": World(model=Noise(kind="subgaussian")),
     "bounded": World(model=Noise.bounded(low=0, high=1)),
+    "unknown": World(model=Noise(scale="unknown")),
+    "unknown, guess 10": World(model=Noise(scale="unknown", guess=10.0)),
+    "unknown per agent": World(model=Noise(scale="unknown per agent"), scale=(5.0, 1.0, 0.2)),
+    "unknown per cell": World(model=Noise(scale="unknown per cell"), scale=(5.0, 1.0, 0.2)),
+    "variance": World(model=make_model(kind="bounded", low=0, high=1, method="variance")),
+    "variance 0.05": World(model=make_model(kind="bounded", low=0, high=1, method="variance"), level=0.05, gap=1e-5),
     "binary 0.5": World(model=Binary()),
     "binary 0.1": World(model=Binary(rate=0.1), level=0.1, gap=2e-5),
     "binary 0.01": World(model=Binary(rate=0.01), level=0.01, gap=2e-6),
@@ -59,7 +66,7 @@ class Cell:
         problem = Problem(arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=world.model)
         means = np.full(problem.shape, world.level)
         means[: self.top] += world.gap
-        return Instance(problem=problem, means=means)
+        return Instance(problem=problem, means=means, scale=list(world.scale[: self.agents]) or None)
 
     def run(
         self, replications: int, *, seed: int, make: Callable[[Problem], Policy] | None = None, cap: int = CAP

@@ -56,7 +56,7 @@ def policy_for(name: str, instance: Instance, **options: object) -> Policy:
 
 
 def rewards(instance: Instance, quotas: np.ndarray, noise: np.ndarray) -> Totals:
-    scale = instance.problem.noise.scale
+    scale = instance.problem.noise.largest_scale
     return Totals(counts=quotas, sums=quotas * instance.means + scale * np.sqrt(quotas) * noise)
 
 

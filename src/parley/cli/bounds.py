@@ -69,7 +69,9 @@ def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> Non
         if key in priced:
             screen.print(f"None can expect {words.format(expected_samples(priced[key], problem.delta))}.")
     if problem.noise.kind != "gaussian":
-        screen.print(f"These bounds are for Gaussian rewards of scale {problem.noise.scale:g}; others can be easier.")
+        screen.print(
+            f"These bounds are for Gaussian rewards of scale {problem.noise.largest_scale:g}; others can be easier."
+        )
     screen.print(
         f"W-CPE is proven to need at most {guarantee.rounds} rounds and {guarantee.samples:,.0f} samples "
         f"(with probability {1 - problem.delta:g}); in practice far fewer: try `parley simulate {study}`."

@@ -26,6 +26,7 @@ EMBEDDED = {
     "agents": 3,
     "delta": 0.1,
     "weights": {"kind": "personalized", "alpha": 0.5},
+    "noise": {"kind": "gaussian", "scale": 1.0},
     "policy": {"name": DEFAULT_POLICY},
     "truth": {"generate": "paper", "seed": 0},
 }

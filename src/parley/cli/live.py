@@ -33,6 +33,10 @@ delta = 0.1
 kind = "personalized"
 alpha = 0.5
 
+[noise]
+kind = "gaussian"
+scale = 1.0
+
 [truth]
 generate = "paper"
 seed = 0

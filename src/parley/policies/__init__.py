@@ -76,4 +76,7 @@ def make_policy(
         if instance is None:
             raise InvalidInput("policy", found=name, allowed="a study with a [truth] section: it must know the gaps")
         arguments["instance"] = instance
-    return POLICIES[name](**arguments)
+    made = POLICIES[name](**arguments)
+    if made.needs_scale:
+        problem.noise.require_scale(f"the policy {name}")
+    return made

@@ -117,6 +117,7 @@ class Policy(ABC):
     # The wishes of `parley.terms` that it takes into account; budgets are everybody's, see `plan`.
     honours: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds"})
     plans_by_price: ClassVar[bool] = False  # whether prices and rates move its plans; days and money are told anyway
+    needs_scale: ClassVar[bool] = False  # intervals of a known width: an unknown scale is refused
     draws_everything: ClassVar[bool] = False  # also of agents whom nobody weighs
     values_per_pair: ClassVar[int] = 16  # numbers held per (arm, agent) of a run at the peak, to size chunks by
     problem: Problem

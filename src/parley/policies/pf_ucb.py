@@ -78,7 +78,7 @@ class PfUcb(Playing):
         """`(..., 1, 1)`: half of what an estimate must be below the best."""
         effort = np.exp2(np.minimum(phase, LAST_EFFORT) + 1.0) - 2  # F(p) / log T
         square = RADII[self.radius][0] / (self.problem.agent_count * effort)
-        return np.asarray(self.problem.noise.scale * np.sqrt(square))[..., None, None]
+        return np.asarray(self.problem.noise.largest_scale * np.sqrt(square))[..., None, None]
 
     def _keep(self, before: State, after: State) -> BoolArray:
         mixed, half = self.problem.mixed(after.means), self._radius(np.maximum(after.phase, 1))

@@ -21,7 +21,11 @@ class Uniform(Wcpe):
 
     def _solve(self, proxies: FloatArray) -> FloatArray:
         # With equal counts x, sum_n w_nm^2 / x <= proxy^2 for every agent asks for the largest ratio.
-        variances = self.problem.noise.variance * self.problem.squared_weights.sum(axis=0)
+        variance = self.problem.noise.variance
+        if isinstance(variance, float):
+            variances = variance * self.problem.squared_weights.sum(axis=0)
+        else:
+            variances = self.problem.mixed_variances(np.ones(self.problem.shape, dtype=np.int64))
         needed = (variances / np.square(proxies)).max(axis=-1, keepdims=True)
         weighed = self.problem.squared_weights.any(axis=1)  # nobody asks for draws that nobody's mix holds
         return np.asarray(needed * weighed)

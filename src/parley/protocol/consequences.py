@@ -111,7 +111,12 @@ def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = 1.0 / counts[:, places]  # (arm, frozen)
         terms = np.where(shares[None, :, :] > 0, inverse[:, :, None] * shares[None, :, :], 0.0)
-    deviation = math.sqrt(problem.noise.variance) * np.sqrt(terms.sum(axis=1))
+    variances = problem.noise.cell_variances(trial.state.totals)
+    if isinstance(variances, float):
+        deviation = math.sqrt(variances) * np.sqrt(terms.sum(axis=1))
+    else:
+        own = np.broadcast_to(variances, counts.shape)[:, places, None]
+        deviation = np.sqrt(np.where(terms > 0, own * terms, 0.0).sum(axis=1))
     return np.asarray(deviation * math.sqrt(2 * math.log(1 / problem.delta)))
 
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.checks import FloatArray, IntArray, positive
+from parley.checks import FloatArray, IntArray
 from parley.confidence.evidence import LARGEST_STAKE, log_bet, log_boost, stake_that_crosses
 from parley.errors import InvalidInput, UnknownName
 from parley.keys import Key
+from parley.rewards import sampling
 from parley.rewards.gap_bounds import Bound, Look, known_variance_bound
+from parley.rewards.sampling import Sampler
+from parley.rewards.scales import Scale
 from parley.totals import Totals
 
 __all__ = ["Bets", "RewardModel", "Sampler", "contrast_payoff", "wagers"]
-
-# The totals of fresh draws, exactly in law: from a generator and the counts asked for, (..., arm, agent).
-Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
 
 # A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
 POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
@@ -84,13 +84,19 @@ class RewardModel(ABC):
 
     @property
     @abstractmethod
-    def scale(self) -> float:
-        """The sub-Gaussian parameter, a standard deviation."""
+    def variance(self) -> FloatArray | float:
+        """One for all, or what broadcasts to `(arm, agent)`: the square of the sub-Gaussian scale."""
 
     @property
-    def variance(self) -> float:
-        """The square of the scale: how noise enters every formula."""
-        return self.scale**2
+    @abstractmethod
+    def largest_scale(self) -> float:
+        """The largest sub-Gaussian scale, a standard deviation."""
+
+    def require_scale(self, who: str) -> None:  # noqa: B027
+        """Raise where no scale is known that could serve `who`."""
+
+    def fit(self, shape: tuple[int, int]) -> None:  # noqa: B027
+        """Raise unless the model fits a problem of this shape."""
 
     @property
     def first_variance(self) -> FloatArray | float:
@@ -145,8 +151,20 @@ class RewardModel(ABC):
                 allowed=f"means between noise.low = {self.low:g} and noise.high = {self.high:g}",
             )
 
+    def true_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
+        """What bounds go by: of rewards with these true means, and a true scale where one is told."""
+        return self.variance
+
+    def estimated_scale(self, past: Totals) -> FloatArray | None:  # noqa: ARG002
+        """`(..., arm, agent)`: what the past says of a scale that is not known; None where there is nothing to say."""
+        return None
+
+    def imagined(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
+        """How a forecast draws: rewards with means and a scale that were guessed, `(..., arm, agent)`."""
+        return sampling.gaussian(means, scale)
+
     @abstractmethod
-    def samplers(self, means: FloatArray) -> Mapping[str, Callable[[], Sampler]]:
+    def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
         """How to simulate rewards with true `means (arm, agent)`, by name, the usual one first."""
 
 
@@ -162,8 +180,3 @@ def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
     stakes = np.minimum(boldness * wagers(bets) / root[:, None], LARGEST_STAKE)
     paid = log_bet(bets.contrast / root, stakes, LOG_SHARES)
     return paid + log_boost(stakes, LOG_SHARES, bets.missing) if boosted else paid
-
-
-def known_scale(value: Any) -> float:
-    """A scale that was stated, checked."""
-    return positive("noise.scale", value)

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parley.checks import FloatArray, number
-from parley.confidence.rates import log_ratios, null_reference, stake_limit
+from parley.confidence.rates import SMALLEST_RATE, log_ratios, null_reference, stake_limit
 from parley.errors import InvalidInput
 from parley.keys import NUMBER, Key
 from parley.rewards import sampling
 from parley.rewards.base import LOG_SHARES, Bets, RewardModel, Sampler, wagers
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
+from parley.rewards.scales import Scale, no_scale
 from parley.rewards.sides import Sides, in_parts
 from parley.totals import Totals
 
@@ -28,7 +29,7 @@ PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all
 class Binary(RewardModel):
     """Yes or no. `rate` is about how often it is yes, if that is known; it sizes the first phase and nothing else.
 
-    >>> Binary(rate=0.04).document(), Binary().scale
+    >>> Binary(rate=0.04).document(), Binary().largest_scale
     ({'kind': 'binary', 'rate': 0.04}, 0.5)
     """
 
@@ -55,8 +56,12 @@ class Binary(RewardModel):
         return {key: value for key, value in super().document().items() if value is not None}
 
     @property
-    def scale(self) -> float:
-        """Half the range: what holds whatever the rates, for policies that need a known scale."""
+    def variance(self) -> float:
+        """A quarter: what holds whatever the rates, for policies that need a known scale."""
+        return 0.25
+
+    @property
+    def largest_scale(self) -> float:
         return 0.5
 
     @property
@@ -77,7 +82,9 @@ class Binary(RewardModel):
         overall = (past.sums.sum(axis=axes, keepdims=True) + self._usual_rate) / (
             past.counts.sum(axis=axes, keepdims=True) + 1.0
         )
-        return np.asarray((past.sums + PRIOR * overall) / (past.counts + PRIOR))
+        return np.asarray(
+            np.clip((past.sums + PRIOR * overall) / (past.counts + PRIOR), SMALLEST_RATE, 1 - SMALLEST_RATE)
+        )
 
     def cell_variances(self, past: Totals) -> FloatArray:
         rates = self.rates(past)
@@ -113,5 +120,12 @@ class Binary(RewardModel):
         around = look.fresh.sums * (1 - 2 * rates) + look.fresh.counts * np.square(rates)  # x^2 = x
         return betting_bound(look, signal, information, around=around, width=1.0)
 
-    def samplers(self, means: FloatArray) -> Mapping[str, Callable[[], Sampler]]:
+    def true_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray:  # noqa: ARG002
+        return np.asarray(np.maximum(means * (1 - means), SMALLEST_RATE))
+
+    def imagined(self, means: FloatArray, scale: FloatArray | float) -> Sampler:  # noqa: ARG002
+        return sampling.two_valued(means, 0.0, 1.0)
+
+    def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
+        no_scale(self.kind, scale)
         return {"bernoulli": lambda: sampling.two_valued(means, 0.0, 1.0)}

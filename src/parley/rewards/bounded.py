@@ -11,6 +11,7 @@ from parley.errors import InvalidInput
 from parley.keys import NUMBER, REQUIRED, Key
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel, Sampler
+from parley.rewards.scales import GUESS, Scale, no_scale
 
 __all__ = ["Bounded"]
 
@@ -26,8 +27,14 @@ class Bounded(RewardModel):
     kind: ClassVar[str] = "bounded"
     words: ClassVar[str] = "rewards between low and high"
     keys: ClassVar[Mapping[str, Key]] = {
+        "guess": GUESS,
+        "method": Key(
+            kinds=(str,),
+            meaning='`"variance"` learns the scatter there is; `"hoeffding"` takes half the range for it',
+            default='`"variance"`',
+        ),
         "low": Key(kinds=NUMBER, meaning="the smallest reward", default=REQUIRED),
-        "high": Key(kinds=NUMBER, meaning="the largest reward (the scale is then half the range)", default=REQUIRED),
+        "high": Key(kinds=NUMBER, meaning="the largest reward", default=REQUIRED),
     }
     low: float  # type: ignore[misc]
     high: float  # type: ignore[misc]
@@ -50,12 +57,17 @@ class Bounded(RewardModel):
         return super().of(keys)
 
     @property
-    def scale(self) -> float:
+    def largest_scale(self) -> float:
         return (self.high - self.low) / 2
 
-    def samplers(self, means: FloatArray) -> Mapping[str, Callable[[], Sampler]]:
+    @property
+    def variance(self) -> float:
+        return self.largest_scale**2
+
+    def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
+        no_scale(self.kind, scale)
         return {
             "bernoulli": lambda: sampling.two_valued(means, self.low, self.high),
             "uniform": lambda: sampling.uniform(means, self.low, self.high),
-            "gaussian": lambda: sampling.gaussian(means, self.scale),
+            "gaussian": lambda: sampling.gaussian(means, self.largest_scale),
         }

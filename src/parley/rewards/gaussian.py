@@ -1,35 +1,64 @@
-"""Gaussian rewards of a known common scale."""
+"""Gaussian rewards of a known scale: one for all, one per agent, or one per arm and agent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from parley.checks import FloatArray
-from parley.keys import NUMBER, Key
+from parley.keys import Key
 from parley.rewards import sampling
-from parley.rewards.base import RewardModel, Sampler, known_scale
+from parley.rewards.base import RewardModel, Sampler
+from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, plain_scale, squared_scale
 
-__all__ = ["Gaussian"]
+__all__ = ["Gaussian", "Scaled"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(RewardModel):
+class Scaled(RewardModel):
+    """What models with a stated scale share."""
+
+    scale: Scale = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", checked_scale("noise.scale", self.scale))
+
+    def document(self) -> dict[str, Any]:
+        return {"kind": self.kind, "scale": plain_scale(self.scale)}
+
+    @property
+    def variance(self) -> FloatArray | float:
+        return squared_scale(self.scale)
+
+    @property
+    def largest_scale(self) -> float:
+        return float(np.max(self.scale))
+
+    def fit(self, shape: tuple[int, int]) -> None:
+        fitting("noise.scale", self.scale, shape)
+
+    def true_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
+        return squared_scale(self.scale if scale is None else scale)
+
+    def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
+        true = np.array(self.scale if scale is None else scale)
+        return {"gaussian": lambda: sampling.gaussian(means, float(true) if true.ndim == 0 else true)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(Scaled):
     """Exactly Gaussian: payoffs may be boosted.
 
     >>> Gaussian(scale=2.0).variance, Gaussian().document()
     (4.0, {'kind': 'gaussian', 'scale': 1.0})
+    >>> Gaussian(scale=[0.5, 1.5]).document()
+    {'kind': 'gaussian', 'scale': [0.5, 1.5]}
     """
 
     kind: ClassVar[str] = "gaussian"
-    words: ClassVar[str] = "known standard deviation"
-    keys: ClassVar[Mapping[str, Key]] = {"scale": Key(kinds=NUMBER, meaning="the standard deviation", default="1.0")}
+    words: ClassVar[str] = "of known or unknown scale"
+    keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE, "guess": GUESS}
     boosted: ClassVar[bool] = True
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", known_scale(self.scale))
-
-    def samplers(self, means: FloatArray) -> Mapping[str, Callable[[], Sampler]]:
-        return {"gaussian": lambda: sampling.gaussian(means, self.scale)}

@@ -6,15 +6,18 @@ from a generator of their own, so that replication i gets the same however many 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 
 from parley.checks import FloatArray, IntArray
-from parley.rewards.base import Sampler
 from parley.totals import Totals
 
-__all__ = ["gaussian", "two_valued", "uniform"]
+__all__ = ["Sampler", "gaussian", "two_valued", "uniform"]
+
+# The totals of fresh draws, exactly in law: from a generator and the counts asked for, (..., arm, agent).
+Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
 
 ONE_BY_ONE = 512  # uniform rewards are drawn singly up to so many; beyond, by bins
 BINS = 64  # the leading six bits of a uniform number

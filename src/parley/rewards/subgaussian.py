@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from parley.checks import FloatArray
 from parley.keys import Key
-from parley.rewards import sampling
-from parley.rewards.base import RewardModel, Sampler, known_scale
-from parley.rewards.gaussian import Gaussian
+from parley.rewards.gaussian import Scaled
+from parley.rewards.scales import SCALE
 
 __all__ = ["SubGaussian"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubGaussian(RewardModel):
+class SubGaussian(Scaled):
     """Tails no heavier than a Gaussian's of this scale; nothing else is known, so nothing is boosted.
 
     >>> SubGaussian().boosted
@@ -25,11 +23,4 @@ class SubGaussian(RewardModel):
 
     kind: ClassVar[str] = "subgaussian"
     words: ClassVar[str] = "tails no heavier than a Gaussian's of that scale"
-    keys: ClassVar[Mapping[str, Key]] = Gaussian.keys
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", known_scale(self.scale))
-
-    def samplers(self, means: FloatArray) -> Mapping[str, Callable[[], Sampler]]:
-        return {"gaussian": lambda: sampling.gaussian(means, self.scale)}
+    keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE}

@@ -22,7 +22,7 @@ def make_environment(instance: Instance, name: str | None = None) -> Environment
     [[0], [3]]
     """
     model = instance.problem.noise
-    known = model.samplers(instance.means)
+    known = model.samplers(instance.means, instance.scale)
     if name is None:
         return next(iter(known.values()))()
     if name not in ENVIRONMENTS:

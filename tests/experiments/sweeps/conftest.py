@@ -25,6 +25,7 @@ agents = 2
 largest_gap = 2.0
 weights = {{ kind = "personalized", alpha = 0.5 }}
 truth = {{ generate = "paper", min_gap = 0.1 }}
+noise = {{ scale = 1.0 }}
 policy = {{ name = "wcpe" }}
 
 [axes]

@@ -14,6 +14,7 @@ STUDY = {
     "agents": 2,
     "largest_gap": 2.0,
     "weights": {"kind": "personalized", "alpha": 0.5},
+    "noise": {"scale": 1.0},
     "policy": {"name": "wcpe", "accuracy": 1e-5},
     "truth": {"generate": "paper", "min_gap": 0.1},
 }

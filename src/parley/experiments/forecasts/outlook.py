@@ -21,7 +21,6 @@ from parley.currency import money_of, phase_days
 from parley.errors import ParleyError
 from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray
-from parley.rewards.sampling import gaussian
 
 __all__ = ["Outlook", "bound_at_estimates", "play_on"]
 
@@ -78,7 +77,7 @@ def play_on(
     scale = np.sqrt(problem.noise.cell_variances(state.totals))
     errors = scale / np.sqrt(np.maximum(state.counts, 1))
     truths = state.means + errors * generator.standard_normal((continuations, *problem.shape))
-    draw = gaussian(truths, scale)
+    draw = problem.noise.imagined(truths, scale)
     idle = [problem.agents.index(name) for name in frozen]
     cap = LARGEST_FACTOR * max(int(state.counts.sum()), 1)
     running = _copies(state, continuations)
@@ -124,7 +123,8 @@ def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
     if factor <= 0 or not state.counts.any():
         return None
     try:
-        bound = bai(Instance(problem=problem, means=state.means), accuracy=BOUND_ACCURACY)
+        scale = problem.noise.estimated_scale(state.totals)
+        bound = bai(Instance(problem=problem, means=state.means, scale=scale), accuracy=BOUND_ACCURACY)
     except ParleyError:
         return None
     return np.asarray(bound.allocation * factor)

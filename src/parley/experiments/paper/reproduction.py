@@ -91,6 +91,7 @@ def paper_instance(*, alpha: float, delta: float) -> Instance:
             "agents": 3,
             "delta": delta,
             "weights": {"kind": "personalized", "alpha": alpha},
+            "noise": {"kind": "gaussian", "scale": 1.0},
             "truth": {"generate": "paper", "seed": 0, "min_gap": 0.05},
         }
     )

@@ -97,5 +97,6 @@ def set_axis(study: dict[str, Any], axis: str, value: Any) -> None:
 
 
 def _both_scaled(noise: Mapping[str, Any], kind: Any) -> bool:
-    """Gaussian and sub-Gaussian noise have a scale in common; bounded noise has a range."""
-    return "bounded" not in (kind, noise.get("kind", "gaussian"))
+    """Gaussian and sub-Gaussian noise have a stated scale in common; the other kinds have keys of their own."""
+    scaled = {"gaussian", "subgaussian"}
+    return {kind, noise.get("kind", "gaussian")} <= scaled and not isinstance(noise.get("scale", "unknown"), str)

@@ -130,7 +130,9 @@ def run_cell(cell: Cell) -> CellResult:
 def _isolated(instance: Instance) -> Instance:
     """The same local means with W = Id: what each agent faces alone (the comparison of the paper's Section 3)."""
     problem = instance.problem
-    return Instance(problem=problem.with_(weights=identity(problem.agent_count)), means=instance.means)
+    return Instance(
+        problem=problem.with_(weights=identity(problem.agent_count)), means=instance.means, scale=instance.scale
+    )
 
 
 def _bound(instance: Instance) -> float | None:

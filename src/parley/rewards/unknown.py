@@ -1,0 +1,144 @@
+"""Gaussian rewards whose scale nobody knows: one for all, one per agent, or one per arm and agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from parley.checks import BoolArray, FloatArray, positive
+from parley.confidence.evidence import LARGEST_STAKE
+from parley.confidence.student import log_floored_bet, normal_score
+from parley.errors import InvalidInput
+from parley.rewards import sampling
+from parley.rewards.base import BOLDNESS, LOG_SHARES, Bets, RewardModel, Sampler, wagers
+from parley.rewards.gap_bounds import Bound, Look, student_bound
+from parley.rewards.scales import Scale, squared_scale
+from parley.rewards.sides import in_parts
+from parley.totals import Totals
+
+__all__ = ["SCOPES", "UnknownScale"]
+
+SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
+    "unknown": (-2, -1),
+    "unknown per agent": (-2,),
+    "unknown per cell": (),
+}
+PRIOR = 4.0  # degrees of freedom that an estimate to plan by borrows from the wider one
+LEAST_DRAWS = {"unknown": 2, "unknown per agent": 4, "unknown per cell": 12}
+TINY = 1e-280
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownScale(RewardModel):
+    """`guess` sizes the first phase and nothing else; what is simulated is the truth's scale, or the guess.
+
+    >>> UnknownScale().document()
+    {'kind': 'gaussian', 'scale': 'unknown', 'guess': 1.0}
+    """
+
+    kind: ClassVar[str] = "gaussian"
+    boosted: ClassVar[bool] = True
+    needs_squares: ClassVar[bool] = True
+    scale: str = "unknown"
+    guess: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.scale not in SCOPES:
+            allowed = f"a number, a row, a matrix, or one of {', '.join(SCOPES)}"
+            raise InvalidInput("noise.scale", found=repr(self.scale), allowed=allowed)
+        object.__setattr__(self, "guess", positive("noise.guess", self.guess))
+
+    def require_scale(self, who: str) -> None:
+        raise InvalidInput(
+            "noise.scale",
+            found=f'"{self.scale}"',
+            allowed=f"a known scale (a number, a row or a matrix): {who} has intervals of known width",
+            hint='State the scale under [noise], or use the policy "evidence"',
+        )
+
+    @property
+    def variance(self) -> float:
+        """There is none to be had: whoever needs a known scale is told so."""
+        self.require_scale("this policy")
+        raise AssertionError  # never reached
+
+    @property
+    def largest_scale(self) -> float:
+        return float(np.sqrt(self.variance))
+
+    @property
+    def first_variance(self) -> float:
+        return self.guess**2
+
+    @property
+    def least_draws(self) -> int:  # type: ignore[override]
+        """Of every cell that a plan needs: without degrees of freedom there is no evidence."""
+        return LEAST_DRAWS[self.scale]
+
+    def cell_variances(self, past: Totals) -> FloatArray:
+        """Each group's own, drawn towards that of the next wider one; the guess where nothing was drawn."""
+        scatter, degrees = past.scatter, np.maximum(past.counts - 1, 0).astype(np.float64)
+        each: FloatArray = np.full(past.counts.shape, self.first_variance)
+        for axes, prior in (((-2, -1), 1e-9), ((-2,), PRIOR), ((), PRIOR)):
+            pooled, nu = _pooled(scatter, axes), _pooled(degrees, axes)
+            each = (pooled + prior * each) / (nu + prior)
+            if axes == SCOPES[self.scale]:
+                break
+        return np.maximum(np.broadcast_to(each, past.counts.shape), TINY)
+
+    def fresh_variances(self, fresh: Totals) -> tuple[FloatArray, FloatArray]:
+        """`(..., arm, agent)` each: a cell's variance by the phase alone, and the degrees of freedom of it."""
+        axes = SCOPES[self.scale]
+        degrees = _pooled(np.maximum(fresh.counts - 1, 0).astype(np.float64), axes)
+        variances = _pooled(fresh.scatter, axes) / np.maximum(degrees, 1.0)
+        return np.broadcast_to(variances, fresh.counts.shape), np.broadcast_to(degrees, fresh.counts.shape)
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        """The bet on Student's t, by its normal score; it abstains without degrees of freedom.
+
+        Stakes come from the past's scale; V is estimated by the phase alone, independent of its means.
+        """
+        stakes = np.minimum(BOLDNESS * wagers(bets) / np.sqrt(bets.variance)[:, None], LARGEST_STAKE)
+        variances, degrees = self.fresh_variances(bets.fresh)
+        t, nu = np.zeros(len(bets.arm)), np.zeros(len(bets.arm))
+        for part in in_parts(bets):
+            weighed = part.counts > 0
+            estimated = (part.counts * np.square(part.shares) * part.of(variances)).sum(axis=(1, 2))
+            told = estimated > TINY
+            nu[part.chosen] = np.where(told, np.where(weighed, part.of(degrees), np.inf).min(axis=(1, 2)), 0.0)
+            t[part.chosen] = bets.contrast[part.chosen] / np.sqrt(np.where(told, estimated, 1.0))
+        paid, _ = log_floored_bet(normal_score(t, nu), stakes, LOG_SHARES, bets.missing)
+        return np.where(nu > 0, paid, 0.0)
+
+    def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
+        variances, degrees = self.fresh_variances(look.fresh)
+        reciprocals = np.divide(1.0, look.fresh.counts, out=np.zeros(variances.shape), where=look.fresh.counts > 0)
+        estimated = look.both((variances * reciprocals) @ np.square(look.weights))
+        least = degrees if self.scale == "unknown" else _least(degrees, look.weights > 0)
+        pair = np.minimum(least[..., None, :, :], np.take_along_axis(least[..., None, :, :], look.opponents, axis=-2))
+        return student_bound(look, signal, information, estimated=estimated, degrees=pair.min(axis=-3))
+
+    def estimated_scale(self, past: Totals) -> FloatArray:
+        return np.sqrt(self.cell_variances(past))
+
+    def true_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
+        return squared_scale(self.guess if scale is None else scale)
+
+    def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
+        true = np.array(self.guess if scale is None else scale)
+        return {"gaussian": lambda: sampling.gaussian(means, float(true) if true.ndim == 0 else true)}
+
+
+def _pooled(values: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+    return np.asarray(values.sum(axis=axes, keepdims=True)) if axes else values
+
+
+def _least(degrees: FloatArray, weighed: BoolArray) -> FloatArray:
+    """`(..., arm, agent m)`: the smallest degrees of freedom among the agents that m weighs."""
+    least = np.empty(degrees.shape)
+    for arm in range(degrees.shape[-2]):
+        least[..., arm, :] = np.where(weighed, degrees[..., arm, :, None], np.inf).min(axis=-2)
+    return least
