@@ -36,6 +36,7 @@ class PfUcb(Playing):
     """`radius`: "proven" is that of the authors' theorem; "released" that of their code, which guarantees nothing."""
 
     name: ClassVar[str] = "pf-ucb"
+    needs_scale: ClassVar[bool] = True
     radius: str = "proven"
 
     def __post_init__(self) -> None:
