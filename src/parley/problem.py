@@ -203,7 +203,7 @@ class Instance:
     @cached_property
     def cell_variances(self) -> FloatArray:
         """`(arm, agent)`: the true variance of a reward."""
-        return self.problem.noise.true_variances(self.means)
+        return self.problem.noise.true_variances(self.means, self.scale)
 
     @cached_property
     def gaps(self) -> FloatArray:
@@ -225,7 +225,7 @@ class Instance:
     @property
     def variances(self) -> FloatArray | float:
         """Of single rewards: one for all, or what broadcasts to `(arm, agent)`."""
-        return self.problem.noise.true_variances(self.means, self.scale)
+        return self.problem.noise.bound_variances(self.means, self.scale)
 
     @property
     def smallest_gap(self) -> float:

@@ -133,10 +133,10 @@ class RewardModel(ABC):
         """Signal and information after a phase, and what they say that every gap is at least, `(..., arm, agent)`."""
         return known_variance_bound(look, signal, information)
 
-    def true_variances(self, means: FloatArray) -> FloatArray:
+    def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
         """`(arm, agent)`: of rewards with these true means, as the usual sampler draws them."""
         if self.low is None or self.high is None:
-            return np.full(means.shape, self.variance)
+            return np.broadcast_to(self.bound_variances(means, scale), means.shape)
         return np.asarray((means - self.low) * (self.high - means))
 
     def check_means(self, means: FloatArray) -> None:
@@ -151,7 +151,7 @@ class RewardModel(ABC):
                 allowed=f"means between noise.low = {self.low:g} and noise.high = {self.high:g}",
             )
 
-    def true_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
+    def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
         """What bounds go by: of rewards with these true means, and a true scale where one is told."""
         return self.variance
 

@@ -120,7 +120,7 @@ class Binary(RewardModel):
         around = look.fresh.sums * (1 - 2 * rates) + look.fresh.counts * np.square(rates)  # x^2 = x
         return betting_bound(look, signal, information, around=around, width=1.0)
 
-    def true_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray:  # noqa: ARG002
+    def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray:  # noqa: ARG002
         return np.asarray(np.maximum(means * (1 - means), SMALLEST_RATE))
 
     def imagined(self, means: FloatArray, scale: FloatArray | float) -> Sampler:  # noqa: ARG002

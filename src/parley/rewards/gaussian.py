@@ -40,7 +40,7 @@ class Scaled(RewardModel):
     def fit(self, shape: tuple[int, int]) -> None:
         fitting("noise.scale", self.scale, shape)
 
-    def true_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
+    def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
         return squared_scale(self.scale if scale is None else scale)
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
