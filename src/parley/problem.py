@@ -121,6 +121,22 @@ class Problem(Terms):
         """`weights**2`, `(agent n, agent m)`: turns the variances of local means into those of mixed means."""
         return np.square(self.weights)
 
+    @cached_property
+    def questions(self) -> BoolArray:
+        """`(agent,)`: the first agent of every distinct column of weights; the others ask what it asks.
+
+        >>> Problem(arms=2, weights=[[0.5, 0.5, 0.2], [0.5, 0.5, 0.8], [0, 0, 0]]).questions.tolist()
+        [True, False, True]
+        """
+        first = np.zeros(self.agent_count, dtype=np.bool_)
+        first[np.unique(self.weights, axis=1, return_index=True)[1]] = True
+        return first if self.rules >= 2 else np.ones_like(first)
+
+    @property
+    def question_count(self) -> int:
+        """How many distinct questions are asked: what the union over agents pays for."""
+        return int(self.questions.sum())
+
     def mixed(self, values: FloatArray) -> FloatArray:
         """`(..., arm, agent)` local values to mixed ones: `values @ weights`."""
         return values @ self.weights

@@ -35,6 +35,7 @@ class Term(Key):
     always: bool = False  # written even where it is the usual one, as it was before there was a choice
     wish: bool = False  # who does not say that it honours it refuses a value that is not the usual one
     granted: tuple[Any, ...] = ()  # values that are no wish: everybody can do them
+    before: Any = None  # what a document means that does not have it, where that is not the usual value
     needs: str = ""  # another term that must not be as usual where this one is not
 
     @property

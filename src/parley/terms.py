@@ -114,6 +114,12 @@ class Terms:
         "arm of the plan without being counted",
         default='`"outside"`', section="sites", told="who comes between phases gets the plan's {value} arm",
     )
+    rules: int = term(
+        2, (int,), counted(1, 2),
+        "the edition of Parley's rules that decides. 1 is what studies follow that were stored before there was a "
+        "choice; since 2 agents with the same weights pay for one question, and plans know who is frozen",
+        told="it follows edition {value} of the rules", before=1,
+    )
     # fmt: on
 
     def _check_terms(self, arms: Names, agents: Names) -> None:
@@ -138,8 +144,8 @@ class Terms:
 
     def stored(self) -> dict[str, Any]:
         """What a document holds: a term at its default is left out, so that older documents keep their digest."""
-        unusual = self.unusual()
-        return {name: value for name, value in self.terms().items() if TERMS[name].always or name in unusual}
+        silent = {row.name: row.usual if row.before is None else row.before for row in TERMS.values() if not row.always}
+        return {name: value for name, value in self.terms().items() if name not in silent or value != silent[name]}
 
     def refuse(self, who: str, honours: frozenset[str], hint: str | None = None) -> None:
         """What was asked for is done or refused, never passed over: raise for a wish that `who` does not honour."""

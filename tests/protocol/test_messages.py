@@ -34,7 +34,9 @@ documents = st.recursive(
 
 def a_trial():
     study = StudyMessage.of(
-        parse_study({"name": "golden", "arms": 2, "agents": ["Paris", "Lyon"], "policy": {"name": "uniform"}})
+        parse_study(
+            {"name": "golden", "rules": 1, "arms": 2, "agents": ["Paris", "Lyon"], "policy": {"name": "uniform"}}
+        )
     )
     return create("golden", study)
 

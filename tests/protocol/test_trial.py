@@ -186,7 +186,8 @@ def test_a_decision_that_the_reports_do_not_give_is_found():
 
 
 def test_a_frozen_agent_is_asked_for_nothing_and_its_counts_stay():
-    trial = create("s", study_message(agents=3, arms=3, policy="uniform"))
+    # The first edition of the rules plans on; since the second all that is open would be blocked here.
+    trial = create("s", study_message(agents=3, arms=3, policy="uniform", rules=1))
     for place in (0, 1):
         trial = apply(trial, ReportAccepted(report=reported(trial, place)))
     trial = apply(trial, AgentFrozen(agent="agent 1", reason="why", consequences=""))
@@ -284,3 +285,19 @@ def test_rewards_within_their_bounds_are_possible_and_squares_beyond_them_are_no
 def test_a_plan_names_its_agents_columns():
     plan = Plan(study="s", phase=1, quotas=((1, 2), (3, 4)))
     assert plan.draws(1) == (2, 4)
+
+
+@pytest.mark.parametrize("policy", ["evidence", "wcpe"])
+def test_a_study_in_which_all_is_blocked_ends_there_and_says_so(policy):
+    """Six sites that all weigh each other, one of them frozen: it went on to phase 604 once."""
+    trial = create("s", study_message(agents=6, arms=3, policy=policy))
+    trial = apply(trial, AgentFrozen(agent="agent 6", reason="closed", consequences=""))
+    for _ in range(5):
+        while trial.awaited:
+            place = trial.study.agents.index(trial.awaited[0])
+            trial = apply(trial, ReportAccepted(report=reported(trial, place)))
+        trial = trial.close(trial.step())
+        if trial.stage is Stage.STALLED:
+            break
+    assert trial.stage is Stage.STALLED
+    assert set(trial.ends.values()) == {"blocked"}

@@ -35,7 +35,7 @@ POLICIES: dict[str, type[Policy]] = {
     )
 }
 
-NOT_OPTIONS = ("problem", "instance")
+NOT_OPTIONS = ("problem", "instance", "idle")
 KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "text"),
     "float": ((int, float), "a number"),

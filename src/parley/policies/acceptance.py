@@ -34,7 +34,7 @@ def acceptance_line(problem: Problem, reign: IntArray) -> FloatArray:
     [3.493, 4.88]
     """
     times = np.maximum(reign, 1).astype(np.float64)
-    share = math.log(problem.agent_count) - math.log(SHARE * problem.delta)
+    share = math.log(problem.question_count) - math.log(SHARE * problem.delta)
     return np.asarray(share + math.log(math.pi**2 / 6) + 2 * np.log(times))
 
 

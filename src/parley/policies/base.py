@@ -121,6 +121,7 @@ class Policy(ABC):
     draws_everything: ClassVar[bool] = False  # also of agents whom nobody weighs
     values_per_pair: ClassVar[int] = 16  # numbers held per (arm, agent) of a run at the peak, to size chunks by
     problem: Problem
+    idle: tuple[int, ...] = ()  # places of agents that draw no more: frozen by an administrator
 
     @property
     def guarantee(self) -> str:
@@ -149,9 +150,30 @@ class Policy(ABC):
         is decided before the rewards of the phase; why each guarantee stays is said at each `_wanted`.
         """
         quotas = raise_cells(self._wanted(state), self.problem.minimum_cell)
+        if self.idle:
+            quotas = self._without_idle(state, quotas)
         return (
             quotas if self.problem.max_samples is None else cut_to(quotas, self._left(state), self.problem.minimum_cell)
         )
+
+    def blocked(self, state: State) -> BoolArray:
+        """`(..., agent)`: who has no answer and waits for draws that nobody will make: its mix weighs an idle agent."""
+        undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
+        if not self.idle or self.problem.horizon is not None:
+            return np.zeros_like(undecided)
+        return np.asarray(undecided & (self.problem.weights[list(self.idle)] > 0).any(axis=0))
+
+    def _without_idle(self, state: State, quotas: IntArray) -> IntArray:
+        """Nothing of idle agents, and nothing at all once all that is open is blocked: then the study ends there."""
+        asked = quotas.copy()
+        asked[..., list(self.idle)] = 0
+        if self.problem.horizon is None:
+            asked[~self._open(state).any(axis=-1)] = 0
+        return asked
+
+    def _open(self, state: State) -> BoolArray:
+        """`(..., agent)`: who has no answer, and may still get one."""
+        return np.asarray((state.active.sum(axis=-2) > self.problem.top) & ~self.blocked(state))
 
     def _left(self, state: State) -> IntArray:
         """`(...)`: samples that the budget still allows."""

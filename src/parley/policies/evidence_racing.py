@@ -99,9 +99,12 @@ class EvidenceRacing(Elimination):
 
     @property
     def line(self) -> float:
-        """log(N M / delta): what every slot must reach; with a tolerance, at the exact race's share of delta."""
+        """log(N M / delta): what every slot must reach; with a tolerance, at the exact race's share of delta.
+
+        Agents with the same weights have the same evidence and err together: M counts their distinct columns.
+        """
         delta = self.problem.delta * (1 - SHARE) if self.problem.tolerance else self.problem.delta
-        return math.log(self.problem.top * self.problem.agent_count) - math.log(delta)
+        return math.log(self.problem.top * self.problem.question_count) - math.log(delta)
 
     def start(self, batch: tuple[int, ...] = ()) -> Wealth:
         slots = (*batch, self.problem.top, *self.problem.shape)
@@ -119,13 +122,20 @@ class EvidenceRacing(Elimination):
         """The cheapest draws that should end it; any counts fixed before the phase keep the proof, raised ones too."""
         assert isinstance(state, Wealth)
         quotas = np.where((state.phase == 0)[..., None, None], self._first_phase, 0)
-        racing = (state.phase > 0) & ~state.finished
+        racing = (state.phase > 0) & ~state.finished & self._open(state).any(axis=-1)
         if racing.any():
             batch = state.take(racing)  # also a single study becomes a batch of one
-            contrasts = self.contrasts(batch)
+            contrasts = self._worth_drawing(batch, self.contrasts(batch))
             other = claims(self.problem, batch, contrasts).bets if isinstance(batch, Reign) else None
+            if other is not None:
+                other = self._worth_drawing(batch, other)
             quotas[racing] = further_draws(self.problem, contrasts, batch.totals, self._temper, other)
         return quotas
+
+    def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
+        """Without those of who asks what another asks, and of who waits for draws that nobody will make."""
+        idle = ~self.problem.questions | self.blocked(state)
+        return replace(contrasts, losing=contrasts.losing & ~idle[..., None, None, :]) if idle.any() else contrasts
 
     @cached_property
     def _first_phase(self) -> IntArray:

@@ -75,14 +75,29 @@ class Wcpe(Elimination):
         # would decide nothing: halve on until something is.
         contested = state.active.any(axis=-1, keepdims=True) & ~state.finished[..., None, None]
         undecided = state.active & (state.active.sum(axis=-2, keepdims=True) > self.problem.top)
+        undecided &= ~self.blocked(state)[..., None, :]
         while True:
             # The paper draws everything once before the first phase; nothing is decided in between: it is one phase.
             counts = smallest_counts(state.counts, self._allocation(state), self._beta, self.problem.minimum_cell)
             wanted = np.where(contested, counts - state.counts, 0)
-            idle = ~state.finished & ~wanted.any(axis=(-2, -1))
+            wanted[..., list(self.idle)] = 0
+            idle = ~state.finished & ~wanted.any(axis=(-2, -1)) & undecided.any(axis=(-2, -1))
             if not idle.any():
                 return wanted
             state = replace(state, halvings=state.halvings + (undecided & idle[..., None, None]))
+
+    def blocked(self, state: State) -> BoolArray:
+        """Intervals use all data: blocked is who could tell no candidate apart if all others drew for ever."""
+        waiting = super().blocked(state)
+        if not waiting.any():
+            return waiting
+        gone = np.zeros(self.problem.agent_count, dtype=np.bool_)
+        gone[list(self.idle)] = True
+        endless = np.where(gone, state.counts, 2**53)
+        floor = np.sqrt(self._beta(np.maximum(state.counts, 1)) * self.problem.mixed_variances(endless))
+        mixed = self.problem.mixed(state.means)
+        lowest = nth_largest(mixed - floor, self.problem.top, state.active)
+        return np.asarray(waiting & ~(state.active & (mixed + floor < lowest)).any(axis=-2))
 
     def explain(self, state: State) -> Explanation:
         mixed, half, bar = self._intervals(state, state.active)
@@ -98,7 +113,7 @@ class Wcpe(Elimination):
         after = super().update(state, totals)
         assert isinstance(after, Halvings)
         undecided = after.active.sum(axis=-2, keepdims=True) > self.problem.top
-        halved = after.active & undecided & ~state.finished[..., None, None]
+        halved = after.active & undecided & ~state.finished[..., None, None] & ~self.blocked(after)[..., None, :]
         return replace(after, halvings=after.halvings + halved)
 
     def _decide(self, before: State, after: State) -> State:

@@ -139,13 +139,14 @@ def _projected(trial: Trial, frozen: Iterable[str]) -> BoolArray:
     if not state.counts.any():
         return np.zeros_like(state.active)
     squares = np.square(means) + trial.study.problem.noise.cell_variances(state.totals)
+    policy = trial.policy_without(frozen)
     spent = SAMPLES_AHEAD * int(state.counts.sum())
     for _ in range(PHASES_AHEAD):
         try:
-            quotas = make_plan(trial.policy, state, trial.id, trial.phase, frozen).array
+            quotas = make_plan(policy, state, trial.id, trial.phase, frozen).array
             if not quotas.any() or int((state.counts + quotas).sum()) > spent:
                 break
-            state = trial.policy.update(state, Totals(counts=quotas, sums=quotas * means, squares=quotas * squares))
+            state = policy.update(state, Totals(counts=quotas, sums=quotas * means, squares=quotas * squares))
         except ParleyError:  # the policy itself gives up
             break
         if bool(state.finished):

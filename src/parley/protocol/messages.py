@@ -83,7 +83,8 @@ class StudyMessage(Message):
             return super().from_json(document)
         if "terms" in document:
             raise InvalidInput(cls.schema, found="an unknown key: terms", allowed=", ".join(cls.known_keys()))
-        terms = {key: value for key, value in document.items() if key in TERMS}
+        older = {row.name: row.before for row in TERMS.values() if row.before is not None}
+        terms = older | {key: value for key, value in document.items() if key in TERMS}
         rest = {key: value for key, value in document.items() if key not in TERMS}
         return super().from_json(rest | {"terms": terms})
 

@@ -78,8 +78,15 @@ class Trial:
 
     @cached_property
     def policy(self) -> Policy:
-        """Drives the study."""
-        return self.study.make_policy()
+        """Drives the study, and knows who is frozen."""
+        return self.policy_without(self.frozen)
+
+    def policy_without(self, frozen: Iterable[str]) -> Policy:
+        """The study's policy, were these agents frozen. The first edition of the rules plans as if they were not."""
+        policy = self.study.make_policy()
+        if self.study.problem.rules < 2:
+            return policy
+        return replace(policy, idle=tuple(sorted(self.study.agents.index(name) for name in frozen)))
 
     @cached_property
     def awaited(self) -> tuple[str, ...]:
@@ -115,8 +122,8 @@ class Trial:
     def ends(self) -> dict[str, End]:
         """How the study ended for every agent; `open` while it goes on."""
         words = map(End, self.policy.ends(self.state).tolist())
-        cancelled = self.stage is Stage.CANCELLED
-        kept = (End.CANCELLED if cancelled and not word.answered else word for word in words)
+        instead = {Stage.CANCELLED: End.CANCELLED, Stage.STALLED: End.BLOCKED}.get(self.stage)
+        kept = (instead if instead is not None and not word.answered else word for word in words)
         return dict(zip(self.study.agents, kept, strict=True))
 
     def step(self) -> Step:
