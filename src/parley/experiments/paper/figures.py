@@ -23,6 +23,9 @@ LOOKS = {
     ("evidence racing", "ours"): (2, "D", "-"),
     ("PF-UCB-BAI", "local means"): (3, "^", ":"),
     ("W-CPE-BAI", "capped counts"): (3, "^", ":"),
+    ("PF-UCB", "published"): (None, "s", "--"),
+    ("PF-UCB", "as written"): (1, "s", "-"),
+    ("PF-UCB", "as released"): (3, "^", ":"),
 }
 
 
@@ -113,6 +116,27 @@ def _counts(exhibit: Exhibit, theme: str) -> Figure:
     return figure
 
 
+def _played(exhibit: Exhibit, theme: str) -> Figure:
+    look = theme_named(theme)
+    with look.context():
+        figure = Figure(figsize=(10.5, 4.4), layout="constrained")
+        regrets, rounds = figure.subplots(1, 2)
+        _series(regrets, exhibit.rows, look, x="alpha", y="cost")
+        _series(rounds, exhibit.rows, look, x="alpha", y="rounds")
+        bounds = {row.alpha: row.bound for row in exhibit.rows}
+        regrets.plot(list(bounds), list(bounds.values()), color=look.ink, linestyle=":", label="C* log T")
+        regrets.set_yscale("log")
+        _thousands(regrets)
+        regrets.set(title="Regret after 10^6 draws per agent", ylabel="mean regret of all agents")
+        rounds.set(title="Rounds of communication", ylabel="mean rounds", ylim=(0, None))
+        for panel in (regrets, rounds):
+            panel.set_xlabel("alpha (share of its own reward in an agent's mix)")
+            panel.set_xticks(sorted(bounds))
+        _legend(figure, regrets)
+        figure.suptitle("PF-UCB on its published instance", size=11)
+    return figure
+
+
 def draw_exhibit(exhibit: Exhibit, *, theme: str = "light") -> Figure:
     """An exhibit as a picture."""
     return FIGURES[exhibit.name](exhibit, theme)
@@ -123,6 +147,7 @@ FIGURES: dict[str, Callable[[Exhibit, str], Figure]] = {
     "table2": _table2,
     "baseline": _baseline,
     "counts": _counts,
+    "pf-ucb": _played,
 }
 
 

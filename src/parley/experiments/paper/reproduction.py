@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from parley.bounds import bai, expected_samples
 from parley.experiments.paper.discrepancies import CappedWcpe, LocalMeansPfUcb
+from parley.experiments.paper.play import NAMES, PLAY_RUNS, PUBLISHED_PLAY, measure_play, play_bound, play_lines
 from parley.experiments.paper.published import ALPHAS, DELTAS, PUBLISHED_RUNS, TABLE1, TABLE2, Published
 from parley.policies import Policy, make_policy
 from parley.problem import Instance
@@ -37,6 +39,7 @@ SOURCES: dict[str, Callable[[str, Instance], Policy]] = {
     "capped counts": lambda _, instance: CappedWcpe(problem=instance.problem),
 }
 
+NO_DELTA = 0.0  # of lines about play, which stops for a horizon and not for an error
 Progress = Callable[[int], None]
 
 
@@ -134,11 +137,22 @@ def _counts() -> Iterable[Line]:
         yield "wcpe", "capped counts", cell.alpha, cell.delta
 
 
+def _played() -> Iterable[Line]:
+    """Regret of play, on another instance: here `cost` is regret, the bound is C* log T, and delta means nothing."""
+    told = None
+    for policy, source, alpha in play_lines():
+        if alpha != told:
+            told = alpha
+            yield Published(policy="pf-ucb", alpha=alpha, delta=NO_DELTA, cost=PUBLISHED_PLAY[alpha], cost_std=0.0)
+        yield policy, source, alpha, NO_DELTA
+
+
 LINES: dict[str, Callable[[], Iterable[Line]]] = {
     "table1": _table1,
     "table2": _table2,
     "baseline": _baseline,
     "counts": _counts,
+    "pf-ucb": _played,
 }
 
 
@@ -185,6 +199,9 @@ def _job(line: tuple[str, str, float, float], replications: int, seed: int) -> J
 
 
 def _measure(job: Job) -> Row:
+    if job.policy in NAMES:
+        figures: dict[str, Any] = measure_play(job.policy, job.source, job.alpha, job.replications, job.seed)
+        return Row(algorithm=NAMES[job.policy], source=job.source, alpha=job.alpha, delta=job.delta, **figures)
     instance = paper_instance(alpha=job.alpha, delta=job.delta)
     policy = SOURCES[job.source](job.policy, instance)
     outcome = simulate(policy, instance, replications=job.replications, seed=job.seed)
@@ -208,15 +225,16 @@ def _bound(alpha: float, delta: float) -> float:
 
 
 def _printed(cell: Published) -> Row:
+    play = cell.policy in NAMES
     return Row(
-        algorithm=ALGORITHMS[cell.policy],
+        algorithm=(NAMES if play else ALGORITHMS)[cell.policy],
         source="published",
         alpha=cell.alpha,
         delta=cell.delta,
-        replications=PUBLISHED_RUNS,
+        replications=PLAY_RUNS if play else PUBLISHED_RUNS,
         cost=cell.cost,
         cost_std=cell.cost_std,
         rounds=cell.rounds,
         error_rate=cell.error_rate,
-        bound=cell.bound or _bound(cell.alpha, cell.delta),
+        bound=cell.bound or (play_bound(cell.alpha) if play else _bound(cell.alpha, cell.delta)),
     )
