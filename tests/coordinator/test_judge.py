@@ -16,7 +16,7 @@ from parley.errors import IllegalMove, ImpossibleReport
 from parley.protocol import Report, Stage, apply, read_event, replay
 from parley.protocol.events import ReportAccepted
 
-STUDY = study_message(agents=3, arms=3, policy="uniform")
+STUDY = study_message(agents=3, arms=3, policy="uniform", rules=1)  # the first edition plans on after a freeze
 
 
 def told_alike(storage):
