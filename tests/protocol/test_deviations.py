@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.coordinator.support import rewards, study_message
+from tests.protocol.support import rewards, study_message
 from tests.protocol.test_minimum_cell import logged
 
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
