@@ -57,7 +57,7 @@ def _results_of_a_sweep(path):
     from parley.experiments.sweeps.storage import Folder
     from parley.experiments.sweeps.sweep import parse_sweep
 
-    study = {"arms": 3, "agents": 2, "truth": {"generate": "paper", "min_gap": 0.2}}
+    study = {"arms": 3, "agents": 2, "noise": {"scale": 1.0}, "truth": {"generate": "paper", "min_gap": 0.2}}
     document = {"name": "small", "replications": 4, "study": study, "axes": {"policy": ["wcpe", "evidence"]}}
     run_sweep(parse_sweep(document, folder=path.parent), Folder(path=path), Engine(workers=1))
 

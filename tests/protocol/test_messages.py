@@ -35,7 +35,8 @@ documents = st.recursive(
 def a_trial():
     study = StudyMessage.of(
         parse_study(
-            {"name": "golden", "rules": 1, "arms": 2, "agents": ["Paris", "Lyon"], "policy": {"name": "uniform"}}
+            {"name": "golden", "rules": 1, "arms": 2, "agents": ["Paris", "Lyon"]}
+            | {"noise": {"scale": 1.0}, "policy": {"name": "uniform"}}
         )
     )
     return create("golden", study)
