@@ -40,17 +40,17 @@ assert not found, found
 
 def test_an_estimate_grows_as_gaps_shrink():
     found = estimate(StudyMessage.of(SMALL))
-    medians = [line["samples"]["p50"] for line in found["scenarios"]]
+    medians = [line["samples"]["p50"] for line in found.scenarios]
     assert medians == sorted(medians)
-    assert all(line["alone"]["samples"]["p50"] > line["samples"]["p50"] for line in found["scenarios"])
+    assert all(line["alone"]["samples"]["p50"] > line["samples"]["p50"] for line in found.scenarios)
 
 
 def test_a_study_too_large_to_simulate_says_so():
     study = StudyMessage.of(parse_study({"arms": 50, "agents": 400, "weights": {"kind": "personalized", "alpha": 0.5}}))
     found = estimate(study)
-    assert found["scenarios"] == []
-    assert "20,000 pairs" in found["reason"]
-    assert found["first_phase"] > 0
+    assert found.scenarios == []
+    assert "20,000 pairs" in found.reason
+    assert found.first_phase > 0
 
 
 def test_a_forecast_that_fails_is_told_and_others_go_on():

@@ -12,7 +12,10 @@ import numpy as np
 from fastapi import APIRouter
 from sqlalchemy import Connection
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 
+from parley.coordinator.answers.base import answered
+from parley.coordinator.answers.forecasts import Estimated, OutlookTold
 from parley.coordinator.http.context import context_of
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.routes.studies import First, Some, read_study
@@ -32,33 +35,33 @@ __all__ = ["estimate", "router"]
 router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["forecasts"])
 
 
-@router.post("/estimates")
-async def estimate_study(request: Request, body: NewStudyBody) -> dict[str, Any]:
+@router.post("/estimates", response_model=Estimated)
+async def estimate_study(request: Request, body: NewStudyBody) -> JSONResponse:
     """What a study would cost, before it is created: by simulating the hardest truths with given gaps."""
     settings = context_of(request).settings
     try:
-        return await anyio.to_thread.run_sync(lambda: estimate(read_study(body, settings)))
+        return answered(await anyio.to_thread.run_sync(lambda: estimate(read_study(body, settings))))
     except ParleyError as error:
         raise Refusal("invalid-study", str(error)[:400]) from None
 
 
-def estimate(study: StudyMessage) -> dict[str, Any]:
+def estimate(study: StudyMessage) -> Estimated:
     """The planner's figures, together and alone; without scenarios where simulating would take too long."""
     problem, policy = study.problem, study.make_policy()
     scenarios = estimates(study.policy, study.options, problem)
     pairs = problem.arm_count * problem.agent_count
-    return {
-        "study": study.name,
-        "policy": study.policy,
-        "guarantee": policy.guarantee,
-        "first_phase": int(policy.plan(policy.start()).sum()),
-        "scenarios": scenarios,
-        "reason": "" if scenarios else f"{pairs:,} pairs of arm and agent are too many to simulate while you wait",
-    }
+    return Estimated(
+        study=study.name,
+        policy=study.policy,
+        guarantee=policy.guarantee,
+        first_phase=int(policy.plan(policy.start()).sum()),
+        scenarios=scenarios,
+        reason="" if scenarios else f"{pairs:,} pairs of arm and agent are too many to simulate while you wait",
+    )
 
 
-@router.get("/studies/{study}/outlook")
-async def get_outlook(request: Request, study: str, first: First = 0, columns: Some = 2000) -> dict[str, Any]:
+@router.get("/studies/{study}/outlook", response_model=OutlookTold)
+async def get_outlook(request: Request, study: str, first: First = 0, columns: Some = 2000) -> JSONResponse:
     """What is likely left: totals at the end with their spread, and the lower bound at the estimated means."""
     context = context_of(request)
 
@@ -73,11 +76,12 @@ async def get_outlook(request: Request, study: str, first: First = 0, columns: S
 
     key, over, policy, state, frozen = await context.read(work)
     if not state.counts.any():
-        return {"study": study, "state": "none", "reason": "nothing is known before the first phase is decided"}
+        nothing = "nothing is known before the first phase is decided"
+        return answered(OutlookTold(study=study, state="none", reason=nothing))
     forecaster: Forecaster = request.app.state.forecaster
     found = forecaster.ask(key, lambda: outlook(policy, state, frozen, over=bool(over)))
     if found is None:
-        return {"study": study, "state": "computing", "reason": ""}
+        return answered(OutlookTold(study=study, state="computing"))
     some = slice(first, first + columns)
     cut = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
-    return {"study": study, **found, **cut}
+    return answered(OutlookTold(study=study, **found | cut))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio.to_thread
 from sqlalchemy import Connection
@@ -15,6 +15,7 @@ from parley.coordinator.access.auth import Principal, require_live
 from parley.coordinator.access.forward import Forward
 from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.access.rights import UNBLINDED
+from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.clock import Clock
 from parley.coordinator.http.limits import Pace
 from parley.coordinator.http.readiness import Readiness
@@ -98,6 +99,6 @@ def sight_of(request: Request) -> Sight:
     return Sight(whole=who.role in UNBLINDED, agent=who.agent)
 
 
-def told(request: Request, row: StudyRow) -> dict[str, Any]:
+def told(request: Request, row: StudyRow) -> StudyLine:
     """A study's line for the one who asks."""
     return summary(row, sight_of(request), context_of(request).marks)

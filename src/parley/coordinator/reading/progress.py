@@ -1,4 +1,4 @@
-"""What a study's data say so far, as JSON: the board of arms and agents, and what every phase brought.
+"""What a study's data say so far: the board of arms and agents, and what every phase brought.
 
 What a blinded reader gets is told in `docs/api.md`, under Blinding; `tests/dashboard/test_blinding.py` holds it.
 """
@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from parley.coordinator.answers.progress import Board, ByArm, Elimination, Explained, History, PhaseTold
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.sight import to_the_minute
 from parley.coordinator.record import phases, studies
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow
 from parley.policies import Explanation, State
-from parley.problem import IntArray
-from parley.protocol import Stage
+from parley.problem import BoolArray, IntArray
+from parley.protocol import Stage, StudyMessage
 from parley.protocol.canonical import read_json
 
 __all__ = ["Columns", "board", "history", "latest_state"]
@@ -38,7 +39,7 @@ class Columns:
         return slice(self.first, self.first + self.limit)
 
 
-def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: bool) -> dict[str, Any]:
+def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: bool) -> Board:
     """Arm x agent: who is still a candidate of whom, who was ruled out when, and the answers once there are any."""
     study, after = studies.message(connection, row), latest_phase(row)
     state, _ = _phase(connection, row, after)
@@ -47,35 +48,36 @@ def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: b
     finished = row.stage is Stage.FINISHED
     chosen = np.asarray(state.answers) & finished
     left = state.active.sum(axis=0)
-    shown: dict[str, Any] = {
-        "study": row.id,
-        "stage": str(row.stage),
-        "phases": int(state.phase),
-        "blinded": blinded,
-        "arms": list(study.arms),
-        "agents": list(study.agents[some]),
-        "first": columns.first,
-        "agent_count": len(study.agents),
-        "top": study.problem.top,
-        "open_pairs": int((state.active & (left > study.problem.top)).sum()),
-        "decided_agents": int((left <= study.problem.top).sum()),
-        "candidates": left[some].tolist(),
-        "drawn": state.counts.sum(axis=0)[some].tolist(),
-        "planned": planned.sum(axis=0).tolist(),
-    }
-    arm_by_arm = {
-        "active": state.active[:, some].tolist(),
-        "eliminated_in": state.eliminated_in[:, some].tolist(),
-        "chosen": chosen[:, some].tolist(),
-        "counts": state.counts[:, some].tolist(),
-        "plan": planned.tolist(),
-        "by_arm": {
-            "candidate_of": state.active.sum(axis=1).tolist(),
-            "chosen_by": chosen.sum(axis=1).tolist(),
-            "drawn": state.counts.sum(axis=1).tolist(),
-        },
-    }
-    return shown | (dict.fromkeys(arm_by_arm) if blinded else arm_by_arm)
+    return Board(
+        study=row.id,
+        stage=str(row.stage),
+        phases=int(state.phase),
+        blinded=blinded,
+        arms=list(study.arms),
+        agents=list(study.agents[some]),
+        first=columns.first,
+        agent_count=len(study.agents),
+        top=study.problem.top,
+        open_pairs=int((state.active & (left > study.problem.top)).sum()),
+        decided_agents=int((left <= study.problem.top).sum()),
+        candidates=left[some].tolist(),
+        drawn=state.counts.sum(axis=0)[some].tolist(),
+        planned=planned.sum(axis=0).tolist(),
+        active=None if blinded else state.active[:, some].tolist(),
+        eliminated_in=None if blinded else state.eliminated_in[:, some].tolist(),
+        chosen=None if blinded else chosen[:, some].tolist(),
+        counts=None if blinded else state.counts[:, some].tolist(),
+        plan=None if blinded else planned.tolist(),
+        by_arm=None if blinded else _by_arm(state, chosen),
+    )
+
+
+def _by_arm(state: State, chosen: BoolArray) -> ByArm:
+    return ByArm(
+        candidate_of=state.active.sum(axis=1).tolist(),
+        chosen_by=chosen.sum(axis=1).tolist(),
+        drawn=state.counts.sum(axis=1).tolist(),
+    )
 
 
 def _planned(connection: Connection, row: StudyRow, columns: Columns) -> IntArray:
@@ -116,7 +118,7 @@ def _phase(connection: Connection, row: StudyRow, phase: int) -> tuple[State, Ex
 
 def history(
     connection: Connection, row: StudyRow, *, after: int, limit: int, columns: Columns, blinded: bool, explain: bool
-) -> dict[str, Any]:
+) -> History:
     """What each decided phase brought, oldest first; explanations are the slow part of a large study."""
     study, some = studies.message(connection, row), columns.slice
     shown = []
@@ -125,33 +127,27 @@ def history(
         if found is None or found.decision is None:
             break
         counts, out_in, finished = _decision(connection, row, phase, found.decision)
-        told: dict[str, Any] = {
-            "phase": phase,
-            "opened_at": to_the_minute(found.opened_at) if blinded else found.opened_at,
-            "closed_at": to_the_minute(found.closed_at) if blinded else found.closed_at,
-            "samples": int(counts.sum()),
-            "drawn": counts.sum(axis=0)[some].tolist(),
-            "finished": finished,
-            "ruled_out": int((out_in == phase).sum()),
-        }
-        arm_by_arm = ("counts", "eliminated", "explanation")
-        if blinded:
-            told |= dict.fromkeys(arm_by_arm)
-        else:
-            out = np.argwhere(out_in[:, some] == phase)
-            told["counts"] = counts[:, some].tolist()
-            told["eliminated"] = [
-                {"arm": study.arms[arm], "agent": study.agents[columns.first + agent]} for arm, agent in out
-            ]
-            told["explanation"] = _explained(_phase(connection, row, phase)[1], some) if explain else None
-        shown.append(told)
-    return {
-        "study": row.id,
-        "arms": list(study.arms),
-        "agents": list(study.agents[some]),
-        "blinded": blinded,
-        "phases": shown,
-    }
+        when = to_the_minute if blinded else str
+        shown.append(
+            PhaseTold(
+                phase=phase,
+                opened_at=when(found.opened_at),
+                closed_at=when(found.closed_at),
+                samples=int(counts.sum()),
+                drawn=counts.sum(axis=0)[some].tolist(),
+                finished=finished,
+                ruled_out=int((out_in == phase).sum()),
+                counts=None if blinded else counts[:, some].tolist(),
+                eliminated=None if blinded else _eliminated(study, columns, out_in[:, some] == phase),
+                explanation=None if blinded or not explain else _explained(_phase(connection, row, phase)[1], some),
+            )
+        )
+    return History(study=row.id, arms=list(study.arms), agents=list(study.agents[some]), blinded=blinded, phases=shown)
+
+
+def _eliminated(study: StudyMessage, columns: Columns, out: BoolArray) -> list[Elimination]:
+    names = study.agents[columns.slice]
+    return [Elimination(arm=study.arms[arm], agent=names[agent]) for arm, agent in np.argwhere(out)]
 
 
 def _decision(connection: Connection, row: StudyRow, phase: int, text: str) -> tuple[IntArray, IntArray, bool]:
@@ -165,14 +161,14 @@ def _decision(connection: Connection, row: StudyRow, phase: int, text: str) -> t
     return memory_of(connection).decisions.made((row.id, row.digest, phase), read)
 
 
-def _explained(shown: Explanation, some: slice) -> dict[str, Any]:
-    return {
-        "mixed_means": finite(shown.mixed_means[:, some]),
-        "radius": finite(shown.radius[:, some]),
-        "score": finite(shown.score[:, some]),
-        "line": shown.line,
-        "words": shown.words,
-    }
+def _explained(shown: Explanation, some: slice) -> Explained:
+    return Explained(
+        mixed_means=finite(shown.mixed_means[:, some]),
+        radius=finite(shown.radius[:, some]),
+        score=finite(shown.score[:, some]),
+        line=shown.line,
+        words=shown.words,
+    )
 
 
 def finite(array: NDArray[Any]) -> list[list[float | None]]:

@@ -1,11 +1,10 @@
-"""Studies as JSON for people and pages: a line of the list, and where one is. What its data say is in `progress`."""
+"""Studies for people and pages: a line of the list, and where one is. What its data say is in `progress`."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import Connection, func, select
 
+from parley.coordinator.answers.studies import Awaited, FrozenAgent, Reported, StudyLine, StudyStatus
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.sight import Marks, Sight
 from parley.coordinator.record import phases, reports, studies, tables
@@ -23,26 +22,26 @@ def require_study(connection: Connection, study: str) -> StudyRow:
     return row
 
 
-def summary(row: StudyRow, sight: Sight, marks: Marks) -> dict[str, Any]:
+def summary(row: StudyRow, sight: Sight, marks: Marks) -> StudyLine:
     """A line of the list of studies, as much of it as somebody may see."""
-    return {
-        "id": row.id,
-        "name": row.name,
-        "policy": row.policy,
-        "arms": row.arms,
-        "agents": row.agents,
-        "stage": str(row.stage),
-        "reason": row.reason,
-        "phase": row.phase,
-        "awaited": row.awaited,
-        "samples": row.samples,
-        "created_at": sight.time(row.created_at),
-        "opened_at": sight.time(row.opened_at),
-        "version": marks.of(row.id, row.sequence),
-        "sequence": row.sequence if sight.whole else None,
-        "head": row.head if sight.whole else None,
-        "digest": row.digest,
-    }
+    return StudyLine(
+        id=row.id,
+        name=row.name,
+        policy=row.policy,
+        arms=row.arms,
+        agents=row.agents,
+        stage=str(row.stage),
+        reason=row.reason,
+        phase=row.phase,
+        awaited=row.awaited,
+        samples=row.samples,
+        created_at=sight.time(row.created_at),
+        opened_at=sight.time(row.opened_at),
+        version=marks.of(row.id, row.sequence),
+        sequence=row.sequence if sight.whole else None,
+        head=row.head if sight.whole else None,
+        digest=row.digest,
+    )
 
 
 def pulse(connection: Connection, only: str | None) -> tuple[int, int]:
@@ -52,7 +51,7 @@ def pulse(connection: Connection, only: str | None) -> tuple[int, int]:
     return int(found[0]), int(found[1])
 
 
-def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) -> dict[str, Any]:
+def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) -> StudyStatus:
     """Where a study is, whom it waits for and since when."""
     study = studies.message(connection, row)
     asked = phases.asked_agents(connection, row.id, row.phase)
@@ -62,20 +61,20 @@ def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) ->
     missing = [
         name for name in study.agents if name in asked and name not in reported and name not in frozen and waiting
     ]
-    return {
-        **summary(row, sight, marks),
-        "arm_names": list(study.arms),
-        "agent_names": list(study.agents),
-        **{name: value for name, value in study.terms.items() if not isinstance(value, list)},
-        "told": study.problem.told(),
-        "guarantee": study.make_policy().guarantee,
-        "asked": len(asked),
-        "reported": [
-            {"agent": name, "at": sight.time(reported[name], name)} for name in study.agents if name in reported
+    return StudyStatus(
+        **vars(summary(row, sight, marks)),
+        arm_names=list(study.arms),
+        agent_names=list(study.agents),
+        terms={name: value for name, value in study.terms.items() if not isinstance(value, list)},
+        told=study.problem.told(),
+        guarantee=study.make_policy().guarantee,
+        asked=len(asked),
+        reported=[
+            Reported(agent=name, at=sight.time(reported[name], name)) for name in study.agents if name in reported
         ],
-        "missing": [{"agent": name, "since": sight.time(row.opened_at)} for name in missing],
-        "frozen": [
-            {"agent": name, "phase": found.phase, "reason": found.reason, "at": sight.time(found.at)}
+        missing=[Awaited(agent=name, since=sight.time(row.opened_at)) for name in missing],
+        frozen=[
+            FrozenAgent(agent=name, phase=found.phase, reason=found.reason, at=sight.time(found.at))
             for name, found in sorted(frozen.items())
         ],
-    }
+    )

@@ -11,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from parley import __version__
+from parley.coordinator.answers.base import answered
+from parley.coordinator.answers.health import Health, Ready
 from parley.coordinator.http.context import context_of
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.record.tables import studies
@@ -21,17 +23,17 @@ __all__ = ["router"]
 router = APIRouter(route_class=GuardedRoute, tags=["health"])
 
 
-@router.get("/healthz")
-async def healthz() -> dict[str, str]:
+@router.get("/healthz", response_model=Health)
+async def healthz() -> JSONResponse:
     """The process runs."""
-    return {"status": "ok", "version": __version__}
+    return answered(Health(status="ok", version=__version__))
 
 
-@router.get("/readyz")
-async def readyz(request: Request) -> dict[str, str]:
+@router.get("/readyz", response_model=Ready)
+async def readyz(request: Request) -> JSONResponse:
     """A report that came now would be on the disk; 503 when it would not (no database, no room, no right to write)."""
     await context_of(request).readiness.check()
-    return {"status": "ready"}
+    return answered(Ready(status="ready"))
 
 
 @router.get("/metrics", response_class=Response)

@@ -10,8 +10,11 @@ import anyio.to_thread
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import JSONResponse, StreamingResponse
 
+from parley.coordinator.answers.base import answered
+from parley.coordinator.answers.oversight import CutPreview, FreezePreview, LogPage, Verified
+from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.http.context import Context, context_of, principal_of, sight_of, told
 from parley.coordinator.http.guard import GuardedRoute, still_welcome
 from parley.coordinator.http.schemas import AmendBody, FreezeBody, PathPhase, ReasonBody
@@ -36,37 +39,37 @@ Sequence = Annotated[int, Query(ge=0, le=LARGEST_SEQUENCE)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-@router.post("/studies/{study}/pause")
-async def pause_study(request: Request, study: str, body: ReasonBody) -> dict[str, Any]:
+@router.post("/studies/{study}/pause", response_model=StudyLine)
+async def pause_study(request: Request, study: str, body: ReasonBody) -> JSONResponse:
     """Take no report until resumed."""
     return await _act(request, lambda c, by, at: acts.pause_study(c, study, body.reason, actor=by, at=at))
 
 
-@router.post("/studies/{study}/resume")
-async def resume_study(request: Request, study: str, body: ReasonBody) -> dict[str, Any]:
+@router.post("/studies/{study}/resume", response_model=StudyLine)
+async def resume_study(request: Request, study: str, body: ReasonBody) -> JSONResponse:
     """Go on where it was."""
     return await _act(request, lambda c, by, at: acts.resume_study(c, study, body.reason, actor=by, at=at))
 
 
-@router.post("/studies/{study}/cancel")
-async def cancel_study(request: Request, study: str, body: ReasonBody) -> dict[str, Any]:
+@router.post("/studies/{study}/cancel", response_model=StudyLine)
+async def cancel_study(request: Request, study: str, body: ReasonBody) -> JSONResponse:
     """Stop for good, with a certificate of the candidates that remain."""
     return await _act(request, lambda c, by, at: acts.cancel_study(c, study, body.reason, actor=by, at=at))
 
 
-@router.get("/studies/{study}/agents/{agent}/freeze")
-async def preview_freeze(request: Request, study: str, agent: str) -> dict[str, Any]:
+@router.get("/studies/{study}/agents/{agent}/freeze", response_model=FreezePreview)
+async def preview_freeze(request: Request, study: str, agent: str) -> JSONResponse:
     """What freezing an agent would do to termination and guarantee; `digest` confirms it."""
     _, shown = await _consequences(context_of(request), study, agent)
-    return {**shown.to_json(), "digest": shown.digest}
+    return answered(FreezePreview(**shown.to_json(), digest=shown.digest))
 
 
 async def _consequences(context: Context, study: str, agent: str) -> tuple[int, Consequences]:
     return await anyio.to_thread.run_sync(acts.preview_freeze, context.storage, study, agent)
 
 
-@router.post("/studies/{study}/agents/{agent}/freeze")
-async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBody) -> dict[str, Any]:
+@router.post("/studies/{study}/agents/{agent}/freeze", response_model=StudyLine)
+async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBody) -> JSONResponse:
     """Ask nothing more of an agent: its counts stay. Refused unless the consequences are those that were shown."""
     context, by = context_of(request), principal_of(request)
     for _ in range(ATTEMPTS):  # reports may come while the consequences are computed, and mostly do not change them
@@ -77,19 +80,19 @@ async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBod
         row = await context.change(partial(freeze, actor=by.name, at=context.clock()), by=by)
         if row is not None:
             context.changed(row)
-            return told(request, row)
+            return answered(told(request, row))
     raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
 
 
-@router.get("/studies/{study}/phases/{phase}/cut")
-async def preview_cut(request: Request, study: str, phase: PathPhase) -> dict[str, Any]:
+@router.get("/studies/{study}/phases/{phase}/cut", response_model=CutPreview)
+async def preview_cut(request: Request, study: str, phase: PathPhase) -> JSONResponse:
     """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
     _, shown = await anyio.to_thread.run_sync(acts.preview_cut, context_of(request).storage, study, phase)
-    return {**shown.to_json(), "digest": shown.digest}
+    return answered(CutPreview(**shown.to_json(), digest=shown.digest))
 
 
-@router.post("/studies/{study}/phases/{phase}/cut")
-async def cut_phase(request: Request, study: str, phase: PathPhase, body: FreezeBody) -> dict[str, Any]:
+@router.post("/studies/{study}/phases/{phase}/cut", response_model=StudyLine)
+async def cut_phase(request: Request, study: str, phase: PathPhase, body: FreezeBody) -> JSONResponse:
     """Close the phase in progress with the reports that are in. Refused unless the consequences are those shown."""
     context, by = context_of(request), principal_of(request)
     seen, shown = await anyio.to_thread.run_sync(acts.preview_cut, context.storage, study, phase)
@@ -98,12 +101,12 @@ async def cut_phase(request: Request, study: str, phase: PathPhase, body: Freeze
         row = await context.change(partial(cut, actor=by.name, at=context.clock()), by=by)
         if row is not None:
             context.changed(row)
-            return told(request, row)
+            return answered(told(request, row))
     raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
 
 
-@router.post("/studies/{study}/phases/{phase}/reports/{agent}/amend")
-async def amend_report(request: Request, study: str, phase: PathPhase, agent: str, body: AmendBody) -> dict[str, Any]:
+@router.post("/studies/{study}/phases/{phase}/reports/{agent}/amend", response_model=StudyLine)
+async def amend_report(request: Request, study: str, phase: PathPhase, agent: str, body: AmendBody) -> JSONResponse:
     """Put another report in an accepted one's place, while its phase is in progress. Both are kept."""
     report = body.report.message()
     if (report.study, report.phase, report.agent) != (study, phase, agent):
@@ -115,14 +118,14 @@ async def amend_report(request: Request, study: str, phase: PathPhase, agent: st
     return await _act(request, work)
 
 
-async def _act(request: Request, work: Any) -> dict[str, Any]:
+async def _act(request: Request, work: Any) -> JSONResponse:
     context, by = context_of(request), principal_of(request)
     row: StudyRow = await context.change(lambda connection: work(connection, by.name, context.clock()), by=by)
     context.changed(row)
-    return told(request, row)
+    return answered(told(request, row))
 
 
-@router.get("/studies/{study}/log")
+@router.get("/studies/{study}/log", response_model=LogPage)
 async def get_log(
     request: Request,
     study: str,
@@ -131,7 +134,7 @@ async def get_log(
     kind: Annotated[str | None, Query(max_length=40, description=f"One of {', '.join(EVENTS)}.")] = None,
     actor: Annotated[str | None, Query(max_length=300)] = None,
     newest_first: bool = False,
-) -> dict[str, Any]:
+) -> JSONResponse:
     """Records of a study's log. `after` continues: later records, or earlier ones with `newest_first`."""
 
     def work(connection: Connection) -> list[Record]:
@@ -143,10 +146,10 @@ async def get_log(
     return _page(await context_of(request).read(work), limit)
 
 
-@router.get("/log")
+@router.get("/log", response_model=LogPage)
 async def get_server_log(
     request: Request, after: Sequence = 0, limit: Limit = 100, newest_first: bool = False
-) -> dict[str, Any]:
+) -> JSONResponse:
     """Records of the server's own log: tokens issued and revoked."""
 
     def work(connection: Connection) -> list[Record]:
@@ -155,9 +158,9 @@ async def get_server_log(
     return _page(await context_of(request).read(work), limit)
 
 
-def _page(records: list[Record], limit: int) -> dict[str, Any]:
+def _page(records: list[Record], limit: int) -> JSONResponse:
     following = records[-1].sequence if len(records) == limit else None
-    return {"records": [record.to_json() for record in records], "next": following}
+    return answered(LogPage(records=[record.to_json() for record in records], next=following))
 
 
 @router.get("/studies/{study}/export", response_class=StreamingResponse)
@@ -178,24 +181,26 @@ async def _lines(context: Context, study: str) -> AsyncIterator[str]:
         after = batch[-1].sequence
 
 
-@router.post("/studies/{study}/verify")
-async def verify_study(request: Request, study: str) -> dict[str, Any]:
+@router.post("/studies/{study}/verify", response_model=Verified)
+async def verify_study(request: Request, study: str) -> JSONResponse:
     """Check the chain, take every decision again, and compare with what the database says."""
     context = context_of(request)
     found = await anyio.to_thread.run_sync(verify_stored, context.storage, study)
     if found is None:
         raise Refusal("not-found", f"no study {study!r}")
-    return {
-        "study": study,
-        "sound": found.sound,
-        "problem": found.problem,
-        "records": found.records,
-        "phases": found.phases,
-        "stage": found.stage,
-        "head": found.head,
-        "exact": found.exact,
-        "certificate": found.certificate,
-    }
+    return answered(
+        Verified(
+            study=study,
+            sound=found.sound,
+            problem=found.problem,
+            records=found.records,
+            phases=found.phases,
+            stage=found.stage,
+            head=found.head,
+            exact=found.exact,
+            certificate=found.certificate,
+        )
+    )
 
 
 @router.get("/studies/{study}/events", response_class=StreamingResponse)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from time import monotonic
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from sqlalchemy import Connection
@@ -13,6 +12,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from parley.coordinator.access.rights import INSPECTORS
+from parley.coordinator.answers.base import answered
+from parley.coordinator.answers.reports import (
+    AgentTurn,
+    Aside,
+    Quarantine,
+    ReportOfAgent,
+    Reports,
+    SaltedReport,
+    TakenReport,
+)
 from parley.coordinator.http.context import Context, context_of, principal_of
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.schemas import LARGEST_PHASE, PathPhase, ProblemView, ReceiptView, ReportBody
@@ -49,20 +58,20 @@ def known_receipt(text: str | None) -> tuple[int, str] | None:
     return int(form[1]), form[2]
 
 
-@router.get("/agents/{agent}/plan")
+@router.get("/agents/{agent}/plan", response_model=AgentTurn)
 async def get_agent_plan(
     request: Request,
     study: str,
     agent: str,
     after: Annotated[int, Query(ge=0, le=LARGEST_PHASE, description="The last phase the agent has reported.")] = 0,
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a later phase.")] = 0,
-) -> dict[str, Any]:
+) -> JSONResponse:
     """What an agent is asked to draw now. With `wait`, answers when the study moves past phase `after`, or in time."""
     context, until = context_of(request), monotonic() + wait
     row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
     while row.phase <= after and row.stage in IN_PROGRESS and await _moved(context, row, after, until):
         row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
-    return found
+    return answered(found)
 
 
 async def _moved(context: Context, row: StudyRow, after: int, until: float) -> bool:
@@ -78,7 +87,7 @@ async def _moved(context: Context, row: StudyRow, after: int, until: float) -> b
     return False
 
 
-def _agent_plan(connection: Connection, study: str, agent: str) -> tuple[StudyRow, dict[str, Any]]:
+def _agent_plan(connection: Connection, study: str, agent: str) -> tuple[StudyRow, AgentTurn]:
     turn = phases.turn_of(connection, study, agent)
     if turn is None:
         raise Refusal("not-found", f"no study {study!r}")
@@ -86,18 +95,18 @@ def _agent_plan(connection: Connection, study: str, agent: str) -> tuple[StudyRo
     message = studies.message(connection, row)
     if agent not in message.agents:
         raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
-    return row, {
-        "study": study,
-        "agent": agent,
-        "stage": str(row.stage),
-        "reason": row.reason,
-        "phase": row.phase,
-        "plan": turn.plan,
-        "arms": list(message.arms),
-        "draws": list(turn.draws) if turn.draws is not None and not turn.frozen else None,
-        "reported": turn.reported,
-        "frozen": turn.frozen,
-    }
+    return row, AgentTurn(
+        study=study,
+        agent=agent,
+        stage=str(row.stage),
+        reason=row.reason,
+        phase=row.phase,
+        plan=turn.plan,
+        arms=list(message.arms),
+        draws=list(turn.draws) if turn.draws is not None and not turn.frozen else None,
+        reported=turn.reported,
+        frozen=turn.frozen,
+    )
 
 
 @router.put(
@@ -141,8 +150,8 @@ async def put_report(
     return JSONResponse(accepted.receipt.to_json(), status_code=200 if accepted.repeated else 201)
 
 
-@router.get("/phases/{phase}/reports/{agent}")
-async def get_report(request: Request, study: str, phase: PathPhase, agent: str) -> dict[str, Any]:
+@router.get("/phases/{phase}/reports/{agent}", response_model=ReportOfAgent)
+async def get_report(request: Request, study: str, phase: PathPhase, agent: str) -> JSONResponse:
     """The report that counts, its receipt, and earlier revisions if it was amended.
 
     With the salt of its record, for the agent itself and for those who may read the log: with it the head can be
@@ -151,48 +160,48 @@ async def get_report(request: Request, study: str, phase: PathPhase, agent: str)
     who = principal_of(request)
     salted = who.agent == agent or who.role in INSPECTORS
 
-    def work(connection: Connection) -> dict[str, Any]:
+    def work(connection: Connection) -> ReportOfAgent:
         require_study(connection, study)
         found = reports.revisions(connection, study, phase, agent)
         if not found:
             raise Refusal("not-found", f"no report of {agent!r} in phase {phase}")
-        shown = [taken_view(taken) for taken in found]
-        for entry, taken in zip(shown, found, strict=True):
-            salt = ledger.salt_of(connection, study, taken.receipt.sequence) if salted else None
-            entry |= {"salt": salt}
-        return {**shown[-1], "earlier": shown[:-1]}
+        shown = [
+            SaltedReport(
+                **vars(_taken(taken)),
+                salt=ledger.salt_of(connection, study, taken.receipt.sequence) if salted else None,
+            )
+            for taken in found
+        ]
+        return ReportOfAgent(**vars(shown[-1]), earlier=shown[:-1])
 
-    return await context_of(request).read(work)
+    return answered(await context_of(request).read(work))
 
 
-@router.get("/phases/{phase}/reports")
-async def list_reports(request: Request, study: str, phase: PathPhase) -> dict[str, Any]:
+@router.get("/phases/{phase}/reports", response_model=Reports)
+async def list_reports(request: Request, study: str, phase: PathPhase) -> JSONResponse:
     """Every report of a phase that counts."""
 
-    def work(connection: Connection) -> list[dict[str, Any]]:
+    def work(connection: Connection) -> list[TakenReport]:
         require_study(connection, study)
-        return [taken_view(taken) for _, taken in sorted(reports.of_phase(connection, study, phase).items())]
+        return [_taken(taken) for _, taken in sorted(reports.of_phase(connection, study, phase).items())]
 
-    return {"study": study, "phase": phase, "reports": await context_of(request).read(work)}
-
-
-def taken_view(taken: reports.Taken) -> dict[str, Any]:
-    """A report with its receipt."""
-    return {
-        "report": taken.report.to_json(),
-        "revision": taken.revision,
-        "at": taken.at,
-        "receipt": taken.receipt.to_json(),
-    }
+    return answered(Reports(study=study, phase=phase, reports=await context_of(request).read(work)))
 
 
-@router.get("/quarantine")
-async def list_quarantine(request: Request, study: str) -> dict[str, Any]:
+def _taken(taken: reports.Taken) -> TakenReport:
+    report, receipt = taken.report.to_json(), taken.receipt.to_json()
+    return TakenReport(report=report, revision=taken.revision, at=taken.at, receipt=receipt)
+
+
+@router.get("/quarantine", response_model=Quarantine)
+async def list_quarantine(request: Request, study: str) -> JSONResponse:
     """Reports that came for a taken place, with the digest of the one that stands."""
 
-    def work(connection: Connection) -> list[dict[str, Any]]:
+    def work(connection: Connection) -> list[Aside]:
         require_study(connection, study)
-        found = reports.quarantined(connection, study)
-        return [{**asdict(aside), "report": aside.report.to_json()} for aside in found]
+        return [
+            Aside(report=aside.report.to_json(), stands=aside.stands, at=aside.at, sequence=aside.sequence)
+            for aside in reports.quarantined(connection, study)
+        ]
 
-    return {"study": study, "quarantine": await context_of(request).read(work)}
+    return answered(Quarantine(study=study, quarantine=await context_of(request).read(work)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from parley.coordinator.access import sessions
+from parley.coordinator.answers.base import answered
+from parley.coordinator.answers.tokens import SessionEnd, SessionOpened
 from parley.coordinator.http.context import context_of, principal_of
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.problems import Refusal
@@ -18,7 +18,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1/sessions", route_class=GuardedRoute, tags=["tokens"])
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, response_model=SessionOpened)
 async def open_session(request: Request) -> JSONResponse:
     """Open a session of the token that asks; send it as `Authorization: Session <session>` until it expires."""
     context, by = context_of(request), principal_of(request)
@@ -28,18 +28,17 @@ async def open_session(request: Request) -> JSONResponse:
     secret, expires = await context.change(
         lambda connection: sessions.open_session(connection, by.kid, at=context.forward(), hours=hours), by=by
     )
-    shown = {"session": secret, "expires_at": expires}
-    return JSONResponse(shown, status_code=201, headers={"Cache-Control": "no-store"})
+    return answered(SessionOpened(session=secret, expires_at=expires), 201, {"Cache-Control": "no-store"})
 
 
-@router.delete("")
-async def end_session(request: Request) -> dict[str, Any]:
+@router.delete("", response_model=SessionEnd)
+async def end_session(request: Request) -> JSONResponse:
     """Sign out: end the session that asks. Asked with a token, it ends nothing."""
     secret = _session_of(request)
     if secret is not None:
         by = principal_of(request)
         await context_of(request).change(lambda connection: sessions.end(connection, secret), by=by)
-    return {"ended": secret is not None}
+    return answered(SessionEnd(ended=secret is not None))
 
 
 def _session_of(request: Request) -> str | None:

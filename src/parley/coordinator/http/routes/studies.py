@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio.to_thread
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from parley.coordinator.access.auth import Role
+from parley.coordinator.answers.base import answered
+from parley.coordinator.answers.progress import Board, History
+from parley.coordinator.answers.studies import ListedStudy, Studies, StudyLine, StudyStatus, Who
 from parley.coordinator.http.context import context_of, principal_of, sight_of, told
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.schemas import LARGEST_PHASE, NewStudyBody, PathPhase
@@ -32,44 +35,50 @@ First = Annotated[int, Query(ge=0, le=1_000_000, description="The place of the f
 Some = Annotated[int, Query(ge=1, le=2000, description="Of how many agents to tell.")]
 
 
-@router.get("/whoami")
-async def whoami(request: Request) -> dict[str, Any]:
+@router.get("/whoami", response_model=Who)
+async def whoami(request: Request) -> JSONResponse:
     """Role and scope of the token."""
     who = principal_of(request)
-    return {
-        "kid": who.kid,
-        "role": str(who.role),
-        "principal": who.name,
-        "study": who.study,
-        "agent": who.agent,
-        "blinded": who.role is Role.VIEWER,
-    }
+    return answered(
+        Who(
+            kid=who.kid,
+            role=str(who.role),
+            principal=who.name,
+            study=who.study,
+            agent=who.agent,
+            blinded=who.role is Role.VIEWER,
+        )
+    )
 
 
-@router.get("/studies")
+@router.get("/studies", response_model=Studies)
 async def list_studies(
     request: Request,
     search: Annotated[str, Query(max_length=100)] = "",
     stage: Stage | None = None,
     after: Annotated[str, Query(max_length=64)] = "",
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
-) -> dict[str, Any]:
+) -> JSONResponse:
     """Studies by id; `search` looks into names and ids, `after` continues a list."""
     only = principal_of(request).study
 
-    def work(connection: Connection) -> tuple[list[dict[str, Any]], tuple[int, int]]:
+    def work(connection: Connection) -> tuple[list[ListedStudy], tuple[int, int]]:
         found = studies.find(connection, search=search, stage=stage, only=only, after=after, limit=limit)
         asked, reported = phases.reports_due(connection, [row.id for row in found])
-        due = [{"asked": asked.get(row.id, 0), "reported": reported.get(row.id, 0)} for row in found]
-        return [told(request, row) | more for row, more in zip(found, due, strict=True)], pulse(connection, only)
+        listed = [
+            ListedStudy(**vars(told(request, row)), asked=asked.get(row.id, 0), reported=reported.get(row.id, 0))
+            for row in found
+        ]
+        return listed, pulse(connection, only)
 
     listed, beat = await context_of(request).read(work)
     version = context_of(request).marks.of(only, *beat)
-    return {"studies": listed, "next": listed[-1]["id"] if len(listed) == limit else None, "version": version}
+    following = listed[-1].id if len(listed) == limit else None
+    return answered(Studies(studies=listed, next=following, version=version))
 
 
-@router.post("/studies", status_code=201)
-async def create_study(request: Request, body: NewStudyBody) -> dict[str, Any]:
+@router.post("/studies", status_code=201, response_model=StudyLine)
+async def create_study(request: Request, body: NewStudyBody) -> JSONResponse:
     """Create a study and open its first phase. The document is a study file's content with the weights as a matrix."""
     context, by = context_of(request), principal_of(request)
     trial = await anyio.to_thread.run_sync(_prepare, body, context.settings)
@@ -77,7 +86,7 @@ async def create_study(request: Request, body: NewStudyBody) -> dict[str, Any]:
         lambda connection: store_study(connection, trial, actor=by.name, at=context.clock()), by=by
     )
     context.changed(row)
-    return told(request, row)
+    return answered(told(request, row), 201)
 
 
 def _prepare(body: NewStudyBody, settings: Settings) -> Trial:
@@ -103,13 +112,14 @@ def read_study(body: NewStudyBody, settings: Settings) -> StudyMessage:
         raise Refusal("invalid-study", str(error)[:400]) from None
 
 
-@router.get("/studies/{study}")
-async def get_study(request: Request, study: str) -> dict[str, Any]:
+@router.get("/studies/{study}", response_model=StudyStatus)
+async def get_study(request: Request, study: str) -> JSONResponse:
     """Where a study is, whom it waits for and since when."""
     sight, marks = sight_of(request), context_of(request).marks
-    return await context_of(request).read(
+    found = await context_of(request).read(
         lambda connection: status(connection, require_study(connection, study), sight, marks)
     )
+    return answered(found)
 
 
 @router.get("/studies/{study}/document")
@@ -122,20 +132,20 @@ async def get_document(request: Request, study: str) -> Response:
     return Response(await context_of(request).read(work), media_type="application/json")
 
 
-@router.get("/studies/{study}/board")
-async def get_board(request: Request, study: str, first: First = 0, columns: Some = 2000) -> dict[str, Any]:
+@router.get("/studies/{study}/board", response_model=Board)
+async def get_board(request: Request, study: str, first: First = 0, columns: Some = 2000) -> JSONResponse:
     """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned; of some agents only,
     from the `first` on. Blinded, what is told of single arms is null."""
     blinded = principal_of(request).role is Role.VIEWER
 
-    def work(connection: Connection) -> dict[str, Any]:
+    def work(connection: Connection) -> Board:
         row = require_study(connection, study)
         return board(connection, row, columns=Columns(first=first, limit=columns), blinded=blinded)
 
-    return await context_of(request).read(work)
+    return answered(await context_of(request).read(work))
 
 
-@router.get("/studies/{study}/history")
+@router.get("/studies/{study}/history", response_model=History)
 async def get_history(
     request: Request,
     study: str,
@@ -144,16 +154,16 @@ async def get_history(
     first: First = 0,
     columns: Some = 2000,
     explain: Annotated[bool, Query(description="With means, radii and scores.")] = True,
-) -> dict[str, Any]:
+) -> JSONResponse:
     """What every decided phase brought, of some agents: draws and, unless blinded, who is out, means, scores."""
     blinded = principal_of(request).role is Role.VIEWER
 
-    def work(connection: Connection) -> dict[str, Any]:
+    def work(connection: Connection) -> History:
         row = require_study(connection, study)
         some = Columns(first=first, limit=columns)
         return history(connection, row, after=after, limit=limit, columns=some, blinded=blinded, explain=explain)
 
-    return await context_of(request).read(work)
+    return answered(await context_of(request).read(work))
 
 
 @router.get("/studies/{study}/phases/{phase}/plan")

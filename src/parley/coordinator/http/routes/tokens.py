@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import fields
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from sqlalchemy import Connection
@@ -10,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from parley.coordinator.access import auth
+from parley.coordinator.answers.base import answered
+from parley.coordinator.answers.tokens import IssuedToken, RevokedToken, TokenLine, Tokens
 from parley.coordinator.http.context import context_of, principal_of
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.schemas import TokenBody
@@ -21,14 +24,14 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1/tokens", route_class=GuardedRoute, tags=["tokens"])
 
 
-@router.get("")
-async def list_tokens(request: Request, study: Annotated[str | None, Query(max_length=64)] = None) -> dict[str, Any]:
+@router.get("", response_model=Tokens)
+async def list_tokens(request: Request, study: Annotated[str | None, Query(max_length=64)] = None) -> JSONResponse:
     """Every token without its secret, revoked ones too."""
     found = await context_of(request).read(lambda connection: stored_tokens(connection, study))
-    return {"tokens": [token_view(row) for row in found]}
+    return answered(Tokens(tokens=[_shown(row) for row in found]))
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, response_model=IssuedToken)
 async def issue_token(request: Request, body: TokenBody) -> JSONResponse:
     """Issue a token; the answer is the only place where its secret ever stands."""
     context, by = context_of(request), principal_of(request)
@@ -45,11 +48,11 @@ async def issue_token(request: Request, body: TokenBody) -> JSONResponse:
         )
 
     token, row = await context.change(work, by=by)
-    return JSONResponse({**token_view(row), "token": token}, status_code=201, headers={"Cache-Control": "no-store"})
+    return answered(IssuedToken(**vars(_shown(row)), token=token), 201, {"Cache-Control": "no-store"})
 
 
-@router.delete("/{kid}")
-async def revoke_token(request: Request, kid: Annotated[str, Path(max_length=64)]) -> dict[str, Any]:
+@router.delete("/{kid}", response_model=RevokedToken)
+async def revoke_token(request: Request, kid: Annotated[str, Path(max_length=64)]) -> JSONResponse:
     """Revoke a token, at once and for good."""
     context, by = context_of(request), principal_of(request)
     try:
@@ -58,18 +61,9 @@ async def revoke_token(request: Request, kid: Annotated[str, Path(max_length=64)
         )
     finally:  # also when it is not known whether the commit went through
         context.keyring.forget(kid)
-    return {"kid": row.kid, "principal": row.principal, "revoked": True}
+    return answered(RevokedToken(kid=row.kid, principal=row.principal, revoked=True))
 
 
-def token_view(row: TokenRow) -> dict[str, Any]:
-    """A token as it may be shown."""
-    return {
-        "kid": row.kid,
-        "role": row.role,
-        "principal": row.principal,
-        "study": row.study,
-        "agent": row.agent,
-        "created_at": row.created_at,
-        "created_by": row.created_by,
-        "revoked_at": row.revoked_at,
-    }
+def _shown(row: TokenRow) -> TokenLine:
+    """A token as it may be shown: all but its digest."""
+    return TokenLine(**{field.name: getattr(row, field.name) for field in fields(TokenLine)})

@@ -1,0 +1,63 @@
+"""Answers are the JSON that was promised, and come back the same for whoever reads them in Python."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.coordinator.support import study_message
+
+from parley.coordinator.answers.base import answered
+from parley.coordinator.answers.forecasts import OutlookTold
+from parley.coordinator.answers.progress import Board, History
+from parley.coordinator.answers.studies import Studies, StudyStatus
+from parley.experiments.forecasts.answers import outlook
+
+
+@pytest.fixture(scope="module")
+def over(tmp_path_factory):
+    from tests.coordinator.support import House
+
+    from parley.coordinator.record import initialise, open_storage
+
+    address = str(tmp_path_factory.mktemp("answers") / "parley.db")
+    initialise(address)
+    storage = open_storage(address)
+    house = House(storage)
+    message = study_message(agents=2, arms=3, policy="uniform")
+    house.run(message, house.create(message))
+    yield house
+    house.close()
+    storage.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [(StudyStatus, ("trial",)), (Board, ("trial", "board")), (History, ("trial", "history")), (Studies, ())],
+)
+def test_what_is_read_is_what_was_told(over, kind, path):
+    told = over.admin.request("GET", "studies", *path)
+    read = kind.from_json(told)
+    assert read.to_json() == told
+    assert json.loads(answered(read).body) == told
+
+
+def test_the_terms_of_a_study_stand_under_their_own_names(over):
+    status = StudyStatus.from_json(over.admin.request("GET", "studies", "trial"))
+    assert status.terms["delta"] == 0.1
+    assert status.to_json()["delta"] == 0.1
+    assert "terms" not in status.to_json()
+
+
+def test_an_outlook_says_no_more_than_its_class(over):
+    from parley.coordinator.reading.progress import latest_state
+    from parley.coordinator.record import studies
+
+    def state(connection):
+        row = studies.get(connection, "trial")
+        return studies.message(connection, row).make_policy(), latest_state(connection, row)
+
+    policy, after = over.storage.read(state)
+    for finished in (True, False):
+        found = outlook(policy, after, (), over=finished)
+        plain = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in found.items()}
+        assert OutlookTold(study="trial", **plain).state == "ready"
