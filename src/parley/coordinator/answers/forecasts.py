@@ -35,6 +35,8 @@ class OutlookTold(Answer):
     bound_by_arm: list[float] | None = None
     bound_draws: list[list[float]] | None = None  # [arm][agent]
     total: dict[str, float] | None = None  # samples at the end: p10, p50, p90
+    money: dict[str, float] | None = None  # with prices: spent, and at the end p10, p50, p90
+    days_left: dict[str, float] | None = None  # with rates: p10, p50, p90
     rounds: dict[str, float] | None = None
     total_per_agent: list[float] | None = None
     continuations: int | None = None  # simulated
