@@ -41,6 +41,7 @@ def command(
     from parley.experiments.sweeps.figures import sweep_figures
     from parley.experiments.sweeps.report import html_report
     from parley.experiments.sweeps.results import load_results, summary
+    from parley.experiments.sweeps.storage import BILLED
 
     if not 0 < level < 1:
         raise InvalidInput("--level", found=level, allowed="a number strictly between 0 and 1")
@@ -64,9 +65,9 @@ def command(
             | {"damaged": list(loaded.damaged), "summary": rows, "report": str(page), "figures": list(map(str, files))}
         )
         return
-    shown = table(
-        f"{loaded.name}: {len(loaded.cells):,} cells", *loaded.grouping, "samples", "rounds", "errors", "/ c*"
-    )
+    billed = [name for name in BILLED if name in found]
+    head = (*loaded.grouping, "samples", "rounds", "errors", "/ c*", *billed)
+    shown = table(f"{loaded.name}: {len(loaded.cells):,} cells", *head)
     for _, row in found.head(MOST_LINES).iterrows():
         shown.add_row(
             *(f"{row[name]:g}" if isinstance(row[name], float) else str(row[name]) for name in loaded.grouping),
@@ -74,6 +75,10 @@ def command(
             f"{row['rounds']:.2f}",
             f"{row['error_rate']:.4f}",
             f"{row['ratio']:.1f}",
+            *(
+                f"{row[name]:,.0f} (10% to 90%: {row[f'{name}_p10']:,.0f} to {row[f'{name}_p90']:,.0f})"
+                for name in billed
+            ),
         )
     screen.print(shown)
     if len(found) > MOST_LINES:

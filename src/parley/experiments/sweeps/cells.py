@@ -101,6 +101,8 @@ class CellResult:
     lower_bound: float | None  # on the expected samples; None where arms tie
     isolated_bound: float | None  # the same with W = Id, every agent alone; None where arms tie then
     seconds: float
+    money: FloatArray | None = None  # where prices are stated
+    days: FloatArray | None = None  # where rates are stated
 
 
 def run_cell(cell: Cell) -> CellResult:
@@ -124,15 +126,16 @@ def run_cell(cell: Cell) -> CellResult:
         lower_bound=_bound(instance),
         isolated_bound=_bound(_isolated(instance)),
         seconds=outcome.seconds,
+        money=outcome.bill.money,
+        days=outcome.bill.days,
     )
 
 
 def _isolated(instance: Instance) -> Instance:
     """The same local means with W = Id: what each agent faces alone (the comparison of the paper's Section 3)."""
-    problem = instance.problem
-    return Instance(
-        problem=problem.with_(weights=identity(problem.agent_count)), means=instance.means, scale=instance.scale
-    )
+    samples_only = {"price": 1.0, "rate": None, "day_cost": 0.0, "round_days": 0.0}
+    problem = instance.problem.with_(weights=identity(instance.problem.agent_count), **samples_only)
+    return Instance(problem=problem, means=instance.means, scale=instance.scale)
 
 
 def _bound(instance: Instance) -> float | None:

@@ -19,6 +19,7 @@ from parley.experiments.sweeps import charts
 from parley.experiments.sweeps.curves import TITLES, bound_curve, box_axis, boxes, curves, drawn_axes, saving_curves
 from parley.experiments.sweeps.figures import last_draws
 from parley.experiments.sweeps.results import Results, compare
+from parley.experiments.sweeps.storage import BILLED
 
 __all__ = ["html_report"]
 
@@ -76,7 +77,7 @@ def html_report(results: Results, summary: pd.DataFrame, *, command: str) -> str
     parts += _allocation(results)
     parts += _comparison(results)
     parts.append("<h2>Every cell</h2>")
-    parts.append(_frame_table(summary, _summary_columns(results)))
+    parts.append(_frame_table(summary, _summary_columns(results, summary)))
     themes = {
         name: {key: getattr(one, key) for key in ("ink", "ground", "faint", "muted", "series")}
         for name, one in THEMES.items()
@@ -131,6 +132,9 @@ def _along(results: Results, summary: pd.DataFrame, x: str) -> list[str]:
         _chart(costs, "Mean samples until every agent has its answer; bands are 95% intervals."),
         _chart(rounds, "Mean rounds of communication; bands are 95% intervals."),
     ]
+    for name in (name for name in BILLED if name in summary and summary[name].notna().all()):
+        chart = charts.lines(curves(results, summary, x, name), x=title, y=f"mean {name}", log_x=x == "delta")
+        parts.append(_chart(chart, f"Mean {name} of a study; bands are 95% intervals."))
     if saved := saving_curves(results, x):
         chart = charts.lines(saved, x=title, y="lower bound alone / together", log_x=x == "delta")
         words = "How many times fewer samples the lower bound asks for together than with every agent alone (W = Id)."
@@ -177,7 +181,7 @@ def _comparison(results: Results) -> list[str]:
     return ["<h2>Policies compared</h2>", f"<p>{words}</p>", _frame_table(made, columns)]
 
 
-def _summary_columns(results: Results) -> dict[str, tuple[str, str | None]]:
+def _summary_columns(results: Results, summary: pd.DataFrame) -> dict[str, tuple[str, str | None]]:
     return {
         **{name: (name, None) for name in results.grouping},
         "replications": ("replications", "{:,}"),
@@ -188,6 +192,11 @@ def _summary_columns(results: Results) -> dict[str, tuple[str, str | None]]:
         "rounds": ("rounds", "{:.2f}"),
         "error_rate": ("error rate", "{:.4f}"),
         "ratio": ("over the bound", "{:.1f}"),
+    } | {
+        f"{name}{part}": (title.format(name), "{:,.0f}")
+        for name in BILLED
+        if name in summary
+        for part, title in {"": "{}, mean", "_p10": "10%", "_p90": "90%"}.items()
     }
 
 
@@ -200,7 +209,7 @@ def _frame_table(frame: pd.DataFrame, columns: dict[str, tuple[str, str | None]]
 
 def _cell(value: Any, form: str | None) -> str:
     if form is not None:
-        return form.format(value)
+        return "–" if pd.isna(value) else form.format(value)  # not stated in this cell
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

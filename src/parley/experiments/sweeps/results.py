@@ -15,7 +15,7 @@ from scipy import stats
 from parley.errors import InvalidInput, UnknownName
 from parley.experiments.optional import need
 from parley.experiments.sweeps.cells import Cell
-from parley.experiments.sweeps.storage import Folder, Stored
+from parley.experiments.sweeps.storage import BILLED, Folder, Stored
 from parley.experiments.sweeps.sweep import parse_sweep
 from parley.problem import FloatArray
 
@@ -139,9 +139,23 @@ def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.D
                 "lower_bound": bound,
                 "ratio": costs.mean() / bound if bound else float("nan"),
                 "seconds": group["seconds"].iloc[0],
+                **_billed(group, level, method),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _billed(group: pd.DataFrame, level: float, method: str) -> dict[str, float]:
+    """Money and days of a cell, where they are stated: means with intervals, one study in ten, nine in ten."""
+    made: dict[str, float] = {}
+    for name in BILLED:
+        if name in group and group[name].notna().all():
+            values = group[name].to_numpy(np.float64)
+            low, high = interval(values, level=level, method=method)
+            tenth, ninth = np.quantile(values, (0.1, 0.9))
+            made |= {name: float(values.mean()), f"{name}_low": low, f"{name}_high": high}
+            made |= {f"{name}_p10": float(tenth), f"{name}_p90": float(ninth)}
+    return made
 
 
 def _of_cells(frame: pd.DataFrame, grouping: Sequence[str]) -> pd.DataFrame:
@@ -149,7 +163,7 @@ def _of_cells(frame: pd.DataFrame, grouping: Sequence[str]) -> pd.DataFrame:
     made = frame.copy()
     count = made["replications"].to_numpy(np.float64)
     half = np.asarray(stats.t.ppf(0.975, np.maximum(count - 1, 1))) / np.sqrt(count)
-    for name in ("cost", "rounds"):
+    for name in ("cost", "rounds", *(name for name in BILLED if name in made)):
         made[f"{name}_low"] = made[name] - half * made[f"{name}_std"]
         made[f"{name}_high"] = made[name] + half * made[f"{name}_std"]
     made["ratio"] = made["cost"] / made["lower_bound"]

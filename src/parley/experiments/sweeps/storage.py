@@ -29,12 +29,14 @@ from parley.errors import OtherResults
 from parley.experiments.sweeps.cells import Cell, CellResult, canonical
 from parley.experiments.sweeps.sweep import Sweep
 from parley.files import ASIDE, FileLock, Locked, write_whole
+from parley.problem import FloatArray
 
-__all__ = ["Folder", "Stored"]
+__all__ = ["BILLED", "Folder", "Stored"]
 
 FORMAT = 1
 METADATA = b"parley"
 LOCK = "sweep.lock"
+BILLED = ("money", "days")  # columns that are there where prices and rates are stated; "cost" is samples always
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +186,18 @@ def _checksum(table: pa.Table, described: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
+def _spread(name: str, values: FloatArray) -> dict[str, Any]:
+    """Money or days of a cell in one row: mean and scatter, one study in ten, nine in ten."""
+    low, high = np.quantile(values, (0.1, 0.9))
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return {
+        name: [float(values.mean())],
+        f"{name}_std": [deviation],
+        f"{name}_p10": [float(low)],
+        f"{name}_p90": [float(high)],
+    }
+
+
 def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
     """The rows of a cell: one a replication, or one for all."""
     costs, rounds = result.costs, result.rounds
@@ -207,6 +221,9 @@ def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
             "error_rate": [float(result.mistaken.mean())],
             "finished": [float(result.finished.mean())],
         }
+    for name in BILLED:
+        if (values := getattr(result, name)) is not None:
+            measured |= {name: values} if rows == "replication" else _spread(name, values)
     described = {
         "reward_seed": cell.seed,
         "lower_bound": result.lower_bound,
