@@ -162,7 +162,7 @@ class Client:
         try:
             return _checked(self._http.request(method, path, **options))
         except httpx.TransportError as error:
-            raise Unreachable(f"no answer: {error or type(error).__name__}") from None
+            raise Unreachable(f"no answer from {self.server}: {error or type(error).__name__}") from None
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
         """What is asked of an agent; with `wait`, once the study has moved past phase `after` or time is up."""
@@ -238,7 +238,7 @@ class AsyncClient:
         try:
             return _checked(await self._http.request(method, path, **options))
         except httpx.TransportError as error:
-            raise Unreachable(f"no answer: {error or type(error).__name__}") from None
+            raise Unreachable(f"no answer from {self.server}: {error or type(error).__name__}") from None
 
     async def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
         """What is asked of an agent."""

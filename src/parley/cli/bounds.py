@@ -8,6 +8,7 @@ import click
 
 from parley.bounds import Bound, Bounds, Guarantee, expected_samples, lower_bounds
 from parley.cli.console import json_option, print_json, screen, study_argument, table
+from parley.policies import option_names
 from parley.price_bounds import priced_bounds
 from parley.problem import Instance
 from parley.study import load_study
@@ -41,6 +42,7 @@ def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> Non
     of money and days. The study needs a [truth].
     """
     loaded = load_study(study)
+    option_names(loaded.policy)  # bounds need no policy, but a study that names one that does not exist is wrong
     instance = loaded.require_truth()
     bounds = lower_bounds(instance, accuracy=accuracy)
     priced = priced_bounds(instance, accuracy=accuracy)

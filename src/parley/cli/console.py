@@ -11,8 +11,8 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
+from parley.cli.tables import table
 from parley.errors import InvalidInput
 from parley.policies import POLICIES
 
@@ -78,11 +78,3 @@ def write_page(output: str, text: str) -> Path:
             "--output", found=f"{path}: {error.strerror}", allowed="a file that can be written"
         ) from None
     return path
-
-
-def table(title: str, *columns: str, text: int = 1) -> Table:
-    """A table whose first `text` columns are words, and whose other columns are numbers."""
-    made = Table(title=title or None, title_justify="left", title_style="bold")
-    for place, column in enumerate(columns):
-        made.add_column(column, justify="left" if place < text else "right")
-    return made

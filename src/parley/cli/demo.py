@@ -17,6 +17,7 @@ from parley.policies import POLICIES, Policy, make_policy
 from parley.problem import Instance
 from parley.simulation import Phase, phases, simulate
 from parley.study import DEFAULT_POLICY, Study, load_study, parse_study
+from parley.words import real
 
 __all__ = ["command"]
 
@@ -87,7 +88,7 @@ def command(
             result["policy"],
             f"{drawn['mean']:,.0f} ± {drawn['std']:,.0f}",
             f"{result['rounds']['mean']:.2f}",
-            f"{result['error_rate']:.4f}",
+            f"{result['error_rate'] * result['replications']:,.0f} of {result['replications']:,}",
             f"{drawn['ratio']:.1f} x" if drawn["ratio"] is not None else "-",
         ]
         for result, drawn in ((result, result.get("samples", result["cost"])) for result in results)
@@ -153,13 +154,15 @@ def _sizes(instance: Instance) -> str:
 
 def _eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
     """One sentence for every arm that this phase ruled out."""
-    problem, case = policy.problem, policy.explain(phase.after)
+    problem, told = policy.problem, policy.certificate(phase.after)["agents"]
     for arm, agent in np.argwhere(phase.before.active & ~phase.after.active):
-        leaders = np.where(phase.after.active[:, agent], case.mixed_means[:, agent], -np.inf)
-        leader = problem.arms[int(leaders.argmax())]
+        entries = {entry["arm"]: entry for entry in told[agent]["arms"]}
+        out = entries[problem.arms[arm]]
+        rivals = out.get("opponents") or told[agent]["chosen"]  # those that beat it, as the certificate has them
+        against = " and ".join(f"{real(entries[rival]['mixed_mean'])} of {rival}" for rival in rivals)
         yield (
-            f"Phase {phase.number}: {problem.arms[arm]} is out for {problem.agents[agent]}, mixed mean "
-            f"{case.mixed_means[arm, agent]:.3f} against {leaders.max():.3f} of {leader}."
+            f"Phase {phase.number}: {out['arm']} is out for {problem.agents[agent]}, mixed mean "
+            f"{real(out['mixed_mean'])} against {against}."
         )
 
 

@@ -115,7 +115,7 @@ def command(db: str | None, as_json: bool) -> int:
         return 0 if found["well"] else 1
     screen.print(f"Parley {found['parley']}, Python {found['python']}, {found['system']}", highlight=False)
     screen.print(f"installed in {found['environment']}\n", highlight=False, soft_wrap=True)
-    shown = table("", "extra", "commands", "state", text=3)
+    shown = table("", "extra", "commands", "state")
     parts = {"": found["packages"], **found["extras"]}
     for name, part in parts.items():
         state = "complete" if part["complete"] else "missing: " + ", ".join(part["missing"])

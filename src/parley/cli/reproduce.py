@@ -67,8 +67,6 @@ def command(what: str, replications: int, seed: int, out: Path, workers: int | N
 
 def _show(one: Table) -> None:
     shown = table(one.title, *(column.title for column in one.visible))
-    for column, made in zip(one.visible, shown.columns, strict=True):
-        made.justify = "right" if column.number else "left"
     for row in one.shown():
         shown.add_row(*row)
     screen.print(shown)

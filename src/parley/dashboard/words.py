@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["STAGES", "ago", "clock", "duration", "gap", "number", "percent", "plural", "principal", "real", "stamp"]
+from parley.words import DASH, gap, number, real
+
+__all__ = [
+    "DASH",
+    "STAGES",
+    "ago",
+    "clock",
+    "duration",
+    "gap",
+    "number",
+    "percent",
+    "plural",
+    "principal",
+    "real",
+    "stamp",
+]
 
 # stage -> sign, word, what it means; the sign stands beside the colour, never colour alone
 STAGES: dict[str, tuple[str, str, str]] = {
@@ -17,28 +31,6 @@ STAGES: dict[str, tuple[str, str, str]] = {
     "finished": ("✓", "Finished", "Every agent has its answer."),
     "cancelled": ("■", "Cancelled", "Stopped before every agent had its answer."),
 }
-DASH = "–"
-
-
-def number(value: float | None) -> str:
-    """A whole number with thousands separators.
-
-    >>> number(1234567), number(2117.4), number(None)
-    ('1,234,567', '2,117', '–')
-    """
-    return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"
-
-
-def real(value: float | None, digits: int = 3) -> str:
-    """A mean or a bound, with a true minus sign.
-
-    >>> real(-0.12345), real(12.5, 1), real(None)
-    ('−0.123', '12.5', '–')
-    """
-    if value is None or not math.isfinite(value):
-        return DASH
-    shown = f"{value:,.{digits}f}"
-    return shown.replace("-", "−") if float(shown.replace(",", "")) != 0 else shown.lstrip("-")
 
 
 def percent(share: float | None) -> str:
@@ -103,15 +95,6 @@ def stamp(text: str) -> str:
     """
     moment = _moment(text)
     return f"{moment.day} {moment:%b %Y, %H:%M:%S}"
-
-
-def gap(value: float | None) -> str:
-    """A lower bound on a gap; an arm that was ruled out is worse, even where the bound rounds to nothing.
-
-    >>> gap(0.0351), gap(0.0), gap(None)
-    ('0.035', 'above 0', '–')
-    """
-    return "above 0" if value is not None and value < 0.0005 else real(value)
 
 
 def principal(who: dict[str, Any]) -> str:

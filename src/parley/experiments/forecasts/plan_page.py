@@ -25,7 +25,7 @@ HEAD = (
     "wrong",
     "median",
     "median alone",
-    "saved by collaborating",
+    "saved",
 )
 BILL_HEAD = ("scenario", "what", "mean", "10% to 90%")
 TRADE_HEAD = ("a day is worth", "days, mean", "10% to 90%", "money, mean", "10% to 90%")
@@ -53,10 +53,10 @@ def _row(estimate: ScenarioCost, alone: ScenarioCost) -> list[str]:
         f"{estimate.samples.mean():,.0f}",
         f"{low:,.0f} to {high:,.0f}",
         f"{estimate.rounds.mean():.1f}",
-        f"{estimate.error_rate:.3f}",
+        f"{estimate.error_rate * len(estimate.samples):,.0f} of {len(estimate.samples):,}",
         f"{together:,.0f}",
         f"{at_least}{apart:,.0f}",
-        f"{at_least}{apart / together:.2f} x" if apart >= together else f"{apart / together:.2f} x (costs more)",
+        f"{at_least}{apart / together:.2f} x" if apart >= together else "nothing",
     ]
 
 

@@ -10,6 +10,7 @@ from parley.experiments.look.course import elimination_course
 from parley.experiments.look.page import page, picture, table
 from parley.problem import Problem
 from parley.simulation import Phase
+from parley.words import gap, real
 
 __all__ = ["certificate_rows", "demo_page"]
 
@@ -22,10 +23,10 @@ def certificate_rows(certificate: dict[str, Any]) -> tuple[Sequence[str], Sequen
     for agent in certificate["agents"]:
         for arm in agent["arms"]:
             out = str(arm["eliminated_in"]) if arm["eliminated_in"] else "chosen" if arm["chosen"] else "-"
-            row = [agent["agent"], arm["arm"], f"{arm['mixed_mean']:.3f}", out, f"{arm['score']:.2f}"]
+            row = [agent["agent"], arm["arm"], real(arm["mixed_mean"]), out, real(arm["score"], 2)]
             if bounded:
                 against = ", ".join(arm["opponents"]) if arm["eliminated_in"] else ""
-                row += [against, f"{arm['gap_at_least']:.3f}" if arm["eliminated_in"] else ""]
+                row += [against, gap(arm["gap_at_least"]) if arm["eliminated_in"] else ""]
             rows.append(row)
     return ([*head, "beaten by", "worse than the chosen by at least"] if bounded else head), rows
 

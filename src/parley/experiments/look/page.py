@@ -2,43 +2,65 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from collections.abc import Callable, Sequence
 from html import escape
+from importlib.resources import files
 
 from matplotlib.figure import Figure
 
+from parley.words import is_number
+
 __all__ = ["page", "picture", "table"]
 
+FONT = files("parley") / "dashboard" / "static" / "fonts" / "inter.woff2"
+# The dashboard's colours and typeface; the font is in the page, which may be sent to anybody.
 STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --line: #d0d7de; --soft: #57606a; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #0d1117; --line: #30363d; --soft: #9ba4ae; } }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto;
-  max-width: 64rem; padding: 1.5rem; }
-h1 { line-height: 1.2; } .soft { color: var(--soft); }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; min-width: 30rem; }
-th, td { padding: .35rem .8rem; border-bottom: 1px solid var(--line); text-align: right;
-  font-variant-numeric: tabular-nums; }
-th:first-child, td:first-child { text-align: left; }
-figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
+@font-face { font-family: "Inter"; src: url(data:font/woff2;base64,FONT) format("woff2"); font-weight: 100 900; }
+:root { color-scheme: light dark; --ink: #1c2128; --paper: #fcfcfa; --line: #e4e3de; --soft: #59616c;
+  --accent: #0b5563; --type: "Inter", system-ui, -apple-system, "Segoe UI", sans-serif; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e7e9ec; --paper: #13161a; --line: #2b3139; --soft: #a2aab5;
+  --accent: #7ccad8; } }
+body { font: 400 1rem/1.6 var(--type); color: var(--ink); background: var(--paper); margin: 0 auto;
+  max-width: 64rem; padding: 2rem 1.5rem 3rem; }
+h1, h2, h3 { line-height: 1.2; font-weight: 620; letter-spacing: -.018em; }
+h2 { font-size: 1.3rem; margin-top: 2.6rem; }
+.soft { color: var(--soft); } a { color: var(--accent); }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .93rem; }
+th, td { padding: .5rem 1.4rem .5rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
+th { color: var(--soft); font-weight: 500; font-size: .84rem; vertical-align: bottom; }
+.num { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; } svg text { font-family: var(--type) !important; }
 .dark { display: none; }
 @media (prefers-color-scheme: dark) { .light { display: none; } .dark { display: block; } }
-code { font-size: .95em; }
+@media (max-width: 40rem) {
+  body { padding: 1.25rem 1rem; } figure { overflow-x: auto; } figure svg { min-width: 46rem; }
+}
+code { font-size: .9em; overflow-wrap: anywhere; }
 """
+
+
+def _style() -> str:
+    return STYLE.replace("FONT", base64.b64encode(FONT.read_bytes()).decode("ascii"))
 
 
 def _svg(figure: Figure) -> str:
     """A figure as SVG to stand inside a page."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An HTML table; every cell is escaped."""
-    top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    """An HTML table; every cell is escaped. A column stands right if all its cells are numbers."""
+    sides = [
+        ' class="num"' if place and all(is_number(row[place]) for row in rows) else "" for place in range(len(head))
+    ]
+    top = "".join(f'<th scope="col"{side}>{escape(cell)}</th>' for cell, side in zip(head, sides, strict=True))
+    lines = ("".join(f"<td{side}>{escape(cell)}</td>" for cell, side in zip(row, sides, strict=True)) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
@@ -53,7 +75,7 @@ def page(title: str, *parts: str, command: str) -> str:
     body = "\n".join(parts)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title><style>{STYLE}</style></head><body>
+<title>{escape(title)}</title><style>{_style()}</style></head><body>
 <h1>{escape(title)}</h1>
 {body}
 <p class="soft">Made by <code>{escape(command)}</code>.</p>

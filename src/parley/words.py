@@ -1,0 +1,52 @@
+"""Numbers as people read them: the same on a terminal, on a static page and on the dashboard."""
+
+from __future__ import annotations
+
+import math
+import re
+
+__all__ = ["DASH", "gap", "is_number", "number", "real"]
+
+DASH = "–"
+NUMBER = re.compile(
+    r"(at least |above |below |about )?[-+−±<>~]?[\d.,]+(e[-+]?\d+)?( ?(x|%|s|MB)|( ±| to| of) .*)?( \(.*\))?"
+)
+
+
+def number(value: float | None) -> str:
+    """A whole number with thousands separators.
+
+    >>> number(1234567), number(2117.4), number(None)
+    ('1,234,567', '2,117', '–')
+    """
+    return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"
+
+
+def real(value: float | None, digits: int = 3) -> str:
+    """A mean or a bound, with a true minus sign.
+
+    >>> real(-0.12345), real(12.5, 1), real(None)
+    ('−0.123', '12.5', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return DASH
+    shown = f"{value:,.{digits}f}"
+    return shown.replace("-", "−") if float(shown.replace(",", "")) != 0 else shown.lstrip("-")
+
+
+def gap(value: float | None) -> str:
+    """A lower bound on a gap; an arm that was ruled out is worse, even where the bound rounds to nothing.
+
+    >>> gap(0.0351), gap(0.0), gap(None)
+    ('0.035', 'above 0', '–')
+    """
+    return "above 0" if value is not None and value < 0.0005 else real(value)
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell of a table belongs on the right; an empty one goes with its column.
+
+    >>> [is_number(cell) for cell in ("1,234", "0.05 ± 0.01", "1.87 x", "above 0", "", "arm 3")]
+    [True, True, True, True, True, False]
+    """
+    return not cell.strip() or cell.strip() == DASH or NUMBER.fullmatch(cell.strip()) is not None
