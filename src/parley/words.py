@@ -9,7 +9,8 @@ __all__ = ["DASH", "gap", "is_number", "number", "real"]
 
 DASH = "–"
 NUMBER = re.compile(
-    r"(at least |above |below |about )?[-+−±<>~]?[\d.,]+(e[-+]?\d+)?( ?(x|%|s|MB)|( ±| to| of) .*)?( \(.*\))?"
+    r"(at least |above |below |about )?[-+−±<>~]?[\d.,]+(e[-+]?\d+)?"
+    r"( ?(x|%|s|MB)( fewer| more)?|( ±| to| of) .*)?( \(.*\))?"
 )
 
 

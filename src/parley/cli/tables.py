@@ -76,9 +76,9 @@ class Shown:
     def _below(self, space: int) -> Table:
         made = Table(show_header=False)
         word = max(len(word) for row in self.rows for cell in row for word in cell.split() or [""])
-        heading = min(max(map(len, self.columns)), max(space - max(word, space // 2), 1))
-        made.add_column(width=heading, overflow="fold")
-        made.add_column(width=max(space - heading, 1), overflow="fold")
+        left = min(max(map(len, self.columns)), max(space - max(word, space // 2), 1))
+        made.add_column(width=left, overflow="fold")
+        made.add_column(width=max(space - left, 1), overflow="fold")
         for row in self.rows:
             for place, (heading, cell) in enumerate(zip(self.columns, row, strict=True)):
                 made.add_row(heading, cell, end_section=place == len(self.columns) - 1)

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from parley.experiments.forecasts.planning import Forecast, ScenarioCost
 from parley.experiments.forecasts.trade import Logistics
+from parley.experiments.look.axes import delta_axis, sample_axis
 from parley.experiments.look.calendar import phase_calendar
 from parley.experiments.look.page import page, picture, table
 from parley.experiments.look.palette import theme_named
@@ -147,7 +148,9 @@ def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
             panel.set_xlabel(label)
             panel.set_ylabel("samples, median and 10% to 90%")
             panel.set_yscale("log")
-        delta.set_xscale("log")
+        for panel in (spread, delta, share):
+            sample_axis(panel)
+        delta_axis(delta, [value for value, _ in plan.by_delta])
         delta.set_title("Cost by delta")
         share.set_title("Cost by weights")
     return figure

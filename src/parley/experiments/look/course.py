@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from parley.errors import InvalidInput
+from parley.experiments.look.axes import legend_below
 from parley.experiments.look.palette import DASHES, MARKERS, Theme, theme_named
 from parley.problem import Problem
 from parley.simulation import Phase
@@ -44,10 +45,7 @@ def elimination_course(phases: Sequence[Phase], problem: Problem, *, theme: str 
             _course_of(panel, phases, problem, agent, look)
         for panel in panels[shown:]:
             panel.set_axis_off()
-        handles, labels = panels[0].get_legend_handles_labels()
-        legend = figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 8))
-        for line in legend.get_lines():
-            line.set_linewidth(1.8)
+        legend_below(figure, panels[0])
         hidden = problem.agent_count - shown
         title = "Course of one run: a cross marks the phase that ruled an arm out"
         figure.suptitle(f"{title} (first {shown} agents of {problem.agent_count})" if hidden else title, size=11)

@@ -238,7 +238,7 @@ def _verdict(rows: list[Row]) -> str:
         "Published and as written differ, for two reasons: `parley reproduce baseline` shows the one about PF-UCB-BAI, "
         "`parley reproduce counts` the one about W-CPE-BAI."
     )
-    if savings:
+    if savings and min(savings) >= 1:
         least, most = min(savings), max(savings)
         words += f" Evidence racing needs {least:.1f} to {most:.1f} times fewer samples than W-CPE-BAI as written."
     return words

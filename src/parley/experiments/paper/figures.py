@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from parley.experiments.look.axes import delta_axis, legend_below, sample_axis
 from parley.experiments.look.palette import Theme, theme_named
 from parley.experiments.paper.exhibits import Exhibit
 from parley.experiments.paper.reproduction import Row
@@ -37,13 +37,13 @@ def _table1(exhibit: Exhibit, theme: str) -> Figure:
         _series(costs, exhibit.rows, look, x="alpha", y="cost")
         _series(rounds, exhibit.rows, look, x="alpha", y="rounds")
         costs.set_yscale("log")
-        _thousands(costs)
+        sample_axis(costs)
         costs.set(title="Samples", ylabel="mean samples (bars: standard error)")
         rounds.set(title="Rounds of communication", ylabel="mean rounds", ylim=(0, None))
         for panel in (costs, rounds):
             panel.set_xlabel("alpha (share of its own reward in an agent's mix)")
             panel.set_xticks(sorted({row.alpha for row in exhibit.rows}))
-        _legend(figure, costs)
+        legend_below(figure, costs, columns=3)
         figure.suptitle("The paper's Table 1 again: delta = 0.1", size=11)
     return figure
 
@@ -59,14 +59,13 @@ def _table2(exhibit: Exhibit, theme: str) -> Figure:
         costs.plot(list(bounds), list(bounds.values()), color=look.ink, linestyle=":", label="lower bound c*")
         ratios.axhline(1, color=look.ink, linestyle=":")
         for panel in (costs, ratios):
-            panel.set_xscale("log")
-            panel.invert_xaxis()
+            delta_axis(panel, sorted(bounds))
             panel.set_yscale("log")
-            _thousands(panel)
+            sample_axis(panel)
             panel.set_xlabel("delta (allowed probability of an error)")
         costs.set(title="Samples", ylabel="mean samples (bars: standard error)")
         ratios.set(title="Ratio to the lower bound", ylabel="mean samples / c*")
-        _legend(figure, costs)
+        legend_below(figure, costs, columns=3)
         figure.suptitle("The paper's Table 2 again: alpha = 0.5", size=11)
     return figure
 
@@ -83,9 +82,9 @@ def _baseline(exhibit: Exhibit, theme: str) -> Figure:
             ylabel="mean samples (bars: standard error)",
             ylim=(0, None),
         )
-        _thousands(panel)
+        sample_axis(panel)
         panel.set_xticks(sorted({row.alpha for row in exhibit.rows}))
-        _legend(figure, panel)
+        legend_below(figure, panel, columns=3)
     return figure
 
 
@@ -99,7 +98,7 @@ def _counts(exhibit: Exhibit, theme: str) -> Figure:
         search.plot(numbers, exact, color=look.colour(0), marker="o", label="exact smallest counts")
         search.plot(numbers, found, color=look.colour(1), marker="x", linestyle="--", label="search, 1,000 iterations")
         search.set_yscale("log")
-        _thousands(search)
+        sample_axis(search)
         search.set(title="One run: largest count of a phase", xlabel="phase", ylabel="draws of one arm by one agent")
         search.set_xticks(numbers)
         search.legend(loc="upper left")
@@ -110,9 +109,9 @@ def _counts(exhibit: Exhibit, theme: str) -> Figure:
             ylabel="mean samples (bars: standard error)",
             ylim=(0, None),
         )
-        _thousands(costs)
+        sample_axis(costs)
         costs.set_xticks(sorted({row.alpha for row in exhibit.rows}))
-        _legend(figure, costs)
+        legend_below(figure, costs, columns=3)
     return figure
 
 
@@ -170,15 +169,3 @@ def _series(panel: Axes, rows: Sequence[Row], look: Theme, *, x: str, y: str) ->
             capsize=3,
             label=f"{algorithm}, {source}" if source != "ours" else f"{algorithm} (ours)",
         )
-
-
-def _thousands(panel: Axes) -> None:
-    if panel.get_yscale() == "log":
-        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        panel.yaxis.set_minor_formatter(NullFormatter())
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-
-
-def _legend(figure: Figure, panel: Axes) -> None:
-    handles, labels = panel.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3))

@@ -18,7 +18,7 @@ SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 DASHES = ("solid", "dash", "dashdot", "dot")
 COLOURS = 8  # of a theme; dashes change where they begin again
 MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
-FONT = {"family": "system-ui, sans-serif", "size": 14}
+FONT = {"family": "Inter, system-ui, sans-serif", "size": 14}
 
 
 def lines(
@@ -71,7 +71,7 @@ def lines(
     if log_y:
         figure.update_yaxes(dtick="D2", tickformat=",.0f")
     if log_x:
-        figure.update_xaxes(dtick=1, tickformat=".0e")
+        figure.update_xaxes(dtick=1, tickformat="~g")
     return _document(figure)
 
 

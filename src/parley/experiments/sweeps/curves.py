@@ -88,14 +88,16 @@ def curves(results: Results, summary: pd.DataFrame, x: str, y: str) -> list[Curv
 
 
 def bound_curve(results: Results, summary: pd.DataFrame, x: str) -> list[Curve]:
-    """The lower bound along `x`, where it does not depend on anything else but the policy and the instance."""
-    others = [name for name in results.grouping if name not in (x, "policy", *INSTANCES)]
+    """The lower bound along `x`: one curve for each setting of the other axes that it depends on."""
     known = summary.dropna(subset=["lower_bound"])
-    if known.empty or any(known[name].nunique() > 1 for name in others):
-        return []
-    means = known.groupby(x)["lower_bound"].mean()
-    y = means.to_numpy(np.float64)
-    return [Curve(label="lower bound", x=means.index.to_numpy(np.float64), y=y, low=y, high=y)]
+    others = [name for name in results.grouping if name not in (x, "policy", *INSTANCES) and known[name].nunique() > 1]
+    made = []
+    for key, group in known.groupby(others, sort=False) if others else [((), known)] if len(known) else []:
+        means = group.groupby(x)["lower_bound"].mean()
+        y = means.to_numpy(np.float64)
+        label = ", ".join(filter(None, ("lower bound", _label(others, key, known))))
+        made.append(Curve(label=label, x=means.index.to_numpy(np.float64), y=y, low=y, high=y))
+    return made
 
 
 def saving_curves(results: Results, x: str) -> list[Curve]:
@@ -157,4 +159,11 @@ def _label(names: Sequence[str], key: object, frame: pd.DataFrame) -> str:
 
 
 def _number(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """As it is typed: 0.00001 and not 1e-05.
+
+    >>> _number(1e-05), _number(0.5), _number(3)
+    ('0.00001', '0.5', '3')
+    """
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.10f}".rstrip("0").rstrip(".") if 1e-9 < abs(value) < 1 else f"{value:g}"

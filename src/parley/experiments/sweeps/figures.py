@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from parley.experiments.look.axes import delta_axis, legend_below, sample_axis
 from parley.experiments.look.palette import DASHES, MARKERS, Theme, theme_named
 from parley.experiments.sweeps.curves import (
     TITLES,
@@ -44,14 +44,15 @@ def cost_against(results: Results, summary: pd.DataFrame, x: str, *, theme: str 
     with look.context():
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         panel = figure.subplots()
-        _lines(panel, curves(results, summary, x, "cost"), look)
+        drawn = curves(results, summary, x, "cost")
+        _lines(panel, drawn, look)
         for bound in bound_curve(results, summary, x):
             panel.plot(bound.x, bound.y, color=look.ink, linestyle=":", label=bound.label)
-        _along(panel, x)
+        _along(panel, x, drawn)
         panel.set_yscale("log")
-        _whole_numbers(panel)
+        sample_axis(panel)
         panel.set(title=f"{results.name}: samples", ylabel="mean samples (band: 95% interval)")
-        _legend(figure, panel)
+        legend_below(figure, panel)
     return figure
 
 
@@ -61,15 +62,16 @@ def cost_and_rounds(results: Results, summary: pd.DataFrame, x: str, *, theme: s
     with look.context():
         figure = Figure(figsize=(10.5, 4.6), layout="constrained")
         costs, rounds = figure.subplots(1, 2)
-        _lines(costs, curves(results, summary, x, "cost"), look)
+        drawn = curves(results, summary, x, "cost")
+        _lines(costs, drawn, look)
         _lines(rounds, curves(results, summary, x, "rounds"), look)
         costs.set_yscale("log")
-        _whole_numbers(costs)
+        sample_axis(costs)
         costs.set(title="Samples", ylabel="mean samples (band: 95% interval)")
         rounds.set(title="Rounds of communication", ylabel="mean rounds (band: 95% interval)", ylim=(0, None))
         for panel in (costs, rounds):
-            _along(panel, x)
-        _legend(figure, costs)
+            _along(panel, x, drawn)
+        legend_below(figure, costs)
         figure.suptitle(results.name, size=11)
     return figure
 
@@ -102,10 +104,10 @@ def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figu
         middle = np.arange(len(made[0].groups)) * (len(made) + 1) + (len(made) - 1) / 2
         panel.set_xticks(middle, made[0].groups)
         panel.set_yscale("log")
-        _whole_numbers(panel)
+        sample_axis(panel)
         panel.grid(axis="x", visible=False)
         panel.set(title=f"{results.name}: samples of every run", ylabel="samples until every agent has its answer")
-        _legend(figure, panel)
+        legend_below(figure, panel)
     return figure
 
 
@@ -147,11 +149,12 @@ def collaboration(results: Results, x: str, *, theme: str = "light") -> Figure:
     with look.context():
         figure = Figure(figsize=(7.2, 4.4), layout="constrained")
         panel = figure.subplots()
-        _lines(panel, saving_curves(results, x), look)
-        panel.axhline(1, color=look.ink, linestyle=":", label="no saving")
-        _along(panel, x)
+        drawn = saving_curves(results, x)
+        _lines(panel, drawn, look)
+        panel.axhline(1, color=look.ink, linestyle=":", label="no saving; below, together costs more")
+        _along(panel, x, drawn)
         panel.set(title="What collaboration saves", ylabel="lower bound alone / lower bound together", ylim=(0, None))
-        _legend(figure, panel)
+        legend_below(figure, panel)
     return figure
 
 
@@ -196,19 +199,7 @@ def _lines(panel: Axes, drawn: Sequence[Curve], look: Theme) -> None:
         panel.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
 
 
-def _along(panel: Axes, x: str) -> None:
+def _along(panel: Axes, x: str, drawn: Sequence[Curve]) -> None:
     panel.set_xlabel(TITLES.get(x, x))
     if x == "delta":
-        panel.set_xscale("log")
-        panel.invert_xaxis()
-
-
-def _whole_numbers(panel: Axes) -> None:
-    panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    panel.yaxis.set_minor_formatter(NullFormatter())
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-
-
-def _legend(figure: Figure, panel: Axes) -> None:
-    handles, labels = panel.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4))
+        delta_axis(panel, sorted({float(value) for curve in drawn for value in curve.x}))

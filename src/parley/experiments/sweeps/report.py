@@ -137,7 +137,10 @@ def _along(results: Results, summary: pd.DataFrame, x: str) -> list[str]:
         parts.append(_chart(chart, f"Mean {name} of a study; bands are 95% intervals."))
     if saved := saving_curves(results, x):
         chart = charts.lines(saved, x=title, y="lower bound alone / together", log_x=x == "delta")
-        words = "How many times fewer samples the lower bound asks for together than with every agent alone (W = Id)."
+        words = (
+            "The lower bound with every agent alone (W = Id) over the one together: above 1, collaborating saves "
+            "samples; below, an agent that cares about others has to learn about them."
+        )
         parts.append(_chart(chart, words))
     return parts
 
@@ -163,11 +166,12 @@ def _comparison(results: Results) -> list[str]:
     if not results.per_replication or results.pandas()["policy"].nunique() < 2:
         return []
     made = compare(results)
+    made["saving"] = [_times(value) for value in made["saving"]]
     reference = made["against"].iloc[0]
     others = [name for name in results.grouping if name != "policy"]
     columns = {
         **{name: (name, None) for name in (*others, "policy")},
-        "saving": ("times fewer samples", "{:,.2f}"),
+        "saving": ("samples, beside it", None),
         "difference": ("mean difference", "{:+,.0f}"),
         "difference_low": ("from", "{:+,.0f}"),
         "difference_high": ("to", "{:+,.0f}"),
@@ -179,6 +183,15 @@ def _comparison(results: Results) -> list[str]:
         "difference in samples with its 95% interval, how often the policy was the cheaper one, and Wilcoxon's test."
     )
     return ["<h2>Policies compared</h2>", f"<p>{words}</p>", _frame_table(made, columns)]
+
+
+def _times(saving: float) -> str:
+    """A ratio of means, in words that are never below 1.
+
+    >>> _times(3.2), _times(0.8)
+    ('3.20 x fewer', '1.25 x more')
+    """
+    return f"{saving:,.2f} x fewer" if saving >= 1 else f"{1 / saving:,.2f} x more"
 
 
 def _summary_columns(results: Results, summary: pd.DataFrame) -> dict[str, tuple[str, str | None]]:
