@@ -29,6 +29,7 @@ SWEEP = {
         "arms": ["control", "A & B", "C"],
         "agents": 2,
         "weights": {"kind": "personalized", "alpha": 0.5},
+        "noise": {"scale": 1.0},
         "truth": {"means": [[0.9, 0.8], [0.3, 0.2], [0.1, 0.4]]},
     },
     "replications": 60,

@@ -125,13 +125,13 @@ def _played(exhibit: Exhibit, theme: str) -> Figure:
         bounds = {row.alpha: row.bound for row in exhibit.rows}
         regrets.plot(list(bounds), list(bounds.values()), color=look.ink, linestyle=":", label="C* log T")
         regrets.set_yscale("log")
-        _thousands(regrets)
+        sample_axis(regrets)
         regrets.set(title="Regret after 10^6 draws per agent", ylabel="mean regret of all agents")
         rounds.set(title="Rounds of communication", ylabel="mean rounds", ylim=(0, None))
         for panel in (regrets, rounds):
             panel.set_xlabel("alpha (share of its own reward in an agent's mix)")
             panel.set_xticks(sorted(bounds))
-        _legend(figure, regrets)
+        legend_below(figure, regrets, columns=3)
         figure.suptitle("PF-UCB on its published instance", size=11)
     return figure
 
