@@ -78,6 +78,11 @@ def test_a_study_from_its_file_to_its_verified_answer(served, tmp_path):
     assert "the study two is finished" in said
     assert json.loads(run("admin", "status", "two", "--json"))["stage"] == "finished"
     assert "two" in run("admin", "status")
+    found = json.loads(run("admin", "answer", "two", "--json"))
+    assert found["end"] == "decided"
+    assert [len(entry["arms"]) for entry in found["agents"]] == [1] * len(found["agents"])
+    assert all(entry["leader"] in entry["arms"] for entry in found["agents"])
+    assert "decided" in run("admin", "answer", "two")
 
     outbox = str(tmp_path / "outbox")
     assert "Sound." in run("verify", "two", "--db", served.db, "--receipts", outbox)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from parley.cli import database
+from parley.cli.answer import answer
 from parley.cli.console import json_option, print_json, progress_bar, screen, table
 from parley.cli.remote import connect, paced, remote_options
 from parley.cli.secrets import hand_over, write_secret
@@ -34,7 +35,7 @@ def command() -> None:
     """
 
 
-for part in database.commands:
+for part in (*database.commands, answer):
     command.add_command(part)
 
 

@@ -33,7 +33,7 @@ from parley.protocol.stages import Stage
 from parley.protocol.wire import LARGEST_INTEGER
 from parley.totals import Totals
 
-__all__ = ["Step", "Trial", "apply", "create", "make_plan", "replay"]
+__all__ = ["Step", "Trial", "apply", "create", "ends_at", "make_plan", "replay"]
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
 
@@ -121,10 +121,7 @@ class Trial:
     @property
     def ends(self) -> dict[str, End]:
         """How the study ended for every agent; `open` while it goes on."""
-        words = map(End, self.policy.ends(self.state).tolist())
-        instead = {Stage.CANCELLED: End.CANCELLED, Stage.STALLED: End.BLOCKED}.get(self.stage)
-        kept = (instead if instead is not None and not word.answered else word for word in words)
-        return dict(zip(self.study.agents, kept, strict=True))
+        return dict(zip(self.study.agents, ends_at(self.policy, self.state, self.stage), strict=True))
 
     def step(self) -> Step:
         """One step of the policy on the reports that are in. Pure; the slow part of closing a phase."""
@@ -164,6 +161,13 @@ class Trial:
         if step.plan is None:
             return replace(self, stage=after.stage, state=step.state)
         return replace(self, stage=after.stage, state=step.state, plan=step.plan, reports={}, cut=False)
+
+
+def ends_at(policy: Policy, state: State, stage: Stage) -> list[End]:
+    """Agent by agent: the policy's word, or how the study was stopped where it has none."""
+    words = map(End, policy.ends(state).tolist())
+    instead = {Stage.CANCELLED: End.CANCELLED, Stage.STALLED: End.BLOCKED}.get(stage)
+    return [instead if instead is not None and not word.answered else word for word in words]
 
 
 def _rows(array: IntArray) -> tuple[tuple[int, ...], ...]:

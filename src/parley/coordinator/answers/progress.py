@@ -39,6 +39,7 @@ class Board(Answer):
     candidates: list[int]  # arms that an agent still has
     drawn: list[int]
     planned: list[int]  # in the phase in progress
+    ends: list[str]  # how an agent's question ended: decided, accepted, exhausted, blocked, cancelled or open
     active: list[list[bool]] | None
     eliminated_in: Counts | None  # the phase, 0 while a candidate
     chosen: list[list[bool]] | None  # the answers of a finished study

@@ -22,6 +22,7 @@ from parley.policies import Explanation, State
 from parley.problem import BoolArray, IntArray
 from parley.protocol import Stage, StudyMessage
 from parley.protocol.canonical import read_json
+from parley.protocol.trial import ends_at
 
 __all__ = ["Columns", "board", "history", "latest_state"]
 
@@ -45,8 +46,9 @@ def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: b
     state, _ = _phase(connection, row, after)
     planned = _planned(connection, row, columns)
     some = columns.slice
-    finished = row.stage is Stage.FINISHED
-    chosen = np.asarray(state.answers) & finished
+    ends = ends_at(study.make_policy(), state, row.stage)
+    answered = np.array([end.answered for end in ends], dtype=np.bool_)
+    chosen = np.asarray(state.answers) & answered & (row.stage is Stage.FINISHED)
     left = state.active.sum(axis=0)
     return Board(
         study=row.id,
@@ -63,6 +65,7 @@ def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: b
         candidates=left[some].tolist(),
         drawn=state.counts.sum(axis=0)[some].tolist(),
         planned=planned.sum(axis=0).tolist(),
+        ends=[end.value for end in ends[some]],
         active=None if blinded else state.active[:, some].tolist(),
         eliminated_in=None if blinded else state.eliminated_in[:, some].tolist(),
         chosen=None if blinded else chosen[:, some].tolist(),
