@@ -6,6 +6,7 @@ not there is an error that lists those that are. The tables of `docs/study-file.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from parley.recipes import TRUTH, WEIGHTS, truth_of, weights_of
 from parley.rewards import noise_keys, study_model
 from parley.terms import TERMS
 
-__all__ = ["DEFAULT_POLICY", "PLAYING_POLICY", "SECTIONS", "Study", "load_study", "parse_study"]
+__all__ = ["DEFAULT_POLICY", "PLAYING_POLICY", "SECTIONS", "Study", "load_study", "parse_study", "read_toml"]
 
 DEFAULT_POLICY = "evidence"
 PLAYING_POLICY = "evidence-regret"  # with a horizon
@@ -50,6 +51,7 @@ def _sections() -> dict[str, dict[str, Key]]:
 SECTIONS = _sections()
 A_SECTION = Key(kinds=(dict,), meaning="a section")
 MOST_ARMS, MOST_AGENTS = 100_000, 10_000
+MOST_DOTS = 16  # in a key; our keys have one, and reading thousands takes their square in time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +91,27 @@ def load_study(path: str | Path) -> Study:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput("study file", found=f"{path}: {error}", allowed="a readable TOML file") from None
     try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also what is no TOML error: a number of 5,000 digits
-        cause = InvalidInput("TOML", found=str(error), allowed="a valid TOML document")
-        raise InvalidStudy(str(path), cause) from None
-    try:
+        document = read_toml(text)
         return parse_study(document, folder=path.parent, default_name=path.stem)
     except InvalidInput as error:
         raise InvalidStudy(str(path), error) from None
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """A TOML document, or an error that says what is wrong with it.
+
+    >>> read_toml("a.b = 1")
+    {'a': {'b': 1}}
+    """
+    for number, line in enumerate(text.splitlines(), start=1):
+        pieces = re.split(r"[,{]", line) if line.count(".") > MOST_DOTS else ()
+        header = line.lstrip().startswith("[")
+        if any(piece.split("=")[0].count(".") > MOST_DOTS for piece in pieces if header or "=" in piece):
+            raise InvalidInput(f"TOML, line {number}", found="a key of many parts", allowed=f"up to {MOST_DOTS} dots")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also what is no TOML error: a number of 5,000 digits
+        raise InvalidInput("TOML", found=str(error)[:200], allowed="a valid TOML document") from None
 
 
 def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "study") -> Study:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.chaos import agents, harness, inputs, machine, nest, page, power, restarts, servers
+from tests.chaos import agents, attacks, harness, inputs, machine, nest, page, power, restarts, servers
 from tests.chaos.mutants import MUTANTS
 from tests.chaos.page import Part
 from tests.coordinator.support import House, study_message
@@ -110,6 +110,10 @@ def killed_agents(size, seed):
         return agents.run(address, kills=size, seed=seed)
 
 
+def attacked(size, _seed):
+    return attacks.run(size)
+
+
 def broken(_size, _seed):
     return nest.run()
 
@@ -168,6 +172,14 @@ PARTS = {
         unit="mutants",
         about="the coordinator with a promise broken on purpose: the test of that promise, run against it, must fail; "
         "without the mutant it passes.",
+    ),
+    "attacks": Part(
+        run=attacked,
+        full=20,
+        unit="seconds",
+        about="each of fifteen requests that once stopped the server, sent by one token at the allowed rate (or by "
+        "nobody known) for so long: the agent of another study is answered within 1 s, `/healthz` within 0.5 s, and "
+        "the server grows by less than 200 MB.",
     ),
     "servers": Part(
         run=two_servers,

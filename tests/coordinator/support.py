@@ -17,6 +17,7 @@ from tests.protocol.support import rewards, study_message
 
 from parley.agent.client import Client
 from parley.coordinator.access.auth import Role, issue_token
+from parley.coordinator.http.gate import gate
 from parley.coordinator.settings import Settings
 from parley.service.assembly import create_service
 
@@ -43,9 +44,12 @@ class House:
     def __init__(self, storage, *, clock=None, admin=None, **settings):
         self.storage = storage
         options = {"clock": clock} if clock else {}
+        self.allowance = settings.pop("allowance", None)
         chosen = {"rate": 1e6, "burst": 10**6, "log_level": "error", **settings}
         self.app = create_service(storage, Settings(**chosen), **options)
-        config = uvicorn.Config(self.app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+        config = uvicorn.Config(
+            self.app, host="127.0.0.1", port=0, log_config=None, access_log=False, http=gate(self.allowance)
+        )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()

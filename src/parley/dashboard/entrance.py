@@ -12,7 +12,7 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote
 
 import anyio.to_thread
@@ -22,18 +22,20 @@ from starlette.routing import Route
 
 from parley.coordinator.http.context import context_of
 from parley.coordinator.http.guard import refusal_of
-from parley.coordinator.http.limits import bounded
+from parley.coordinator.http.limits import bounded, cost_of
 from parley.coordinator.problems import Refusal
 from parley.dashboard.calls import Api, ApiRefusal
 from parley.dashboard.headers import HEADERS
 from parley.dashboard.render import render
 
-__all__ = ["HEADERS", "Handler", "Page", "page", "session_cookie", "sign_in_address"]
+__all__ = ["ADMINISTRATORS", "HEADERS", "Handler", "Page", "page", "session_cookie", "sign_in_address"]
 
+T = TypeVar("T")
 FORM_COOKIE = "parley-form"  # what a form is bound to before there is a session
 FOREIGN = ("cross-site", "same-site")
 FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an administrator sends
 MOST_FIELDS = 20
+ADMINISTRATORS = frozenset({"administrator"})
 NOT_OURS = {"title": "This form is no longer valid", "detail": "Go back, load the page again and send it anew."}
 
 
@@ -51,6 +53,11 @@ class Page:
         """A rendered page."""
         known = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path}
         return HTMLResponse(render(template, **known, **values), status_code=code)
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """What takes its time, when it is its turn, off the event loop."""
+        assert self.who is not None
+        return await context_of(self.request).heavy.run(self.who["kid"], work)
 
     @property
     def study(self) -> str:
@@ -96,15 +103,23 @@ def sign_in_address(request: Request) -> str:
     return "/sign-in" if here == "/" or request.method != "GET" else f"/sign-in?next={quote(here, safe='')}"
 
 
-def page(path: str, handler: Handler, *methods: str, open_to_all: bool = False, uploads: bool = False) -> Route:
+def page(
+    path: str,
+    handler: Handler,
+    *methods: str,
+    open_to_all: bool = False,
+    uploads: bool = False,
+    only: frozenset[str] | None = None,
+) -> Route:
     """A route of the pages; POST needs a form of ours, and all but the open ones a session.
 
-    A form is small, unless the page `uploads` a study and an administrator sends it.
+    A form is small, unless the page `uploads` a study and an administrator sends it. Where it is for `only` some roles,
+    nothing is read of what others send.
     """
 
     async def endpoint(request: Request) -> Response:
         try:
-            response = await _entered(request, handler, open_to_all=open_to_all, uploads=uploads)
+            response = await _entered(request, handler, open_to_all=open_to_all, uploads=uploads, only=only)
         except ApiRefusal as refusal:
             response = _refused(request, refusal)
         except Exception as error:  # the same words as the API has for it
@@ -117,7 +132,9 @@ def page(path: str, handler: Handler, *methods: str, open_to_all: bool = False, 
     return Route(path, endpoint, methods=list(methods) or ["GET"], include_in_schema=False)
 
 
-async def _entered(request: Request, handler: Handler, *, open_to_all: bool, uploads: bool) -> Response:
+async def _entered(
+    request: Request, handler: Handler, *, open_to_all: bool, uploads: bool, only: frozenset[str] | None
+) -> Response:
     cookie = session_cookie(request)
     secret = request.cookies.get(cookie["key"], "")
     api = Api(app=request.app, credential=f"Session {secret}")
@@ -126,9 +143,14 @@ async def _entered(request: Request, handler: Handler, *, open_to_all: bool, upl
         response: Response = RedirectResponse(sign_in_address(request), status_code=303)
         response.delete_cookie(**cookie)
         return response
+    if only is not None and (who is None or who["role"] not in only):
+        raise Refusal("not-allowed", f"this is for {' and '.join(sorted(only))}s")
     bound = secret if who is not None else request.cookies.get(FORM_COOKIE, "")
     fresh = secrets.token_urlsafe(32) if not bound else ""
     large = uploads and who is not None and who["role"] == "administrator"
+    if large and who is not None:
+        context = context_of(request)
+        context.pace.check(who["kid"], cost_of(request, context.settings.study_body_limit))
     form = await _form(request, bound, large=large) if request.method == "POST" else {}
     shown = Page(request=request, api=api, who=who, csrf=_form_token(bound or fresh), form=form)
     response = await handler(shown)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyio.to_thread
 import numpy as np
 from fastapi import APIRouter
 from sqlalchemy import Connection
@@ -16,7 +15,7 @@ from starlette.responses import JSONResponse
 
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.forecasts import Estimated, OutlookTold
-from parley.coordinator.http.context import context_of
+from parley.coordinator.http.context import context_of, principal_of
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.routes.studies import First, Some, read_study
 from parley.coordinator.http.schemas import NewStudyBody
@@ -38,9 +37,9 @@ router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["forecasts"])
 @router.post("/estimates", response_model=Estimated)
 async def estimate_study(request: Request, body: NewStudyBody) -> JSONResponse:
     """What a study would cost, before it is created: by simulating the hardest truths with given gaps."""
-    settings = context_of(request).settings
+    context, by = context_of(request), principal_of(request)
     try:
-        return answered(await anyio.to_thread.run_sync(lambda: estimate(read_study(body, settings))))
+        return answered(await context.heavy.run(by.kid, lambda: estimate(read_study(body, context.settings))))
     except ParleyError as error:
         raise Refusal("invalid-study", str(error)[:400]) from None
 

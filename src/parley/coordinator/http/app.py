@@ -21,6 +21,7 @@ from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.context import Context
 from parley.coordinator.http.guard import answer_problem, refusal_of
+from parley.coordinator.http.heavy import Heavy, Turns
 from parley.coordinator.http.limits import Pace
 from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.http.routes import health, oversight, reports, sessions, streams, studies, tokens
@@ -37,6 +38,7 @@ from parley.coordinator.studies.closer import Closer
 __all__ = ["create_app"]
 
 SWEEP = 60.0  # seconds
+REQUESTS, PLANS, STREAMS = 32, 16, 32  # of one token in progress at once
 THREADS = 64  # that may wait for the database at once
 
 DESCRIPTION = """Runs live studies: publishes plans, takes reports exactly once, decides, and keeps a log that can be
@@ -59,6 +61,10 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         keyring=Keyring(storage),
         readiness=Readiness(storage),
         marks=Marks(),
+        heavy=Heavy(),
+        turns=Turns(REQUESTS, "requests"),
+        waiting=Turns(PLANS, "plans to wait for"),
+        streams=Turns(STREAMS, "streams"),
     )
 
     @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -10,13 +11,16 @@ from typing import TypeVar
 import anyio.to_thread
 from sqlalchemy import Connection
 from starlette.requests import Request
+from starlette.responses import Response
 
 from parley.coordinator.access.auth import Principal, require_live
 from parley.coordinator.access.forward import Forward
 from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.access.rights import UNBLINDED
 from parley.coordinator.answers.studies import StudyLine
+from parley.coordinator.answers.base import Answer
 from parley.coordinator.clock import Clock
+from parley.coordinator.http.heavy import Heavy, Turns
 from parley.coordinator.http.limits import Pace
 from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.metrics import Metrics
@@ -33,6 +37,7 @@ from parley.protocol import Stage
 __all__ = ["Context", "context_of", "principal_of", "sight_of", "told"]
 
 T = TypeVar("T")
+LARGE = 256 * 1024  # bytes of an answer that cost as much as a request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +55,27 @@ class Context:
     keyring: Keyring
     readiness: Readiness
     marks: Marks
+    heavy: Heavy
+    turns: Turns  # requests in progress
+    waiting: Turns  # plans that are waited for
+    streams: Turns  # events that are followed, and exports
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run on a snapshot, off the event loop."""
         return await anyio.to_thread.run_sync(self.storage.read, work)
+
+    async def answer(self, work: Callable[[Connection], Answer | str], *, to: Principal) -> Response:
+        """What was read, as JSON (a text is JSON already), written off the event loop; large answers cost more."""
+
+        def told(connection: Connection) -> bytes:
+            found = work(connection)
+            if isinstance(found, str):
+                return found.encode()
+            return json.dumps(found.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+        content = await self.read(told)
+        self.pace.charge(to.kid, len(content) / LARGE)
+        return Response(content, media_type="application/json")
 
     async def glance(self, work: Callable[[Connection], T]) -> T:
         """Run a single statement that reads, off the event loop."""

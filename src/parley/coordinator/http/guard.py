@@ -19,10 +19,11 @@ from parley.coordinator.access.auth import Principal, Role
 from parley.coordinator.access.rights import PUBLIC, authorize
 from parley.coordinator.access.sessions import resume
 from parley.coordinator.http.context import Context, context_of
-from parley.coordinator.http.limits import bounded
+from parley.coordinator.http.heavy import Turns
+from parley.coordinator.http.limits import bounded, check_shape, cost_of
 from parley.coordinator.logs import logger
 from parley.coordinator.problems import MEDIA_TYPE, Refusal
-from parley.coordinator.record import StorageUnavailable
+from parley.coordinator.record import StorageUnavailable, studies
 from parley.errors import ParleyError
 
 __all__ = ["GuardedRoute", "answer_problem", "refusal_of", "still_welcome"]
@@ -37,6 +38,11 @@ BY_STATUS = {
     415: "unsupported-media-type",
 }
 LARGE_BODIES = frozenset({"create_study", "estimate_study"})
+PATIENT = frozenset({"get_agent_plan"})  # may wait for a minute
+REPORTS = frozenset({"put_report", "amend_report"})
+SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; a count, a sum and a square at their longest
+BODIES = ("POST", "PUT", "PATCH")
+SOME_KEYS, MOST_KEYS = 2_500, 20_000  # colons, rather: a reason may have some too
 
 
 def answer_problem(refusal: Refusal) -> JSONResponse:
@@ -94,6 +100,18 @@ def _require_clean(request: Request) -> None:
             raise Refusal("not-found", "no such thing")
 
 
+async def _check_length(context: Context, request: Request, length: int) -> None:
+    """Refuse a report that is longer than one of its study can be, before it is read."""
+    row = await context.glance(lambda connection: studies.get(connection, request.path_params["study"]))
+    if row is not None and length > SHORT + PER_ARM * row.arms:
+        raise Refusal("impossible-report", f"{length} bytes: allowed are {row.arms} of each, one per arm")
+
+
+def _entered(turns: Turns, kid: str) -> Turns:
+    turns.enter(kid)
+    return turns
+
+
 class GuardedRoute(APIRoute):
     """An `APIRoute` that checks before it reads, and measures."""
 
@@ -105,21 +123,31 @@ class GuardedRoute(APIRoute):
             begun, context = perf_counter(), context_of(request)
             kid: str | None = None
             refusal: Refusal | None = None
+            turns: Turns | None = None
             try:
                 _require_clean(request)
                 if operation not in PUBLIC:
                     principal = await _identify(request, context)
                     kid = principal.kid
-                    context.pace.check(kid)
-                    authorize(operation, principal, request.path_params)
-                    request.state.principal = principal
                     large = operation in LARGE_BODIES and principal.role is Role.ADMINISTRATOR
-                    settings = context.settings
-                    request = bounded(request, settings.study_body_limit if large else settings.body_limit)
+                    limit = context.settings.study_body_limit if large else context.settings.body_limit
+                    context.pace.check(kid, cost_of(request, limit))
+                    authorize(operation, principal, request.path_params)
+                    turns = _entered(context.waiting if operation in PATIENT else context.turns, kid)
+                    request.state.principal = principal
+                    request = bounded(request, limit)
+                    if request.method in BODIES:
+                        body = await request.body()
+                        check_shape(body, keys=MOST_KEYS if large else SOME_KEYS)
+                        if operation in REPORTS and len(body) > SHORT:
+                            await _check_length(context, request, len(body))
                 response = await inner(request)
             except Exception as error:  # every failure has a problem document
                 refusal = refusal_of(error)
                 response = answer_problem(refusal)
+            finally:
+                if turns is not None and kid is not None:
+                    turns.leave(kid)
             seconds = perf_counter() - begun
             context.metrics.requests.labels(request.method, operation, str(response.status_code)).inc()
             context.metrics.seconds.labels(operation).observe(seconds)

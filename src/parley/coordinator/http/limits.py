@@ -1,4 +1,4 @@
-"""Limits that hold before any work is done: the size of a body, and the pace of a token."""
+"""Limits that hold before any work is done: the size and the shape of a body, and the pace of a token."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from starlette.types import Message, Receive
 from parley.coordinator.problems import Refusal
 from parley.coordinator.remembered import Remembered
 
-__all__ = ["Pace", "bounded"]
+__all__ = ["Pace", "bounded", "check_shape", "cost_of"]
 
+USUAL = 64 * 1024  # bytes
+DEEPEST = 32
+NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 REMEMBERED = 10_000  # tokens whose pace is kept; the longest silent is forgotten first
 
 
 class Pace:
-    """A bucket of `burst` requests a token, refilled at `rate` a second. Per process, in memory.
+    """A bucket of `burst` requests a token, refilled at `rate` a second. Per process, in memory. Large ones cost more.
 
     >>> pace = Pace(rate=1, burst=2, timer=lambda: 0.0)
     >>> [pace.wait("a") for _ in range(3)]
@@ -29,21 +32,57 @@ class Pace:
         self.rate, self.burst, self._timer = rate, burst, timer
         self._buckets: Remembered[str, tuple[float, float]] = Remembered(REMEMBERED)
 
-    def wait(self, key: str) -> float:
-        """Seconds until the next request is welcome; 0 takes one from the bucket."""
+    def wait(self, key: str, cost: float = 1.0) -> float:
+        """Seconds until the next request is welcome; 0 takes its cost from the bucket."""
+        cost = min(cost, max(1.0, self.burst / 2))  # the largest that is allowed must be possible
         now = self._timer()
         left, since = self._buckets.get(key) or (float(self.burst), now)
         left = min(float(self.burst), left + (now - since) * self.rate)
-        welcome = left >= 1
-        self._buckets.put(key, (left - 1 if welcome else left, now))
-        return 0.0 if welcome else (1 - left) / self.rate
+        welcome = left >= cost
+        self._buckets.put(key, (left - cost if welcome else left, now))
+        return 0.0 if welcome else (cost - left) / self.rate
 
-    def check(self, key: str) -> None:
+    def charge(self, key: str, cost: float) -> None:
+        """What turned out to cost more is paid for by the next requests."""
+        left, since = self._buckets.get(key) or (float(self.burst), self._timer())
+        self._buckets.put(key, (max(left - cost, -float(self.burst)), since))
+
+    def check(self, key: str, cost: float = 1.0) -> None:
         """Raise the refusal that says when to come back."""
-        seconds = self.wait(key)
+        seconds = self.wait(key, cost)
         if seconds > 0:
             later = max(1, round(seconds + 0.5))
             raise Refusal("too-fast", f"come back in {later} s", headers={"Retry-After": str(later)})
+
+
+def cost_of(request: Request, limit: int) -> float:
+    """What a request takes from the bucket: one, and one more for every part of its body that is as large as most are.
+
+    A body that does not say how large it is counts as the largest.
+    """
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and len(announced) < 16:
+        return 1.0 + min(int(announced), limit) / USUAL
+    return 1.0 + (limit / USUAL if "transfer-encoding" in request.headers else 0.0)
+
+
+def check_shape(body: bytes, *, keys: int) -> None:
+    """Raise unless JSON is as flat as all that is sent here, with at most so many keys.
+
+    Every wrong value and every unknown key costs an error that is described at length: few are enough.
+
+    >>> check_shape(b'{"a": [1, 2]}', keys=3)
+    >>> check_shape(b"[" * 100, keys=3)
+    Traceback (most recent call last):
+    parley.coordinator.problems.Refusal: the body is nested more than 32 deep
+    """
+    if body.count(b":") > keys:
+        raise Refusal("invalid-request", f"the body may have up to {keys} keys")
+    depth = 0
+    for bracket in body.translate(None, NOT_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > DEEPEST:
+            raise Refusal("invalid-request", f"the body is nested more than {DEEPEST} deep")
 
 
 def bounded(request: Request, limit: int) -> Request:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import Path
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 
 from parley.coordinator.access.auth import Role
 from parley.protocol import Report
@@ -56,10 +56,12 @@ class ReportBody(Body):
     phase: PhaseNumber
     agent: Name
     plan: Digest
-    counts: Annotated[list[Count], Field(max_length=100_000)]
-    sums: Annotated[list[Number], Field(max_length=100_000)]
-    squares: Annotated[list[Number], Field(max_length=100_000)]
-    missing: Annotated[list[Count], Field(max_length=100_000, description="Per arm: people without an outcome.")] = []
+    counts: Annotated[list[Count], Field(max_length=100_000), FailFast()]  # one wrong number is enough said
+    sums: Annotated[list[Number], Field(max_length=100_000), FailFast()]
+    squares: Annotated[list[Number], Field(max_length=100_000), FailFast()]
+    missing: Annotated[
+        list[Count], Field(max_length=100_000, description="Per arm: people without an outcome."), FailFast()
+    ] = []
     reason: Annotated[
         str, Field(max_length=40, description=f"Why the counts are not the plan's: {', '.join(REASONS)}.")
     ] = ""

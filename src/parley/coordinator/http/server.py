@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Callable
 import uvicorn
 from fastapi import FastAPI
 
+from parley.coordinator.http.gate import Allowance, gate
 from parley.coordinator.logs import configure
 from parley.coordinator.record import Storage, open_storage
 from parley.coordinator.settings import Settings
@@ -18,6 +20,7 @@ from parley.errors import InvalidInput
 __all__ = ["serve"]
 
 SWITCH = 0.0005  # seconds
+CONNECTIONS, SPARE = 4096, 128  # taken at once; descriptors for files, databases and the like
 GRACE = 5  # seconds for requests in progress when stopping
 
 
@@ -34,6 +37,16 @@ def _bind(settings: Settings) -> socket.socket:
         ) from None
     listener.listen(2048)
     return listener
+
+
+def _connections() -> int:
+    """As many as there are descriptors for, of which some are needed elsewhere."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS + SPARE
+    if soft < wanted and (hard == resource.RLIM_INFINITY or hard > soft):
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(16, min(CONNECTIONS, soft - SPARE))
 
 
 def _leave(*_: object) -> None:
@@ -64,6 +77,8 @@ def serve(
                 ssl_certfile=settings.tls_cert or None,
                 ssl_keyfile=settings.tls_key or None,
                 timeout_graceful_shutdown=GRACE,
+                http=gate(Allowance(connections=_connections())),
+                ws="none",
             )
             announce(f"{scheme}://{host}:{port}")
             uvicorn.Server(config).run(sockets=[listener])

@@ -108,11 +108,12 @@ def read(
     *,
     after: int = 0,
     limit: int = 100,
+    size: int | None = None,
     kind: str | None = None,
     actor: str | None = None,
     newest_first: bool = False,
 ) -> list[Record]:
-    """Some records, by kind and actor if wanted."""
+    """Some records, by kind and actor if wanted; no more once they are together larger than `size`."""
     order = log.c.sequence.desc() if newest_first else log.c.sequence
     query = select(log).where(log.c.stream == stream).order_by(order).limit(limit)
     if newest_first and after:
@@ -123,7 +124,13 @@ def read(
         query = query.where(log.c.kind == kind)
     if actor is not None:
         query = query.where(log.c.actor == actor)
-    return [_record(row) for row in connection.execute(query)]
+    records, length = [], 0
+    for row in connection.execute(query):
+        records.append(_record(row))
+        length += len(row.payload)
+        if size is not None and length > size:
+            break
+    return records
 
 
 def walk(connection: Connection, stream: str) -> Iterator[Record]:

@@ -39,6 +39,10 @@ def take_report(
     """
     row = locked(connection, report.study)
     reached("report-locked")
+    if not len(report.counts) == len(report.sums) == len(report.squares) == row.arms:
+        # Before anything is computed from it: it may be very long.
+        lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
+        raise Refusal("impossible-report", f"report: found {lengths}; allowed: {row.arms} of each, one per arm")
     if known is not None and not ledger.has(connection, row.id, *known):
         return dispute(connection, row, report.agent, known, actor=actor, at=at)
     earlier = reports.receipts(connection, report.study, report.phase, report.agent)

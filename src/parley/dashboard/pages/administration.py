@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from parley.dashboard.calls import ApiRefusal
-from parley.dashboard.entrance import Page, page
+from parley.dashboard.entrance import ADMINISTRATORS, Page, page
 from parley.dashboard.pages.study import heading
 
 __all__ = ["routes"]
@@ -107,8 +107,8 @@ async def amend(shown: Page) -> Response:
 
 routes: list[Route] = [
     page("/studies/{study}/administration", administration_page),
-    page("/studies/{study}/act", act, "POST"),
-    page("/studies/{study}/freeze", freeze, "POST"),
-    page("/studies/{study}/cut", cut_phase, "POST"),
-    page("/studies/{study}/amend", amend, "POST"),
+    page("/studies/{study}/act", act, "POST", only=ADMINISTRATORS),
+    page("/studies/{study}/freeze", freeze, "POST", only=ADMINISTRATORS),
+    page("/studies/{study}/cut", cut_phase, "POST", only=ADMINISTRATORS),
+    page("/studies/{study}/amend", amend, "POST", only=ADMINISTRATORS),
 ]

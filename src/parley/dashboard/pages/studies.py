@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from parley.coordinator.http.context import context_of
 from parley.dashboard.calls import ApiRefusal
-from parley.dashboard.entrance import Page, page
+from parley.dashboard.entrance import ADMINISTRATORS, Page, page
 from parley.dashboard.upload import key_rows, uploaded_study
 from parley.dashboard.words import STAGES
 from parley.errors import ParleyError
@@ -52,8 +54,10 @@ async def new_study(shown: Page) -> Response:
     """Check the file and show the estimate; launch when asked to."""
     text, name = shown.form.get("study", ""), shown.form.get("id", "").strip()
     known = FORM | {"text": text, "id": name}
+    settings = context_of(shown.request).settings
+    limits = (settings.max_agents, settings.max_cells)
     try:
-        study = uploaded_study(text)
+        study = await shown.compute(partial(uploaded_study, text, *limits))
         document = study.to_json()
         body = {"study": document} | ({"id": name} if name else {})
         if shown.form.get("do") == "launch":
@@ -74,5 +78,5 @@ async def new_study(shown: Page) -> Response:
 routes: list[Route] = [
     page("/", studies_page),
     page("/new", new_study_page),
-    page("/new", new_study, "POST", uploads=True),
+    page("/new", new_study, "POST", uploads=True, only=ADMINISTRATORS),
 ]

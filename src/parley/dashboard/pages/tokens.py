@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from parley.dashboard.calls import ApiRefusal
-from parley.dashboard.entrance import Page, page
+from parley.dashboard.entrance import ADMINISTRATORS, Page, page
 
 __all__ = ["routes"]
 
@@ -64,6 +64,6 @@ async def revoke(shown: Page) -> Response:
 
 routes: list[Route] = [
     page("/tokens", tokens_page),
-    page("/tokens", issue, "POST"),
-    page("/tokens/revoke", revoke, "POST"),
+    page("/tokens", issue, "POST", only=ADMINISTRATORS),
+    page("/tokens/revoke", revoke, "POST", only=ADMINISTRATORS),
 ]

@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
 
-import anyio.to_thread
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 from starlette.requests import Request
-from starlette.responses import JSONResponse, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.oversight import CutPreview, FreezePreview, LogPage, Verified
@@ -34,6 +33,7 @@ router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["oversight"])
 
 LARGEST_SEQUENCE = 2**53
 ATTEMPTS = 10
+PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 HEARTBEAT = 15.0  # seconds; keeps proxies from closing a quiet stream
 Sequence = Annotated[int, Query(ge=0, le=LARGEST_SEQUENCE)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -60,12 +60,12 @@ async def cancel_study(request: Request, study: str, body: ReasonBody) -> JSONRe
 @router.get("/studies/{study}/agents/{agent}/freeze", response_model=FreezePreview)
 async def preview_freeze(request: Request, study: str, agent: str) -> JSONResponse:
     """What freezing an agent would do to termination and guarantee; `digest` confirms it."""
-    _, shown = await _consequences(context_of(request), study, agent)
+    _, shown = await _consequences(context_of(request), principal_of(request).kid, study, agent)
     return answered(FreezePreview(**shown.to_json(), digest=shown.digest))
 
 
-async def _consequences(context: Context, study: str, agent: str) -> tuple[int, Consequences]:
-    return await anyio.to_thread.run_sync(acts.preview_freeze, context.storage, study, agent)
+async def _consequences(context: Context, kid: str, study: str, agent: str) -> tuple[int, Consequences]:
+    return await context.heavy.run(kid, partial(acts.preview_freeze, context.storage, study, agent))
 
 
 @router.post("/studies/{study}/agents/{agent}/freeze", response_model=StudyLine)
@@ -73,7 +73,7 @@ async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBod
     """Ask nothing more of an agent: its counts stay. Refused unless the consequences are those that were shown."""
     context, by = context_of(request), principal_of(request)
     for _ in range(ATTEMPTS):  # reports may come while the consequences are computed, and mostly do not change them
-        seen, shown = await _consequences(context, study, agent)
+        seen, shown = await _consequences(context, by.kid, study, agent)
         if shown.digest != body.consequences:
             break
         freeze = partial(acts.freeze_agent, study=study, agent=agent, reason=body.reason, shown=shown, seen=seen)
@@ -87,7 +87,8 @@ async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBod
 @router.get("/studies/{study}/phases/{phase}/cut", response_model=CutPreview)
 async def preview_cut(request: Request, study: str, phase: PathPhase) -> JSONResponse:
     """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
-    _, shown = await anyio.to_thread.run_sync(acts.preview_cut, context_of(request).storage, study, phase)
+    context, by = context_of(request), principal_of(request)
+    _, shown = await context.heavy.run(by.kid, partial(acts.preview_cut, context.storage, study, phase))
     return answered(CutPreview(**shown.to_json(), digest=shown.digest))
 
 
@@ -95,7 +96,7 @@ async def preview_cut(request: Request, study: str, phase: PathPhase) -> JSONRes
 async def cut_phase(request: Request, study: str, phase: PathPhase, body: FreezeBody) -> JSONResponse:
     """Close the phase in progress with the reports that are in. Refused unless the consequences are those shown."""
     context, by = context_of(request), principal_of(request)
-    seen, shown = await anyio.to_thread.run_sync(acts.preview_cut, context.storage, study, phase)
+    seen, shown = await context.heavy.run(by.kid, partial(acts.preview_cut, context.storage, study, phase))
     if shown.digest == body.consequences:
         cut = partial(acts.cut_phase, study=study, reason=body.reason, shown=shown, seen=seen)
         row = await context.change(partial(cut, actor=by.name, at=context.clock()), by=by)
@@ -134,33 +135,36 @@ async def get_log(
     kind: Annotated[str | None, Query(max_length=40, description=f"One of {', '.join(EVENTS)}.")] = None,
     actor: Annotated[str | None, Query(max_length=300)] = None,
     newest_first: bool = False,
-) -> JSONResponse:
+) -> Response:
     """Records of a study's log. `after` continues: later records, or earlier ones with `newest_first`."""
 
-    def work(connection: Connection) -> list[Record]:
+    def work(connection: Connection) -> LogPage:
         require_study(connection, study)
-        return ledger.read(
-            connection, study, after=after, limit=limit, kind=kind, actor=actor, newest_first=newest_first
+        found = ledger.read(
+            connection, study, after=after, limit=limit, size=PAGE, kind=kind, actor=actor, newest_first=newest_first
         )
+        return _page(found, limit)
 
-    return _page(await context_of(request).read(work), limit)
+    return await context_of(request).answer(work, to=principal_of(request))
 
 
 @router.get("/log", response_model=LogPage)
 async def get_server_log(
     request: Request, after: Sequence = 0, limit: Limit = 100, newest_first: bool = False
-) -> JSONResponse:
+) -> Response:
     """Records of the server's own log: tokens issued and revoked."""
 
-    def work(connection: Connection) -> list[Record]:
-        return ledger.read(connection, ledger.SERVER, after=after, limit=limit, newest_first=newest_first)
+    def work(connection: Connection) -> LogPage:
+        found = ledger.read(connection, ledger.SERVER, after=after, limit=limit, newest_first=newest_first)
+        return _page(found, limit)
 
-    return _page(await context_of(request).read(work), limit)
+    return await context_of(request).answer(work, to=principal_of(request))
 
 
-def _page(records: list[Record], limit: int) -> JSONResponse:
-    following = records[-1].sequence if len(records) == limit else None
-    return answered(LogPage(records=[record.to_json() for record in records], next=following))
+def _page(records: list[Record], limit: int) -> LogPage:
+    cut = len(records) == limit or sum(len(record.text) for record in records) > PAGE
+    following = records[-1].sequence if cut else None
+    return LogPage(records=[record.to_json() for record in records], next=following)
 
 
 @router.get("/studies/{study}/export", response_class=StreamingResponse)
@@ -168,24 +172,28 @@ async def export_log(request: Request, study: str) -> StreamingResponse:
     """The whole log, one record a line: all that `parley verify` needs on another machine."""
     context = context_of(request)
     await context.read(lambda connection: require_study(connection, study))
+    context.streams.check(kid := principal_of(request).kid)
     name = f'attachment; filename="{study}.ndjson"'
     return StreamingResponse(
-        _lines(context, study), media_type="application/x-ndjson", headers={"Content-Disposition": name}
+        _lines(context, kid, study), media_type="application/x-ndjson", headers={"Content-Disposition": name}
     )
 
 
-async def _lines(context: Context, study: str) -> AsyncIterator[str]:
+async def _lines(context: Context, kid: str, study: str) -> AsyncIterator[str]:
+    """A record at a time, and a few at a time from the database: whoever does not read holds up no more than that."""
     after = 0
-    while batch := await context.read(partial(ledger.read, stream=study, after=after, limit=200)):
-        yield "".join(record.text + "\n" for record in batch)
-        after = batch[-1].sequence
+    with context.streams.taken(kid):
+        while batch := await context.read(partial(ledger.read, stream=study, after=after, limit=200, size=PAGE)):
+            for record in batch:
+                yield record.text + "\n"
+            after = batch[-1].sequence
 
 
 @router.post("/studies/{study}/verify", response_model=Verified)
 async def verify_study(request: Request, study: str) -> JSONResponse:
     """Check the chain, take every decision again, and compare with what the database says."""
     context = context_of(request)
-    found = await anyio.to_thread.run_sync(verify_stored, context.storage, study)
+    found = await context.heavy.run(principal_of(request).kid, partial(verify_stored, context.storage, study))
     if found is None:
         raise Refusal("not-found", f"no study {study!r}")
     return answered(
@@ -208,13 +216,14 @@ async def follow_study(request: Request, study: str) -> StreamingResponse:
     """Server-sent events: `study` with stage, phase, awaited and version, at first and after every change."""
     context = context_of(request)
     row = await context.read(lambda connection: require_study(connection, study))
+    context.streams.check(principal_of(request).kid)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_events(request, row), media_type="text/event-stream", headers=headers)
 
 
 async def _events(request: Request, row: StudyRow) -> AsyncIterator[str]:
     context, glance, whole = context_of(request), Glance.of(row), sight_of(request).whole
-    with context.metrics.streams.track_inprogress():
+    with context.metrics.streams.track_inprogress(), context.streams.taken(principal_of(request).kid):
         yield _event(glance, context, whole=whole)
         while context.watch.running:
             following = await context.watch.next(glance.study, glance.sequence, HEARTBEAT)

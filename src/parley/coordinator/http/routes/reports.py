@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query
 from sqlalchemy import Connection
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from parley.coordinator.access.rights import INSPECTORS
 from parley.coordinator.answers.base import answered
@@ -151,7 +151,7 @@ async def put_report(
 
 
 @router.get("/phases/{phase}/reports/{agent}", response_model=ReportOfAgent)
-async def get_report(request: Request, study: str, phase: PathPhase, agent: str) -> JSONResponse:
+async def get_report(request: Request, study: str, phase: PathPhase, agent: str) -> Response:
     """The report that counts, its receipt, and earlier revisions if it was amended.
 
     With the salt of its record, for the agent itself and for those who may read the log: with it the head can be
@@ -174,18 +174,19 @@ async def get_report(request: Request, study: str, phase: PathPhase, agent: str)
         ]
         return ReportOfAgent(**vars(shown[-1]), earlier=shown[:-1])
 
-    return answered(await context_of(request).read(work))
+    return await context_of(request).answer(work, to=who)
 
 
 @router.get("/phases/{phase}/reports", response_model=Reports)
-async def list_reports(request: Request, study: str, phase: PathPhase) -> JSONResponse:
+async def list_reports(request: Request, study: str, phase: PathPhase) -> Response:
     """Every report of a phase that counts."""
 
-    def work(connection: Connection) -> list[TakenReport]:
+    def work(connection: Connection) -> Reports:
         require_study(connection, study)
-        return [_taken(taken) for _, taken in sorted(reports.of_phase(connection, study, phase).items())]
+        found = [_taken(taken) for _, taken in sorted(reports.of_phase(connection, study, phase).items())]
+        return Reports(study=study, phase=phase, reports=found)
 
-    return answered(Reports(study=study, phase=phase, reports=await context_of(request).read(work)))
+    return await context_of(request).answer(work, to=principal_of(request))
 
 
 def _taken(taken: reports.Taken) -> TakenReport:
@@ -194,14 +195,15 @@ def _taken(taken: reports.Taken) -> TakenReport:
 
 
 @router.get("/quarantine", response_model=Quarantine)
-async def list_quarantine(request: Request, study: str) -> JSONResponse:
+async def list_quarantine(request: Request, study: str) -> Response:
     """Reports that came for a taken place, with the digest of the one that stands."""
 
-    def work(connection: Connection) -> list[Aside]:
+    def work(connection: Connection) -> Quarantine:
         require_study(connection, study)
-        return [
+        found = [
             Aside(report=aside.report.to_json(), stands=aside.stands, at=aside.at, sequence=aside.sequence)
             for aside in reports.quarantined(connection, study)
         ]
+        return Quarantine(study=study, quarantine=found)
 
-    return answered(Quarantine(study=study, quarantine=await context_of(request).read(work)))
+    return await context_of(request).answer(work, to=principal_of(request))

@@ -27,11 +27,19 @@ HEARTBEAT = 15  # looks without news after which a comment keeps the stream open
 async def follow_studies(request: Request) -> StreamingResponse:
     """Events named `studies` with their number and a version, at first and after every change."""
     only = principal_of(request).study
+    context_of(request).streams.check(principal_of(request).kid)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(_changes(request, only), media_type="text/event-stream", headers=headers)
 
 
 async def _changes(request: Request, only: str | None) -> AsyncIterator[str]:
+    context = context_of(request)
+    with context.streams.taken(principal_of(request).kid):
+        async for told in _pulses(request, only):
+            yield told
+
+
+async def _pulses(request: Request, only: str | None) -> AsyncIterator[str]:
     context = context_of(request)
     known, quiet = (-1, -1), 0
     while context.watch.running:

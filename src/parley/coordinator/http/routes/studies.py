@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
-import anyio.to_thread
 from fastapi import APIRouter, Query
 from sqlalchemy import Connection
 from starlette.requests import Request
@@ -31,6 +31,7 @@ __all__ = ["First", "Some", "read_study", "router"]
 
 router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["studies"])
 
+MOST_NUMBERS = 1_000_000  # pairs of arm and agent in one answer, over its phases
 First = Annotated[int, Query(ge=0, le=1_000_000, description="The place of the first agent to tell of.")]
 Some = Annotated[int, Query(ge=1, le=2000, description="Of how many agents to tell.")]
 
@@ -81,7 +82,7 @@ async def list_studies(
 async def create_study(request: Request, body: NewStudyBody) -> JSONResponse:
     """Create a study and open its first phase. The document is a study file's content with the weights as a matrix."""
     context, by = context_of(request), principal_of(request)
-    trial = await anyio.to_thread.run_sync(_prepare, body, context.settings)
+    trial = await context.heavy.run(by.kid, partial(_prepare, body, context.settings))
     row = await context.change(
         lambda connection: store_study(connection, trial, actor=by.name, at=context.clock()), by=by
     )
@@ -113,13 +114,13 @@ def read_study(body: NewStudyBody, settings: Settings) -> StudyMessage:
 
 
 @router.get("/studies/{study}", response_model=StudyStatus)
-async def get_study(request: Request, study: str) -> JSONResponse:
+async def get_study(request: Request, study: str) -> Response:
     """Where a study is, whom it waits for and since when."""
     sight, marks = sight_of(request), context_of(request).marks
-    found = await context_of(request).read(
-        lambda connection: status(connection, require_study(connection, study), sight, marks)
+    return await context_of(request).answer(
+        lambda connection: status(connection, require_study(connection, study), sight, marks),
+        to=principal_of(request),
     )
-    return answered(found)
 
 
 @router.get("/studies/{study}/document")
@@ -129,11 +130,11 @@ async def get_document(request: Request, study: str) -> Response:
     def work(connection: Connection) -> str:
         return studies.message(connection, require_study(connection, study)).text
 
-    return Response(await context_of(request).read(work), media_type="application/json")
+    return await context_of(request).answer(work, to=principal_of(request))
 
 
 @router.get("/studies/{study}/board", response_model=Board)
-async def get_board(request: Request, study: str, first: First = 0, columns: Some = 2000) -> JSONResponse:
+async def get_board(request: Request, study: str, first: First = 0, columns: Some = 2000) -> Response:
     """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned; of some agents only,
     from the `first` on. Blinded, what is told of single arms is null."""
     blinded = principal_of(request).role is Role.VIEWER
@@ -142,7 +143,7 @@ async def get_board(request: Request, study: str, first: First = 0, columns: Som
         row = require_study(connection, study)
         return board(connection, row, columns=Columns(first=first, limit=columns), blinded=blinded)
 
-    return answered(await context_of(request).read(work))
+    return await context_of(request).answer(work, to=principal_of(request))
 
 
 @router.get("/studies/{study}/history", response_model=History)
@@ -154,16 +155,17 @@ async def get_history(
     first: First = 0,
     columns: Some = 2000,
     explain: Annotated[bool, Query(description="With means, radii and scores.")] = True,
-) -> JSONResponse:
+) -> Response:
     """What every decided phase brought, of some agents: draws and, unless blinded, who is out, means, scores."""
     blinded = principal_of(request).role is Role.VIEWER
 
     def work(connection: Connection) -> History:
         row = require_study(connection, study)
         some = Columns(first=first, limit=columns)
-        return history(connection, row, after=after, limit=limit, columns=some, blinded=blinded, explain=explain)
+        few = min(limit, max(1, MOST_NUMBERS // (row.arms * min(columns, row.agents))))
+        return history(connection, row, after=after, limit=few, columns=some, blinded=blinded, explain=explain)
 
-    return answered(await context_of(request).read(work))
+    return await context_of(request).answer(work, to=principal_of(request))
 
 
 @router.get("/studies/{study}/phases/{phase}/plan")
@@ -176,7 +178,7 @@ async def get_plan(request: Request, study: str, phase: PathPhase) -> Response:
             raise Refusal("not-found", f"phase {phase} has no plan")
         return plan.text
 
-    return Response(await context_of(request).read(work), media_type="application/json")
+    return await context_of(request).answer(work, to=principal_of(request))
 
 
 @router.get("/studies/{study}/phases/{phase}/decision")
@@ -189,7 +191,7 @@ async def get_decision(request: Request, study: str, phase: PathPhase) -> Respon
             raise Refusal("not-found", f"phase {phase} has no decision")
         return str(found.decision)
 
-    return Response(await context_of(request).read(work), media_type="application/json")
+    return await context_of(request).answer(work, to=principal_of(request))
 
 
 @router.get("/studies/{study}/certificate")
@@ -202,4 +204,4 @@ async def get_certificate(request: Request, study: str) -> Response:
             raise Refusal("not-found", "the study is not over: there is no certificate yet")
         return text
 
-    return Response(await context_of(request).read(work), media_type="application/json")
+    return await context_of(request).answer(work, to=principal_of(request))
