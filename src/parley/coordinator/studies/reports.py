@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import ledger, reports, studies
+from parley.coordinator.record import ledger, phases, reports, studies
 from parley.coordinator.record.killpoints import reached
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.enact import enact, locked
@@ -65,10 +65,11 @@ def _put_aside(connection: Connection, row: StudyRow, report: Report, *, actor: 
     standing = reports.standing(connection, report.study, report.phase, report.agent)
     if report.plan != standing.plan:
         raise Refusal("wrong-plan", "the report names another plan than the one it is for", plan=standing.plan)
+    study = studies.message(connection, row)
+    draws = phases.draws_of_many(connection, row.id, report.phase, [report.agent]).get(report.agent, standing.counts)
     try:
-        noise = studies.message(connection, row).problem.noise
-        check_rewards(report, standing.counts, noise)
-        check_exactly(report, noise)
+        check_rewards(report, draws, study.problem.noise, study.problem.minimum_cell if study.flexible else None)
+        check_exactly(report, study.problem.noise)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
     known = reports.is_aside(connection, report)
