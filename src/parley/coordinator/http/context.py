@@ -17,8 +17,8 @@ from parley.coordinator.access.auth import Principal, require_live
 from parley.coordinator.access.forward import Forward
 from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.access.rights import UNBLINDED
-from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.answers.base import Answer
+from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.clock import Clock
 from parley.coordinator.http.heavy import Heavy, Turns
 from parley.coordinator.http.limits import Pace
