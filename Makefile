@@ -8,7 +8,7 @@ LIGHT := $(VENV)/.installed-light
 STAMP := $(VENV)/.installed
 SITE := $(VENV)/.installed-docs
 
-.PHONY: setup demo test installs bare lint bench chaos correctness savings prices reproduction screenshots docs clean help
+.PHONY: setup demo test installs bare lint bench chaos correctness savings prices rewards reproduction screenshots docs clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ correctness: setup  ## error rates at near-ties, full size (most of an hour on t
 
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
 	$(BIN)/python -m tests.correctness savings
+
+rewards: setup   ## what every reward model costs; rewrites docs/reward-figures.md
+	$(BIN)/python -m tests.correctness rewards
 
 prices: setup    ## planning by time and money against the fewest draws, on 100 random instances; rewrites part of docs/prices.md
 	$(BIN)/python -m tests.correctness prices

@@ -14,6 +14,7 @@ from tests.correctness.full_savings import savings
 from tests.correctness.full_ties import ties
 from tests.correctness.near_ties import NOISES
 from tests.correctness.prices import prices
+from tests.correctness.rewards import page as rewards
 
 
 def main() -> int:
@@ -28,9 +29,13 @@ def main() -> int:
     short.add_argument("--replications", type=int, default=20, help="of each policy on each instance")
     priced = work.add_parser("prices", help="days and money against the plan with the fewest draws")
     priced.add_argument("--replications", type=int, default=20, help="of each plan on each random instance")
+    models = work.add_parser("rewards", help="what every reward model costs")
+    models.add_argument("--replications", type=int, default=2000, help="of every row")
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
-    if arguments.what == "prices":
+    if arguments.what == "rewards":
+        good = rewards(arguments.replications, arguments.workers)
+    elif arguments.what == "prices":
         good = prices(arguments.replications, arguments.workers)
     elif arguments.what == "savings":
         good = savings(arguments.replications, arguments.workers)

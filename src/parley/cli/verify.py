@@ -55,6 +55,7 @@ def command(
         "receipts": result.receipts,
         "certificate": result.certificate,
         "amended": [asdict(found) for found in result.amended],
+        "warnings": list(result.warnings),
     }
     if as_json:
         print_json(document)
@@ -72,6 +73,8 @@ def command(
                 f"{found.actor} put another in its place (record {found.sequence}): {found.reason}",
                 highlight=False,
             )
+    for words in () if as_json else result.warnings:
+        screen.print(f"Warning: {words}.", highlight=False)
     if not result.sound:
         raise BrokenChain(f"{study} is not sound: {result.problem}")
 

@@ -25,7 +25,14 @@ WHY = {
 
 
 def issue_certificate(
-    trial: Trial, *, data: Sequence[str], sequence: int, head: str, version: str, missing: Sequence[Rows] = ()
+    trial: Trial,
+    *,
+    data: Sequence[str],
+    sequence: int,
+    head: str,
+    version: str,
+    missing: Sequence[Rows] = (),
+    warnings: Sequence[str] = (),
 ) -> Certificate:
     """What a finished or cancelled trial may claim; `data` are the decisions' digests of the phases' reports, and
     `missing` what they say of people without an outcome.
@@ -62,6 +69,7 @@ def issue_certificate(
         sequence=sequence,
         head=head,
         missing=_added(missing),
+        warnings=tuple(warnings),
     )
 
 
@@ -83,7 +91,10 @@ def _finite(value: Any) -> Any:
 def same_certificate(one: Certificate, other: Certificate) -> list[str]:
     """The names of the fields in which two certificates differ by more than the rounding of another machine."""
     first, second = one.to_json(), other.to_json()
-    return [key for key in first if key != "version" and not _same(first[key], second[key])]
+    if not one.warnings:  # as certificates were before anybody compared
+        second.pop("warnings", None)
+    keys = {**first, **second}
+    return [key for key in keys if key != "version" and not _same(first.get(key), second.get(key))]
 
 
 def _same(one: object, other: object) -> bool:

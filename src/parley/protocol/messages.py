@@ -270,5 +270,6 @@ class Certificate(Message):
     state: Mapping[str, Any]  # the policy's: everything above can be computed from it again
     sequence: int  # of the log when it was issued
     head: str
-    later: ClassVar[frozenset[str]] = frozenset({"missing"})
+    later: ClassVar[frozenset[str]] = frozenset({"missing", "warnings"})
     missing: Rows = ()  # per arm and agent, over all phases: people without an outcome; nothing where there is none
+    warnings: tuple[str, ...] = ()  # where the data contradict the stated scale

@@ -24,6 +24,7 @@ from parley.protocol.events import (
 )
 from parley.protocol.messages import Decision, Receipt
 from parley.protocol.reports import check_exactly
+from parley.protocol.scatter import Scatter, added_scatter, scale_warnings
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial, apply, replay
 
@@ -56,6 +57,7 @@ class Verification:
     amended: tuple[Amendment, ...]  # of the reports that the receipts were given for, in the order of the log
     problem: str | None
     trial: Trial | None  # where the log leads
+    warnings: tuple[str, ...] = ()  # where the data contradict the stated scale
 
     @property
     def sound(self) -> bool:
@@ -100,6 +102,7 @@ def verify_log(
         amended=tuple(seen.amended_after(known)),
         problem=problem,
         trial=trial,
+        warnings=seen.warnings(trial) if trial else (),
     )
 
 
@@ -112,6 +115,7 @@ class _Seen:
         self.heads: dict[int, str] = {}
         self.given: dict[int, Receipt] = {}
         self.decisions: list[Decision] = []
+        self.scatter: Scatter | None = None
         self.exact = True
         self.certificate: str | None = None
         self.amendments: list[Amendment] = []
@@ -134,6 +138,7 @@ class _Seen:
                 if record.salt is not None and isinstance(event, ReportAccepted | ReportAmended):
                     check_exactly(event.report, before.study.problem.noise)
                 if isinstance(event, PhaseClosed):
+                    self.scatter = added_scatter(before.study, before.reports.values(), self.scatter)
                     self.decisions.append(event.decision)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state
                 if isinstance(event, Certified):
@@ -156,6 +161,10 @@ class _Seen:
         if self.tell is not None:
             self.tell(record, event, before, self.trial)
 
+    def warnings(self, trial: Trial) -> tuple[str, ...]:
+        """What the phases that were decided say of the stated scale."""
+        return () if self.scatter is None else scale_warnings(trial.study, self.scatter)
+
     def _check_certificate(self, event: Certified, trial: Trial) -> None:
         last = len(self.heads)
         if self.certificate is not None:
@@ -168,6 +177,7 @@ class _Seen:
             sequence=last,
             head=self.heads[last],
             version=version,
+            warnings=self.warnings(trial),
         )
         wrong = same_certificate(event.certificate, mine)
         if wrong:

@@ -23,7 +23,7 @@ from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale
 from parley.totals import Totals
 
-__all__ = ["Bets", "RewardModel", "Sampler", "contrast_payoff", "wagers"]
+__all__ = ["Bets", "RewardModel", "Sampler", "better", "contrast_payoff", "wagers"]
 
 # A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
 POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
@@ -91,6 +91,11 @@ class RewardModel(ABC):
     @abstractmethod
     def largest_scale(self) -> float:
         """The largest sub-Gaussian scale, a standard deviation."""
+
+    @property
+    def stated_variance(self) -> FloatArray | float | None:
+        """What the data can contradict: the square of a stated scale; None where none is stated."""
+        return None
 
     def require_scale(self, who: str) -> None:  # noqa: B027
         """Raise where no scale is known that could serve `who`."""
@@ -171,6 +176,18 @@ class RewardModel(ABC):
 def wagers(bets: Bets) -> FloatArray:
     """`(bet, mixture)`: the gaps that a bet is laid on; 0 abstains."""
     return np.asarray(np.maximum(bets.estimate[:, None] + bets.error[:, None] * POINTS, 0.0))
+
+
+def better(
+    logs: FloatArray, expected: FloatArray, contrast: FloatArray, gaps: FloatArray, variance: FloatArray
+) -> FloatArray:
+    """`(bet, mixture)`: `logs`, or the sub-Gaussian payoff of this variance where that should grow by more.
+
+    The choice rests on what was `expected` before the data, so it is fair.
+    """
+    stakes = gaps / variance[:, None]
+    plain = stakes * contrast[:, None] - np.square(stakes) * variance[:, None] / 2
+    return np.where((np.square(gaps[:, 1]) / (2 * variance) > expected)[:, None], plain, logs)
 
 
 def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:

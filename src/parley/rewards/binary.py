@@ -13,8 +13,9 @@ from parley.confidence.rates import SMALLEST_RATE, log_ratios, null_reference, s
 from parley.errors import InvalidInput
 from parley.keys import NUMBER, Key
 from parley.rewards import sampling
-from parley.rewards.base import LOG_SHARES, Bets, RewardModel, Sampler, wagers
+from parley.rewards.base import LOG_SHARES, Bets, RewardModel, Sampler, better, wagers
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
+from parley.rewards.products import MANY_AGENTS, contrast_variance, log_rate_products
 from parley.rewards.scales import Scale, no_scale
 from parley.rewards.sides import Sides, in_parts
 from parley.totals import Totals
@@ -93,6 +94,11 @@ class Binary(RewardModel):
     def payoff(self, bets: Bets) -> FloatArray:
         """The projected likelihood ratio, or the sub-Gaussian payoff where that should grow faster."""
         paid, rates, gaps = np.empty(len(bets.arm)), self.rates(bets.past), wagers(bets)
+        if len(bets.weights) >= MANY_AGENTS:
+            variance, wide = bets.variance, self.variance * contrast_variance(bets, 1.0)
+            logs, expected = log_rate_products(bets, rates, gaps, variance)
+            chosen = better(logs, expected[:, 1], bets.contrast, gaps, wide)
+            return np.asarray(np.logaddexp.reduce(chosen + LOG_SHARES, axis=-1))
         for part in in_parts(bets):
             logs = self._logs(part, part.of(rates), part.of(bets.fresh.sums), gaps[part.chosen], bets.shift)
             paid[part.chosen] = np.logaddexp.reduce(logs + LOG_SHARES, axis=-1)
@@ -108,12 +114,9 @@ class Binary(RewardModel):
         per_gap = np.divide(multiplier, middle, out=1 / variance, where=ahead)
         stakes = np.minimum(gaps * per_gap[:, None], stake_limit(shares, reference)[:, None])
         ratios, expected = log_ratios(shares, counts, ones * (counts > 0), counts * rates, reference, stakes, shift)
-        widest = self.variance * (counts * np.square(shares)).sum(axis=(1, 2))
+        wide = self.variance * (counts * np.square(shares)).sum(axis=(1, 2))
         contrast = (shares * ones).sum(axis=(1, 2)) + shift
-        plain = gaps / widest[:, None]
-        gaussian = plain * contrast[:, None] - np.square(plain) * widest[:, None] / 2
-        better = np.square(middle) / (2 * widest) > expected[:, 1]
-        return np.where(better[:, None], gaussian, ratios)
+        return better(ratios, expected[:, 1], contrast, gaps, wide)
 
     def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
         rates = self.rates(look.past)

@@ -34,6 +34,10 @@ class Scaled(RewardModel):
         return squared_scale(self.scale)
 
     @property
+    def stated_variance(self) -> FloatArray | float:
+        return self.variance
+
+    @property
     def largest_scale(self) -> float:
         return float(np.max(self.scale))
 

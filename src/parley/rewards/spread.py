@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,9 +10,10 @@ import numpy as np
 from parley.checks import FloatArray, positive
 from parley.confidence.spread import log_spread_bet, spread_stakes
 from parley.rewards import sampling
-from parley.rewards.base import LOG_SHARES, Bets, Sampler, wagers
+from parley.rewards.base import LOG_SHARES, Bets, Sampler, better, wagers
 from parley.rewards.bounded import Bounded
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
+from parley.rewards.products import MANY_AGENTS, contrast_variance, log_spread_products
 from parley.rewards.sides import Sides, in_parts
 from parley.totals import Totals
 
@@ -74,6 +75,13 @@ class BoundedSpread(Bounded):
         references = (self.references(bets.past) - self.low) / self.width
         variances = self.cell_variances(bets.past) / self.width**2
         around = self._around(bets.fresh, self.references(bets.past)) / self.width**2
+        if len(bets.weights) >= MANY_AGENTS:
+            scaled = replace(bets, contrast=bets.contrast / self.width)
+            variance, wide = contrast_variance(bets, variances), contrast_variance(bets, 0.25)
+            expected = bets.fresh.counts * variances
+            logs, hoped = log_spread_products(scaled, references, around, expected, gaps, variance)
+            chosen_logs = better(logs, hoped[:, 1], scaled.contrast, gaps, wide)
+            return np.asarray(np.logaddexp.reduce(chosen_logs + LOG_SHARES, axis=-1))
         for part in in_parts(bets):
             chosen, reference = part.chosen, part.of(references)
             contrast = bets.contrast[chosen] / self.width
@@ -103,11 +111,8 @@ class BoundedSpread(Bounded):
         variance = (counts * np.square(shares) * variances).sum(axis=(1, 2))
         stakes = spread_stakes(shares, reference, gaps, variance)
         paid = log_spread_bet(shares, contrast, around * (counts > 0), reference, stakes)
-        middle = gaps[:, 1]
-        expected = log_spread_bet(shares, middle, counts * variances, reference, stakes)[:, 1]
-        plain = gaps / wide[:, None]
-        gaussian = plain * contrast[:, None] - np.square(plain) * wide[:, None] / 2
-        return np.where((np.square(middle) / (2 * wide) > expected)[:, None], gaussian, paid)
+        expected = log_spread_bet(shares, gaps[:, 1], counts * variances, reference, stakes)[:, 1]
+        return better(paid, expected, contrast, gaps, wide)
 
     def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
         around = self._around(look.fresh, self.references(look.past))

@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from parley.checks import BoolArray, FloatArray, positive
+from parley.checks import FloatArray, positive
 from parley.confidence.evidence import LARGEST_STAKE
 from parley.confidence.student import log_floored_bet, normal_score
 from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import BOLDNESS, LOG_SHARES, Bets, RewardModel, Sampler, wagers
 from parley.rewards.gap_bounds import Bound, Look, student_bound
+from parley.rewards.products import at_bets, contrast_variance
 from parley.rewards.scales import Scale, squared_scale
-from parley.rewards.sides import in_parts
 from parley.totals import Totals
 
 __all__ = ["SCOPES", "UnknownScale"]
@@ -103,13 +103,11 @@ class UnknownScale(RewardModel):
         """
         stakes = np.minimum(BOLDNESS * wagers(bets) / np.sqrt(bets.variance)[:, None], LARGEST_STAKE)
         variances, degrees = self.fresh_variances(bets.fresh)
-        t, nu = np.zeros(len(bets.arm)), np.zeros(len(bets.arm))
-        for part in in_parts(bets):
-            weighed = part.counts > 0
-            estimated = (part.counts * np.square(part.shares) * part.of(variances)).sum(axis=(1, 2))
-            told = estimated > TINY
-            nu[part.chosen] = np.where(told, np.where(weighed, part.of(degrees), np.inf).min(axis=(1, 2)), 0.0)
-            t[part.chosen] = bets.contrast[part.chosen] / np.sqrt(np.where(told, estimated, 1.0))
+        least = self._least(degrees, bets.weights)
+        estimated = contrast_variance(bets, variances)
+        told = estimated > TINY
+        nu = np.where(told, np.minimum(*at_bets(bets, least, least)), 0.0)
+        t = bets.contrast / np.sqrt(np.where(told, estimated, 1.0))
         paid, _ = log_floored_bet(normal_score(t, nu), stakes, LOG_SHARES, bets.missing)
         return np.where(nu > 0, paid, 0.0)
 
@@ -117,9 +115,18 @@ class UnknownScale(RewardModel):
         variances, degrees = self.fresh_variances(look.fresh)
         reciprocals = np.divide(1.0, look.fresh.counts, out=np.zeros(variances.shape), where=look.fresh.counts > 0)
         estimated = look.both((variances * reciprocals) @ np.square(look.weights))
-        least = degrees if self.scale == "unknown" else _least(degrees, look.weights > 0)
+        least = self._least(degrees, look.weights)
         pair = np.minimum(least[..., None, :, :], np.take_along_axis(least[..., None, :, :], look.opponents, axis=-2))
         return student_bound(look, signal, information, estimated=estimated, degrees=pair.min(axis=-3))
+
+    def _least(self, degrees: FloatArray, weights: FloatArray) -> FloatArray:
+        """`(..., arm, agent m)`: the smallest degrees of freedom among the agents that m weighs."""
+        if self.scale == "unknown":
+            return degrees
+        least, weighed = np.empty(degrees.shape), weights > 0
+        for arm in range(degrees.shape[-2]):  # one at a time: agent by agent is large enough
+            least[..., arm, :] = np.where(weighed, degrees[..., arm, :, None], np.inf).min(axis=-2)
+        return least
 
     def estimated_scale(self, past: Totals) -> FloatArray:
         return np.sqrt(self.cell_variances(past))
@@ -134,11 +141,3 @@ class UnknownScale(RewardModel):
 
 def _pooled(values: FloatArray, axes: tuple[int, ...]) -> FloatArray:
     return np.asarray(values.sum(axis=axes, keepdims=True)) if axes else values
-
-
-def _least(degrees: FloatArray, weighed: BoolArray) -> FloatArray:
-    """`(..., arm, agent m)`: the smallest degrees of freedom among the agents that m weighs."""
-    least = np.empty(degrees.shape)
-    for arm in range(degrees.shape[-2]):
-        least[..., arm, :] = np.where(weighed, degrees[..., arm, :, None], np.inf).min(axis=-2)
-    return least

@@ -101,6 +101,7 @@ class StudyStatus(StudyLine):
     agent_names: list[str]
     told: dict[str, str]  # key of the study file -> a sentence, for each term that is not as usual
     guarantee: str
+    warnings: list[str]  # where the data contradict the stated scale; nothing for blinded readers
     asked: int
     reported: list[Reported]
     missing: list[Awaited]

@@ -6,8 +6,10 @@ from sqlalchemy import Connection, func, select
 
 from parley.coordinator.answers.studies import Awaited, FrozenAgent, Reported, StudyLine, StudyStatus
 from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.progress import latest_phase
 from parley.coordinator.reading.sight import Marks, Sight
 from parley.coordinator.record import phases, reports, studies, tables
+from parley.coordinator.record.scatter import warnings
 from parley.coordinator.record.studies import StudyRow
 from parley.protocol import Stage
 
@@ -68,6 +70,7 @@ def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) ->
         terms={name: value for name, value in study.terms.items() if not isinstance(value, list)},
         told=study.problem.told(),
         guarantee=study.make_policy().guarantee,
+        warnings=list(warnings(connection, row, study, latest_phase(row))) if sight.whole else [],
         asked=len(asked),
         reported=[
             Reported(agent=name, at=sight.time(reported[name], name)) for name in study.agents if name in reported

@@ -10,6 +10,7 @@ from parley.coordinator.remembered import Remembered
 from parley.policies import Explanation, State
 from parley.problem import IntArray
 from parley.protocol import StudyMessage
+from parley.protocol.scatter import Scatter
 
 __all__ = ["Memory", "PhaseKey", "memory_of"]
 
@@ -25,6 +26,7 @@ class Memory:
             64, weigh=lambda study: len(study.agents) ** 2, heaviest=5_000_000
         )
         self.states: Remembered[PhaseKey, tuple[State, Explanation]] = Remembered(24)
+        self.scatters: Remembered[PhaseKey, Scatter] = Remembered(24)
         self.decisions: Remembered[PhaseKey, tuple[IntArray, IntArray, bool]] = Remembered(48)
 
 

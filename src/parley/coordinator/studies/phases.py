@@ -17,6 +17,7 @@ from parley import __version__
 from parley.coordinator.logs import logger
 from parley.coordinator.record import Storage, StorageUnavailable, phases, reports, studies
 from parley.coordinator.record.killpoints import reached
+from parley.coordinator.record.scatter import warnings
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.enact import enact
 from parley.errors import ParleyError
@@ -65,6 +66,7 @@ def certify(connection: Connection, row: StudyRow, trial: Trial, at: str) -> Stu
         sequence=row.sequence,
         head=row.head,
         version=__version__,
+        warnings=warnings(connection, row, trial.study, len(decisions)),
     )
     return enact(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
 

@@ -1,0 +1,106 @@
+"""A wrong scale is noticed, a right one hardly ever; and whoever verifies the log hears of it too."""
+
+import numpy as np
+import pytest
+from tests.protocol.support import study_message
+from tests.protocol.test_minimum_cell import logged
+
+from parley.confidence.scatter import log_evidence_of_scale
+from parley.protocol import Report, create, verify_log
+from parley.protocol.certificates import issue_certificate
+from parley.protocol.events import Certified, PhaseClosed, ReportAccepted, StudyCreated
+from parley.protocol.scatter import LEVEL, added_scatter, scale_warnings
+from parley.protocol.trial import apply
+from parley.rewards.sampling import gaussian
+
+MEANS = np.array([[3.0, 2.0], [1.0, 0.5], [0.0, 0.0]])
+
+
+def played(noise, true, *, seed=0, phases=3):
+    """A study's reports over some phases, with rewards of the `true` scale."""
+    study = study_message(agents=2, arms=3, policy="evidence", noise=noise, largest_gap=8.0)
+    trial, generator, reports = create("s", study), np.random.default_rng(seed), []
+    events = [StudyCreated(study_id="s", study=study, plan=trial.plan)]
+    draw = gaussian(MEANS, np.array(true, dtype=float))
+    for _ in range(phases):
+        if bool(trial.state.finished):
+            break
+        totals = draw(generator, trial.plan.array)
+        for place, agent in enumerate(study.agents):
+            if agent in trial.awaited:
+                place_of = {"study": "s", "phase": trial.phase, "agent": agent, "plan": trial.plan.digest}
+                reports.append(Report.of(totals[:, place], **place_of))
+                events.append(ReportAccepted(report=reports[-1]))
+                trial = apply(trial, events[-1])
+        step = trial.step()
+        events.append(step.event)
+        trial = trial.close(step)
+    return trial, reports, events
+
+
+def told(noise, true, **course):
+    trial, reports, _ = played(noise, true, **course)
+    return scale_warnings(trial.study, added_scatter(trial.study, reports))
+
+
+def test_a_scale_that_is_half_the_true_one_is_noticed_over_all_and_for_every_agent():
+    words = told({"kind": "gaussian", "scale": 5.0}, 10.0)
+    assert words[0].startswith("all rewards scatter by about ")
+    assert "2" in words[0] or "1.9" in words[0]
+    assert "too small, so the guarantee does not hold" in words[0]
+    assert any("agent 1" in line for line in words)
+
+
+def test_one_agent_that_scatters_more_is_named_and_one_that_scatters_less_is_told_too():
+    words = told({"kind": "gaussian", "scale": 5.0}, [[5.0, 15.0]] * 3)
+    assert any("agent 2" in line and "too small" in line for line in words)
+    assert not any("rewards of agent 1" in line for line in words)
+    words = told({"kind": "gaussian", "scale": [20.0, 5.0]}, [[5.0, 5.0]] * 3)
+    assert any("agent 1" in line and "too large" in line for line in words)
+
+
+def test_a_right_scale_an_unknown_one_and_a_subgaussian_that_scatters_less_are_no_news():
+    assert told({"kind": "gaussian", "scale": 5.0}, 5.0) == ()
+    assert told({"kind": "gaussian", "scale": "unknown", "guess": 5.0}, 50.0) == ()
+    assert told({"kind": "subgaussian", "scale": 5.0}, 1.0) == ()
+    assert told({"kind": "subgaussian", "scale": 5.0}, 15.0) != ()
+
+
+def test_looking_after_every_phase_alarms_no_more_often_than_the_level_says():
+    generator, alarms, runs = np.random.default_rng(7), 0, 4000
+    line = np.log(2 / LEVEL)
+    degrees = np.cumsum(np.full((runs, 12), 9.0), axis=1)
+    scatter = np.cumsum(generator.chisquare(9.0, (runs, 12)), axis=1)
+    small, large = log_evidence_of_scale(scatter, degrees)
+    alarms = ((small >= line) | (large >= line)).any(axis=1).mean()
+    assert alarms <= LEVEL + 3 * np.sqrt(LEVEL / runs)
+    small, _ = log_evidence_of_scale(1.5 * scatter, degrees)
+    assert (small >= line).any(axis=1).mean() > 0.3
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+def test_the_expectation_under_the_stated_scale_is_1_or_less(factor):
+    draws = factor * np.random.default_rng(1).chisquare(6.0, 200_000)
+    small, _ = log_evidence_of_scale(draws, np.full(draws.shape, 6.0))
+    assert np.exp(small).mean() <= 1.05
+
+
+def test_the_certificate_says_it_and_verify_repeats_it_and_older_certificates_stay_sound():
+    trial, reports, events = played({"kind": "gaussian", "scale": 1.0}, 6.0, phases=40)
+    assert bool(trial.state.finished)
+    warnings = scale_warnings(trial.study, added_scatter(trial.study, reports))
+    data = [event.decision.data for event in events if isinstance(event, PhaseClosed)]
+    records = logged(events)
+    claims = {"data": data, "sequence": len(records), "head": records[-1].hash, "version": "0.1.0"}
+    certificate = issue_certificate(trial, **claims, warnings=warnings)
+    assert certificate.to_json()["warnings"] == list(warnings)
+    found = verify_log(logged([*events, Certified(certificate=certificate)]))
+    assert found.sound, found.problem
+    assert found.warnings == warnings
+    silent = issue_certificate(trial, **claims)
+    assert "warnings" not in silent.to_json()
+    found = verify_log(logged([*events, Certified(certificate=silent)]))
+    assert found.sound, found.problem
+    assert found.warnings == warnings
+    wrong = issue_certificate(trial, **claims, warnings=("nothing to see",))
+    assert not verify_log(logged([*events, Certified(certificate=wrong)])).sound
