@@ -90,4 +90,4 @@ def test_many_agents_and_few_are_paid_about_alike(model, monkeypatch):
     by_cells = model.payoff(bets)
     for room in ("parley.rewards.binary", "parley.rewards.spread"):
         monkeypatch.setattr(f"{room}.MANY_AGENTS", 1)
-    assert model.payoff(bets) == pytest.approx(by_cells, rel=0.1, abs=0.15)
+    assert model.payoff(bets) == pytest.approx(by_cells, rel=0.2, abs=0.2)
