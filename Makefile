@@ -8,7 +8,7 @@ LIGHT := $(VENV)/.installed-light
 STAMP := $(VENV)/.installed
 SITE := $(VENV)/.installed-docs
 
-.PHONY: setup demo test installs bare lint bench chaos correctness savings prices rewards reproduction screenshots docs clean help
+.PHONY: setup demo test installs bare lint bench chaos correctness savings regret prices rewards reproduction screenshots docs clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -67,6 +67,9 @@ rewards: setup   ## what every reward model costs; rewrites docs/reward-figures.
 
 prices: setup    ## planning by time and money against the fewest draws, on 100 random instances; rewrites part of docs/prices.md
 	$(BIN)/python -m tests.correctness prices
+
+regret: setup    ## regret of play: the paper's instance, growth, random instances, clicks, speed; rewrites docs/regret.md
+	$(BIN)/python -m benchmarks.regret
 
 chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/reliability.md
 	$(BIN)/python -m tests.chaos

@@ -1,4 +1,4 @@
-"""What some studies cost, told in samples and, where prices and rates are stated, in money and days."""
+"""What some studies cost: samples and, where they are stated, money (prices), days (rates) and regret (a horizon)."""
 
 from __future__ import annotations
 
@@ -23,22 +23,25 @@ class Bill:
     samples: IntArray
     money: FloatArray | None = None
     days: FloatArray | None = None
+    regret: FloatArray | None = None
 
     @classmethod
     def join(cls, bills: Sequence[Bill]) -> Bill:
         """The studies of several bills of one problem."""
         money = [bill.money for bill in bills if bill.money is not None]
         days = [bill.days for bill in bills if bill.days is not None]
+        regret = [bill.regret for bill in bills if bill.regret is not None]
         return cls(
             samples=np.concatenate([bill.samples for bill in bills]),
             money=np.concatenate(money) if money else None,
             days=np.concatenate(days) if days else None,
+            regret=np.concatenate(regret) if regret else None,
         )
 
     @property
     def parts(self) -> dict[str, IntArray | FloatArray]:
-        """What is stated, by name: samples always, then money and days."""
-        named = {"samples": self.samples, "money": self.money, "days": self.days}
+        """What is stated, by name: samples always, then money, days and regret."""
+        named = {"samples": self.samples, "money": self.money, "days": self.days, "regret": self.regret}
         return {name: values for name, values in named.items() if values is not None}
 
     def told(self) -> dict[str, dict[str, float]]:

@@ -21,10 +21,10 @@ from parley.cli.console import (
 from parley.errors import InvalidInput
 from parley.experiments.forecasts.plan_page import (
     BILL_HEAD,
-    HEAD,
     TRADE_HEAD,
     bill_rows,
     move_rows,
+    plan_head,
     plan_page,
     plan_rows,
     trade_rows,
@@ -130,7 +130,7 @@ def command(
         print_json(problem.terms() | _document(plan) | _trade(timed) | told_of)
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.told().values()])
-    shown = table(heading, *HEAD)
+    shown = table(heading, *plan_head(plan))
     for row in plan_rows(plan):
         shown.add_row(*row)
     screen.print(shown)
@@ -143,7 +143,9 @@ def command(
             for row in rows:
                 told_more.add_row(*row)
             screen.print(told_more)
-    moves = table(f"What moves the cost ({plan.scenarios[-1].scenario})", "setting", "samples, median")
+    moves = table(
+        f"What moves the cost ({plan.scenarios[-1].scenario})", "setting", plan_head(plan)[1].replace("mean", "median")
+    )
     for row in move_rows(plan):
         moves.add_row(*row)
     screen.print(moves)

@@ -45,6 +45,7 @@ __all__ = ["EvidenceRegret", "Lined"]
 
 LEAST_LINE = math.log(2)  # the best arm goes with a chance of one in two at most, however little is left to lose
 LARGEST_LOSS = 100.0  # eps is at most this many times K * variance / largest_gap, whatever was spent
+FIRST_LINE = 11.5
 FIRST_SHARE = 0.25  # of the horizon: the first phase takes no more
 
 
@@ -82,8 +83,8 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     @property
     def line(self) -> float:
-        """log T, by which the first phase is sized; every arm of every phase has its own line, see `_at_line`."""
-        return float(np.log(np.maximum(self.horizon(np.zeros(self.problem.shape, dtype=np.int64)), 3)))
+        """Only sizes the first phase, for any horizon alike; every arm of every phase has its own, see `_at_line`."""
+        return FIRST_LINE
 
     def start(self, batch: tuple[int, ...] = ()) -> Lined:
         blank = super().start(batch)

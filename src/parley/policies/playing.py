@@ -20,9 +20,19 @@ from parley.policies.elimination import Elimination
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import raise_cells
 
-__all__ = ["Playing"]
+__all__ = ["Playing", "Standing"]
 
 FIRST_OPEN, OPEN_GROWTH = 200, 10  # an open horizon is first 200 draws per arm, then ten times as long, and so on
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Standing:
+    """Where a game is, for people to look at; nothing decides by it."""
+
+    regret: FloatArray  # (..., agent): estimated, of all draws so far
+    error: FloatArray  # (...): standard error of its sum over the agents
+    leading: BoolArray  # (..., arm, agent): what is played
+    left: IntArray  # (..., agent): draws until the horizon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +113,17 @@ class Playing(Elimination):
         """`(...)`: everyone has one candidate left; nothing more will be explored."""
         return np.asarray((state.active.sum(axis=-2) <= 1).all(axis=-1))
 
-    def regret_so_far(self, state: State) -> FloatArray:
-        """`(..., agent)`: the estimated regret of all draws so far, by the present estimates of the gaps."""
-        mixed = self.problem.mixed(state.means)
-        best = np.where(self.leaders(state), mixed, -np.inf).max(axis=-2, keepdims=True)
-        return np.asarray((state.counts * np.maximum(best - mixed, 0.0)).sum(axis=-2))
+    def standing(self, state: State) -> Standing:
+        """What was lost so far, by present estimates; the error is that of the estimates, for the draws as they are."""
+        problem, mixed, leading = self.problem, self.problem.mixed(state.means), self.leaders(state)
+        best = np.where(leading, mixed, -np.inf).max(axis=-2, keepdims=True)
+        others = np.where(leading, 0, state.counts)
+        # Linear in the local means: every other draw is one of the leader missed.
+        shares = np.where(leading, others.sum(axis=-2, keepdims=True), -others) @ problem.weights.T
+        variances = problem.noise.cell_variances(state.totals) / np.maximum(state.counts, 1)
+        return Standing(
+            regret=np.asarray((others * np.maximum(best - mixed, 0.0)).sum(axis=-2)),
+            error=np.sqrt((np.square(shares) * variances).sum(axis=(-2, -1))),
+            leading=leading,
+            left=self.remaining(state.counts),
+        )

@@ -61,7 +61,8 @@ class Outcome:
     @property
     def bill(self) -> Bill:
         """Samples, and money and days where prices and rates are stated."""
-        return Bill(samples=self.costs, money=self.money if self.priced else None, days=self.days)
+        played = None if self.regret is None else self.regret.totals
+        return Bill(samples=self.costs, money=self.money if self.priced else None, days=self.days, regret=played)
 
     @property
     def error_rate(self) -> float:

@@ -37,6 +37,7 @@ class OutlookTold(Answer):
     total: dict[str, float] | None = None  # samples at the end: p10, p50, p90
     money: dict[str, float] | None = None  # with prices: spent, and at the end p10, p50, p90
     days_left: dict[str, float] | None = None  # with rates: p10, p50, p90
+    regret_left: dict[str, float] | None = None  # with a horizon: what draws to come are likely to cost
     rounds: dict[str, float] | None = None
     total_per_agent: list[float] | None = None
     continuations: int | None = None  # simulated

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from parley.coordinator.answers.base import Answer
 
-__all__ = ["Board", "ByArm", "Elimination", "Explained", "History", "PhaseTold"]
+__all__ = ["Board", "ByArm", "Elimination", "EstimatedRegret", "Explained", "History", "PhaseTold", "Play"]
 
 Counts = list[list[int]]  # [arm][agent]
 Numbers = list[list[float | None]]  # [arm][agent]; null where not finite
@@ -19,6 +19,27 @@ class ByArm(Answer):
     candidate_of: list[int]
     chosen_by: list[int]
     drawn: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatedRegret(Answer):
+    """Of all draws so far and all agents, by present estimates; two standard errors to either side."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play(Answer):
+    """What is played until a horizon; of blinded readers and before any data, only how long."""
+
+    horizon: int | str
+    left: list[int]  # draws of each agent until the horizon
+    regret: EstimatedRegret | None = None
+    agents: list[float] | None = None  # each agent's part of it
+    leaders: list[str] | None = None  # what each agent plays
+    exploring: list[int] | None = None  # draws of the phase in progress that are not the leader's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +67,7 @@ class Board(Answer):
     counts: Counts | None
     plan: Counts | None
     by_arm: ByArm | None
+    play: Play | None = None  # with a horizon
 
 
 @dataclass(frozen=True, kw_only=True)

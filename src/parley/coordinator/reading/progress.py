@@ -12,13 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from parley.coordinator.answers.progress import Board, ByArm, Elimination, Explained, History, PhaseTold
+from parley.coordinator.answers.progress import (
+    Board,
+    ByArm,
+    Elimination,
+    EstimatedRegret,
+    Explained,
+    History,
+    PhaseTold,
+    Play,
+)
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.sight import to_the_minute
 from parley.coordinator.record import phases, studies
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow
-from parley.policies import Explanation, State
+from parley.policies import Explanation, Policy, State
+from parley.policies.playing import Playing
 from parley.problem import BoolArray, IntArray
 from parley.protocol import Stage, StudyMessage
 from parley.protocol.canonical import read_json
@@ -72,6 +82,7 @@ def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: b
         counts=None if blinded else state.counts[:, some].tolist(),
         plan=None if blinded else planned.tolist(),
         by_arm=None if blinded else _by_arm(state, chosen),
+        play=_play(study.make_policy(), state, planned, columns, blinded=blinded),
     )
 
 
@@ -80,6 +91,27 @@ def _by_arm(state: State, chosen: BoolArray) -> ByArm:
         candidate_of=state.active.sum(axis=1).tolist(),
         chosen_by=chosen.sum(axis=1).tolist(),
         drawn=state.counts.sum(axis=1).tolist(),
+    )
+
+
+def _play(policy: Policy, state: State, planned: IntArray, columns: Columns, *, blinded: bool) -> Play | None:
+    """With a horizon: what is played where, what it has cost by present estimates, what this phase explores."""
+    if not isinstance(policy, Playing):
+        return None
+    standing, some = policy.standing(state), columns.slice
+    horizon, left = policy.problem.horizon, standing.left[some].tolist()
+    assert horizon is not None
+    if blinded or not state.counts.any():
+        return Play(horizon=horizon, left=left)
+    total, width = float(standing.regret.sum()), 2 * float(standing.error)
+    leading = standing.leading[:, some]
+    return Play(
+        horizon=horizon,
+        left=left,
+        regret=EstimatedRegret(estimate=total, low=max(total - width, 0.0), high=total + width),
+        agents=standing.regret[some].tolist(),
+        leaders=[policy.problem.arms[arm] for arm in leading.argmax(axis=0)],
+        exploring=np.where(leading, 0, planned).sum(axis=0).tolist(),
     )
 
 

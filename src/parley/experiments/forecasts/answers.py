@@ -65,6 +65,7 @@ def outlook(policy: Policy, state: State, frozen: Collection[str], *, over: bool
         "total": None,
         "money": None,
         "days_left": None,
+        "regret_left": None,
     }
     if "price" in policy.problem.unusual():
         told["money"] = {"spent": float(money_of(policy.problem, state.counts))}
@@ -84,6 +85,7 @@ def outlook(policy: Policy, state: State, frozen: Collection[str], *, over: bool
         told["money"] |= billed["money"]
     return told | {
         "days_left": billed.get("days"),
+        "regret_left": billed.get("regret"),
         "total": {"p10": low, "p50": middle, "p90": high},
         "rounds": {"p10": float(rounds[0]), "p50": float(rounds[1]), "p90": float(rounds[2])},
         "total_per_agent": ahead.per_agent,

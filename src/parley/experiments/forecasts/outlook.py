@@ -20,7 +20,7 @@ from parley.bounds import bai
 from parley.currency import money_of, phase_days
 from parley.errors import ParleyError
 from parley.policies import Policy, State
-from parley.problem import FloatArray, Instance, IntArray
+from parley.problem import FloatArray, Instance, IntArray, Problem
 
 __all__ = ["Outlook", "bound_at_estimates", "play_on"]
 
@@ -35,7 +35,7 @@ S = TypeVar("S", bound=State)
 class Outlook:
     """Totals at the end of every continuation, with what was spent before."""
 
-    bill: Bill  # samples and money in all; days from now on
+    bill: Bill  # samples and money in all; days and regret from now on
     rounds: IntArray  # (continuation,)
     per_agent: FloatArray  # (agent,): mean
     unfinished: int  # stopped by a cap: their totals are lower bounds
@@ -79,7 +79,8 @@ def play_on(
     truths = state.means + errors * generator.standard_normal((continuations, *problem.shape))
     draw = problem.noise.imagined(truths, scale)
     idle = [problem.agents.index(name) for name in frozen]
-    cap = LARGEST_FACTOR * max(int(state.counts.sum()), 1)
+    ends = isinstance(problem.horizon, int)  # by itself, however long it takes
+    cap = math.inf if ends else LARGEST_FACTOR * max(int(state.counts.sum()), 1)
     running = _copies(state, continuations)
     days = np.zeros(continuations)
     while not running.finished.all() and monotonic() - begun < seconds:
@@ -97,11 +98,18 @@ def play_on(
             samples=running.counts.sum(axis=(-2, -1)),
             money=money_of(problem, running.counts) if "price" in problem.unusual() else None,
             days=None if problem.rate is None else days,
+            regret=None if problem.horizon is None else _regret(problem, truths, running.counts - state.counts),
         ),
         rounds=running.phase,
         per_agent=np.asarray(running.counts.sum(axis=-2).mean(axis=0)),
         unfinished=int((~running.finished).sum()),
     )
+
+
+def _regret(problem: Problem, truths: FloatArray, draws: IntArray) -> FloatArray:
+    """`(continuation,)`: what the draws that are still to come cost, were these the true local means."""
+    mixed = problem.mixed(truths)
+    return np.asarray((draws * (mixed.max(axis=-2, keepdims=True) - mixed)).sum(axis=(-2, -1)))
 
 
 def _copies(state: S, count: int) -> S:

@@ -16,7 +16,7 @@ from parley.experiments.look.page import page, picture, table
 from parley.experiments.look.palette import theme_named
 from parley.problem import Problem
 
-__all__ = ["bill_rows", "move_rows", "plan_figure", "plan_page", "plan_rows", "trade_figure", "trade_rows"]
+__all__ = ["bill_rows", "move_rows", "plan_figure", "plan_head", "plan_page", "plan_rows", "trade_figure", "trade_rows"]
 
 HEAD = (
     "scenario",
@@ -30,6 +30,12 @@ HEAD = (
 )
 BILL_HEAD = ("scenario", "what", "mean", "10% to 90%")
 TRADE_HEAD = ("a day is worth", "days, mean", "10% to 90%", "money, mean", "10% to 90%")
+
+
+def plan_head(plan: Forecast) -> tuple[str, ...]:
+    """The heads of `plan_rows`: samples count, or regret where there is a horizon."""
+    counted = "samples" if plan.scenarios[0].bill.regret is None else "regret"
+    return tuple(title.replace("samples", counted) for title in HEAD)
 
 
 def plan_rows(plan: Forecast) -> list[list[str]]:
@@ -51,7 +57,7 @@ def _row(estimate: ScenarioCost, alone: ScenarioCost) -> list[str]:
     together, apart = estimate.quantiles(0.5)[0], alone.quantiles(0.5)[0]
     return [
         estimate.scenario,
-        f"{estimate.samples.mean():,.0f}",
+        f"{estimate.costs.mean():,.0f}",
         f"{low:,.0f} to {high:,.0f}",
         f"{estimate.rounds.mean():.1f}",
         f"{estimate.error_rate * len(estimate.samples):,.0f} of {len(estimate.samples):,}",
@@ -67,7 +73,7 @@ def bill_rows(plan: Forecast) -> list[list[str]]:
         [estimate.scenario, unit, f"{told['mean']:,.0f}", f"{told['p10']:,.0f} to {told['p90']:,.0f}"]
         for estimate in plan.scenarios
         for unit, told in estimate.bill.told().items()
-        if unit != "samples"
+        if unit not in ("samples", "regret")
     ]
 
 
@@ -122,7 +128,7 @@ def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
             (0.18, plan.alone, look.colour(1), "every agent alone"),
         ):
             boxes = spread.boxplot(
-                [estimate.samples for estimate in estimates],
+                [estimate.costs for estimate in estimates],
                 positions=[place + offset for place in places],
                 widths=0.3,
                 showfliers=False,
@@ -134,7 +140,8 @@ def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
             spread.plot([], [], "s", color=colour, label=label)
         spread.set_xticks(list(places), [estimate.scenario.replace(" (", "\n(") for estimate in plan.scenarios], size=8)
         spread.set_yscale("log")
-        spread.set_ylabel("samples drawn by all agents")
+        counted = plan_head(plan)[1].partition(",")[0]
+        spread.set_ylabel(f"{counted} of all agents")
         spread.set_title("Cost by scenario")
         spread.legend()
         for panel, points, label in (
@@ -146,7 +153,7 @@ def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
             low, high = zip(*(estimate.quantiles(0.1, 0.9) for _, estimate in points), strict=True)
             panel.fill_between(values, low, high, color=look.colour(0), alpha=0.2, linewidth=0)
             panel.set_xlabel(label)
-            panel.set_ylabel("samples, median and 10% to 90%")
+            panel.set_ylabel(f"{counted}, median and 10% to 90%")
             panel.set_yscale("log")
         for panel in (spread, delta, share):
             sample_axis(panel)
@@ -179,12 +186,12 @@ def plan_page(
         "Each figure comes from simulated studies.</p>",
         picture(lambda theme: plan_figure(plan, theme=theme), "Samples by scenario, by delta and by weights"),
         "<h2>What it will cost</h2>",
-        table(HEAD, plan_rows(plan)),
+        table(plan_head(plan), plan_rows(plan)),
         *_billed(plan, problem, timed),
         "<h2>Who will draw how much</h2>",
         table(("scenario, mean draws", *problem.agents), per_agent),
         f"<h2>What moves the cost</h2><p>Scenario: {escape(reference.scenario)}.</p>",
-        table(("setting", "samples, median"), move_rows(plan)),
+        table(("setting", plan_head(plan)[1].replace("mean", "median")), move_rows(plan)),
         command=command,
     )
 

@@ -37,9 +37,14 @@ class ScenarioCost:
         """Of every study."""
         return self.bill.samples
 
+    @property
+    def costs(self) -> IntArray | FloatArray:
+        """What counts: samples, or regret where there is a horizon and everybody draws to its end."""
+        return self.samples if self.bill.regret is None else self.bill.regret
+
     def quantiles(self, *levels: float) -> list[float]:
-        """Quantiles of the samples."""
-        return [float(value) for value in np.quantile(self.samples, levels)]
+        """Quantiles of what counts."""
+        return [float(value) for value in np.quantile(self.costs, levels)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,10 +111,15 @@ def forecast(planner: Planner, problem: Problem, scenarios: Sequence[Scenario]) 
     return Forecast(
         scenarios=together,
         alone=alone,
-        by_delta=[(delta, planner.estimate(reference, problem.with_(delta=delta))) for delta in DELTAS],
+        by_delta=[(delta, planner.estimate(reference, problem.with_(delta=delta))) for delta in _deltas(problem)],
         by_weights=[(value, planner.estimate(reference, moved, max_samples=cap)) for value, moved in problems],
         weights_axis=axis,
     )
+
+
+def _deltas(problem: Problem) -> Sequence[float]:
+    """Error levels to try; who plays until a horizon has none."""
+    return DELTAS if problem.horizon is None else ()
 
 
 def studies_of(planner: Planner, scenarios: Sequence[Scenario]) -> int:

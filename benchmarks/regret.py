@@ -1,0 +1,212 @@
+"""The figures of docs/regret.md: `python -m benchmarks.regret [SECTION ...]` measures them and rewrites their part."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable
+from time import process_time
+
+import numpy as np
+
+from benchmarks.common import ROOT, Section
+from parley.bounds import regret
+from parley.policies import make_policy
+from parley.problem import Instance, Problem
+from parley.rewards import make_model
+from parley.simulation import Outcome, simulate
+from parley.simulation.regret import draw_losses
+from parley.study import load_study
+from parley.weights import personalized
+
+PAGE = ROOT / "docs" / "regret.md"
+SEED = 2026  # of the rewards, and of the random instances, none of which was looked at before
+HELD_OUT = 100
+
+
+def played(instance: Instance, horizon: int, policy: str, runs: int, **options: object) -> Outcome:
+    """One policy on one instance until one horizon."""
+    problem = instance.problem.with_(horizon=horizon)
+    truth = Instance(problem=problem, means=instance.means)
+    return simulate(make_policy(policy, problem, options, truth), truth, replications=runs, seed=SEED)
+
+
+def paper_instance() -> Instance:
+    return load_study(ROOT / "examples" / "play.toml").require_truth()
+
+
+def line(instance: Instance, horizon: int, label: str, policy: str, runs: int, **options: object) -> list[str]:
+    outcome = played(instance, horizon, policy, runs, **options)
+    totals = outcome.regret.totals
+    least = regret(instance, accuracy=1e-6).value * math.log(horizon)
+    error = totals.std() / math.sqrt(runs)
+    return [
+        f"10^{round(math.log10(horizon))}",
+        label,
+        f"{totals.mean():,.0f} ± {error:,.0f}",
+        f"{totals.mean() / least:.2f}",
+        f"{outcome.rounds.mean():.2f}",
+        f"{outcome.error_rate:.4f}",
+    ]
+
+
+COLUMNS = ("T", "policy", "regret ± standard error", "/ C* log T", "rounds", "a best arm ruled out")
+CAST: tuple[tuple[str, str, dict[str, object]], ...] = (
+    ("`evidence-regret`", "evidence-regret", {}),
+    ("`evidence-regret`, `rounds = 5`", "evidence-regret", {"rounds": 5}),
+    ("`pf-ucb`", "pf-ucb", {}),
+    ("`pf-ucb`, released radius", "pf-ucb", {"radius": "released"}),
+    ("`explore-then-commit`", "explore-then-commit", {}),
+)
+
+
+def paper() -> Section:
+    instance = paper_instance()
+    rows = [
+        line(instance, horizon, label, policy, 1_000, **options)
+        for horizon in (10**4, 10**5, 10**6)
+        for label, policy, options in CAST
+    ]
+    return Section(
+        title="The paper's instance",
+        words="alpha 0.5, Gaussian rewards, 1,000 replications (`examples/play.toml` with other horizons).",
+        columns=COLUMNS,
+        rows=rows,
+    )
+
+
+def growth() -> Section:
+    """Regret from 10^3 to 10^7, and its slope in log T."""
+    instance, runs = paper_instance(), 2_000
+    least = regret(instance, accuracy=1e-6).value
+    rows, before = [], None
+    for power in range(3, 8):
+        outcome = played(instance, 10**power, "evidence-regret", runs)
+        mean = float(outcome.regret.totals.mean())
+        slope = "" if before is None else f"{(mean - before) / math.log(10) / least:.2f}"
+        rows.append(
+            [
+                f"10^{power}",
+                f"{mean:,.0f}",
+                f"{mean / (least * power * math.log(10)):.2f}",
+                slope,
+                f"{outcome.rounds.mean():.2f}",
+            ]
+        )
+        before = mean
+    return Section(
+        title="Growth with the horizon",
+        words=f"The same instance, {runs:,} replications. The slope is regret gained per unit of log T since the line "
+        "before, over C*: 1 is what long horizons allow nobody to stay below.",
+        columns=("T", "regret", "/ C* log T", "slope / C*", "rounds"),
+        rows=rows,
+    )
+
+
+def random_instance(rng: np.random.Generator) -> Instance:
+    """3 to 15 arms, 2 to 8 agents, general weights, smallest gap at least 0.02."""
+    while True:
+        arms, agents = int(rng.integers(3, 16)), int(rng.integers(2, 9))
+        weights = rng.dirichlet(np.full(agents, 0.7), size=agents).T
+        weights[np.arange(agents), np.arange(agents)] += 0.05
+        problem = Problem(
+            arms=arms, weights=weights / weights.sum(axis=0), noise=make_model(kind="gaussian", scale=1.0)
+        )
+        instance = Instance(problem=problem, means=rng.uniform(0, 1, (arms, agents)))
+        if instance.smallest_gap >= 0.02:
+            return instance
+
+
+def held_out() -> Section:
+    rng, horizon, runs = np.random.default_rng(SEED), 10**5, 20
+    ours, commit, alone, ratios = [], [], [], []
+    for _ in range(HELD_OUT):
+        instance = random_instance(rng)
+        losses = draw_losses(instance)
+        mine = played(instance, horizon, "evidence-regret", runs)
+        ours.append(mine.regret.totals.mean())
+        ratios.append(ours[-1] / (regret(instance, accuracy=1e-4).value * math.log(horizon)))
+        commit.append(played(instance, horizon, "explore-then-commit", runs).regret.totals.mean())
+        single = Instance(
+            problem=instance.problem.with_(weights=np.eye(instance.problem.agent_count)), means=instance.means
+        )
+        alone.append(float((played(single, horizon, "evidence-regret", runs).draws * losses).sum()))
+    first, second, third = map(np.array, (ours, commit, alone))
+
+    def row(label: str, other: np.ndarray) -> list[str]:
+        return [label, f"{int((first < other).sum())} of {HELD_OUT}", f"{np.exp(np.log(other / first).mean()):.1f}"]
+
+    both = int(((first < second) & (first < third)).sum())
+    return Section(
+        title="Random instances",
+        words=f"{HELD_OUT} instances that were not used for tuning (3 to 15 arms, 2 to 8 agents, general weights, "
+        f"smallest gap at least 0.02), T = 10^5, {runs} replications each. Alone, agents go by their own rewards. "
+        f"Regret is {np.exp(np.log(ratios).mean()):.2f} times C* log T in geometric mean, {min(ratios):.2f} to "
+        f"{max(ratios):.2f}. Less than both: {both} of {HELD_OUT}.",
+        columns=("against", "less regret on", "times as much regret, geometric mean"),
+        rows=[row("`explore-then-commit`", second), row("every agent alone", third)],
+    )
+
+
+def binary() -> Section:
+    """Clicks: six arms, three agents, rates of 2 to 6 %."""
+    rng = np.random.default_rng(SEED)
+    noise = make_model(kind="binary")
+    problem = Problem(arms=6, weights=personalized(3, 0.5), noise=noise, largest_gap=0.04)
+    while True:
+        instance = Instance(problem=problem, means=rng.uniform(0.02, 0.06, (6, 3)))
+        if instance.smallest_gap >= 0.002:
+            break
+    cast = [entry for entry in CAST if entry[1] != "pf-ucb" or not entry[2]]
+    rows = [
+        line(instance, horizon, label, policy, 300, **options)
+        for horizon in (10**4, 10**5, 10**6)
+        for label, policy, options in cast
+    ]
+    return Section(
+        title="Yes or no, at rates of 2 to 6 %",
+        words="Six arms, three agents, alpha 0.5, `noise = binary`, `largest_gap = 0.04`, smallest gap "
+        f"{instance.smallest_gap:.4f}, 300 replications. C* is the Gaussian one with the variances of the rates, an "
+        "approximation. `pf-ucb` takes rewards for what is known before any data, a scale of 1/2.",
+        columns=COLUMNS,
+        rows=rows,
+    )
+
+
+def speed() -> Section:
+    instance, rows = paper_instance(), []
+    for horizon in (10**4, 10**6, 10**8):
+        played(instance, horizon, "evidence-regret", 256)
+        begun = process_time()
+        played(instance, horizon, "evidence-regret", 4_096)
+        rows.append([f"10^{round(math.log10(horizon))}", f"{4_096 / (process_time() - begun):,.0f}"])
+    return Section(
+        title="Speed",
+        words="`evidence-regret` on the paper's instance, runs a second of processor time. Draws cost nothing: phases do.",
+        columns=("T", "runs a second"),
+        rows=rows,
+    )
+
+
+SECTIONS: dict[str, Callable[[], Section]] = {
+    "paper": paper,
+    "growth": growth,
+    "held_out": held_out,
+    "binary": binary,
+    "speed": speed,
+}
+
+
+def main() -> int:
+    for name in sys.argv[1:] or SECTIONS:
+        made = SECTIONS[name]().markdown()
+        print(made, flush=True)
+        page = PAGE.read_text(encoding="utf-8")
+        mark = re.compile(rf"<!-- {name} -->\n.*?<!-- end -->", flags=re.DOTALL)
+        PAGE.write_text(mark.sub(lambda _: f"<!-- {name} -->\n{made}\n<!-- end -->", page), encoding="utf-8")  # noqa: B023
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

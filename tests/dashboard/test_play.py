@@ -1,0 +1,56 @@
+"""A study with a horizon, live: what is played where, what it has cost, what it will, and a log that replays."""
+
+import pytest
+from tests.dashboard.site import TWO
+from tests.dashboard.test_prices import outlook_of
+
+PLAYED = TWO.replace('name = "Two sites"', 'name = "Two sites play"\nhorizon = 3000')
+
+
+def test_a_study_is_played_to_its_horizon_and_the_page_says_how(here):
+    study = here.create(PLAYED, "play")
+    first = here.call("GET", f"studies/{study}/board")["play"]
+    assert first["horizon"] == 3000
+    assert first["left"] == [3000, 3000]
+    assert first["regret"] is None
+    here.phase(study)
+    board = here.call("GET", f"studies/{study}/board")
+    play = board["play"]
+    assert play["leaders"] == ["a", "b"] or play["leaders"] == ["a", "a"]
+    assert play["left"] == [3000 - drawn for drawn in board["drawn"]]
+    assert play["regret"]["low"] <= play["regret"]["estimate"] == pytest.approx(sum(play["agents"]))
+    assert play["regret"]["estimate"] > 0
+    assert all(explored <= planned for explored, planned in zip(play["exploring"], board["planned"], strict=True))
+    assert outlook_of(here, study)["regret_left"]["p90"] > 0
+    with here.browser() as browser:
+        page = browser.get(f"/studies/{study}").text
+    assert "<dt>Regret so far</dt>" in page
+    assert "<dt>Still to cost</dt>" in page
+    assert "What is played" in page
+    for _ in range(30):
+        if here.call("GET", f"studies/{study}")["stage"] != "running":
+            break
+        here.phase(study)
+    status = here.call("GET", f"studies/{study}")
+    assert status["stage"] == "finished"
+    assert here.call("GET", f"studies/{study}/board")["drawn"] == [3000, 3000], "to the draw"
+    assert here.call("POST", f"studies/{study}/verify")["sound"] is True
+    with here.browser() as browser:
+        assert "its answer" in browser.get(f"/studies/{study}").text
+
+
+def test_who_is_blinded_sees_how_long_and_not_what(here):
+    study = here.create(PLAYED, "blind")
+    here.phase(study)
+    viewer = here.issue("viewer", study=study)
+    play = here.call("GET", f"studies/{study}/board", token=viewer)["play"]
+    assert play["left"] is not None
+    assert play["leaders"] is play["regret"] is play["exploring"] is play["agents"] is None
+
+
+def test_a_study_without_a_horizon_has_no_play(here):
+    study = here.create(TWO, "identify")
+    here.phase(study)
+    assert here.call("GET", f"studies/{study}/board")["play"] is None
+    with here.browser() as browser:
+        assert "Regret so far" not in browser.get(f"/studies/{study}").text
