@@ -183,7 +183,7 @@ def speed() -> Section:
         rows.append([f"10^{round(math.log10(horizon))}", f"{4_096 / (process_time() - begun):,.0f}"])
     return Section(
         title="Speed",
-        words="`evidence-regret` on the paper's instance, runs a second of processor time. Draws are free, phases cost.",
+        words="`evidence-regret`, paper's instance, runs a second of processor time. Phases cost, draws do not.",
         columns=("T", "runs a second"),
         rows=rows,
     )
