@@ -3,6 +3,8 @@ from tests.dashboard.site import site
 
 from parley.coordinator.logs import configure
 
+collect_ignore = ["imaginary.py"]  # a program for a copy of the product; test_new_term.py runs it
+
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):

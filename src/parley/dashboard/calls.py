@@ -9,12 +9,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from starlette.types import ASGIApp, Message, Scope
 
+from parley.coordinator.answers.base import Answer
+
 __all__ = ["Api", "ApiRefusal", "address"]
+
+A = TypeVar("A", bound=Answer)
 
 
 class ApiRefusal(Exception):
@@ -49,6 +53,10 @@ class Api:
     async def get(self, *parts: object, **query: Any) -> Any:
         """The JSON of a GET."""
         return json.loads(await self.text(*parts, **query))
+
+    async def read(self, kind: type[A], /, *parts: object, **query: Any) -> A:
+        """The answer of a GET, as the class that the API promises."""
+        return kind.from_json(await self.get(*parts, **query))
 
     async def text(self, *parts: object, **query: Any) -> bytes:
         """The body of a GET, as it is."""

@@ -27,7 +27,7 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
             consequences = await shown.api.get("studies", shown.study, "agents", agent, "freeze")
         except ApiRefusal as refusal:
             problem = problem or str(refusal.problem["detail"])
-    cut, phase = None, head["status"]["phase"]
+    cut, phase = None, head["status"].phase
     if shown.asked("cut"):
         try:
             cut = await shown.api.get("studies", shown.study, "phases", phase, "cut")

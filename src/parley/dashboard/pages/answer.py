@@ -10,6 +10,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
+from parley.coordinator.answers.oversight import Verified
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.study import agents_on_page, heading, verified
@@ -65,7 +66,7 @@ def _answer(certificate: Mapping[str, Any], agent: int) -> dict[str, Any]:
 
 async def _show(shown: Page, template: str, **values: Any) -> Response:
     head = await heading(shown)
-    pages = agents_on_page(shown, head["status"]["agent_names"])
+    pages = agents_on_page(shown, head["status"].agent_names)
     certificate = await _certificate(shown)
     whole = template == "report.html"
     some = range(pages.total) if whole else range(pages.first, pages.last)
@@ -81,7 +82,7 @@ async def answer_page(shown: Page) -> Response:
 async def report(shown: Page) -> Response:
     """The answer on paper, with a verification made for it."""
     found = await shown.api.send("POST", "studies", shown.study, "verify")
-    return await _show(shown, "report.html", verification=found)
+    return await _show(shown, "report.html", verification=Verified.from_json(found))
 
 
 def _attached(shown: Page, content: bytes, kind: str, ending: str) -> Response:

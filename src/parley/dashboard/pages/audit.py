@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
+from parley.coordinator.answers.oversight import LogPage
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.study import heading, verified
 from parley.dashboard.words import number
@@ -71,7 +72,8 @@ async def audit_page(shown: Page) -> Response:
     head = await heading(shown)
     kind, actor = shown.asked("kind"), shown.asked("actor").strip()[:300]
     kind = kind if kind in EVENTS else ""
-    found = await shown.api.get(
+    found = await shown.api.read(
+        LogPage,
         "studies",
         shown.study,
         "log",
@@ -81,13 +83,13 @@ async def audit_page(shown: Page) -> Response:
         actor=actor,
         newest_first="true",
     )
-    records = [{**record, "words": in_words(record["kind"], record["payload"])} for record in found["records"]]
+    records = [{**record, "words": in_words(record["kind"], record["payload"])} for record in found.records]
     return shown.show(
         "audit.html",
         tab="audit",
         **head,
         records=records,
-        next=found["next"],
+        next=found.next,
         kinds=list(EVENTS),
         kind=kind,
         actor=actor,
@@ -98,9 +100,10 @@ async def audit_page(shown: Page) -> Response:
 
 async def server_log_page(shown: Page) -> Response:
     """Tokens issued and revoked."""
-    found = await shown.api.get("log", after=shown.place("after") or None, limit=A_PAGE, newest_first="true")
-    records = [{**record, "words": in_words(record["kind"], record["payload"])} for record in found["records"]]
-    return shown.show("server_log.html", records=records, next=found["next"], unbroken=unbroken(records))
+    some = {"after": shown.place("after") or None, "limit": A_PAGE, "newest_first": "true"}
+    found = await shown.api.read(LogPage, "log", **some)
+    records = [{**record, "words": in_words(record["kind"], record["payload"])} for record in found.records]
+    return shown.show("server_log.html", records=records, next=found.next, unbroken=unbroken(records))
 
 
 routes: list[Route] = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,10 @@ from markupsafe import Markup
 from starlette.responses import Response
 from starlette.routing import Route
 
+from parley.coordinator.answers.forecasts import OutlookTold
+from parley.coordinator.answers.oversight import Verified
+from parley.coordinator.answers.progress import Board, Explained, History
+from parley.coordinator.answers.studies import StudyStatus
 from parley.dashboard.charts import meter
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.streams import relay
@@ -68,13 +72,11 @@ class BoardCell:
         return meter(self.share)
 
     @classmethod
-    def of(
-        cls, *, active: bool, out_in: int, chosen: bool, case: Mapping[str, Any] | None, arm: int, agent: int
-    ) -> BoardCell:
+    def of(cls, *, active: bool, out_in: int, chosen: bool, case: Explained | None, arm: int, agent: int) -> BoardCell:
         """From the board and the latest phase's explanation."""
-        score = case["score"][arm][agent] if case else None
-        share = min(max((score or 0.0) / case["line"], 0.0), 1.0) if case else 0.0
-        mean, radius = (case["mixed_means"][arm][agent], case["radius"][arm][agent]) if case else (None, None)
+        score = case.score[arm][agent] if case else None
+        share = min(max((score or 0.0) / case.line, 0.0), 1.0) if case else 0.0
+        mean, radius = (case.mixed_means[arm][agent], case.radius[arm][agent]) if case else (None, None)
         state = "chosen" if chosen else "candidate" if active else "out"
         return cls(
             state=state,
@@ -86,82 +88,81 @@ class BoardCell:
 
 async def heading(shown: Page) -> dict[str, Any]:
     """What stands at the top of every page of a study."""
-    status = await shown.api.get("studies", shown.study)
-    return {"status": status, "mark": status["version"], "blinded": shown.who is not None and shown.who["blinded"]}
+    status = await shown.api.read(StudyStatus, "studies", shown.study)
+    return {"status": status, "mark": status.version, "blinded": shown.who is not None and shown.who["blinded"]}
 
 
-async def outlook(shown: Page, status: Mapping[str, Any], pages: Pages) -> dict[str, Any] | None:
-    """What is likely left, for those who may know: totals of the API, less what has come in since."""
+async def outlook(shown: Page, pages: Pages) -> OutlookTold | None:
+    """What is to come, for those who may know."""
     if not shown.may("analyst", "auditor", "administrator"):
         return None
-    found: dict[str, Any] = await shown.api.get(
-        "studies", shown.study, "outlook", first=pages.first or None, columns=pages.size
-    )
-    if found["state"] == "ready" and found["total"] is not None:
-        spent = status["samples"]
-        found["left"] = {name: max(total - spent, 0) for name, total in found["total"].items()}
-    return found
+    some = {"first": pages.first or None, "columns": pages.size}
+    return await shown.api.read(OutlookTold, "studies", shown.study, "outlook", **some)
 
 
-async def verified(shown: Page) -> dict[str, Any] | None:
+def likely_left(status: StudyStatus, ahead: OutlookTold | None) -> dict[str, float] | None:
+    """The forecast's totals, less what has come in since."""
+    if ahead is None or ahead.total is None:
+        return None
+    return {name: max(total - status.samples, 0) for name, total in ahead.total.items()}
+
+
+async def verified(shown: Page) -> Verified | None:
     """The replay of a study from its log, if the reader asks for it; not again when the page renews itself."""
     if not shown.asked("verify") or "parley-live" in shown.request.headers:
         return None
-    found: dict[str, Any] = await shown.api.send("POST", "studies", shown.study, "verify")
-    return found
+    return Verified.from_json(await shown.api.send("POST", "studies", shown.study, "verify"))
 
 
 async def overview(shown: Page) -> Response:
     """The page a study opens on."""
     head = await heading(shown)
     status = head["status"]
-    pages = agents_on_page(shown, status["agent_names"])
+    pages = agents_on_page(shown, status.agent_names)
     some = {"first": pages.first or None, "columns": pages.size}
-    board = await shown.api.get("studies", shown.study, "board", **some)
-    rounds = await shown.api.get("studies", shown.study, "history", limit=200, columns=1, explain="false")
-    decided = board["phases"]
+    board = await shown.api.read(Board, "studies", shown.study, "board", **some)
+    rounds = await shown.api.read(History, "studies", shown.study, "history", limit=200, columns=1, explain="false")
     case = None
-    if decided and not board["blinded"]:
-        latest = await shown.api.get("studies", shown.study, "history", after=decided - 1 or None, limit=1, **some)
-        case = latest["phases"][0]["explanation"] if latest["phases"] else None
+    if board.phases and not board.blinded:
+        last = {"after": board.phases - 1 or None, "limit": 1, **some}
+        latest = await shown.api.read(History, "studies", shown.study, "history", **last)
+        case = latest.phases[0].explanation if latest.phases else None
+    ahead = await outlook(shown, pages)
     return shown.show(
         "overview.html",
         tab="overview",
         **head,
         board=board,
-        rows=None if board["blinded"] else _rows(board, case),
-        words=case["words"] if case else "",
-        line=case["line"] if case else None,
-        full=len(board["arms"]) <= WIDE,
+        rows=None if board.blinded else _rows(board, case),
+        words=case.words if case else "",
+        line=case.line if case else None,
+        full=len(board.arms) <= WIDE,
         pages=pages,
-        rounds=rounds["phases"],
-        asked=_asked(status),
-        planned=dict(zip(board["agents"], board["planned"], strict=True)),
-        outlook=await outlook(shown, status, pages),
+        rounds=rounds.phases,
+        asked=f"{number(len(status.reported))} of {number(status.asked)}",
+        planned=dict(zip(board.agents, board.planned, strict=True)),
+        outlook=ahead,
+        left=likely_left(status, ahead),
     )
 
 
-def _rows(board: Mapping[str, Any], case: Mapping[str, Any] | None) -> list[list[BoardCell]]:
-    """Agents down, arms across."""
+def _rows(board: Board, case: Explained | None) -> list[list[BoardCell]]:
+    """Agents down, arms across; of a board that is not blinded."""
+    active, out_in, chosen = board.active or [], board.eliminated_in or [], board.chosen or []
     return [
         [
             BoardCell.of(
-                active=board["active"][arm][agent],
-                out_in=board["eliminated_in"][arm][agent],
-                chosen=board["chosen"][arm][agent],
+                active=active[arm][agent],
+                out_in=out_in[arm][agent],
+                chosen=chosen[arm][agent],
                 case=case,
                 arm=arm,
                 agent=agent,
             )
-            for arm in range(len(board["arms"]))
+            for arm in range(len(board.arms))
         ]
-        for agent in range(len(board["agents"]))
+        for agent in range(len(board.agents))
     ]
-
-
-def _asked(status: Mapping[str, Any]) -> str:
-    """Reports in, of those asked for."""
-    return f"{number(len(status['reported']))} of {number(status['asked'])}"
 
 
 async def events(shown: Page) -> Response:
