@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.chaos import agents, attacks, harness, inputs, machine, nest, page, power, restarts, servers
+from tests.chaos import agents, attacks, harness, inputs, machine, nest, page, power, restarts, servers, site
 from tests.chaos.mutants import MUTANTS
 from tests.chaos.page import Part
 from tests.coordinator.support import House, study_message
@@ -114,6 +114,11 @@ def attacked(size, _seed):
     return attacks.run(size)
 
 
+def killed_sites(size, seed):
+    with sqlite() as address:
+        return site.run(address, Path(address).parent / "box", kills=size, seed=seed)
+
+
 def broken(_size, _seed):
     return nest.run()
 
@@ -165,6 +170,14 @@ PARTS = {
         about="agent processes die of SIGKILL while they draw and report: what is reported is what was drawn, once. "
         "A draw whose result died with the agent is never drawn again; its study is cancelled, which is not counted "
         "as finished.",
+    ),
+    "site": Part(
+        run=killed_sites,
+        full=1000,
+        unit="kills",
+        about="the service of a site dies of SIGKILL at random and at named points while people are assigned, outcomes "
+        "come and are corrected and phases are reported: nobody has two arms (*duplicated*), whatever was answered "
+        "stands in the journal (*lost*), and the coordinator has what the journal adds up to.",
     ),
     "mutants": Part(
         run=broken,

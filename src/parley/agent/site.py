@@ -39,6 +39,7 @@ from parley.agent.plans import AgentPlan, Delivery
 from parley.agent.sources import NotYet
 from parley.agent.urn import drawn_arm
 from parley.errors import InvalidInput, NotNow
+from parley.killpoints import reached
 from parley.protocol.deviations import REASONS
 from parley.totals import Totals
 
@@ -183,6 +184,7 @@ class Site:
             entry = book.reported or self._closing(book)
             if book.reported is None:
                 write(entry)
+                reached("site-phase-closed")
             return Delivery(
                 totals=Totals(
                     counts=np.array(entry.counts, dtype=np.int64),

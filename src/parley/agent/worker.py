@@ -15,6 +15,7 @@ from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, meant, proven
 from parley.agent.sources import NotYet, Source
 from parley.errors import Conflict, CoordinatorError, Unreachable
+from parley.killpoints import reached
 from parley.protocol import Receipt, Report
 
 __all__ = ["Backoff", "Worker", "persistent"]
@@ -162,6 +163,7 @@ class Worker:
             self._outbox.abandon(plan.phase)
             raise
         self._outbox.keep(plan.report(totals))
+        reached("report-kept")
 
     def _hand_over(self, report: Report) -> AgentPlan | None:
         """Send, and keep the receipt. If it comes too late, since the study is over, the last plan is returned.
@@ -181,6 +183,7 @@ class Worker:
                 self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
                 return None
             raise CoordinatorError(_advice(kind, error, report), error.problem) from None
+        reached("report-sent")
         self._outbox.acknowledge(receipt)
         self._say(f"phase {report.phase}: reported, receipt {receipt.sequence}:{receipt.head[:12]}")
         return None

@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 from parley.dashboard.headers import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
+from parley.killpoints import reached
 from parley.protocol.canonical import read_json
 from parley.site.door import Door, Shut
 from parley.site.pages import HERE, Pages
@@ -84,7 +85,9 @@ class Api:
     async def _done(self, work: Callable[..., Any], *values: Any) -> Any:
         """On the disk, in a thread; whoever reports is told that there is something new."""
         try:
-            return await anyio.to_thread.run_sync(work, *values)
+            found = await anyio.to_thread.run_sync(work, *values)
+            reached("site-before-answer")
+            return found
         finally:
             self._station.noted()
 
