@@ -38,7 +38,7 @@ POINTS = (
     "report-sent",
 )
 FLAWS = ("lost", "duplicated", "mismatched", "broken_chains")
-A_STUDY = 40  # kills; then the next one, with a new journal
+A_STUDY = 25  # kills; then the next one, with a new journal
 RARE = ("site-phase-closed", "report-kept", "report-sent")  # reached once a phase
 PATIENCE = 60.0
 
@@ -273,10 +273,10 @@ def _work(crowd, over):
 def _last_life(launcher, order, crowd):
     """Without a kill: what is pending is said, what is complete is reported."""
     pid = launcher.ask(**order, kill_at="")["pid"]
-    until = time.monotonic() + PATIENCE
+    until, standing = time.monotonic() + PATIENCE, "no answer"
     try:
         while True:
-            assert time.monotonic() < until, "the phase is not reported"
+            assert time.monotonic() < until, f"the phase is not reported: {standing}"
             try:
                 standing = crowd.line.get("/status").json()
             except httpx2.TransportError:
@@ -289,6 +289,7 @@ def _last_life(launcher, order, crowd):
             waiting = [key for key in waiting if crowd.ledger.arms[key]["counted"]]
             if waiting:
                 crowd.outcome(waiting[0])
+                until = time.monotonic() + PATIENCE
                 if waiting[0] not in crowd.ledger.said:  # refused: its phase was reported without an answer being heard
                     crowd.ledger.said[waiting[0]] = next(iter(crowd.ledger.unsure.get(waiting[0], {None})))
             elif standing["coordinator"] == "connected" and not (

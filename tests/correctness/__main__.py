@@ -1,4 +1,5 @@
-"""The long versions: `python -m tests.correctness ties` (make correctness), `... savings` (make savings), `... prices`.
+"""The long versions: `python -m tests.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
+`... flexible`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -10,6 +11,7 @@ import os
 import sys
 
 import numpy as np
+from tests.correctness.flexible import flexible
 from tests.correctness.full_savings import savings
 from tests.correctness.full_ties import ties
 from tests.correctness.near_ties import NOISES
@@ -31,9 +33,13 @@ def main() -> int:
     priced.add_argument("--replications", type=int, default=20, help="of each plan on each random instance")
     models = work.add_parser("rewards", help="what every reward model costs")
     models.add_argument("--replications", type=int, default=2000, help="of every row")
+    counts = work.add_parser("flexible", help="error rates when sites deliver other counts than planned")
+    counts.add_argument("--share", type=float, default=1.0, help="of the full size")
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
-    if arguments.what == "rewards":
+    if arguments.what == "flexible":
+        good = flexible(arguments.share)
+    elif arguments.what == "rewards":
         good = rewards(arguments.replications, arguments.workers)
     elif arguments.what == "prices":
         good = prices(arguments.replications, arguments.workers)

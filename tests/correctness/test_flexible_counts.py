@@ -1,0 +1,20 @@
+"""Counts that sites fix without looking keep the error below delta; counts that follow the rewards do not."""
+
+import pytest
+from tests.correctness.flexible import deliver
+from tests.correctness.near_ties import Cell, allowance
+
+NEAR_TIE = Cell(arms=2, agents=1)
+
+
+@pytest.mark.parametrize("how", ["50 to 150 %", "missing, cut"])
+def test_sites_that_deliver_what_they_can_stay_below_delta(how):
+    found = deliver(NEAR_TIE, how, replications=3000, seed=5)
+    assert 0.03 < found.error_rate <= allowance(NEAR_TIE.delta, 3000)
+
+
+def test_a_site_that_stops_because_of_the_rewards_is_found_out():
+    found = deliver(NEAR_TIE, "stops at a lead", replications=4000, seed=5)
+    assert found.error_rate > allowance(NEAR_TIE.delta, 4000, deviations=4)
+    safe = deliver(NEAR_TIE, "stops at a lead", policy="wcpe", replications=1000, seed=5)
+    assert safe.error_rate <= NEAR_TIE.delta, "its intervals hold for all counts at once"
