@@ -41,6 +41,7 @@ FLAWS = ("lost", "duplicated", "mismatched", "broken_chains")
 A_STUDY = 25  # kills; then the next one, with a new journal
 RARE = ("site-phase-closed", "report-kept", "report-sent")  # reached once a phase
 PATIENCE = 60.0
+LATE = 2.0  # seconds for a named point to be reached
 
 
 @dataclass
@@ -245,14 +246,14 @@ def _one_life(launcher, order, crowd, chance, places):
     kill_at = "" if place == "at random" else f"{place}:{1 if place in RARE else chance.randint(1, 8)}"
     pid = launcher.ask(**order, kill_at=kill_at)["pid"]
     # A named point that is not reached in time would keep the test waiting: then it dies at random after all.
-    late = threading.Timer(chance.uniform(0.1, 0.5) if not kill_at else 4.0, _kill, (pid,))
+    late = threading.Timer(chance.uniform(0.1, 0.5) if not kill_at else LATE, _kill, (pid,))
     late.start()
     over = threading.Event()
     working = threading.Thread(target=_work, args=(crowd, over))
     working.start()
     begun = time.monotonic()
     status = launcher.ask(wait=pid)["status"]
-    random_end = bool(kill_at) and time.monotonic() - begun > 3.9
+    random_end = bool(kill_at) and time.monotonic() - begun > LATE - 0.1
     over.set()
     working.join()
     late.cancel()

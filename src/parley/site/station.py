@@ -57,6 +57,7 @@ class Station:
             self.site, self._client, outbox, say=self._say, sleep=self._wait, patience=PATIENCE, heard=self._hear
         )
         while not self._stop.is_set():
+            self._heard = False
             try:
                 plan = worker.step()
                 if plan is not None and plan.over:
@@ -72,7 +73,6 @@ class Station:
         """Words of a round in which a plan came are about the site itself, which the page tells better."""
         if not self._heard:
             self.words = words
-        self._heard = False
 
     def _wait(self, seconds: float) -> None:
         """Sleep, but not when something was noted."""
