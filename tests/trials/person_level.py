@@ -38,6 +38,9 @@ STOPS = (2, 3.0, 60.0)  # Lyon, from this day for so many: nobody comes, nothing
 PATIENCE = 14.0  # days that the administrator waits for one site when all others have reported
 
 
+EASY = np.array([[0.1, 0.05, 0.05], [0.1, 0.1, 0.15], [0.95, 0.95, 0.95]])  # a short trial, for the default run
+
+
 def study(policy="evidence"):
     return StudyMessage(
         name="Two doses", arms=ARMS, agents=SITES, weights=WEIGHTS, policy=policy, noise={"kind": "binary"},
@@ -88,6 +91,7 @@ class Trial:
     sites: list
     study_id: str
     chance: np.random.Generator
+    rates: np.ndarray
     say: object = print
     day: float = 0.0
     queue: list = field(default_factory=list)
@@ -124,7 +128,7 @@ class Trial:
         given = self.sites[place].post("/assignments", participant=key)
         if given["counted"]:
             arm = ARMS.index(given["arm"])
-            reward = None if self.chance.random() < MISSING else float(self.chance.random() < RATES[arm, place])
+            reward = None if self.chance.random() < MISSING else float(self.chance.random() < self.rates[arm, place])
             self.at(self.day + self.chance.uniform(*DELAY), "outcome", place, key, reward)
 
     def _outcome(self, place, key, reward):
@@ -137,7 +141,7 @@ class Trial:
         self.people["too late" if answer.status_code == 409 else "missing" if reward is None else "observed"] += 1
 
     def _morning(self):
-        """Every other day: what is complete has been reported; the administrator looks whether one site holds all up."""
+        """Every other day: what is complete was reported; the administrator looks whether one site holds all up."""
         status = self._settled()
         self.over = status["stage"] != "running"
         missing = tuple(entry["agent"] for entry in status["missing"])
@@ -176,12 +180,13 @@ def _behind(standing, phase):
     return standing["phase"] < phase or not standing["to_assign"] + standing["pending"]
 
 
-def run(storage, folder, *, seed=1, say=lambda _: None, study_id="doses"):
+def run(storage, folder, *, seed=1, rates=RATES, say=lambda _: None, study_id="doses"):
     """The whole trial; returns it with the certificate and the states of a replay on the reported totals."""
     house, message = House(storage), study()
     house.create(message, study_id)
     sites = [SiteHouse(house, folder, study_id, name) for name in SITES]
-    trial = Trial(house=house, sites=sites, study_id=study_id, chance=np.random.default_rng(seed), say=say)
+    chance = np.random.default_rng(seed)
+    trial = Trial(house=house, sites=sites, study_id=study_id, chance=chance, rates=rates, say=say)
     try:
         trial.run()
         certificate = house.admin.request("GET", "studies", study_id, "certificate")
