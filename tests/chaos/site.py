@@ -4,6 +4,7 @@ What counts: nobody gets two arms, whatever the service said stands in the journ
 and what the coordinator took is what the journal adds up to.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -262,7 +263,8 @@ def _one_life(launcher, order, crowd, chance, places):
 
 
 def _kill(pid):
-    os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it died at its named point just now
+        os.kill(pid, signal.SIGKILL)
 
 
 def _work(crowd, over):

@@ -17,9 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
 from parley.agent.answers import Assignment, checked_key, checked_reward, standing
+from parley.agent.closing import closing, delivery
 from parley.agent.entries import (
     Assigned,
     Missing,
@@ -28,7 +27,6 @@ from parley.agent.entries import (
     Outside,
     PartClosed,
     PhaseBegun,
-    Reported,
     RulesSeen,
     StageSeen,
 )
@@ -181,36 +179,11 @@ class Site:
             open_places = sum(book.left(replace_missing=self._replaces))
             if open_places or book.pending:
                 raise NotYet(f"{open_places} people to assign, {book.pending} outcomes to come")
-            entry = book.reported or self._closing(book)
+            entry = book.reported or closing(self.people, book)
             if book.reported is None:
                 write(entry)
                 reached("site-phase-closed")
-            return Delivery(
-                totals=Totals(
-                    counts=np.array(entry.counts, dtype=np.int64),
-                    sums=np.array(entry.sums),
-                    squares=np.array(entry.squares),
-                ),
-                missing=entry.missing if any(entry.missing) else (),
-                reason=entry.reason,
-                final=any(got < asked for got, asked in zip(entry.counts, plan.draws, strict=True)),
-            )
-
-    def _closing(self, book: PhaseBook) -> Reported:
-        """What a phase adds up to. A cell below the study's minimum is reported as none."""
-        least = self.people.rules.minimum_cell
-        outcomes = self.people.rewards(book.plan.phase)
-        kept = [rewards if len(rewards) >= least else [] for rewards in outcomes]
-        totals = Totals.of(kept)
-        counts = tuple(totals.counts.tolist())
-        return Reported(
-            phase=book.plan.phase,
-            counts=counts,
-            sums=tuple(totals.sums.tolist()),
-            squares=tuple(totals.require_squares().tolist()),
-            missing=tuple(book.missing),
-            reason="" if counts == book.plan.draws else book.closed or "missing-outcomes",
-        )
+            return delivery(entry, plan.draws)
 
     def finish(self, reason: str) -> None:
         """Assign nobody more in this phase, for one of the reasons of `deviations.REASONS`; the report then goes out
@@ -225,6 +198,17 @@ class Site:
             if book.over or book.closed:
                 raise NotNow(f"this site's part of phase {book.plan.phase} is closed")
             write(PartClosed(phase=book.plan.phase, reason=reason))
+
+    @property
+    def due(self) -> bool:
+        """Whether everybody is assigned and accounted for, and the phase not reported."""
+        book = self.people.current
+        return (
+            book is not None
+            and not book.over
+            and not book.pending
+            and not sum(book.left(replace_missing=self._replaces))
+        )
 
     def status(self) -> dict[str, Any]:
         """How far it is; nothing in it tells the next arm."""

@@ -44,8 +44,9 @@ class Station:
         self.site.close()
 
     def noted(self) -> None:
-        """Something changed at the site: a report may be due."""
-        self._something.set()
+        """Something changed at the site: if a report is due now, it need not wait for the next look."""
+        if self.site.due:
+            self._something.set()
 
     def receipts(self) -> dict[int, Receipt]:
         """What the coordinator acknowledged, by phase."""
