@@ -126,3 +126,16 @@ def test_rounds_that_follow_from_their_price_make_the_study_shorter():
     instance = with_terms(paper_study().instance, round_days=800.0, **ASKED)
     chosen, usual, most = (run(instance, replications=100, **options) for options in ({}, {"rounds": 5}, {"rounds": 8}))
     assert chosen.days.mean() < 0.9 * usual.days.mean() < usual.days.mean() < most.days.mean()
+
+
+def test_playing_while_learning_counts_prices_beside_gaps():
+    plain = with_terms(paper_study().instance, horizon=100_000)
+    prices = np.array([[1.0]] * 3 + [[6.0]] * 3) * np.ones(3)
+    stated = with_terms(plain, price=prices)
+    losses = plain.mixed_means.max(axis=0) - plain.mixed_means + np.where(plain.best, 0.0, prices)
+    paid = []
+    for problem in (plain.problem, stated.problem):
+        outcome = simulate(make_policy("evidence-regret", problem), stated, replications=100, seed=2)
+        paid.append((outcome.draws * losses).sum())
+    assert paid[1] < 0.97 * paid[0]
+    assert outcome.bill.money == pytest.approx(outcome.money)

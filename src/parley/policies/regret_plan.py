@@ -50,7 +50,8 @@ def draw_costs(problem: Problem, state: State) -> Costs:
     """A draw costs its estimated gap to the leader, with one standard error added in squares while it is a candidate.
 
     The leader costs what it is expected to lose to the candidates that may be better: the sum over them of
-    E max(gap, 0), their gap being normal around its estimate.
+    E max(gap, 0), their gap being normal around its estimate. Where prices are stated they stand beside the gaps: a
+    draw of another arm than the leader costs both (`parley.price_bounds.regret_and_money`).
     """
     mixed = problem.mixed(state.means)
     variances = problem.mixed_variances(np.maximum(state.counts, 1), problem.noise.cell_variances(state.totals))
@@ -63,7 +64,10 @@ def draw_costs(problem: Problem, state: State) -> Costs:
     behind = state.active & ~leading
     doubt = error * (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) - z * ndtr(-z))
     doubt = np.where(behind, doubt, 0.0).sum(axis=-2, keepdims=True)
-    losses = np.where(leading, 0.0, np.sqrt(gap**2 + np.where(state.active, square, 0.0)))
+    losses = np.sqrt(gap**2 + np.where(state.active, square, 0.0))
+    if "price" in problem.unusual():
+        losses = losses + problem.price
+    losses = np.where(leading, 0.0, losses)
     draws = np.where(leading, DOUBT * doubt, losses + doubt)
     least = LEAST_COST * draws.max(axis=(-2, -1), keepdims=True)
     spent = np.asarray((state.counts * losses).sum(axis=(-2, -1)))

@@ -82,7 +82,8 @@ def trade(planner: Planner, problem: Problem, scenario: Scenario) -> list[TradeP
 
 def tradable(policy: str, problem: Problem) -> bool:
     """Whether there is a curve to draw."""
-    return problem.rate is not None and bool((problem.price > 0).all()) and POLICIES[policy].plans_by_price
+    paid = problem.rate is not None and bool((problem.price > 0).all())
+    return paid and problem.horizon is None and POLICIES[policy].plans_by_price  # who plays to a horizon plays as long
 
 
 def _worth(problem: Problem, day_cost: float) -> Problem:
