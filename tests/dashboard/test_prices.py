@@ -1,9 +1,12 @@
 """Money and days where a live study is looked at: before it starts, and while it runs."""
 
+import re
 import time
 
 import pytest
 from tests.dashboard.site import TWO, form_token
+
+from parley.dashboard.calendar import calendar_chart
 
 PRICED = (
     TWO
@@ -49,8 +52,11 @@ def test_a_running_study_tells_what_was_paid_and_how_long_it_will_take(here):
     assert found["days_left"]["p90"] >= found["days_left"]["p50"] >= 2
     with here.browser() as browser:
         page = browser.get(f"/studies/{study}").text
+        samples = browser.get(f"/studies/{study}/samples").text
     assert "<dt>Money spent</dt>" in page
     assert "<dt>Days left</dt>" in page
+    assert "Who draws when" in samples
+    assert samples.count('class="planned"') >= 2, "the phase in progress is outlined for both sites"
 
 
 def test_a_study_without_prices_and_rates_speaks_of_samples_alone(here):
@@ -60,6 +66,23 @@ def test_a_study_without_prices_and_rates_speaks_of_samples_alone(here):
     assert found["money"] is None
     assert found["days_left"] is None
     with here.browser() as browser:
-        page = browser.get(f"/studies/{study}").text
+        page = browser.get(f"/studies/{study}").text + browser.get(f"/studies/{study}/samples").text
     assert "Money spent" not in page
+    assert "Who draws when" not in page
     assert "Days left" not in page
+
+
+def test_a_calendar_waits_for_the_slowest():
+    chart = calendar_chart(["A", "B"], [1.0, 10.0], [[10, 10], [5, 100]], [20, 20], round_days=2.0)
+    bars = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="14" class="(\w+)"', chart)
+    day = (704.0 - 150.0) / (12 + 12 + 22)
+    expected = [(0, 10, "s0"), (12, 5, "s1"), (24, 20, "planned"), (0, 1, "s0"), (12, 10, "s1"), (24, 2, "planned")]
+    found = [(float(x), float(width), name) for x, width, name in bars]
+    assert [name for _, _, name in found] == [name for _, _, name in expected]
+    for (x, width, _), (begin, lasts, _) in zip(found, expected, strict=True):
+        assert x == pytest.approx(150.0 + day * begin, abs=0.01)
+        assert width == pytest.approx(day * lasts, abs=0.01)
+    assert "46 days" in chart
+    assert "A draws longest" in chart
+    idle = calendar_chart(["A", "B"], [1.0, 0.0], [[10, 0]], [0, 0], round_days=0.0)
+    assert "planned" not in idle

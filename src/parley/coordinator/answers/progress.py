@@ -61,6 +61,8 @@ class Board(Answer):
     drawn: list[int]
     planned: list[int]  # in the phase in progress
     ends: list[str]  # how an agent's question ended: decided, accepted, exhausted, blocked, cancelled or open
+    rates: list[float] | None  # draws a day, where the study states them
+    round_days: float
     active: list[list[bool]] | None
     eliminated_in: Counts | None  # the phase, 0 while a candidate
     chosen: list[list[bool]] | None  # the answers of a finished study

@@ -76,6 +76,8 @@ def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: b
         drawn=state.counts.sum(axis=0)[some].tolist(),
         planned=planned.sum(axis=0).tolist(),
         ends=[end.value for end in ends[some]],
+        rates=None if study.problem.rate is None else study.problem.rate[some].tolist(),
+        round_days=study.problem.round_days,
         active=None if blinded else state.active[:, some].tolist(),
         eliminated_in=None if blinded else state.eliminated_in[:, some].tolist(),
         chosen=None if blinded else chosen[:, some].tolist(),

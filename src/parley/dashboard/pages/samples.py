@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from markupsafe import Markup
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.coordinator.answers.progress import Board
+from parley.coordinator.answers.progress import Board, History
+from parley.dashboard.calendar import calendar_chart
 from parley.dashboard.charts import bullet
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.study import agents_on_page, heading, outlook
 from parley.dashboard.words import number
 
 __all__ = ["routes"]
+
+MOST_PHASES = 200
 
 
 async def samples_page(shown: Page) -> Response:
@@ -50,7 +54,21 @@ async def samples_page(shown: Page) -> Response:
                 "cells": _cells(board, bounds, place, in_already),
             }
         )
-    return shown.show("samples.html", tab="samples", **head, pages=pages, board=board, outlook=ahead, agents=agents)
+    calendar = await _calendar(shown, board) if pages.total <= pages.size else None
+    told: dict[str, Any] = {"pages": pages, "board": board, "outlook": ahead, "agents": agents, "calendar": calendar}
+    return shown.show("samples.html", tab="samples", **head, **told)
+
+
+async def _calendar(shown: Page, board: Board) -> Markup | None:
+    """Who draws when, where rates are stated; only with all agents on the page, for the slowest makes the phase."""
+    if board.rates is None:
+        return None
+    some = {"limit": MOST_PHASES, "columns": board.agent_count, "explain": "false"}
+    told = await shown.api.read(History, "studies", shown.study, "history", **some)
+    drawn = [phase.drawn for phase in told.phases]
+    if len(drawn) < board.phases or not (drawn or any(board.planned)):
+        return None
+    return calendar_chart(board.agents, board.rates, drawn, board.planned, board.round_days)
 
 
 def _cells(board: Board, bounds: list[list[float]] | None, place: int, in_already: bool) -> list[dict[str, Any]]:
