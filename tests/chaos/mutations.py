@@ -141,7 +141,7 @@ def look_for_no_earlier_report():
     """The primary key of the table is a second line of defence: what was sent again is refused, not taken twice."""
     from parley.coordinator.record import reports
 
-    change(reports, "revisions", lambda *_: [])
+    change(reports, "receipts", lambda *_: [])
 
 
 def take_reports_twice():
@@ -156,7 +156,7 @@ def take_reports_twice():
             row["revision"] = len(look(connection, study, row["phase"], row["agent"]))
         store(connection, study, entry)
 
-    change(reports, "revisions", lambda *_: [])
+    change(reports, "receipts", lambda *_: [])
     change(writer, "store", another)
 
 
