@@ -114,8 +114,8 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
-    # The wishes of `parley.terms` that it takes into account; budgets are everybody's, see `plan`.
-    honours: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds"})
+    # The wishes of `parley.terms` that it takes into account; budgets and estimates are everybody's.
+    honours: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds", "control"})
     plans_by_price: ClassVar[bool] = False  # whether prices and rates move its plans; days and money are told anyway
     needs_scale: ClassVar[bool] = False  # intervals of a known width: an unknown scale is refused
     draws_everything: ClassVar[bool] = False  # also of agents whom nobody weighs

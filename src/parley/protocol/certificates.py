@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from parley.ends import End, overall
+from parley.estimates import estimates
 from parley.protocol.canonical import digest
 from parley.protocol.messages import Certificate, Rows
 from parley.protocol.trial import Trial
+from parley.totals import Totals
 
 __all__ = ["issue_certificate", "same_certificate"]
 
@@ -33,9 +35,10 @@ def issue_certificate(
     version: str,
     missing: Sequence[Rows] = (),
     warnings: Sequence[str] = (),
+    phases: Sequence[Totals] = (),
 ) -> Certificate:
     """What a finished or cancelled trial may claim; `data` are the decisions' digests of the phases' reports, and
-    `missing` what they say of people without an outcome.
+    `missing` what they say of people without an outcome. With the `phases` themselves it has estimates too.
     """
     policy, state, study = trial.policy, trial.state, trial.study
     ends = trial.ends
@@ -64,13 +67,22 @@ def issue_certificate(
         phases=len(data),
         samples=int(state.counts.sum()),
         frozen=tuple(sorted(trial.frozen)),
-        evidence=_finite(policy.certificate(state)),
+        evidence=_finite(policy.certificate(state) | _estimated(trial, phases)),
         state=state.to_json(),
         sequence=sequence,
         head=head,
         missing=_added(missing),
         warnings=tuple(warnings),
     )
+
+
+def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
+    """The estimates under their key, differences to the best estimate among the answers; nothing without a phase."""
+    if not phases:
+        return {}
+    problem, state = trial.study.problem, trial.state
+    leader = np.argmax(np.where(state.answers, problem.mixed(state.means), -np.inf), axis=-2)
+    return {"estimates": estimates(problem, phases, leader).document()}
 
 
 def _added(missing: Sequence[Rows]) -> Rows:

@@ -27,6 +27,7 @@ from parley.protocol.reports import check_exactly
 from parley.protocol.scatter import Scatter, added_scatter, scale_warnings
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial, apply, replay
+from parley.totals import Totals
 
 __all__ = ["Amendment", "Verification", "read_log", "verify_log"]
 
@@ -116,6 +117,7 @@ class _Seen:
         self.given: dict[int, Receipt] = {}
         self.decisions: list[Decision] = []
         self.scatter: Scatter | None = None
+        self.totals: list[Totals] = []
         self.exact = True
         self.certificate: str | None = None
         self.amendments: list[Amendment] = []
@@ -140,6 +142,7 @@ class _Seen:
                 if isinstance(event, PhaseClosed):
                     self.scatter = added_scatter(before.study, before.reports.values(), self.scatter)
                     self.decisions.append(event.decision)
+                    self.totals.append(before.totals)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state
                 if isinstance(event, Certified):
                     self._check_certificate(event, before)
@@ -178,6 +181,7 @@ class _Seen:
             head=self.heads[last],
             version=version,
             warnings=self.warnings(trial),
+            phases=self.totals if "estimates" in event.certificate.evidence else (),  # older ones have none
         )
         wrong = same_certificate(event.certificate, mine)
         if wrong:

@@ -19,6 +19,7 @@ from parley.errors import InvalidInput, UnknownName
 from parley.keys import Key
 from parley.rewards import sampling
 from parley.rewards.gap_bounds import Bound, Look, known_variance_bound
+from parley.rewards.intervals import Interval, Seen, gaussian_interval
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale
 from parley.totals import Totals
@@ -137,6 +138,25 @@ class RewardModel(ABC):
     def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
         """Signal and information after a phase, and what they say that every gap is at least, `(..., arm, agent)`."""
         return known_variance_bound(look, signal, information)
+
+    def seen(self, past: Totals, fresh: Totals, weights: FloatArray) -> Seen:
+        """What a phase shows of every mixed mean, `(..., arm, agent)`; what weighs it is fixed by past and counts."""
+        counts = fresh.counts
+        reciprocals = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
+        nothing = np.zeros(counts.shape)
+        return Seen(
+            contrast=fresh.means @ weights,
+            variance=(self.cell_variances(past) * reciprocals) @ np.square(weights),
+            told=(counts == 0).astype(np.float64) @ (weights > 0).astype(np.float64) == 0,
+            toll=nothing,
+            reach=nothing,
+            estimated=nothing,
+            degrees=nothing,
+        )
+
+    def interval(self, seen: Seen, line: float) -> Interval:
+        """Where contrasts lie, by all phases that `seen` holds; `line` is the log of one over the level."""
+        return gaussian_interval(seen, line)
 
     def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
         """`(arm, agent)`: of rewards with these true means, as the usual sampler draws them."""

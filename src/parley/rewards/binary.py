@@ -15,6 +15,7 @@ from parley.keys import NUMBER, Key
 from parley.rewards import sampling
 from parley.rewards.base import LOG_SHARES, Bets, RewardModel, Sampler, better, wagers
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
+from parley.rewards.intervals import Interval, Seen, in_range, range_interval
 from parley.rewards.products import MANY_AGENTS, contrast_variance, log_rate_products
 from parley.rewards.scales import Scale, no_scale
 from parley.rewards.sides import Sides, in_parts
@@ -118,10 +119,22 @@ class Binary(RewardModel):
         contrast = (shares * ones).sum(axis=(1, 2)) + shift
         return better(ratios, expected[:, 1], contrast, gaps, wide)
 
+    def _around(self, past: Totals, fresh: Totals) -> FloatArray:
+        """`(..., arm, agent)`: the sum of (x - r)^2, where x^2 = x."""
+        rates = self.rates(past)
+        return np.asarray(fresh.sums * (1 - 2 * rates) + fresh.counts * np.square(rates))
+
     def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
-        rates = self.rates(look.past)
-        around = look.fresh.sums * (1 - 2 * rates) + look.fresh.counts * np.square(rates)  # x^2 = x
-        return betting_bound(look, signal, information, around=around, width=1.0)
+        return betting_bound(look, signal, information, around=self._around(look.past, look.fresh), width=1.0)
+
+    def seen(self, past: Totals, fresh: Totals, weights: FloatArray) -> Seen:
+        known, rates = super().seen(past, fresh, weights), self.rates(past)
+        return in_range(
+            known, self._around(past, fresh), np.maximum(rates, 1 - rates), fresh.counts, weights, self.variance
+        )
+
+    def interval(self, seen: Seen, line: float) -> Interval:
+        return range_interval(seen, line)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray:  # noqa: ARG002
         return np.asarray(np.maximum(means * (1 - means), SMALLEST_RATE))

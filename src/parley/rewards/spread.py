@@ -13,6 +13,7 @@ from parley.rewards import sampling
 from parley.rewards.base import LOG_SHARES, Bets, Sampler, better, wagers
 from parley.rewards.bounded import Bounded
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
+from parley.rewards.intervals import Interval, Seen, in_range, range_interval
 from parley.rewards.products import MANY_AGENTS, contrast_variance, log_spread_products
 from parley.rewards.sides import Sides, in_parts
 from parley.totals import Totals
@@ -117,6 +118,15 @@ class BoundedSpread(Bounded):
     def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
         around = self._around(look.fresh, self.references(look.past))
         return betting_bound(look, signal, information, around=around, width=self.width)
+
+    def seen(self, past: Totals, fresh: Totals, weights: FloatArray) -> Seen:
+        references = self.references(past)
+        depth = np.maximum(references - self.low, self.high - references)
+        known = super().seen(past, fresh, weights)
+        return in_range(known, self._around(fresh, references), depth, fresh.counts, weights, self.variance)
+
+    def interval(self, seen: Seen, line: float) -> Interval:
+        return range_interval(seen, line)
 
     def imagined(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
         """A forecast draws what scatters as the past did, kept in the range on average."""

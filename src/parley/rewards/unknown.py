@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import BOLDNESS, LOG_SHARES, Bets, RewardModel, Sampler, wagers
 from parley.rewards.gap_bounds import Bound, Look, student_bound
+from parley.rewards.intervals import Interval, Seen, student_interval
 from parley.rewards.products import at_bets, contrast_variance
 from parley.rewards.scales import Scale, squared_scale
 from parley.totals import Totals
@@ -111,11 +112,25 @@ class UnknownScale(RewardModel):
         paid, _ = log_floored_bet(normal_score(t, nu), stakes, LOG_SHARES, bets.missing)
         return np.where(nu > 0, paid, 0.0)
 
+    def _fresh_mixed(self, fresh: Totals, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """`(..., arm, agent)` each: a mixed mean's variance by the phase alone, and its least degrees of freedom."""
+        variances, degrees = self.fresh_variances(fresh)
+        reciprocals = np.divide(1.0, fresh.counts, out=np.zeros(variances.shape), where=fresh.counts > 0)
+        least = self._least(degrees, weights)
+        return (variances * reciprocals) @ np.square(weights), least
+
+    def seen(self, past: Totals, fresh: Totals, weights: FloatArray) -> Seen:
+        """A phase weighs by its draws alone: no scale is known, and none is needed."""
+        known = super().seen(Totals.zero(past.counts.shape), fresh, weights)
+        estimated, degrees = self._fresh_mixed(fresh, weights)
+        return replace(known, estimated=estimated, degrees=degrees)
+
+    def interval(self, seen: Seen, line: float) -> Interval:
+        return student_interval(seen, line)
+
     def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
-        variances, degrees = self.fresh_variances(look.fresh)
-        reciprocals = np.divide(1.0, look.fresh.counts, out=np.zeros(variances.shape), where=look.fresh.counts > 0)
-        estimated = look.both((variances * reciprocals) @ np.square(look.weights))
-        least = self._least(degrees, look.weights)
+        mixed, least = self._fresh_mixed(look.fresh, look.weights)
+        estimated = look.both(mixed)
         pair = np.minimum(least[..., None, :, :], np.take_along_axis(least[..., None, :, :], look.opponents, axis=-2))
         return student_bound(look, signal, information, estimated=estimated, degrees=pair.min(axis=-3))
 

@@ -8,6 +8,7 @@ sequence). What is due follows from the stage alone, so a crash strands nothing:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -24,6 +25,7 @@ from parley.errors import ParleyError
 from parley.protocol import Stage, Step, Trial, issue_certificate, require_tellable
 from parley.protocol.canonical import canonical
 from parley.protocol.events import Certified, StepFailed
+from parley.totals import Totals
 
 __all__ = ["COORDINATOR", "INLINE_CELLS", "certify", "close_if_due", "closing_studies", "load_trial", "take_step"]
 
@@ -67,8 +69,15 @@ def certify(connection: Connection, row: StudyRow, trial: Trial, at: str) -> Stu
         head=row.head,
         version=__version__,
         warnings=warnings(connection, row, trial.study, len(decisions)),
+        phases=[_totals(connection, trial, decision.phase) for decision in decisions],
     )
     return enact(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
+
+
+def _totals(connection: Connection, trial: Trial, phase: int) -> Totals:
+    """What the reports of a closed phase add up to."""
+    taken = reports.of_phase(connection, trial.id, phase)
+    return replace(trial, reports={agent: found.report for agent, found in taken.items()}).totals
 
 
 def close_if_due(connection: Connection, row: StudyRow, at: str) -> StudyRow:

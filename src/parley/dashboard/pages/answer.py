@@ -19,6 +19,8 @@ __all__ = ["answer_csv", "routes"]
 
 HEAD = (
     "agent", "arm", "chosen", "ruled_out_in_phase", "draws", "mixed_mean", "score", "line", "gap_at_least",
+    "mean_low", "mean_high", "to_leader", "to_leader_low", "to_leader_high",
+    "to_control", "to_control_low", "to_control_high",
 )  # fmt: skip
 
 
@@ -36,7 +38,7 @@ async def _certificate(shown: Page) -> dict[str, Any] | None:
 def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
     """Every arm of an agent, as a line of the table, the CSV and the report."""
     found = evidence["agents"][agent]
-    for arm in found["arms"]:
+    for place, arm in enumerate(found["arms"]):
         yield {
             "agent": found["agent"],
             "arm": arm["arm"],
@@ -47,7 +49,16 @@ def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
             "score": arm["score"],
             "line": evidence["line"],
             "gap_at_least": arm.get("gap_at_least") if arm["eliminated_in"] else None,
+            **_estimated(evidence, agent, place),
         }
+
+
+def _estimated(evidence: Mapping[str, Any], agent: int, arm: int) -> dict[str, Any]:
+    """The estimates of an arm, with their joint intervals; None where an older certificate or a study has none."""
+    found = evidence["estimates"]["agents"][agent]["arms"][arm] if "estimates" in evidence else {}
+    kinds = {name: found.get(name, {}) for name in ("mean", "to_leader", "to_control")}
+    ends = {f"{name}_{end}": kind.get(end) for name, kind in kinds.items() for end in ("low", "high")}
+    return ends | {name: kinds[name].get("estimate") for name in ("to_leader", "to_control")}
 
 
 def _answer(certificate: Mapping[str, Any], agent: int) -> dict[str, Any]:
@@ -61,6 +72,7 @@ def _answer(certificate: Mapping[str, Any], agent: int) -> dict[str, Any]:
         "arms": certificate["answers"][name],
         "cells": cells,
         "margin": min(bounds) if known else None,
+        "controlled": any(cell["to_control"] is not None for cell in cells),
     }
 
 

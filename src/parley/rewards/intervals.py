@@ -1,0 +1,156 @@
+"""Intervals for a mixed mean, or for the difference of two, at all phases at once; `docs/estimates.md` has the proofs.
+
+A phase shows a contrast through its fresh draws, whose counts the past has fixed. Each interval is what a bet against
+"the contrast is theta" leaves standing: by Ville's inequality the truth is ever ruled out with probability at most the
+level, whatever number of phases and whatever counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from parley.checks import BoolArray, FloatArray, IntArray
+from parley.confidence.student import normal_score
+
+__all__ = ["Interval", "Seen", "gaussian_interval", "in_range", "range_interval", "stacked", "student_interval"]
+
+FIRST = 0.25  # of the first phase's information: where the mixture over stakes is best is some 10 to 100 times that
+STAKES = 6.0 ** np.arange(4)  # times the first phase's information: for which ends the stakes are good
+DOUBLINGS, HALVINGS = 120, 44
+
+Interval = tuple[FloatArray, FloatArray]  # ends, of one shape; infinite without data
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Seen:
+    """What phases show of contrasts, of one shape: `(phase, ..., arm, agent)` once stacked."""
+
+    contrast: FloatArray  # its value by the fresh draws
+    variance: FloatArray  # of it, by the past; the weight of the phase is one over it
+    told: BoolArray  # everything it needs was drawn
+    toll: FloatArray  # sum of a^2 (x - r)^2, where rewards lie in a range
+    reach: FloatArray  # at least every |a (x - r)|
+    estimated: FloatArray  # its variance otherwise: by the fresh draws alone, or by the range alone
+    degrees: FloatArray  # its degrees of freedom
+
+    def against(self, reference: IntArray) -> Seen:
+        """Every arm minus the arm `reference (..., agent)`."""
+        place = np.broadcast_to(reference[..., None, :], (*self.contrast.shape[:-2], 1, self.contrast.shape[-1]))
+
+        def other(values: FloatArray) -> FloatArray:
+            return np.take_along_axis(values, place, axis=-2)
+
+        return Seen(
+            contrast=self.contrast - other(self.contrast),
+            variance=self.variance + other(self.variance),
+            told=self.told & np.take_along_axis(self.told, place, axis=-2),
+            toll=self.toll + other(self.toll),
+            reach=np.maximum(self.reach, other(self.reach)),
+            estimated=self.estimated + other(self.estimated),
+            degrees=np.minimum(self.degrees, other(self.degrees)),
+        )
+
+    def weights(self, told: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """`(phase, ...)` of every phase: one over its variance, 0 where nothing is told; and that of the first told."""
+        each = np.where(told, 1 / np.where(told, self.variance, 1.0), 0.0)
+        first = np.take_along_axis(each, np.argmax(told, axis=0)[None], axis=0)[0]
+        return each, first
+
+
+def stacked(seen: list[Seen]) -> Seen:
+    """Phases one after the other, as a first axis."""
+    parts = {field.name: np.stack([getattr(one, field.name) for one in seen]) for field in fields(Seen)}
+    return replace(seen[0], **parts)
+
+
+def in_range(
+    seen: Seen, around: FloatArray, depth: FloatArray, counts: IntArray, weights: FloatArray, variance: float
+) -> Seen:
+    """With toll and reach: `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, no |x - r| exceeds
+    `depth`, and `variance` is what the range alone allows.
+    """
+    reciprocals = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
+    reach, squared = np.zeros(counts.shape), np.square(weights)
+    for agent, row in enumerate(weights):
+        np.maximum(reach, (depth * reciprocals)[..., agent, None] * row, out=reach)
+    toll = (around * np.square(reciprocals)) @ squared
+    return replace(seen, toll=toll, reach=reach, estimated=variance * (reciprocals @ squared))
+
+
+def _reach(information: FloatArray, first: FloatArray, line: float) -> FloatArray:
+    """How far a martingale with this quadratic variation strays: the boundary of a Gaussian mixture of stakes."""
+    rho = FIRST * np.where(first > 0, first, 1.0)
+    return np.sqrt((information + rho) * (2 * line + np.log1p(information / rho)))
+
+
+def _between(centre: FloatArray, radius: FloatArray, known: BoolArray) -> Interval:
+    return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)
+
+
+def gaussian_interval(seen: Seen, line: float) -> Interval:
+    """Sub-Gaussian contrasts of known variance; `line` is the log of one over the level."""
+    each, first = seen.weights(seen.told)
+    information = each.sum(axis=0)
+    divisor = np.where(first > 0, information, 1.0)
+    centre = (each * seen.contrast).sum(axis=0) / divisor
+    return _between(centre, _reach(information, first, line) / divisor, first > 0)
+
+
+def range_interval(seen: Seen, line: float) -> Interval:
+    """Rewards in a range, by the scatter there is, on a grid of stakes, or by the range alone: half the level each."""
+    each, first = seen.weights(seen.told)
+    share = line + np.log(4 * len(STAKES))  # half of the level, two sides
+    low, high = gaussian_interval(replace(seen, variance=seen.estimated), line + np.log(2))
+    for stake in STAKES:
+        wished = each * np.sqrt(2 * share / (stake * np.where(first > 0, first, 1.0)))
+        stakes = wished / (1 + wished * seen.reach)
+        paid = np.square(stakes) * _psi_rate(stakes * seen.reach) * np.where(seen.told, seen.toll, 0.0)
+        total = np.where(first > 0, stakes.sum(axis=0), 1.0)
+        centre, radius = (stakes * seen.contrast).sum(axis=0) / total, (share + paid.sum(axis=0)) / total
+        found = _between(centre, radius, first > 0)
+        low, high = np.maximum(low, found[0]), np.minimum(high, found[1])
+    return low, high
+
+
+def _psi_rate(y: FloatArray) -> FloatArray:
+    """(-log(1 - y) - y) / y^2, which rises with y from 1/2; rounded up."""
+    plain = np.maximum(y, 1e-3)
+    return np.where(y > 1e-3, -(np.log1p(-plain) + plain) / np.square(plain) * (1 + 1e-9), 1 / (2 * (1 - y)))
+
+
+def student_interval(seen: Seen, line: float) -> Interval:
+    """Gaussian rewards of unknown scale: normal scores of every phase's own Student's t, added up."""
+    told = seen.told & (seen.degrees > 0) & (seen.estimated > 0)
+    each, first = seen.weights(told)
+    stakes, root = np.sqrt(each), np.sqrt(np.where(told, seen.estimated, 1.0))
+    reach = _reach(each.sum(axis=0), first, line)
+    divisor = np.where(first > 0, each.sum(axis=0), 1.0)
+    centre = (each * seen.contrast).sum(axis=0) / divisor
+    step = np.sqrt(np.square(each * root).sum(axis=0)) / divisor
+    degrees = np.where(told, seen.degrees, 0.0)
+
+    def beyond(theta: FloatArray, sign: float) -> BoolArray:
+        """Whether the bet rules out the contrast theta, which lies far on the side of `sign`."""
+        t = sign * (theta - seen.contrast) / root
+        score = np.copysign(normal_score(np.abs(t), degrees), t)
+        return np.asarray((stakes * score).sum(axis=0) >= reach)
+
+    ends = []
+    for sign in (-1.0, 1.0):
+        far, known = np.zeros(first.shape), np.zeros(first.shape, dtype=np.bool_)
+        for power in range(DOUBLINGS):
+            known |= beyond(centre + sign * np.ldexp(step, power), sign)
+            far = np.where(known, far, power + 1)
+            if known[first > 0].all():
+                break
+        out, within = np.ldexp(step, far.astype(np.int64)), np.where(far > 0, np.ldexp(step, far.astype(int) - 1), 0.0)
+        # The score at the centre need not be 0: where it is already beyond, the end lies on the other side of it.
+        within = np.where(beyond(centre + sign * within, sign), -out, within)
+        for _ in range(HALVINGS):
+            middle = (within + out) / 2
+            over = beyond(centre + sign * middle, sign)
+            within, out = np.where(over, within, middle), np.where(over, middle, out)
+        ends.append(np.where(known & (first > 0), centre + sign * out, sign * np.inf))
+    return ends[0], ends[1]
