@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["DASH", "gap", "is_number", "number", "real"]
+__all__ = ["DASH", "gap", "is_number", "measured", "number", "real"]
 
 DASH = "–"
 NUMBER = re.compile(
@@ -33,6 +33,20 @@ def real(value: float | None, digits: int = 3) -> str:
         return DASH
     shown = f"{value:,.{digits}f}"
     return shown.replace("-", "−") if float(shown.replace(",", "")) != 0 else shown.lstrip("-")
+
+
+def measured(value: float | None, radius: float | None) -> str:
+    """An estimate and its half-width, with as many decimals as the half-width deserves: two digits that count.
+
+    >>> measured(0.0512, 0.0031), measured(12.3456, 4.2), measured(0.29, 0.16), measured(None, 0.1)
+    ('0.0512 ± 0.0031', '12.3 ± 4.2', '0.29 ± 0.16', '')
+    """
+    if value is None or radius is None:
+        return ""
+    if not (math.isfinite(radius) and radius > 0):
+        return f"{real(value)} ± {real(radius)}"
+    digits = min(max(1 - math.floor(math.log10(radius)), 0), 9)
+    return f"{real(value, digits)} ± {real(radius, digits)}"
 
 
 def gap(value: float | None) -> str:

@@ -27,6 +27,7 @@ class Arm:
     scores: Sequence[float | None]
     out_in: int  # the phase that ruled it out, 0 while it is a candidate
     chosen: bool = False
+    first: int = 1  # the phase of the first entry: of a long study only the latest are drawn
 
 
 def _named(name: str) -> str:
@@ -45,26 +46,33 @@ def _loud(arms: Sequence[Arm]) -> list[int]:
 
 def _points(arm: Arm) -> list[tuple[int, float, float]]:
     """Phase, mean and radius, while the arm was a candidate."""
-    last = arm.out_in or len(arm.means)
+    last = arm.out_in or arm.first + len(arm.means)
     return [
         (phase, mean, radius or 0.0)
-        for phase, (mean, radius) in enumerate(zip(arm.means, arm.radii, strict=True), start=1)
+        for phase, (mean, radius) in enumerate(zip(arm.means, arm.radii, strict=True), start=arm.first)
         if mean is not None and phase <= last
     ]
 
 
-def course_chart(arms: Sequence[Arm], label: str) -> Markup:
-    """Mixed means with their intervals over the phases; a line ends where its arm was ruled out."""
-    phases = len(arms[0].means)
+def course_chart(arms: Sequence[Arm], label: str, *, within: tuple[float, float] | None = None) -> Markup:
+    """Mixed means with their intervals over the phases; a line ends where its arm was ruled out.
+
+    `within` is the range of a reward, where there is one: no axis goes beyond what can be.
+    """
+    first, phases = arms[0].first, len(arms[0].means)
     height, left, right, top, bottom = 300.0, 46.0, WIDTH - 132.0, 12.0, 258.0
     every = [_points(arm) for arm in arms]
     ends = [mean + sign * radius for points in every for _, mean, radius in points for sign in (-1, 1)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.05 or 0.5
-    y = Scale(low - margin, high + margin, bottom, top)
-    x = Scale(1.0, float(max(phases, 2)), left + 24, right - 24) if phases > 1 else Scale(0.0, 2.0, left, right)
+    low, high = low - margin, high + margin
+    if within is not None:
+        low, high = max(low, within[0]), min(high, within[1])
+    y = Scale(low, high, bottom, top)
+    last = float(first + phases - 1)
+    x = Scale(float(first), last, left + 24, right - 24) if phases > 1 else Scale(last - 1, last + 1, left, right)
     loud = _loud(arms)
-    drawn = [_axis(y, left, right), _phases(x, phases, bottom, height)]
+    drawn = [_axis(y, left, right), _phases(x, first, phases, bottom, height)]
     quiet = [place for place in range(len(arms)) if place not in loud]
     for place in quiet:
         drawn.append(path([(x(phase), y(mean)) for phase, mean, _ in every[place]], "quiet"))
@@ -85,9 +93,9 @@ def _axis(y: Scale, left: float, right: float) -> Markup:
     )
 
 
-def _phases(x: Scale, phases: int, bottom: float, height: float) -> Markup:
-    step = -(-phases // 12)
-    shown = [phase for phase in range(1, phases + 1) if phase == phases or (phase - 1) % step == 0]
+def _phases(x: Scale, first: int, phases: int, bottom: float, height: float) -> Markup:
+    step, last = -(-phases // 12), first + phases - 1
+    shown = [phase for phase in range(first, last + 1) if phase == last or (last - phase) % step == 0]
     labels = Markup("").join(text(x(phase), bottom + 18, number(phase), "soft", "middle") for phase in shown)
     return labels + text((x.start + x.end) / 2, height - 4, "phase", "soft", "middle")
 
@@ -97,8 +105,8 @@ def _course(points: Sequence[tuple[int, float, float]], order: int, count: int, 
     class_, shape = f"s{order}", list(SHAPES)[order]
     places = [(x(phase) + aside, y(mean)) for phase, mean, _ in points]
     bars = [
-        line(x(phase) + aside, y(mean - radius), x(phase) + aside, y(mean + radius), f"{class_} interval")
-        for phase, mean, radius in points
+        line(across, y(max(mean - radius, y.low)), across, y(min(mean + radius, y.high)), f"{class_} interval")
+        for (across, _), (_, mean, radius) in zip(places, points, strict=True)
     ]
     marks = [mark(shape, across, down, 4.5, class_) for across, down in places]
     return Markup("").join([path(places, class_), *bars, *marks])
@@ -136,8 +144,9 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
 
 
 def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: float) -> Markup:
-    last = arm.out_in or len(arm.scores)
+    last = max(arm.out_in - arm.first + 1, 0) if arm.out_in else len(arm.scores)
     known = [min(max(score, 0.0), limit) for score in arm.scores[:last] if score is not None]
+    known = known or [limit] if arm.out_in else known  # out before the phases that are drawn
     score = known[-1] if known else 0.0
     middle = top + row / 2
     height, past = row * 0.44, " past" if arm.out_in else ""

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from parley import __version__
 from parley.dashboard import words
+from parley.words import measured
 
 __all__ = ["HERE", "environment", "render"]
 
@@ -67,6 +68,7 @@ def environment(*folders: Path) -> Environment:
         "part": lambda text: quote(str(text), safe=""),
     }
     made.globals |= {"query": _query, "version": __version__, "name_of": words.principal, "STAGES": words.STAGES}
+    made.globals |= {"measured": measured}
     return made
 
 

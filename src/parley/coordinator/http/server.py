@@ -49,6 +49,14 @@ def _connections() -> int:
     return max(16, min(CONNECTIONS, soft - SPARE))
 
 
+class _Orderly(uvicorn.Server):
+    """Lets those who wait go before it stops: they would be cut off otherwise, each with a traceback in the log."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.config.app.state.context.watch.stop()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
 def _leave(*_: object) -> None:
     raise SystemExit(0)
 
@@ -81,6 +89,6 @@ def serve(
                 ws="none",
             )
             announce(f"{scheme}://{host}:{port}")
-            uvicorn.Server(config).run(sockets=[listener])
+            _Orderly(config).run(sockets=[listener])
     finally:
         storage.close()

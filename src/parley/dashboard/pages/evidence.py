@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.coordinator.answers.progress import Board, History
+from parley.coordinator.answers.studies import StudyStatus
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.study import agents_on_page, heading
@@ -15,6 +17,8 @@ from parley.dashboard.pages.study import agents_on_page, heading
 __all__ = ["arms_of", "routes"]
 
 AGENTS = 4  # on one page
+PHASES = 20  # of a long study: the latest; the log has them all
+LARGEST_LOOKED_AT = 20_000  # arms x agents of a study whose document is fetched for the range of its rewards
 
 
 def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
@@ -29,6 +33,7 @@ def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
             scores=[phase.score[arm][agent] for phase in phases],
             out_in=out_in[arm][agent],
             chosen=chosen[arm][agent],
+            first=history.phases[0].phase,
         )
         for arm, name in enumerate(board.arms)
     ]
@@ -43,24 +48,50 @@ async def evidence_page(shown: Page) -> Response:
     if not head["blinded"]:
         some = {"first": pages.first or None, "columns": pages.size}
         board = await shown.api.read(Board, "studies", shown.study, "board", **some)
-        history = await shown.api.read(History, "studies", shown.study, "history", limit=200, **some)
+        latest_ones = {"after": max(board.phases - PHASES, 0) or None, "limit": PHASES, **some}
+        history = await shown.api.read(History, "studies", shown.study, "history", **latest_ones)
         latest = history.phases[-1].explanation if history.phases else None
         if latest is not None:
             words = latest.words
-            panels = [_panel(history, board, place, latest.line) for place in range(len(board.agents))]
+            panels = _panels(history, board, latest.line, await _range(shown, head["status"]))
     return shown.show("evidence.html", tab="evidence", **head, pages=pages, panels=panels, words=words)
 
 
-def _panel(history: History, board: Board, place: int, limit: float) -> dict[str, Any]:
-    arms, agent = arms_of(history, board, place), board.agents[place]
-    left = board.candidates[place]
+async def _range(shown: Page, status: StudyStatus) -> tuple[float, float] | None:
+    """Between what two numbers a reward can be, where the study says so."""
+    if status.arms * status.agents > LARGEST_LOOKED_AT:
+        return None
+    document = await shown.api.get("studies", shown.study, "document")
+    noise = document.get("problem", document).get("noise") or {}
+    if noise.get("kind") == "binary":
+        return 0.0, 1.0
+    low, high = noise.get("low"), noise.get("high")
+    return None if low is None or high is None else (float(low), float(high))
+
+
+def _panels(history: History, board: Board, limit: float, within: tuple[float, float] | None) -> list[dict[str, Any]]:
+    """A panel an agent; agents of whom everything is the same share one."""
+    alike: dict[str, list[int]] = {}
+    for place in range(len(board.agents)):
+        alike.setdefault(repr(arms_of(history, board, place)), []).append(place)
+    return [_panel(history, board, places, limit, within) for places in alike.values()]
+
+
+def _panel(
+    history: History, board: Board, places: Sequence[int], limit: float, within: tuple[float, float] | None
+) -> dict[str, Any]:
+    arms, agent = arms_of(history, board, places[0]), ", ".join(board.agents[place] for place in places)
+    left = board.candidates[places[0]]
+    begun = any(score for arm in arms for score in arm.scores)  # the first phase informs, and has no bets
+    course = f"Mixed means of {agent} over the phases, with intervals; numbers are below"
+    case = f"Evidence against each arm of {agent}; numbers are below"
     return {
         "agent": agent,
         "left": left,
         "decided": left <= board.top,
         "arms": arms,
-        "course": course_chart(arms, f"Mixed means of {agent} over the phases, with intervals; numbers are below"),
-        "evidence": evidence_chart(arms, limit, f"Evidence against each arm of {agent}; numbers are below"),
+        "course": course_chart(arms, course, within=within),
+        "evidence": evidence_chart(arms, limit, case) if begun else None,
     }
 
 

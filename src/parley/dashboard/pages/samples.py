@@ -12,7 +12,7 @@ from parley.coordinator.answers.progress import Board, History
 from parley.dashboard.calendar import calendar_chart
 from parley.dashboard.charts import bullet
 from parley.dashboard.entrance import Page, page
-from parley.dashboard.pages.study import agents_on_page, heading, outlook
+from parley.dashboard.pages.study import agents_on_page, heading, outlook, spent
 from parley.dashboard.words import number
 
 __all__ = ["routes"]
@@ -28,34 +28,37 @@ async def samples_page(shown: Page) -> Response:
     some = {"first": pages.first or None, "columns": pages.size}
     board = await shown.api.read(Board, "studies", shown.study, "board", **some)
     ahead = await outlook(shown, pages)
-    bounds = ahead.bound_draws if ahead else None
+    # At estimates that nearly tie, the bound says nothing of the truth: more than a forecast of the end is no bound.
+    unsure = bool(ahead and ahead.total and (ahead.bound or 0) > ahead.total["p90"])
+    bounds = ahead.bound_draws if ahead and not unsure else None
     likely = ahead.total_per_agent if ahead else None
     reported = {entry.agent: entry.at for entry in status.reported}
     frozen = {entry.agent for entry in status.frozen}
-    places = range(len(board.agents))
+    places, already = range(len(board.agents)), spent(board, status)
     per_agent = [sum(row[place] for row in bounds) for place in places] if bounds else None
     largest = max([*(board.drawn[place] + board.planned[place] for place in places), *(per_agent or [0])])
     agents = []
     for place, name in enumerate(board.agents):
         planned, bound = board.planned[place], per_agent[place] if per_agent else None
         in_already = name in reported  # what is reported in the phase in progress is spent, not planned
-        spent, ahead_of_it = board.drawn[place] + planned * in_already, planned * (not in_already)
-        label = f"{name}: {number(spent)} spent, {number(ahead_of_it)} planned, lower bound {number(bound)}"
+        ahead_of_it = planned * (not in_already)
+        label = f"{name}: {number(already[place])} spent, {number(ahead_of_it)} planned, lower bound {number(bound)}"
         agents.append(
             {
                 "name": name,
-                "spent": spent,
+                "spent": already[place],
                 "planned": planned,
                 "bound": bound,
                 "likely": likely[place] if likely else None,
                 "reported": reported.get(name),
                 "frozen": name in frozen,
-                "bar": bullet(spent, ahead_of_it, bound, largest, label),
+                "bar": bullet(already[place], ahead_of_it, bound, largest, label),
                 "cells": _cells(board, bounds, place, in_already),
             }
         )
     calendar = await _calendar(shown, board) if pages.total <= pages.size else None
     told: dict[str, Any] = {"pages": pages, "board": board, "outlook": ahead, "agents": agents, "calendar": calendar}
+    told["unsure"] = unsure
     return shown.show("samples.html", tab="samples", **head, **told)
 
 

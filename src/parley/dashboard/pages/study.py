@@ -17,11 +17,13 @@ from parley.coordinator.answers.studies import StudyStatus
 from parley.dashboard.charts import meter
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.streams import relay
-from parley.dashboard.words import number, real
+from parley.dashboard.words import number
+from parley.words import measured
 
-__all__ = ["BoardCell", "Pages", "agents_on_page", "heading", "outlook", "routes", "verified"]
+__all__ = ["BoardCell", "Pages", "agents_on_page", "heading", "outlook", "routes", "spent", "verified"]
 
 AGENTS = 25  # on one page
+ROUNDS = 20  # on one page
 WIDE = 10  # arms up to which a cell of the board says its numbers in full
 
 
@@ -82,7 +84,7 @@ class BoardCell:
             state=state,
             words={"chosen": "best", "candidate": "candidate", "out": f"out in {out_in}"}[state],
             share=share,
-            interval="" if mean is None else f"{real(mean, 2)} ± {real(radius, 2)}",
+            interval=measured(mean, radius),
         )
 
 
@@ -121,11 +123,14 @@ async def overview(shown: Page) -> Response:
     pages = agents_on_page(shown, status.agent_names)
     some = {"first": pages.first or None, "columns": pages.size}
     board = await shown.api.read(Board, "studies", shown.study, "board", **some)
-    rounds = await shown.api.read(History, "studies", shown.study, "history", limit=200, columns=1, explain="false")
+    last = min(shown.place("rounds") or board.phases, board.phases)  # the newest, unless earlier ones are asked for
+    before = max(last - ROUNDS, 0)
+    told = {"after": before or None, "limit": ROUNDS, "columns": 1, "explain": "false"}
+    rounds = await shown.api.read(History, "studies", shown.study, "history", **told)
     case = None
     if board.phases and not board.blinded:
-        last = {"after": board.phases - 1 or None, "limit": 1, **some}
-        latest = await shown.api.read(History, "studies", shown.study, "history", **last)
+        newest = {"after": board.phases - 1 or None, "limit": 1, **some}
+        latest = await shown.api.read(History, "studies", shown.study, "history", **newest)
         case = latest.phases[0].explanation if latest.phases else None
     ahead = await outlook(shown, pages)
     return shown.show(
@@ -139,11 +144,21 @@ async def overview(shown: Page) -> Response:
         full=len(board.arms) <= WIDE,
         pages=pages,
         rounds=rounds.phases,
+        earlier_rounds=before,
+        later_rounds=min(last + ROUNDS, board.phases) if last < board.phases else 0,
+        spent=spent(board, status),
         asked=f"{number(len(status.reported))} of {number(status.asked)}",
         planned=dict(zip(board.agents, board.planned, strict=True)),
         outlook=ahead,
         left=likely_left(status, ahead),
     )
+
+
+def spent(board: Board, status: StudyStatus) -> list[int]:
+    """Samples per agent: those of decided phases, and of the phase in progress where the report is in."""
+    reported = {entry.agent for entry in status.reported}
+    places = zip(board.agents, board.drawn, board.planned, strict=True)
+    return [drawn + (planned if name in reported else 0) for name, drawn, planned in places]
 
 
 def _rows(board: Board, case: Explained | None) -> list[list[BoardCell]]:

@@ -1,0 +1,81 @@
+"""Pages that agree with each other, and charts that stay readable."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from tests.dashboard.site import TWO
+
+from parley.dashboard.charts import Arm, course_chart, evidence_chart
+from parley.dashboard.pages.evidence import _panels
+
+
+def arm(name="a", *, means, radius=0.4, scores=None, first=1, **more):
+    radii = [radius] * len(means)
+    return Arm(name=name, means=means, radii=radii, scores=scores or [0.0] * len(means), out_in=0, first=first, **more)
+
+
+def height_of_zero(figure):
+    return float(re.findall(r'y="([\d.]+)" class="soft" text-anchor="end">0.00<', str(figure))[0])
+
+
+def test_no_axis_goes_beyond_what_a_reward_can_be():
+    arms = [arm(means=[0.1, 0.12]), arm("b", means=[0.9, 0.88])]
+    floor = height_of_zero(course_chart(arms, "x", within=(0.0, 1.0)))
+    assert floor == 258 + 4  # zero is where the axis ends
+    assert height_of_zero(course_chart(arms, "x")) < floor - 20
+    assert height_of_zero(course_chart(arms, "x", within=(-9.0, 9.0))) == height_of_zero(course_chart(arms, "x"))
+
+
+def test_of_a_long_study_the_latest_phases_are_drawn_with_their_numbers():
+    late = [arm(means=[0.5] * 20, first=31), arm("b", means=[0.2] * 20, first=31)]
+    figure = str(course_chart(late, "x"))
+    assert ">50<" in figure
+    assert ">1<" not in figure
+    gone = Arm(name="c", means=[None] * 20, radii=[None] * 20, scores=[3.4] * 20, out_in=4, first=31)
+    assert "out in 4" in str(evidence_chart([*late, gone], 3.4, "x"))
+
+
+def told(columns, scores):
+    """A history of one phase and a board, with one column an agent."""
+    count, cells = len(columns), list(zip(*columns, strict=True))
+    explanation = SimpleNamespace(mixed_means=cells, radius=[[0.1] * count] * 2, score=[[scores] * count] * 2)
+    board = SimpleNamespace(
+        agents=[f"agent {place}" for place in range(count)],
+        arms=["a", "b"],
+        candidates=[2] * count,
+        top=1,
+        eliminated_in=[[0] * count] * 2,
+        chosen=[[False] * count] * 2,
+    )
+    return SimpleNamespace(phases=[SimpleNamespace(phase=1, explanation=explanation)]), board
+
+
+def test_agents_of_whom_everything_is_the_same_are_told_once():
+    panels = _panels(*told([(0.1, 0.2), (0.1, 0.2), (0.3, 0.2)], 1.0), 3.4, None)
+    assert [panel["agent"] for panel in panels] == ["agent 0, agent 1", "agent 2"]
+
+
+def test_before_any_bet_there_is_no_chart_of_zeros():
+    assert _panels(*told([(0.1, 0.2)], 0.0), 3.4, None)[0]["evidence"] is None
+    assert _panels(*told([(0.1, 0.2)], 0.5), 3.4, None)[0]["evidence"] is not None
+
+
+@pytest.fixture(scope="module")
+def viewer(here):
+    here.create(TWO, "looks")
+    here.phase("looks")
+    names = here.call("GET", "studies/looks")["agent_names"]
+    here.phase("looks", but=names[1:])  # the second phase: one report is in
+    with here.browser(here.issue("viewer")) as browser:
+        yield SimpleNamespace(browser=browser, agents=names)
+
+
+def test_a_viewer_reads_the_same_samples_on_both_pages(viewer):
+    spent = {}
+    for path in ("/studies/looks", "/studies/looks/samples"):
+        rows = re.findall(r'<tr><th scope="row">([^<]+)</th>(.*?)</tr>', viewer.browser.get(path).text, flags=re.DOTALL)
+        cells = {name: re.findall(r'<td class="num">([^<]*)</td>', row) for name, row in rows if name in viewer.agents}
+        spent[path] = {name: found[1 if path.endswith("looks") else 0] for name, found in cells.items() if found}
+    assert len(spent["/studies/looks"]) == len(viewer.agents)
+    assert spent["/studies/looks"] == spent["/studies/looks/samples"]
