@@ -1,8 +1,8 @@
 """What draws cost a study: money, days, and the one currency in which its plans are made.
 
-A study states what a draw costs (`price`), how many an agent can make a day (`rate`), what a day is worth (`day_cost`)
-and how many days a round takes beside its draws (`round_days`). Plans compare `day_cost * days + sum price * draws`;
-where nothing is stated that is the number of draws.
+A study states what a draw costs (`price`), how many an agent can make a day (`rate`), what a day is worth (`day_cost`),
+how many days a round takes beside its draws (`round_days`) and how late outcomes come (`delay`). Plans compare
+`day_cost * days + sum price * draws`; where nothing is stated that is the number of draws.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.pace import Pace, days_needed
+from parley.pace import Pace, agent_days
 from parley.problem import FloatArray, IntArray, Problem
 
-__all__ = ["Currency", "money_of", "phase_days", "stated_rates"]
+__all__ = ["Currency", "money_of", "phase_days", "round_overhead", "stated_rates"]
 
 DIGITS = 12  # of a price over the largest: who multiplies all prices gets the same plans to the last draw
 
@@ -35,8 +35,23 @@ def phase_days(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
     >>> problem = Problem(arms=2, weights=np.eye(2), rate=[1.0, 4.0], round_days=2)
     >>> phase_days(problem, np.array([[3, 0], [1, 8]])).tolist()
     6.0
+
+    The outcomes of an agent's last draws come with its `delay`:
+
+    >>> phase_days(problem.with_(delay=[0.0, 5.0]), np.array([[3, 0], [1, 8]])).tolist()
+    9.0
     """
-    return np.asarray(days_needed(draws, stated_rates(problem)) + problem.round_days)
+    each = agent_days(draws, stated_rates(problem))
+    return np.asarray((each + np.where(each > 0, problem.delay, 0.0)).max(axis=-1) + problem.round_days)
+
+
+def round_overhead(problem: Problem) -> float:
+    """Days that a further round costs whatever is drawn in it: what it takes beside its draws, and the last outcome.
+
+    >>> round_overhead(Problem(arms=2, weights=np.eye(2), rate=1.0, round_days=2, delay=[3.0, 10.0]))
+    12.0
+    """
+    return problem.round_days + float(problem.delay[problem.weights.any(axis=1)].max())
 
 
 def stated_rates(problem: Problem) -> FloatArray:

@@ -101,6 +101,11 @@ class Terms:
         "needs `rate`",
         section="sampling", told="a round takes {value:g} days beside its draws", needs="rate",
     )
+    delay: FloatArray = term(
+        0.0, NUMBERS, per_agent, "days from a draw to its outcome: a number, or one per agent; a phase waits for the "
+        "outcomes of its last draws; needs `rate`",
+        section="sampling", told="an outcome comes {low:g} to {high:g} days after its draw", needs="rate",
+    )
     site_counts: str | None = term(
         None, (str,), or_none(choice("exact", "flexible")),
         '`"exact"`: a report has the counts that the plan asks for. `"flexible"`: it may have others, with a '

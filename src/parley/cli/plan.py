@@ -61,6 +61,7 @@ __all__ = ["command"]
 @click.option("--instances", default=20, show_default=True, help="Prior: how many truths to draw.")
 @click.option("--replications", default=20, show_default=True, help="Simulated studies per truth.")
 @click.option("--seed", default=0, show_default=True)
+@click.option("--delay", type=float, help="Days from a draw to its outcome. Default: the study's [sampling] delay.")
 @click.option(
     "--output",
     default="parley-plan.html",
@@ -79,6 +80,7 @@ def command(
     instances: int,
     replications: int,
     seed: int,
+    delay: float | None,
     output: str,
     as_json: bool,
 ) -> None:
@@ -91,6 +93,8 @@ def command(
     checked_output(output)
     loaded = load_study(study)
     problem, name = loaded.problem, policy or loaded.policy
+    if delay is not None:
+        problem = problem.with_(delay=delay)
     if name == "oracle":
         raise InvalidInput("policy", found=name, allowed="a policy that can run without knowing the truth")
     options = loaded.options if name == loaded.policy else {}
@@ -113,7 +117,7 @@ def command(
     told = (
         f"parley plan {study} --policy {name} {' '.join(f'--gap {gap:g}' for gap in wanted)} --spread {wide:g} "
         f"--heterogeneity {heterogeneity:g} --min-gap {least:g} --instances {instances} --replications {replications} "
-        f"--seed {seed}"
+        f"--seed {seed}" + ("" if delay is None else f" --delay {delay:g}")
     )
     made = plan_page(
         plan,

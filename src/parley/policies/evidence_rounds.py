@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from parley.currency import Currency, stated_rates
+from parley.currency import Currency, round_overhead, stated_rates
 from parley.pace import days_needed
 from parley.policies.evidence_plan import FIRST_MARGIN, TEMPERS, first_draws
 from parley.problem import Problem
@@ -28,15 +28,16 @@ def affordable_rounds(problem: Problem, line: float, gap_scale: float) -> int:
     >>> affordable_rounds(weekly, 3.0, 0.2), affordable_rounds(weekly.with_(round_days=200), 3.0, 0.2)
     (7, 4)
     """
-    if problem.round_days == 0:
+    overhead = round_overhead(problem)
+    if overhead == 0:
         return USUAL
     precision = TEMPERS[USUAL][0]
     first = np.broadcast_to(first_draws(problem, precision, line), problem.shape)
     currency = Currency.of(problem)
     if currency.pace is None:  # a day has no price of its own: then days are what is compared
-        spent, a_round = float(days_needed(first, stated_rates(problem))), problem.round_days
+        spent, a_round = float(days_needed(first, stated_rates(problem))), overhead
     else:
-        spent, a_round = float(currency.spent(first)), currency.pace.day_cost * problem.round_days
+        spent, a_round = float(currency.spent(first)), currency.pace.day_cost * overhead
     stake = float(problem.noise.stake(np.array([line]), np.array([FIRST_MARGIN]))[0])
     variance = 2 * precision**2 * math.sqrt(math.log(30) / line)  # of a contrast after that, over largest^2
     study = spent * (1 + variance * stake**2 / gap_scale**2)

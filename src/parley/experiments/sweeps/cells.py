@@ -133,7 +133,7 @@ def run_cell(cell: Cell) -> CellResult:
 
 def _isolated(instance: Instance) -> Instance:
     """The same local means with W = Id: what each agent faces alone (the comparison of the paper's Section 3)."""
-    samples_only = {"price": 1.0, "rate": None, "day_cost": 0.0, "round_days": 0.0}
+    samples_only = {"price": 1.0, "rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0}
     problem = instance.problem.with_(weights=identity(instance.problem.agent_count), **samples_only)
     return Instance(problem=problem, means=instance.means, scale=instance.scale)
 
