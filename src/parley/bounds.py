@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from parley.bernoulli import Contrasts, cheapest, identified, regretted
 from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import FloatArray, Instance, Problem
@@ -23,6 +24,7 @@ from parley.thresholds import mixture_constant
 __all__ = ["Bound", "Bounds", "Guarantee", "bai", "bai_relaxed", "lower_bounds", "oracle", "regret", "regret_relaxed"]
 
 ACCURACY = 1e-9
+RATES_ACCURACY, MOST_CELLS = 1e-5, 300  # of the exact bounds for 0/1 rewards
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,15 @@ def _common(variances: FloatArray | float) -> tuple[float, FloatArray | None]:
 
 
 def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """T*_W (Theorem 1), or N*_W for the top N (Theorem 4): every arm outside the top against every arm inside."""
+    """T*_W (Theorem 1), or N*_W for the top N (Theorem 4): every arm outside the top against every arm inside.
+
+    Exact for 0/1 rewards too, up to `MOST_CELLS` arms x agents; beyond, and for other rewards that are not Gaussian, it
+    is that of Gaussian rewards with the same variances.
+    """
+    if exact_rates(instance):
+        instance.require_distinct()
+        start = solve(identification(instance), accuracy=1e-3).allocation[0]
+        return _of_rates(identified(instance), np.ones(start.shape), start, accuracy)
     return Bound.of(solve(identification(instance), accuracy=accuracy), instance.problem.shape)
 
 
@@ -101,7 +111,24 @@ def bai_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 def regret(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C*_W (Theorem 3): draws cost their gap, and an agent's own best arm costs nothing."""
     single = best_arm_only(instance)
-    return arm_by_arm(single, np.where(single.best, np.inf, single.gaps), accuracy)
+    costs = np.where(single.best, np.inf, single.gaps)
+    if exact_rates(instance):
+        rows = regretted(single)
+        if not len(rows.floors):  # no rates could hide anything
+            return Bound(value=0.0, gap=0.0, allocation=np.zeros(single.gaps.shape))
+        return _of_rates(rows, single.gaps, arm_by_arm(single, costs, 1e-3).allocation, accuracy)
+    return arm_by_arm(single, costs, accuracy)
+
+
+def exact_rates(instance: Instance) -> bool:
+    """Whether `bai` and `regret` are those of 0/1 rewards, not of Gaussian ones with their variances."""
+    return instance.problem.noise.two_valued and instance.means.size <= MOST_CELLS
+
+
+def _of_rates(rows: Contrasts, costs: FloatArray, start: FloatArray, accuracy: float) -> Bound:
+    found = cheapest(rows, costs.ravel(), start.ravel(), accuracy=max(accuracy, RATES_ACCURACY))
+    gap = 1 - found.lower / found.value
+    return Bound(value=found.value, gap=max(gap, 0.0), allocation=found.allocation.reshape(start.shape))
 
 
 def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:

@@ -1,11 +1,15 @@
 """Promise 6: a decision can be recomputed from the log alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.coordinator.support import study_message
 
 from parley.policies import make_policy
+from parley.problem import Instance
 from parley.protocol import StudyMessage, read_log, verify_log
+from parley.rewards import make_model
 from parley.simulation import phases
 from parley.study import load_study
 
@@ -30,14 +34,28 @@ def test_an_exported_log_is_enough(house, policy, cell):
     assert certificate["problem"] == message.digest
 
 
-@pytest.mark.parametrize("policy", ["wcpe", "evidence"])
-def test_live_and_simulated_studies_decide_alike(house, policy, tmp_path):
+@pytest.mark.parametrize(
+    ("policy", "noise"),
+    [
+        ("wcpe", {"scale": 1.0}),
+        ("evidence", {"scale": 1.0}),
+        ("evidence", {"scale": "unknown"}),
+        ("evidence", {"scale": "unknown per cell"}),
+        ("evidence", {"scale": [0.5, 2.0]}),
+        ("evidence", {"kind": "binary"}),
+        ("evidence", {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"}),
+    ],
+    ids=str,
+)
+def test_live_and_simulated_studies_decide_alike(house, policy, noise, tmp_path):
     """Same study file, same seed: the simulator's replication 0 and real agents reach the same decisions."""
     from parley.agent.outbox import Outbox
     from parley.agent.simulated import SimulatedSource
     from parley.agent.worker import Worker
 
     study = load_study("examples/two-by-two.toml")
+    problem = study.problem.with_(noise=make_model(**noise))
+    study = replace(study, problem=problem, instance=Instance(problem=problem, means=study.instance.means))
     message = StudyMessage.of(study)
     message = StudyMessage.from_json({**message.to_json(), "policy": policy, "options": {}})
     assert np.array_equal(message.problem.weights, study.problem.weights), "to the last bit"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from parley.errors import InvalidInput
+from parley.experiments.forecasts.scenarios import gap_scenario, usual_gaps
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import Binary, Bounded, make_model
@@ -69,3 +70,12 @@ def test_the_bound_on_a_gap_holds_for_nearly_all_and_is_worth_having():
     above = (state.gap_at_least > instance.gaps)[:, losers]
     assert above.any(axis=-1).mean() <= 0.1
     assert np.median(state.gap_at_least[:, losers]) > 0.05 * instance.gaps[losers].min()
+
+
+def test_scenarios_of_a_plan_speak_of_rates_and_lifts():
+    problem = Problem(arms=3, weights=WEIGHTS, noise=Binary(rate=0.05))
+    assert usual_gaps(problem) == pytest.approx([0.02, 0.01, 0.005])
+    scenario = gap_scenario(problem, 0.01)
+    assert scenario.name == "5 % against 6 %, a lift of 20 %"
+    assert scenario.means.min() == pytest.approx(0.05)
+    assert usual_gaps(problem.with_(noise=Binary())) == [0.5, 0.25, 0.125]

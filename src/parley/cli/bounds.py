@@ -70,10 +70,8 @@ def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> Non
     for key, words in (("cost", "to pay less than {:,.0f}"), ("time", "to be done in less than {:,.1f} days")):
         if key in priced:
             screen.print(f"None can expect {words.format(expected_samples(priced[key], problem.delta))}.")
-    if problem.noise.kind != "gaussian":
-        screen.print(
-            f"These bounds are for Gaussian rewards of scale {problem.noise.largest_scale:g}; others can be easier."
-        )
+    if problem.noise.bound_words:
+        screen.print(f"These bounds are {problem.noise.bound_words}.", highlight=False)
     screen.print(
         f"W-CPE is proven to need at most {guarantee.rounds} rounds and {guarantee.samples:,.0f} samples "
         f"(with probability {1 - problem.delta:g}); in practice far fewer: try `parley simulate {study}`."

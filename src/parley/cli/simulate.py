@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from parley.bounds import bai, expected_samples, regret
+from parley.bounds import bai, exact_rates, expected_samples, regret
 from parley.cli.console import json_option, policy_option, print_json, progress_bar, screen, study_argument, table
 from parley.policies import make_policy
 from parley.price_bounds import priced_bounds
@@ -78,7 +78,9 @@ def command(
     shown = table(f"{loaded.name}: {name}, {replications:,} replications, seed {seed}", "quantity", "value")
     for key, words in loaded.problem.told().items():
         shown.add_row(key, words)
-    gaussian = "" if loaded.problem.noise.kind == "gaussian" else " (for Gaussian rewards of that scale)"
+    gaussian = (
+        "" if not loaded.problem.noise.bound_words or exact_rates(loaded.require_truth()) else " (for Gaussian rewards)"
+    )
     played = document.get("regret")
     for key, unit in (
         ("samples", "samples"),

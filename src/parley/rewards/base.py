@@ -64,6 +64,7 @@ class RewardModel(ABC):
     keys: ClassVar[Mapping[str, Key]]  # of [noise], the kind left out
     boosted: ClassVar[bool] = False  # whether payoffs are capped at the line and multiplied beforehand
     needs_squares: ClassVar[bool] = False  # whether evidence needs sums of squares; then a state keeps them
+    two_valued: ClassVar[bool] = False  # 0 or 1: bounds are exact
     optimism: ClassVar[float] = 1.0  # times the policy's: what is not boosted gains more by planning in smaller steps
     caution: ClassVar[float] = 1.0
     least_draws: ClassVar[int] = 1  # of every cell that a plan needs
@@ -117,6 +118,14 @@ class RewardModel(ABC):
     def usual_gap(self) -> float:
         """What no gap exceeds, if the study does not say."""
         return 1.0 if self.low is None or self.high is None else self.high - self.low
+
+    def usual_gaps(self, largest_gap: float) -> list[float]:
+        """The gaps to try a study on where nobody named any: a half, a quarter and an eighth of the largest."""
+        return [largest_gap / 2, largest_gap / 4, largest_gap / 8]
+
+    def scenario(self, gap: float) -> tuple[str, float]:
+        """What a truth with this gap is called, and the mean of the arms that are not the best."""
+        return f"gap {gap:g}", self.usual_mean - gap / 2
 
     @property
     def usual_mean(self) -> float:
@@ -179,6 +188,11 @@ class RewardModel(ABC):
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
         """What bounds go by: of rewards with these true means, and a true scale where one is told."""
         return self.variance
+
+    @property
+    def bound_words(self) -> str:
+        """Of whose rewards the lower bounds are, where not of the study's own."""
+        return f"for Gaussian rewards of scale {self.largest_scale:g}; others can be easier"
 
     def estimated_scale(self, past: Totals) -> FloatArray | None:  # noqa: ARG002
         """`(..., arm, agent)`: what the past says of a scale that is not known; None where there is nothing to say."""

@@ -24,6 +24,7 @@ from parley.totals import Totals
 __all__ = ["Binary"]
 
 LIFT = 0.5  # of the rate: a large difference between rare events
+LIFTS = (0.4, 0.2, 0.1)  # tried before a study
 PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all
 
 
@@ -40,6 +41,10 @@ class Binary(RewardModel):
     keys: ClassVar[Mapping[str, Key]] = {
         "rate": Key(kinds=NUMBER, meaning="about how often a reward is 1; sizes the first phase only")
     }
+    two_valued: ClassVar[bool] = True
+    bound_words: ClassVar[str] = (
+        "exact for 0/1 rewards; relaxed, and beyond 300 arms x agents, for Gaussian rewards of the same variances"
+    )
     low: ClassVar[float] = 0.0
     high: ClassVar[float] = 1.0
     optimism: ClassVar[float] = 1.25
@@ -77,6 +82,21 @@ class Binary(RewardModel):
     def first_gap(self, largest_gap: float) -> float:
         """Who expects rates of 4 % looks for differences of a fraction of that, not of 1."""
         return largest_gap if self.rate is None else min(largest_gap, LIFT * min(self.rate, 1 - self.rate))
+
+    def usual_gaps(self, largest_gap: float) -> list[float]:
+        """Lifts of two fifths, a fifth and a tenth of the rate, where one is stated."""
+        if self.rate is None:
+            return super().usual_gaps(largest_gap)
+        return [min(lift * min(self.rate, 1 - self.rate), largest_gap) for lift in LIFTS]
+
+    def scenario(self, gap: float) -> tuple[str, float]:
+        """In the words of rates: a base rate, and the lift over it."""
+        level = self._usual_rate - gap / 2 if self.rate is None else self.rate
+        return f"{100 * level:.4g} % against {100 * (level + gap):.4g} %, a lift of {100 * gap / level:.3g} %", level
+
+    @property
+    def usual_mean(self) -> float:
+        return self._usual_rate
 
     def rates(self, past: Totals) -> FloatArray:
         """`(..., arm, agent)`: estimates that are never 0 or 1."""

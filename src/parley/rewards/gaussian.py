@@ -66,3 +66,4 @@ class Gaussian(Scaled):
     words: ClassVar[str] = "of known or unknown scale"
     keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE, "guess": GUESS}
     boosted: ClassVar[bool] = True
+    bound_words: ClassVar[str] = ""

@@ -42,6 +42,7 @@ class UnknownScale(RewardModel):
 
     kind: ClassVar[str] = "gaussian"
     boosted: ClassVar[bool] = True
+    bound_words: ClassVar[str] = ""
     needs_squares: ClassVar[bool] = True
     scale: str = "unknown"
     guess: float = 1.0

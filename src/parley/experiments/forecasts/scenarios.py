@@ -18,7 +18,6 @@ from parley.weights import identity, personalized
 __all__ = ["SHARES", "Scenario", "along_weights", "gap_scenario", "prior_scenario", "usual_gaps", "with_weights"]
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-SHARES_OF_LARGEST = (0.5, 0.25, 0.125)
 MAX_DRAWS = 10_000  # per instance, before a smallest gap is taken to be out of reach
 
 
@@ -42,9 +41,10 @@ def gap_scenario(problem: Problem, gap: float) -> Scenario:
     """
     if not 0 < gap <= problem.largest_gap:
         raise InvalidInput("gap", found=gap, allowed=f"above 0 and at most largest_gap = {problem.largest_gap:g}")
-    means = np.full((1, *problem.shape), _centre(problem) - gap / 2)
+    name, level = problem.noise.scenario(gap)
+    means = np.full((1, *problem.shape), level)
     means[:, : problem.top] += gap
-    return Scenario(name=f"gap {gap:g}", means=means)
+    return Scenario(name=name, means=means)
 
 
 def prior_scenario(
@@ -111,9 +111,9 @@ def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
 
 
 def usual_gaps(problem: Problem) -> list[float]:
-    """The gaps to try where nobody named any: a half, a quarter and an eighth of the largest.
+    """The gaps to try where nobody named any, in the reward model's own terms.
 
     >>> usual_gaps(Problem(arms=2, weights=np.eye(1), largest_gap=0.8))
     [0.4, 0.2, 0.1]
     """
-    return [share * problem.largest_gap for share in SHARES_OF_LARGEST]
+    return problem.noise.usual_gaps(problem.largest_gap)

@@ -1,0 +1,144 @@
+"""The exact lower bounds for 0/1 rewards, with a certificate.
+
+A contrast c is told apart at the rate g_c(x) = inf sum_i x_i kl(mu_i, lambda_i) over the rates lambda that undo its
+gap, sum_i a_i lambda_i <= floor_c. g_c is concave and homogeneous in the draws x, and for *any* such lambda g_c(x) <=
+sum_i x_i kl(mu_i, lambda_i): a linear inequality (a cut) that every feasible x obeys. So the linear program over any
+cuts is a lower bound on min c . x subject to g_c(x) >= 1, and its multipliers prove it by themselves; any x becomes
+feasible by scaling. Cuts are added where the solution, drawn towards the best feasible point, is not feasible yet.
+
+For a multiplier kappa the inner minimiser solves (mu - lambda) / (lambda (1 - lambda)) = kappa a / x, as in
+`parley.confidence.rates`; sum x kl + kappa (sum a lambda - floor) never exceeds g_c: scaling by it is safe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from parley.checks import FloatArray
+from parley.errors import NotConverged
+from parley.problem import Instance
+
+__all__ = ["Contrasts", "Proven", "cheapest", "identified", "regretted"]
+
+BISECTIONS, ROUNDS = 90, 120
+SMALLEST = 1e-12
+DRAWN_BACK = 0.6  # of the way from the best feasible point to the program's solution: where cuts are taken
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contrasts:
+    """Rows of coefficients over the cells, `(contrast, cell)`, true rates `(cell,)`, and the floors `(contrast,)`."""
+
+    coefficients: FloatArray
+    rates: FloatArray
+    floors: FloatArray
+
+    def rivals(self, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """kl to the nearest rates that undo each gap, `(contrast, cell)`, and a number that g is at least."""
+        means = np.clip(self.rates, SMALLEST, 1 - SMALLEST)[None, :]
+        per = self.coefficients / np.maximum(draws, SMALLEST)[None, :]
+        low, high = np.zeros(len(self.floors)), np.full(len(self.floors), 1e-12)
+        for _ in range(200):  # a multiplier that undoes every gap
+            short = (self.coefficients * _moved(means, high[:, None] * per)).sum(axis=1) > self.floors
+            if not short.any():
+                break
+            high = np.where(short, high * 4, high)
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            short = (self.coefficients * _moved(means, middle[:, None] * per)).sum(axis=1) > self.floors
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        moved = _moved(means, high[:, None] * per)
+        divergence = means * np.log(means / moved) + (1 - means) * np.log((1 - means) / (1 - moved))
+        divergence = np.where(self.coefficients != 0, np.maximum(divergence, 0.0), 0.0)
+        slack = (self.coefficients * moved).sum(axis=1) - self.floors  # at most 0: it undoes the gap
+        return divergence, np.asarray(divergence @ draws + high * slack)
+
+
+def _moved(means: FloatArray, step: FloatArray) -> FloatArray:
+    root = np.sqrt(np.maximum(np.square(1 + step) - 4 * step * means, 0.0))
+    return np.clip(2 * means / np.maximum(1 + step + root, 1e-300), 1e-300, 1 - 1e-16)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Proven:
+    """A feasible allocation, what it costs, and what the cuts prove that every other costs at least."""
+
+    value: float
+    lower: float
+    allocation: FloatArray  # (cell,)
+
+
+def cheapest(contrasts: Contrasts, costs: FloatArray, start: FloatArray, *, accuracy: float) -> Proven:
+    """The cheapest draws that tell every contrast apart, from a positive `start`, to a proven relative gap.
+
+    >>> two = Contrasts(coefficients=np.array([[1.0, -1.0]]), rates=np.array([0.6, 0.4]), floors=np.zeros(1))
+    >>> found = cheapest(two, np.ones(2), np.ones(2), accuracy=1e-6)
+    >>> round(found.value, 3), bool(found.lower <= found.value <= found.lower * (1 + 1e-5))
+    (49.663, True)
+    """
+    used = (contrasts.coefficients != 0).any(axis=0)
+    start = np.where(used, np.maximum(start, SMALLEST), 0.0)
+    best, value, lower = start, np.inf, 0.0
+    point, cuts = start, np.zeros((0, len(costs)))
+    for _ in range(ROUNDS):
+        divergence, rate = contrasts.rivals(point)
+        least = float(rate.min())
+        if least > 0 and (cost := float(costs @ point) / least) < value:
+            value, best = cost, point / least
+        cuts = np.concatenate([cuts, divergence])
+        cuts = cuts[cuts.max(axis=1) > 0]
+        scale = cuts.max(axis=1, keepdims=True)
+        solved = linprog(
+            costs[used], A_ub=-(cuts / scale)[:, used], b_ub=-1 / scale[:, 0], bounds=(0, None), method="highs"
+        )
+        if solved.status != 0:
+            break
+        multipliers = np.maximum(-solved.ineqlin.marginals, 0.0) / scale[:, 0]
+        excess = float(((cuts.T @ multipliers)[used] / costs[used]).max())
+        lower = max(lower, float(multipliers.sum()) / max(excess, SMALLEST))
+        if value - lower <= accuracy * value:
+            break
+        solution = np.zeros(len(costs))
+        solution[used] = solved.x
+        point = np.where(used, np.maximum((1 - DRAWN_BACK) * best + DRAWN_BACK * solution, 1e-9 * best.max()), 0.0)
+        kept = cuts @ solution < 3.0  # old cuts that are far from tight are let go
+        cuts = cuts[kept] if len(cuts) > 40 * len(contrasts.floors) else cuts
+    if not np.isfinite(value):
+        raise NotConverged("no draws tell these rates apart", None)
+    return Proven(value=value, lower=min(lower, value), allocation=best)
+
+
+def identified(instance: Instance) -> Contrasts:
+    """Every arm outside an agent's top N against every arm inside: what finding the top N must tell apart."""
+    problem, best = instance.problem, instance.best
+    rows = []
+    for agent in range(problem.agent_count):
+        for inside in np.flatnonzero(best[:, agent]):
+            for outside in np.flatnonzero(~best[:, agent]):
+                row = np.zeros(problem.shape)
+                row[inside], row[outside] = problem.weights[:, agent], -problem.weights[:, agent]
+                rows.append(row.ravel())
+    return Contrasts(coefficients=np.array(rows), rates=instance.means.ravel(), floors=np.zeros(len(rows)))
+
+
+def regretted(instance: Instance) -> Contrasts:
+    """What playing well must tell apart: an agent's own best arm is played all the time and can hide nothing.
+
+    So only the draws of an arm by agents for whom it is not best count. A gap that even rates of 1 there could not
+    close asks for nothing.
+    """
+    problem, gaps, best = instance.problem, instance.gaps, instance.best
+    rows, floors = [], []
+    for arm, agent in np.argwhere(~best):
+        weights = np.where(best[arm], 0.0, problem.weights[:, agent])
+        floor = -(weights @ instance.means[arm] + gaps[arm, agent])
+        if -floor < weights.sum() * (1 - 1e-9):
+            row = np.zeros(problem.shape)
+            row[arm] = -weights
+            rows.append(row.ravel())
+            floors.append(floor)
+    coefficients = np.array(rows).reshape(len(rows), gaps.size)
+    return Contrasts(coefficients=coefficients, rates=instance.means.ravel(), floors=np.array(floors))
