@@ -91,3 +91,29 @@ def test_the_command_prints_regret(tmp_path):
     shown = CliRunner().invoke(main, ["simulate", str(study), "--replications", "50"])
     assert "mean regret over the lower bound" in shown.output
     assert "samples" not in shown.output
+
+
+def test_the_demo_plays_and_compares(tmp_path):
+    page = tmp_path / "demo.html"
+    arguments = ["demo", "--regret", "--replications", "10", "--output", str(page)]
+    told = CliRunner().invoke(main, arguments)
+    assert told.exit_code == 0, told.output
+    assert "C* log T is 717" in told.output
+    assert "Regret over time" in page.read_text(encoding="utf-8")
+    arguments[3] = "5"
+    document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).output)
+    means = {result["policy"]: result["regret"]["mean"] for result in document["policies"]}
+    assert set(means) == {"evidence-regret", "pf-ucb", "pf-ucb-enhanced", "explore-then-commit", "oracle-regret"}
+    assert means["oracle-regret"] < means["evidence-regret"] < means["explore-then-commit"] < means["pf-ucb"]
+
+
+def test_a_plan_of_play_is_in_regret(tmp_path):
+    study = tmp_path / "play.toml"
+    study.write_text("arms = 3\nagents = 2\nhorizon = 2000\n[noise]\nscale = 1.0\n", encoding="utf-8")
+    arguments = ["plan", str(study), "--replications", "2", "--instances", "2", "--output", str(tmp_path / "p.html")]
+    told = CliRunner().invoke(main, arguments)
+    assert told.exit_code == 0, told.output
+    assert "regret" in told.output
+    assert "horizon 20,000" in told.output, "there is no error level to vary, but a horizon"
+    document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).output)
+    assert document["scenarios"][0]["regret"]["mean"] > 0

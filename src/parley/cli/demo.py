@@ -21,7 +21,8 @@ from parley.words import real
 
 __all__ = ["command"]
 
-EMBEDDED = {
+HORIZON = 100_000  # of the embedded study, with --regret
+EMBEDDED: dict[str, Any] = {
     "name": "the paper's instance",
     "arms": 6,
     "agents": 3,
@@ -46,9 +47,17 @@ EMBEDDED = {
 )
 @click.option("--live", is_flag=True, help="A real coordinator and one agent process each, on this machine.")
 @click.option("--db", help="With --live: postgresql://...; default: an SQLite file, removed afterwards.")
+@click.option("--regret", is_flag=True, help="Play while learning: regret instead of samples, over 100,000 draws each.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(
-    study: str | None, replications: int, seed: int, output: str, live: bool, db: str | None, as_json: bool
+    study: str | None,
+    replications: int,
+    seed: int,
+    output: str,
+    live: bool,
+    db: str | None,
+    regret: bool,
+    as_json: bool,
 ) -> None:
     """Watch one study being decided, then compare the policies against the lower bound.
 
@@ -65,6 +74,18 @@ def command(
     checked_output(output)
     if replications < 1:
         raise InvalidInput("--replications", found=replications, allowed="at least 1")
+    if regret:
+        from parley.cli.demo_regret import show_regret
+
+        show_regret(
+            load_study(study) if study else parse_study(EMBEDDED | {"horizon": HORIZON, "policy": {}}),
+            replications=replications,
+            seed=seed,
+            output=output,
+            command=f"parley demo --regret{_named(study)} --replications {replications} --seed {seed}",
+            as_json=as_json,
+        )
+        return
     loaded = load_study(study) if study else parse_study(EMBEDDED)
     instance = loaded.require_truth()
     instance.require_distinct()
@@ -103,7 +124,7 @@ def command(
         reasons=reasons,
         comparison=(head, rows),
         lower_bound=least,
-        command=f"parley demo{f' --study {study}' if study else ''} --replications {replications} --seed {seed}",
+        command=f"parley demo{_named(study)} --replications {replications} --seed {seed}",
     )
     path = write_page(output, page)
     right = bool((course[-1].after.answers == instance.best).all())
@@ -132,6 +153,10 @@ def command(
     screen.print(
         "Next: copy examples/paper.toml, put in your own arms, agents and weights, and run `parley demo --study`."
     )
+
+
+def _named(study: str | None) -> str:
+    return f" --study {study}" if study else ""
 
 
 def _bounds(certificate: dict[str, Any]) -> Iterator[str]:

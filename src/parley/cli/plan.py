@@ -191,7 +191,7 @@ def _document(plan: Forecast) -> dict[str, Any]:
             _figures(estimate) | {"alone": _figures(alone)}
             for estimate, alone in zip(plan.scenarios, plan.alone, strict=True)
         ],
-        "by_delta": [{"delta": value} | _figures(estimate) for value, estimate in plan.by_delta],
+        f"by_{plan.level_axis}": [{plan.level_axis: value} | _figures(estimate) for value, estimate in plan.by_level],
         "by_weights": [{plan.weights_axis: value} | _figures(estimate) for value, estimate in plan.by_weights],
     }
 
@@ -199,7 +199,8 @@ def _document(plan: Forecast) -> dict[str, Any]:
 def _figures(estimate: ScenarioCost) -> dict[str, Any]:
     told = estimate.bill.told()
     cost = told.pop("money", None)  # what a study costs is money where prices are stated, and samples where not
-    return (told if cost else {"days": told["days"]} if "days" in told else {}) | {
+    beside = told if cost else {name: told[name] for name in ("days", "regret") if name in told}
+    return beside | {
         "scenario": estimate.scenario,
         "cost": cost or told["samples"],
         "per_agent": estimate.per_agent.tolist(),

@@ -62,7 +62,7 @@ def test_identical_agents_save_by_collaborating_and_smaller_delta_costs_more():
     plan = forecast(planner, PROBLEM, scenarios)
     assert sum(told) == studies_of(planner, scenarios)
     assert plan.alone[0].samples.mean() > 1.5 * plan.scenarios[0].samples.mean()
-    costs = [estimate.samples.mean() for _, estimate in plan.by_delta]
+    costs = [estimate.samples.mean() for _, estimate in plan.by_level]
     assert costs == sorted(costs)
     assert plan.scenarios[0].per_agent.sum() == pytest.approx(plan.scenarios[0].samples.mean())
 

@@ -28,6 +28,7 @@ HEAD = (
     "median alone",
     "saved",
 )
+LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
 BILL_HEAD = ("scenario", "what", "mean", "10% to 90%")
 TRADE_HEAD = ("a day is worth", "days, mean", "10% to 90%", "money, mean", "10% to 90%")
 
@@ -45,7 +46,7 @@ def plan_rows(plan: Forecast) -> list[list[str]]:
 
 def move_rows(plan: Forecast) -> list[list[str]]:
     """How the cost of the reference scenario moves, one setting a row."""
-    settings = [(f"delta {value:g}", estimate) for value, estimate in plan.by_delta]
+    settings = [(f"{plan.level_axis} {value:,g}", estimate) for value, estimate in plan.by_level]
     settings += [(f"{plan.weights_axis} {value:g}", estimate) for value, estimate in plan.by_weights]
     return [[setting, f"{estimate.quantiles(0.5)[0]:,.0f}"] for setting, estimate in settings]
 
@@ -121,7 +122,7 @@ def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
     look = theme_named(theme)
     with look.context():
         figure = Figure(figsize=(11, 4.2), layout="constrained")
-        spread, delta, share = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
+        spread, level, share = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
         places = range(len(plan.scenarios))
         for offset, estimates, colour, label in (
             (-0.18, plan.scenarios, look.colour(0), "together"),
@@ -145,7 +146,7 @@ def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
         spread.set_title("Cost by scenario")
         spread.legend()
         for panel, points, label in (
-            (delta, plan.by_delta, "delta, the error allowed"),
+            (level, plan.by_level, LEVELS[plan.level_axis]),
             (share, plan.by_weights, plan.weights_axis),
         ):
             values = [value for value, _ in points]
@@ -155,10 +156,13 @@ def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
             panel.set_xlabel(label)
             panel.set_ylabel(f"{counted}, median and 10% to 90%")
             panel.set_yscale("log")
-        for panel in (spread, delta, share):
+        for panel in (spread, level, share):
             sample_axis(panel)
-        delta_axis(delta, [value for value, _ in plan.by_delta])
-        delta.set_title("Cost by delta")
+        if plan.level_axis == "delta":
+            delta_axis(level, [value for value, _ in plan.by_level])
+        else:
+            level.set_xscale("log")
+        level.set_title(f"Cost by {plan.level_axis}")
         share.set_title("Cost by weights")
     return figure
 

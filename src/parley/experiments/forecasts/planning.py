@@ -97,7 +97,8 @@ class Forecast:
 
     scenarios: Sequence[ScenarioCost]
     alone: Sequence[ScenarioCost]  # the same scenarios with every agent on its own
-    by_delta: Sequence[tuple[float, ScenarioCost]]  # the reference scenario
+    by_level: Sequence[tuple[float, ScenarioCost]]  # the reference scenario, by error level or by horizon
+    level_axis: str  # which: "delta" or "horizon"
     by_weights: Sequence[tuple[float, ScenarioCost]]  # the reference scenario, from much collaboration to none
     weights_axis: str  # what moves in `by_weights`
 
@@ -108,18 +109,22 @@ def forecast(planner: Planner, problem: Problem, scenarios: Sequence[Scenario]) 
     together, alone = zip(*pairs, strict=True)
     reference, cap = scenarios[-1], CAP * int(together[-1].samples.max())
     axis, problems = along_weights(problem)
+    name, levels = _levels(problem)
     return Forecast(
         scenarios=together,
         alone=alone,
-        by_delta=[(delta, planner.estimate(reference, problem.with_(delta=delta))) for delta in _deltas(problem)],
+        by_level=[(level, planner.estimate(reference, problem.with_(**{name: level}))) for level in levels],
+        level_axis=name,
         by_weights=[(value, planner.estimate(reference, moved, max_samples=cap)) for value, moved in problems],
         weights_axis=axis,
     )
 
 
-def _deltas(problem: Problem) -> Sequence[float]:
-    """Error levels to try; who plays until a horizon has none."""
-    return DELTAS if problem.horizon is None else ()
+def _levels(problem: Problem) -> tuple[str, Sequence[float]]:
+    """What to vary beside the weights: the error level; or, where there is a horizon, that."""
+    if isinstance(problem.horizon, int):
+        return "horizon", [max(problem.horizon // 10, 1), problem.horizon, 10 * problem.horizon]
+    return "delta", DELTAS
 
 
 def studies_of(planner: Planner, scenarios: Sequence[Scenario]) -> int:

@@ -82,7 +82,7 @@ class Cell:
         """The policy and the instance, checked: any mistake in the cell is an `InvalidInput`."""
         study = parse_study(self.study)
         instance = study.require_truth()
-        if self.max_samples is None:
+        if self.max_samples is None and study.problem.horizon is None:
             instance.require_distinct()
         make_environment(instance, self.environment)
         return make_policy(study.policy, study.problem, study.options, instance), instance
@@ -103,6 +103,7 @@ class CellResult:
     seconds: float
     money: FloatArray | None = None  # where prices are stated
     days: FloatArray | None = None  # where rates are stated
+    regret: FloatArray | None = None  # where a horizon is stated
 
 
 def run_cell(cell: Cell) -> CellResult:
@@ -128,6 +129,7 @@ def run_cell(cell: Cell) -> CellResult:
         seconds=outcome.seconds,
         money=outcome.bill.money,
         days=outcome.bill.days,
+        regret=outcome.bill.regret,
     )
 
 

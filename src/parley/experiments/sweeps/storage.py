@@ -36,7 +36,7 @@ __all__ = ["BILLED", "Folder", "Stored"]
 FORMAT = 1
 METADATA = b"parley"
 LOCK = "sweep.lock"
-BILLED = ("money", "days")  # columns that are there where prices and rates are stated; "cost" is samples always
+BILLED = ("money", "days", "regret")  # there where prices, rates, a horizon are stated; "cost" is samples always
 
 
 @dataclass(frozen=True, kw_only=True)
