@@ -2,11 +2,17 @@
 
 import numpy as np
 import pytest
+from tests.protocol.support import rewards, study_message
 
 from parley.confidence.student import normal_score
+from parley.errors import InvalidInput
 from parley.estimates import estimates, joint_line
 from parley.policies import make_policy
 from parley.problem import Problem
+from parley.protocol import Report, Stage, issue_certificate
+from parley.protocol.certificates import same_certificate
+from parley.protocol.events import ReportAccepted
+from parley.protocol.trial import apply, create
 from parley.rewards import intervals, make_model
 from parley.rewards.intervals import stacked
 from parley.totals import Totals
@@ -152,3 +158,28 @@ def test_every_policy_takes_a_control_and_an_unknown_one_is_refused():
     problem = Problem(arms=2, weights=WEIGHTS, control="arm 1")
     for name in ("evidence", "wcpe", "uniform"):
         assert make_policy(name, problem, {}).problem.control == "arm 1"
+    with pytest.raises(InvalidInput, match="control"):
+        Problem(arms=2, weights=WEIGHTS, control="placebo")
+
+
+def test_a_certificate_has_them_and_a_log_that_claims_narrower_ones_is_refused():
+    """Checked by whoever verifies: the same reports give the same ends, and an older certificate has none."""
+    trial = create("s", study_message(policy="evidence", control="arm 2", noise={"kind": "gaussian", "scale": 1.0}))
+    phases = []
+    while trial.stage is Stage.RUNNING:
+        for place, agent in enumerate(trial.awaited):
+            draws = trial.plan.draws(trial.study.agents.index(agent))
+            totals = rewards(draws, place, trial.phase)
+            report = Report.of(totals, study="s", phase=trial.phase, agent=agent, plan=trial.plan.digest)
+            trial = apply(trial, ReportAccepted(report=report))
+        phases.append(trial.totals)
+        trial = trial.close(trial.step())
+    known = {"data": [], "sequence": 1, "head": "a" * 64, "version": "1"}
+    old, new = issue_certificate(trial, **known), issue_certificate(trial, **known, phases=phases)
+    assert "estimates" not in old.evidence
+    agent = new.evidence["estimates"]["agents"][0]
+    assert agent["leader"] == "arm 1"
+    assert set(agent["arms"][0]) == {"arm", "mean", "to_leader", "to_control"}
+    assert agent["arms"][0]["to_control"]["low"] < 0.7 / 3 < agent["arms"][0]["to_control"]["high"]
+    agent["arms"][0]["mean"]["low"] += 0.01
+    assert same_certificate(new, issue_certificate(trial, **known, phases=phases)) == ["evidence"]

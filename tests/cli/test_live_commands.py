@@ -81,8 +81,8 @@ def test_a_study_from_its_file_to_its_verified_answer(served, tmp_path):
     found = json.loads(run("admin", "answer", "two", "--json"))
     assert found["end"] == "decided"
     assert [len(entry["arms"]) for entry in found["agents"]] == [1] * len(found["agents"])
-    assert all(entry["leader"] in entry["arms"] for entry in found["agents"])
-    assert "decided" in run("admin", "answer", "two")
+    assert all(entry["leader"] in entry["arms"] and entry["estimates"]["arms"] for entry in found["agents"])
+    assert {"decided", "(from"} < set(run("admin", "answer", "two").split())
 
     outbox = str(tmp_path / "outbox")
     assert "Sound." in run("verify", "two", "--db", served.db, "--receipts", outbox)
