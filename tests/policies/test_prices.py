@@ -65,6 +65,17 @@ def test_multiplying_all_prices_changes_no_decision(seed, factor, name):
     assert after.money == pytest.approx(factor * before.money)
 
 
+def test_only_ratios_of_prices_are_kept_and_they_have_the_same_bits():
+    problem, rng = paper_study().problem, np.random.default_rng(0)
+    for _ in range(50):
+        prices, factor = rng.uniform(0.01, 10, 3), 10.0 ** rng.uniform(-6, 6)
+        before, after = (
+            Currency.of(problem.with_(price=prices * times, rate=RATES, day_cost=7.0 * times)) for times in (1, factor)
+        )
+        assert before.prices.tobytes() == after.prices.tobytes()
+        assert before.pace.day_cost == after.pace.day_cost
+
+
 def test_the_bill_of_a_run_is_that_of_its_phases():
     instance = with_terms(paper_study().instance, price=PRICES, round_days=2.5, **ASKED)
     policy = make_policy("evidence", instance.problem)
