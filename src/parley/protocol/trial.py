@@ -29,13 +29,12 @@ from parley.protocol.events import (
     kind_of,
 )
 from parley.protocol.messages import Decision, Plan, Report, StudyMessage
+from parley.protocol.recorded import check_plan, check_step
 from parley.protocol.stages import Stage
 from parley.protocol.wire import LARGEST_INTEGER
 from parley.totals import Totals
 
 __all__ = ["Step", "Trial", "apply", "create", "ends_at", "make_plan", "replay"]
-
-PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,40 +224,8 @@ def apply(trial: Trial, event: Event) -> Trial:
 
 def _closed_as_recorded(trial: Trial, event: PhaseClosed) -> Trial:
     step = trial.step()
-    recorded, mine = event.decision, step.decision
-    for name in ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished", "missing"):
-        if getattr(recorded, name) != getattr(mine, name):
-            raise InvalidInput(
-                f"decision of phase {recorded.phase}",
-                found=f"a recorded {name!r} that the reports do not give",
-                allowed="the decision recomputed from the log",
-            )
-    if (event.plan is None) != (step.plan is None):
-        raise InvalidInput(
-            f"phase {recorded.phase}", found="a plan too many or too few after it", allowed="the policy's"
-        )
-    if event.plan is not None and step.plan is not None:
-        _check_plan(event.plan, step.plan, trial.study)
+    check_step(event, step.event, trial.study)
     return trial.close(replace(step, plan=event.plan))
-
-
-def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
-    same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
-    if not same_place or recorded.array.shape != mine.array.shape:
-        raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")
-    least = study.problem.minimum_cell
-    small = np.argwhere((recorded.array != 0) & (recorded.array < least))
-    if small.size:
-        arm, agent = small[0]
-        raise InvalidInput(
-            f"plan of phase {mine.phase}",
-            found=f"{recorded.array[arm, agent]} draws of {study.arms[arm]!r} by {study.agents[agent]!r}",
-            allowed=f"0 or at least {least}, the study's minimum cell",
-        )
-    # A cell that was raised to the minimum may have been a single draw, which rounding gives or takes.
-    asked, expected = (np.maximum(array - (least - 1), 0) for array in (recorded.array, mine.array))
-    if not np.allclose(asked, expected, rtol=PLAN_TOLERANCE, atol=1):
-        raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")
 
 
 def replay(events: Iterable[Event]) -> Trial:
@@ -277,7 +244,7 @@ def replay(events: Iterable[Event]) -> Trial:
             if not isinstance(event, StudyCreated):
                 raise InvalidInput("log", found=f"{kind_of(event)} as its first event", allowed="study-created")
             trial = create(event.study_id, event.study)
-            _check_plan(event.plan, trial.plan, trial.study)
+            check_plan(event.plan, trial.plan, trial.study)
             trial = replace(trial, plan=event.plan)
         else:
             trial = apply(trial, event)
