@@ -227,7 +227,8 @@ class Study:
     def __init__(self):
         self.taken = {}
 
-    def plan(self, study, agent, *, after=0, wait=0):
+    def plan(self, study, agent, *, after=0, wait=0, during, recruited, observed):
+        self.heard = during, recruited, observed
         phase = len(self.taken) + 1
         return plan(phase, (2, 1)) if phase <= 2 else plan(2, None, stage="finished")
 
@@ -251,6 +252,7 @@ def test_a_site_reports_by_itself_and_goes_on_with_the_next_phase(tmp_path):
             assert sum(coordinator.taken[phase].sums) == 3.0
         worker.step()
         assert site.status()["stage"] == "finished"
+        assert coordinator.heard == (2, 3, 3)
         assert len(box.receipts()) == 2
 
 

@@ -109,3 +109,14 @@ def test_killed_while_a_phase_is_closed_it_is_closed_once_or_not_at_all(tmp_path
         assert found.trial.phase == (2 if point == "after-commit" else 1)
     finally:
         storage.close()
+
+
+def test_the_study_tells_recruited_from_observed_once_a_site_says_so(house):
+    one, *_ = house.create(STUDY)
+    assert house.admin.status("trial")["missing"][0]["recruited"] is None
+    one.plan("trial", "agent 1", during=1, recruited=12, observed=5)
+    awaited = house.admin.status("trial")["missing"][0]
+    assert (awaited["agent"], awaited["recruited"], awaited["observed"]) == ("agent 1", 12, 5)
+    one.plan("trial", "agent 1", during=2, recruited=99, observed=99)  # of another phase: not told
+    house.admin.plan("trial", "agent 1", during=1, recruited=98, observed=98)  # by somebody else: not believed
+    assert house.admin.status("trial")["missing"][0]["recruited"] == 12

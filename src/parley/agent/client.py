@@ -164,9 +164,12 @@ class Client:
         except httpx.TransportError as error:
             raise Unreachable(f"no answer from {self.server}: {error or type(error).__name__}") from None
 
-    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
-        """What is asked of an agent; with `wait`, once the study has moved past phase `after` or time is up."""
-        query = {"after": after, "wait": wait}
+    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int) -> AgentPlan:
+        """What is asked of an agent; with `wait`, once the study has moved past phase `after` or time is up.
+
+        A site may say how `far` it is (`during` a phase, `recruited`, `observed`): the study's page shows it.
+        """
+        query = {"after": after, "wait": wait, **far}
         found = self.request("GET", "studies", study, "agents", agent, "plan", params=query, timeout=TIMEOUT + wait)
         return meant(_understood(AgentPlan.from_json, found), study, agent)
 

@@ -37,6 +37,20 @@ def site_of(folder: str | Path, client: Client, *, study: str, agent: str) -> Si
     return Site(folder, study=study, agent=agent, rules=rules_of(message))
 
 
+class _Telling:
+    """A coordinator that hears with every question how far the site is: people and outcomes, none of them by arm."""
+
+    def __init__(self, site: Site, client: Client) -> None:
+        self._site, self._client = site, client
+        self.send = client.send
+
+    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
+        """What is asked."""
+        found = self._site.status()
+        far = {"during": found["phase"], "recruited": found["assigned"], "observed": found["observed"]}
+        return self._client.plan(study, agent, after=after, wait=wait, **far)
+
+
 def make_worker(
     site: Site,
     client: Client,
@@ -49,11 +63,13 @@ def make_worker(
 ) -> Worker:
     """What fetches the site's plans and hands its phases over; the site notes where the study is."""
 
+    told = _Telling(site, client)
+
     def noted(plan: AgentPlan) -> None:
         site.seen("frozen" if plan.frozen else plan.stage, plan.reason)
         heard(plan)
 
-    return Worker(client, outbox, site, say=say, sleep=sleep, patience=patience, heard=noted)
+    return Worker(told, outbox, site, say=say, sleep=sleep, patience=patience, heard=noted)
 
 
 def hand_over(site: Site, client: Client, folder: str | Path) -> None:

@@ -75,10 +75,12 @@ class Reported(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Awaited(Answer):
-    """An agent that the study waits for."""
+    """An agent that the study waits for; how many people it has recruited and how many outcomes it has, if it says."""
 
     agent: str
     since: str
+    recruited: int | None = None
+    observed: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import latest_phase
 from parley.coordinator.reading.sight import Marks, Sight
 from parley.coordinator.record import phases, reports, studies, tables
+from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.scatter import warnings
 from parley.coordinator.record.studies import StudyRow
 from parley.protocol import Stage
@@ -46,6 +47,11 @@ def summary(row: StudyRow, sight: Sight, marks: Marks) -> StudyLine:
     )
 
 
+def _awaited(connection: Connection, row: StudyRow, agent: str, sight: Sight) -> Awaited:
+    recruited, observed = memory_of(connection).recruited.get((row.id, agent, row.phase)) or (None, None)
+    return Awaited(agent=agent, since=sight.time(row.opened_at), recruited=recruited, observed=observed)
+
+
 def pulse(connection: Connection, only: str | None) -> tuple[int, int]:
     """How many studies there are, and a number that grows with every change of any of them; or of `only` one."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
@@ -75,7 +81,7 @@ def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) ->
         reported=[
             Reported(agent=name, at=sight.time(reported[name], name)) for name in study.agents if name in reported
         ],
-        missing=[Awaited(agent=name, since=sight.time(row.opened_at)) for name in missing],
+        missing=[_awaited(connection, row, name, sight) for name in missing],
         frozen=[
             FrozenAgent(agent=name, phase=found.phase, reason=found.reason, at=sight.time(found.at))
             for name, found in sorted(frozen.items())

@@ -28,6 +28,8 @@ class Memory:
         self.states: Remembered[PhaseKey, tuple[State, Explanation]] = Remembered(24)
         self.scatters: Remembered[PhaseKey, Scatter] = Remembered(24)
         self.decisions: Remembered[PhaseKey, tuple[IntArray, IntArray, bool]] = Remembered(48)
+        # What sites say of a phase: recruited, observed. Nothing is decided by it; forgotten, it is told anew.
+        self.recruited: Remembered[tuple[str, str, int], tuple[int, int]] = Remembered(20_000)
 
 
 def memory_of(connection: Connection) -> Memory:

@@ -28,6 +28,7 @@ from parley.coordinator.http.schemas import LARGEST_PHASE, PathPhase, ProblemVie
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.views import require_study
 from parley.coordinator.record import ledger, phases, reports, studies
+from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.reports import Accepted, take_report
 from parley.protocol import Stage
@@ -65,10 +66,19 @@ async def get_agent_plan(
     agent: str,
     after: Annotated[int, Query(ge=0, le=LARGEST_PHASE, description="The last phase the agent has reported.")] = 0,
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a later phase.")] = 0,
+    during: Annotated[int, Query(ge=0, le=LARGEST_PHASE, description="The phase of the next two.")] = 0,
+    recruited: Annotated[int, Query(ge=0, le=LARGEST_INTEGER, description="People assigned in it so far.")] = 0,
+    observed: Annotated[int, Query(ge=0, le=LARGEST_INTEGER, description="Of them with an outcome.")] = 0,
 ) -> JSONResponse:
-    """What an agent is asked to draw now. With `wait`, answers when the study moves past phase `after`, or in time."""
+    """What an agent is asked to draw now. With `wait`, answers when the study moves past phase `after`, or in time.
+
+    A site may say how far it is; nothing is decided by that.
+    """
     context, until = context_of(request), monotonic() + wait
     row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
+    if during == row.phase and principal_of(request).agent == agent:
+        said = (recruited, observed)
+        await context.glance(lambda connection: memory_of(connection).recruited.put((study, agent, during), said))
     while row.phase <= after and row.stage in IN_PROGRESS and await _moved(context, row, after, until):
         row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
     return answered(found)
