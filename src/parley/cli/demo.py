@@ -103,7 +103,9 @@ def command(
     certificate = policy.certificate(course[-1].after)
     least = expected_samples(bai(instance, accuracy=1e-6), loaded.problem.delta)
     results = _compare(loaded, instance, replications, seed, least, quiet=as_json)
-    head = ("policy", "samples, mean ± sd", "rounds", "wrong answers", "over the lower bound")
+    billed = {"cost": "money", "days": "days"} if "samples" in results[0] else {"days": "days"}
+    billed = {key: f"{unit}, mean" for key, unit in billed.items() if key in results[0]}
+    head = ("policy", "samples, mean ± sd", "rounds", "wrong answers", "over the lower bound", *billed.values())
     rows = [
         [
             result["policy"],
@@ -111,6 +113,7 @@ def command(
             f"{result['rounds']['mean']:.2f}",
             f"{result['error_rate'] * result['replications']:,.0f} of {result['replications']:,}",
             f"{drawn['ratio']:.1f} x" if drawn["ratio"] is not None else "-",
+            *(f"{result[key]['mean']:,.0f}" for key in billed),
         ]
         for result, drawn in ((result, result.get("samples", result["cost"])) for result in results)
     ]
