@@ -35,14 +35,18 @@ def real(value: float | None, digits: int = 3) -> str:
     return shown.replace("-", "−") if float(shown.replace(",", "")) != 0 else shown.lstrip("-")
 
 
-def measured(value: float | None, radius: float | None) -> str:
+def measured(value: float | None, radius: float | None, *, rates: bool = False) -> str:
     """An estimate and its half-width, with as many decimals as the half-width deserves: two digits that count.
 
     >>> measured(0.0512, 0.0031), measured(12.3456, 4.2), measured(0.29, 0.16), measured(None, 0.1)
     ('0.0512 ± 0.0031', '12.3 ± 4.2', '0.29 ± 0.16', '')
+    >>> measured(0.0512, 0.0031, rates=True)
+    '5.12 ± 0.31 %'
     """
     if value is None or radius is None:
         return ""
+    if rates:
+        return f"{measured(100 * value, 100 * radius)} %"
     if not (math.isfinite(radius) and radius > 0):
         return f"{real(value)} ± {real(radius)}"
     digits = min(max(1 - math.floor(math.log10(radius)), 0), 9)

@@ -103,6 +103,7 @@ class StudyStatus(StudyLine):
     agent_names: list[str]
     told: dict[str, str]  # key of the study file -> a sentence, for each term that is not as usual
     guarantee: str
+    rates: bool  # rewards are 0 or 1: means are told in per cent
     warnings: list[str]  # where the data contradict the stated scale; nothing for blinded readers
     asked: int
     reported: list[Reported]

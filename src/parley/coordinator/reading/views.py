@@ -76,6 +76,7 @@ def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) ->
         terms={name: value for name, value in study.terms.items() if not isinstance(value, list)},
         told=study.problem.told(),
         guarantee=study.make_policy().guarantee,
+        rates=study.problem.noise.two_valued,
         warnings=list(warnings(connection, row, study, latest_phase(row))) if sight.whole else [],
         asked=len(asked),
         reported=[

@@ -74,7 +74,9 @@ class BoardCell:
         return meter(self.share)
 
     @classmethod
-    def of(cls, *, active: bool, out_in: int, chosen: bool, case: Explained | None, arm: int, agent: int) -> BoardCell:
+    def of(
+        cls, *, active: bool, out_in: int, chosen: bool, case: Explained | None, rates: bool, arm: int, agent: int
+    ) -> BoardCell:
         """From the board and the latest phase's explanation."""
         score = case.score[arm][agent] if case else None
         share = min(max((score or 0.0) / case.line, 0.0), 1.0) if case else 0.0
@@ -84,7 +86,7 @@ class BoardCell:
             state=state,
             words={"chosen": "best", "candidate": "candidate", "out": f"out in {out_in}"}[state],
             share=share,
-            interval=measured(mean, radius),
+            interval=measured(mean, radius, rates=rates),
         )
 
 
@@ -138,7 +140,7 @@ async def overview(shown: Page) -> Response:
         tab="overview",
         **head,
         board=board,
-        rows=None if board.blinded else _rows(board, case),
+        rows=None if board.blinded else _rows(board, case, rates=status.rates),
         words=case.words if case else "",
         line=case.line if case else None,
         full=len(board.arms) <= WIDE,
@@ -161,7 +163,7 @@ def spent(board: Board, status: StudyStatus) -> list[int]:
     return [drawn + (planned if name in reported else 0) for name, drawn, planned in places]
 
 
-def _rows(board: Board, case: Explained | None) -> list[list[BoardCell]]:
+def _rows(board: Board, case: Explained | None, *, rates: bool) -> list[list[BoardCell]]:
     """Agents down, arms across; of a board that is not blinded."""
     active, out_in, chosen = board.active or [], board.eliminated_in or [], board.chosen or []
     return [
@@ -171,6 +173,7 @@ def _rows(board: Board, case: Explained | None) -> list[list[BoardCell]]:
                 out_in=out_in[arm][agent],
                 chosen=chosen[arm][agent],
                 case=case,
+                rates=rates,
                 arm=arm,
                 agent=agent,
             )
