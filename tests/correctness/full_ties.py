@@ -79,8 +79,8 @@ which some agent lost one of its true top arms, whether or not the run ended; ±
 Cells not run: {missing or "none"}. Error rates above delta plus three standard errors, or below half of delta for
 boosted Gaussian evidence with two arms and one agent (the test is sharp, not just safe): {", ".join(broken) or "none"}.
 
-A test of the test: `tests/correctness/test_near_ties.py` breaks the policy and the reward models in eight ways, each of which must push an
-error rate above delta. [Evidence racing](evidence-racing.md) has the proof.
+A test of the test: `tests/correctness/test_near_ties.py` breaks the policy and the reward models in eight
+ways, each of which must push an error rate above delta. [Evidence racing](evidence-racing.md) has the proof.
 """
 
 
