@@ -4,10 +4,12 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from tests.dashboard.site import TWO
+from tests.dashboard.site import TWO, site
 
+from parley.coordinator.settings import Settings
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
 from parley.dashboard.pages.evidence import _panels
+from parley.errors import InvalidInput
 
 
 def arm(name="a", *, means, radius=0.4, scores=None, first=1, **more):
@@ -59,6 +61,24 @@ def test_agents_of_whom_everything_is_the_same_are_told_once():
 def test_before_any_bet_there_is_no_chart_of_zeros():
     assert _panels(*told([(0.1, 0.2)], 0.0), 3.4, None)[0]["evidence"] is None
     assert _panels(*told([(0.1, 0.2)], 0.5), 3.4, None)[0]["evidence"] is not None
+
+
+def test_the_pages_link_to_the_documentation_where_there_is_one(here, tmp_path):
+    with here.browser(False) as browser:
+        assert "/help" not in browser.get("/").text
+        assert browser.get("/help/index.html").status_code == 404
+    made = tmp_path / "docs"
+    with pytest.raises(InvalidInput, match="make docs"):
+        Settings(docs=str(made))
+    made.mkdir()
+    (made / "index.html").write_text("<h1>What W is</h1>")
+    with site(tmp_path, docs=str(made)) as with_docs, with_docs.browser(False) as browser:
+        assert 'href="/help/index.html"' in browser.get("/").text
+        answer = browser.get("/help/index.html")
+        assert "What W is" in answer.text
+        assert "unsafe-inline" in answer.headers["Content-Security-Policy"]
+        assert "unsafe-inline" not in browser.get("/").headers["Content-Security-Policy"]
+        assert browser.get("/help/../root.token").status_code == 404
 
 
 @pytest.fixture(scope="module")

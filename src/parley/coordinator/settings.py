@@ -44,6 +44,7 @@ class Settings:
     statement_timeout: float = _setting(30.0, "Seconds after which PostgreSQL gives a statement up.", least=0.1)
     session_hours: float = _setting(12.0, "Hours until somebody who signed in must sign in again.", least=0.01)
     no_dashboard: bool = _setting(False, "Serve the API alone, without the web pages.")
+    docs: str = _setting("", "Folder of the documentation site (made by make docs): linked from the pages, at /help.")
     log_level: str = _setting("info", "debug, info, warning or error.")
 
     def __post_init__(self) -> None:
@@ -57,6 +58,8 @@ class Settings:
             raise InvalidInput("log_level", found=self.log_level, allowed="debug, info, warning or error")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidInput("tls_cert, tls_key", found="one of them", allowed="both or none")
+        if self.docs and not (Path(self.docs) / "index.html").is_file():
+            raise InvalidInput("docs", found=f"no index.html in {self.docs}", allowed="a folder that `make docs` made")
         for name in ("tls_cert", "tls_key"):
             path = getattr(self, name)
             if path and not Path(path).is_file():

@@ -52,6 +52,7 @@ class Page:
     def show(self, template: str, *, code: int = 200, **values: Any) -> Response:
         """A rendered page."""
         known = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path}
+        known["docs"] = context_of(self.request).settings.docs
         return HTMLResponse(render(template, **known, **values), status_code=code)
 
     async def compute(self, work: Callable[[], T]) -> T:

@@ -16,6 +16,9 @@ __all__ = ["mount"]
 
 PARTS = (signing, studies, study, evidence, samples, answer, audit, administration, tokens)
 
+INLINE = "'self' 'unsafe-inline'"
+DOCS_POLICY = f"default-src 'self'; script-src {INLINE}; style-src {INLINE}; img-src 'self' data:"
+
 
 class Files(StaticFiles):
     """The style sheet, the script, the fonts and the icon, with the same headers as the pages."""
@@ -27,8 +30,20 @@ class Files(StaticFiles):
         return response
 
 
+class Documentation(StaticFiles):
+    """The documentation site. Its search is a script of its own, so its policy is wider than that of the pages."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        for name, value in (HEADERS | {"Content-Security-Policy": DOCS_POLICY, "Cache-Control": "no-cache"}).items():
+            response.headers[name] = value
+        return response
+
+
 def mount(app: FastAPI) -> None:
     """Add every page; they ask the API of the same application."""
     for part in PARTS:
         app.router.routes.extend(part.routes)
     app.router.routes.append(Mount("/static", Files(directory=HERE / "static"), name="static"))
+    if docs := app.state.context.settings.docs:
+        app.router.routes.append(Mount("/help", Documentation(directory=docs, html=True), name="help"))
