@@ -13,6 +13,7 @@ from parley.policies import make_policy
 from parley.problem import Instance
 from parley.simulation import phases, simulate
 from parley.simulation.regret import draw_losses
+from parley.study import parse_study
 
 
 def played(horizon=3_000, name="evidence-regret", **changes):
@@ -95,25 +96,49 @@ def test_the_command_prints_regret(tmp_path):
 
 def test_the_demo_plays_and_compares(tmp_path):
     page = tmp_path / "demo.html"
-    arguments = ["demo", "--regret", "--replications", "10", "--output", str(page)]
-    told = CliRunner().invoke(main, arguments)
+    told = CliRunner().invoke(main, ["demo", "--regret", "--replications", "8", "--output", str(page), "--json"])
     assert told.exit_code == 0, told.output
-    assert "C* log T is 717" in told.output
+    document = json.loads(told.output)
+    assert document["lower_bound"] == pytest.approx(717, abs=1)
     assert "Regret over time" in page.read_text(encoding="utf-8")
-    arguments[3] = "5"
-    document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).output)
     means = {result["policy"]: result["regret"]["mean"] for result in document["policies"]}
     assert set(means) == {"evidence-regret", "pf-ucb", "pf-ucb-enhanced", "explore-then-commit", "oracle-regret"}
     assert means["oracle-regret"] < means["evidence-regret"] < means["explore-then-commit"] < means["pf-ucb"]
+
+
+NOISES = [
+    {"kind": "gaussian", "scale": 0.5},
+    {"kind": "gaussian", "scale": [0.3, 0.6]},
+    {"kind": "gaussian", "scale": "unknown per cell"},
+    {"kind": "subgaussian", "scale": 0.5},
+    {"kind": "bounded", "low": 0, "high": 1},
+    {"kind": "binary"},
+]
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise['kind']} {noise.get('scale', '')}".strip())
+def test_every_reward_model_is_played_for_less_than_by_committing(noise):
+    truth = {"means": [[0.5, 0.3], [0.3, 0.52], [0.2, 0.2]]}
+    truth |= {"scale": 0.5} if "unknown" in str(noise.get("scale")) else {}
+    weights = {"kind": "matrix", "matrix": [[0.7, 0.2], [0.3, 0.8]]}
+    document = {"arms": 3, "agents": 2, "horizon": 5_000, "weights": weights, "noise": noise, "truth": truth}
+    study = parse_study(document)
+    lost = {}
+    for name in ("evidence-regret", "explore-then-commit"):
+        policy = make_policy(name, study.problem, {}, study.instance)
+        outcome = simulate(policy, study.instance, replications=40, seed=1)
+        assert (outcome.costs == 10_000).all()
+        lost[name] = outcome.regret.totals.mean()
+    assert lost["evidence-regret"] < 0.6 * lost["explore-then-commit"]
 
 
 def test_a_plan_of_play_is_in_regret(tmp_path):
     study = tmp_path / "play.toml"
     study.write_text("arms = 3\nagents = 2\nhorizon = 2000\n[noise]\nscale = 1.0\n", encoding="utf-8")
     arguments = ["plan", str(study), "--replications", "2", "--instances", "2", "--output", str(tmp_path / "p.html")]
-    told = CliRunner().invoke(main, arguments)
+    told = CliRunner().invoke(main, [*arguments, "--json"])
     assert told.exit_code == 0, told.output
-    assert "regret" in told.output
-    assert "horizon 20,000" in told.output, "there is no error level to vary, but a horizon"
-    document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).output)
+    document = json.loads(told.output)
     assert document["scenarios"][0]["regret"]["mean"] > 0
+    assert [line["horizon"] for line in document["by_horizon"]] == [200, 2_000, 20_000], "no error level to vary"
+    assert "regret, mean" in (tmp_path / "p.html").read_text(encoding="utf-8")
