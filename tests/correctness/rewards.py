@@ -122,8 +122,9 @@ TEXT = """# What reward models cost
 
 `make rewards` runs evidence racing with every [reward model](rewards.md) and rewrites this page: {replications:,}
 replications a row, a quarter of that for the web study and the narrow rewards, seed {seed}. *Samples* is the mean, ±
-its standard error. The second row of the web study has `rounds = 8` under `[policy]`. The web study (of instances of the asked difficulty) and the ten
-arms are those on which the planning options of `binary` were chosen: their figures are those of tuning instances.
+its standard error. The second row of the web study has `rounds = 8` under `[policy]`. The web study (of instances of
+the asked difficulty) and the ten arms are those on which the planning options of `binary` were chosen: their figures
+are those of tuning instances.
 
 - *Web study*: four pages in five countries, conversion rates of 3 to 5 % (`examples/web-study.toml`), alpha 0.5.
 - *Ten arms*: one agent, the best arm at 0.5, the others from 0.2 to 0.34.
