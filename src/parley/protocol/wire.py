@@ -34,9 +34,12 @@ class Message:
         """Plain lists and dictionaries, with the schema. What is None unless told is left out where it is None, and
         what came `later` where it is as it was before.
         """
-        told = ((field, getattr(self, field.name)) for field in fields(self))
-        document = {field.name: _encode(value) for field, value in told if not self._unsaid(field, value)}
-        return {"schema": self.schema, **document}
+        document: dict[str, Any] = {"schema": self.schema}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not self._unsaid(field, value):
+                document[field.name] = _encode(value)
+        return document
 
     def _unsaid(self, field: Field[Any], value: Any) -> bool:
         """Whether a value goes without saying."""
@@ -50,10 +53,10 @@ class Message:
         if document.get("schema") != cls.schema:
             raise InvalidInput("schema", found=repr(document.get("schema")), allowed=cls.schema)
         hints: dict[str, Any] = _hints(cls)  # type: ignore[arg-type]
-        given = {key for key in document if key != "schema"}
-        optional = {field.name for field in fields(cls) if (field.default, field.default_factory) != (MISSING, MISSING)}
-        wrong = sorted((given - set(hints)) | (set(hints) - optional - given))
-        if wrong:
+        required: frozenset[str] = _required(cls)  # type: ignore[arg-type]
+        given = document.keys() - {"schema"}
+        if not (required <= given <= hints.keys()):
+            wrong = sorted((given - hints.keys()) | (required - given))
             found = f"missing or unknown keys: {', '.join(map(str, wrong))}"
             raise InvalidInput(cls.schema, found=found, allowed=", ".join(cls.known_keys()))
         return cls(**{key: _decode(hints[key], document[key], key) for key in hints if key in document})
@@ -83,6 +86,13 @@ class Message:
 def _hints(cls: type[Message]) -> dict[str, Any]:
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in fields(cls)}
+
+
+@cache
+def _required(cls: type[Message]) -> frozenset[str]:
+    return frozenset(
+        field.name for field in fields(cls) if (field.default, field.default_factory) == (MISSING, MISSING)
+    )
 
 
 def _encode(value: Any) -> Any:

@@ -40,7 +40,7 @@ def append(
         payload=event.to_json(),
         salt=new_salt(),
     )
-    _insert(connection, record)
+    _insert(connection, record, event.text)
     return record
 
 
@@ -50,21 +50,21 @@ def append_server(connection: Connection, kind: str, payload: Mapping[str, Any],
     record = Record.linked(
         last.sequence, last.head, stream=SERVER, at=at, actor=actor, kind=kind, payload=payload, salt=new_salt()
     )
-    _insert(connection, record)
+    _insert(connection, record, canonical(payload))
     head = {"sequence": record.sequence, "head": record.hash}
     connection.execute(update(chains).where(chains.c.stream == SERVER).values(head))
     return record
 
 
-def _insert(connection: Connection, record: Record) -> None:
-    """Insert what its reader makes the same record of."""
+def _insert(connection: Connection, record: Record, payload: str) -> None:
+    """Insert what its reader makes the same record of; `payload` is the canonical text of the record's."""
     stored = {
         "stream": record.stream,
         "sequence": record.sequence,
         "at": record.at,
         "actor": record.actor,
         "kind": record.kind,
-        "payload": canonical(record.payload),
+        "payload": payload,
         "previous": record.previous,
         "hash": record.hash,
         "salt": record.salt,
