@@ -20,8 +20,11 @@ largest_gap = 4.0
 kind = "bounded"
 low = 0.0
 high = 1.0
+
+[sites]
+counts = "exact"
 """
-LARGER = STUDY.replace("4.0", "1.0")
+LARGER = STUDY.replace("4.0", "1.0").replace("exact", "flexible")
 TABLET, PHONE = {"width": 820, "height": 1180}, {"width": 390, "height": 844}
 
 
@@ -132,6 +135,27 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(
     page.get_by_role("button", name="Check and take").click()
     expect(page.get_by_role("alert")).to_contain_text("1 row cannot be taken, so none was")
     assert _serious(Axe(), page) == []
+
+
+def test_a_site_closes_its_part_early_with_a_reason_from_the_list(visit, coordinator, tmp_path):
+    made = Ward(coordinator, tmp_path, study=coordinator.create(LARGER, "early"), agent="Lyon")
+    try:
+        made.wait(lambda found: found["to_assign"] > 0)
+        made.assign("p-1")
+        made.outcome("p-1", 1)
+        page = visit(made, viewport=TABLET).page
+        page.goto("/")
+        page.get_by_text("Close this site’s part early").click()
+        words = page.get_by_label("Why nobody more is assigned").inner_text()
+        assert "Fewer people came" in words
+        assert "outcomes that" in words.lower()
+        page.get_by_label("Why nobody more is assigned").select_option("too-few-people")
+        page.get_by_role("button", name="Assign nobody more in phase 1").click()
+        made.wait(lambda found: found["phase"] == 2)
+        report = coordinator.call("GET", "studies/early/phases/1/reports/Lyon")["report"]
+        assert (sum(report["counts"]), report["reason"], report["final"]) == (1, "too-few-people", True)
+    finally:
+        made.stop()
 
 
 def test_pages_of_other_sites_and_other_names_are_refused(ward):

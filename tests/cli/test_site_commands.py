@@ -29,8 +29,8 @@ def run(house, folder, *words):
 
 
 def test_a_phase_person_by_person(house, tmp_path):
-    message = study_message(agents=1, arms=2, policy="uniform", noise={"kind": "bounded", "low": -1.0, "high": 1.0})
-    house.create(message)
+    noise = {"kind": "bounded", "low": -1.0, "high": 1.0}
+    house.create(study_message(agents=1, arms=2, policy="uniform", noise=noise, site_counts="exact"))
     first = run(house, tmp_path, "--study", "trial", "assign", "p-0")
     assert re.fullmatch(r"p-0: arm [12]\n", first.output)
     assert run(house, tmp_path, "assign", "p-0").output == first.output.replace("\n", " (given before)\n")
@@ -48,6 +48,18 @@ def test_a_phase_person_by_person(house, tmp_path):
     assert sum(report.counts) == asked
     assert sum(report.sums) == -0.5 * asked
     assert "Phase 2" not in run(house, tmp_path, "status").output
+
+
+def test_a_site_closes_its_part_early(house, tmp_path):
+    house.create(study_message(agents=1, arms=2, policy="evidence"))
+    for number in range(4):
+        run(house, tmp_path, "--study", "trial", "assign", f"p-{number}")
+    run(house, tmp_path, "close", "--reason", "too-few-people")
+    run(house, tmp_path, "missing", "p-0")
+    for number in range(1, 4):
+        run(house, tmp_path, "outcome", f"p-{number}", "0.5")
+    report = house.admin.report("trial", 1, "agent 1")
+    assert (sum(report.counts), sum(report.missing), report.reason, report.final) == (3, 1, "too-few-people", True)
 
 
 def test_without_a_journal_it_says_how_to_begin(tmp_path):

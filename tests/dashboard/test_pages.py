@@ -185,6 +185,23 @@ def test_a_freeze_shows_its_consequences_and_needs_their_digest(either):
         assert "South</strong>, frozen in phase 2" in done.text
 
 
+def test_a_phase_is_closed_with_what_is_in_after_its_consequences_were_shown(either):
+    study = either.create(study_id="cut")
+    either.phase(study, but=("South",))
+    with either.browser() as browser, either.api() as client:
+        page = browser.get(f"/studies/{study}/administration?cut=1")
+        assert "If phase 1 is closed now" in page.text
+        assert "Go on waiting" in page.text
+        digest = re.search(r'name="consequences" value="([0-9a-f]{64})"', page.text)[1]
+        data = {"csrf": form_token(page), "phase": "1", "reason": "closed in August", "consequences": "0" * 64}
+        assert browser.post(f"/studies/{study}/cut", data=data).status_code == 409
+        assert browser.post(f"/studies/{study}/cut", data={**data, "consequences": digest}).status_code == 200
+        assert client.status(study)["phase"] == 2
+        assert "phase 1 closed without South: closed in August" in browser.get(f"/studies/{study}/audit").text
+        early = browser.get(f"/studies/{study}/administration?cut=1")
+        assert "no report of this phase is in" in early.text
+
+
 def test_pause_resume_cancel(either):
     study = either.create(study_id="stopped")
     with either.browser() as browser, either.api() as client:
