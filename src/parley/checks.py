@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from parley.errors import InvalidInput
 
-__all__ = ["BoolArray", "FloatArray", "IntArray", "names", "number", "positive", "real_array", "real_matrix", "whole"]
+__all__ = [
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "mixing_weights",
+    "names",
+    "number",
+    "positive",
+    "real_array",
+    "real_matrix",
+    "whole",
+]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -18,6 +29,9 @@ BoolArray = NDArray[np.bool_]
 
 # Beyond these, squares and reciprocals leave the range in which float64 arithmetic can be trusted.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-60, 1e60
+
+# A hand-typed column may be off by a rounding; anything more is a mistake the user wants to hear about.
+COLUMN_SUM_TOLERANCE = 1e-6
 
 
 def number(key: str, value: Any) -> float:
@@ -98,3 +112,35 @@ def names(key: str, value: int | Sequence[str], prefix: str) -> tuple[str, ...]:
         twice = next(name for name in value if list(value).count(name) > 1)
         raise InvalidInput(key, found=f"the name {twice!r} twice", allowed="distinct names")
     return tuple(value)
+
+
+def mixing_weights(value: Any) -> FloatArray:
+    """A square matrix whose columns are the weights of a mix each."""
+    weights = real_matrix("weights", value, "a square matrix of numbers, one row and one column per agent")
+    if weights.shape[0] != weights.shape[1] or weights.size == 0:
+        raise InvalidInput(
+            "weights",
+            found=f"a matrix of {weights.shape[0]} x {weights.shape[1]}",
+            allowed="a square matrix, one row and one column per agent",
+        )
+    if (weights < 0).any():
+        row, column = np.argwhere(weights < 0)[0]
+        raise InvalidInput(
+            "weights",
+            found=f"{weights[row, column]} in row {row}, column {column}",
+            allowed="weights of at least 0",
+        )
+    sums = weights.sum(axis=0)
+    off = np.abs(sums - 1) > COLUMN_SUM_TOLERANCE
+    if off.any():
+        column = int(np.argmax(off))
+        raise InvalidInput(
+            "weights",
+            found=f"column {column} sums to {sums[column]:.9g}",
+            allowed="columns that sum to 1 (column m holds the weights of agent m's mix)",
+            hint="Rows that sum to 1 mean the matrix is transposed" if np.allclose(weights.sum(axis=1), 1) else None,
+        )
+    # A column that sums to 1 up to rounding is left alone, so that a problem made from a problem's weights (`with_`, a
+    # stored study) has the same bits; dividing again would move them.
+    rounding = len(weights) * np.finfo(np.float64).eps
+    return np.where(np.abs(sums - 1) <= rounding, weights, weights / sums)

@@ -13,47 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, names, real_matrix
+from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, mixing_weights, names, real_matrix
 from parley.errors import InvalidInput, TiedArms
 from parley.rewards import Gaussian, RewardModel
 from parley.rewards.scales import checked_scale, fitting
 from parley.terms import Terms
 
 __all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
-
-# A hand-typed column may be off by a rounding; anything more is a mistake the user wants to hear about.
-COLUMN_SUM_TOLERANCE = 1e-6
-
-
-def _checked_weights(value: Any) -> FloatArray:
-    weights = real_matrix("weights", value, "a square matrix of numbers, one row and one column per agent")
-    if weights.shape[0] != weights.shape[1] or weights.size == 0:
-        raise InvalidInput(
-            "weights",
-            found=f"a matrix of {weights.shape[0]} x {weights.shape[1]}",
-            allowed="a square matrix, one row and one column per agent",
-        )
-    if (weights < 0).any():
-        row, column = np.argwhere(weights < 0)[0]
-        raise InvalidInput(
-            "weights",
-            found=f"{weights[row, column]} in row {row}, column {column}",
-            allowed="weights of at least 0",
-        )
-    sums = weights.sum(axis=0)
-    off = np.abs(sums - 1) > COLUMN_SUM_TOLERANCE
-    if off.any():
-        column = int(np.argmax(off))
-        raise InvalidInput(
-            "weights",
-            found=f"column {column} sums to {sums[column]:.9g}",
-            allowed="columns that sum to 1 (column m holds the weights of agent m's mix)",
-            hint="Rows that sum to 1 mean the matrix is transposed" if np.allclose(weights.sum(axis=1), 1) else None,
-        )
-    # A column that sums to 1 up to rounding is left alone, so that a problem made from a problem's weights (`with_`, a
-    # stored study) has the same bits; dividing again would move them.
-    rounding = len(weights) * np.finfo(np.float64).eps
-    return np.where(np.abs(sums - 1) <= rounding, weights, weights / sums)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,7 +39,7 @@ class Problem(Terms):
     noise: RewardModel = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
-        weights = _checked_weights(self.weights)
+        weights = mixing_weights(self.weights)
         weights.setflags(write=False)
         arms = names("arms", self.arms, "arm")
         agents = names("agents", self.agents or len(weights), "agent")

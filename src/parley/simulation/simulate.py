@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 
-from parley.bill import Bill
-from parley.currency import money_of, phase_days
 from parley.ends import End
 from parley.errors import InvalidInput
 from parley.policies.base import Policy, State
-from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
+from parley.problem import Instance, IntArray, Problem
 from parley.simulation.environments import Environment, make_environment
-from parley.simulation.regret import Regret, draw_losses
+from parley.simulation.outcome import Outcome, Tally
 from parley.totals import Totals
 
 __all__ = ["Outcome", "Phase", "phase_totals", "phases", "simulate"]
@@ -30,44 +27,6 @@ BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
 CHUNK_VALUES = 2**25  # all that a policy holds for a chunk takes about 256 MiB at most
 
 Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What came of R replications, one entry each."""
-
-    policy: str
-    seed: int
-    costs: IntArray  # (R,): samples drawn
-    rounds: IntArray  # (R,): rounds of communication
-    correct: BoolArray  # (R,): every agent's answer is right (False where unfinished)
-    finished: BoolArray  # (R,): every agent has its answer; False where a budget came first
-    mistaken: BoolArray  # (R,): some agent lost one of its top arms, whether or not the run finished
-    ends: NDArray[np.str_]  # (R,): how the study ended, a word of `parley.ends.End`; the worst of its agents'
-    chosen: IntArray  # (R, top, agent): arm indices in ascending order, -1 where unfinished
-    draws: FloatArray  # (arm, agent): mean draws over the replications
-    money: FloatArray  # (R,): what the draws cost at the problem's prices
-    priced: bool  # whether there are any: else a draw costs 1
-    days: FloatArray | None = None  # (R,): how long it took at the problem's rates; None without
-    regret: Regret | None = None  # with a horizon
-    seconds: float
-
-    @property
-    def end_shares(self) -> dict[str, float]:
-        """How large a part of the replications ended how."""
-        words = (End.DECIDED, End.ACCEPTED, End.EXHAUSTED, End.BLOCKED)
-        return {word.value: float((self.ends == word.value).mean()) for word in words}
-
-    @property
-    def bill(self) -> Bill:
-        """Samples, and money and days where prices and rates are stated."""
-        played = None if self.regret is None else self.regret.totals
-        return Bill(samples=self.costs, money=self.money if self.priced else None, days=self.days, regret=played)
-
-    @property
-    def error_rate(self) -> float:
-        """Share of the replications that ruled out a true top arm: what delta bounds."""
-        return float(self.mistaken.mean())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +93,7 @@ def simulate(
     block = max(1, min(256, BLOCK_VALUES // size))
     wanted = chunk if chunk is not None else CHUNK_VALUES // (size * policy.values_per_pair)
     per_chunk = max(1, -(-wanted // block)) * block
-    record = _Record.blank(policy, instance, replications, max_samples)
+    record = Tally.blank(policy, instance, replications, max_samples)
     draw = make_environment(instance, environment)
     for first in range(0, replications, per_chunk):
         members = np.arange(first, min(first + per_chunk, replications))
@@ -200,7 +159,7 @@ def _run(
     block: int,
     seed: int,
     max_samples: int | None,
-    record: _Record,
+    record: Tally,
     progress: Progress,
 ) -> None:
     state, phase = policy.start((len(members),)), 0
@@ -225,89 +184,3 @@ def _run(
             record.enter(members[done], ended, policy, policy.ends(ended))
             progress(int(done.sum()))
             members, state = members[~done], state.take(~done)
-
-
-@dataclass
-class _Record:
-    """The outcome in the making."""
-
-    problem: Problem
-    best: BoolArray
-    top: int
-    costs: IntArray
-    rounds: IntArray
-    finished: BoolArray
-    mistaken: BoolArray
-    ends: NDArray[np.str_]
-    chosen: IntArray
-    draws: FloatArray
-    money: FloatArray
-    days: FloatArray | None
-    regret: Regret | None
-    means: FloatArray
-    losses: FloatArray
-
-    @classmethod
-    def blank(cls, policy: Policy, instance: Instance, count: int, max_samples: int | None) -> _Record:
-        problem, horizon = instance.problem, policy.problem.horizon
-        ends = horizon if isinstance(horizon, int) else (max_samples or policy.problem.max_samples or 10**6)
-        until = ends if isinstance(horizon, int) else ends // problem.agent_count
-        return cls(
-            problem=problem,
-            means=instance.means,
-            losses=draw_losses(instance),
-            regret=None if horizon is None else Regret.blank(instance, count, until),
-            best=instance.good,
-            top=problem.top,
-            costs=np.zeros(count, dtype=np.int64),
-            rounds=np.zeros(count, dtype=np.int64),
-            finished=np.zeros(count, dtype=np.bool_),
-            mistaken=np.zeros(count, dtype=np.bool_),
-            ends=np.full(count, End.OPEN.value, dtype="U9"),
-            chosen=np.full((count, problem.top, problem.agent_count), -1, dtype=np.int64),
-            draws=np.zeros(problem.shape),
-            money=np.zeros(count),
-            days=None if problem.rate is None else np.zeros(count),
-        )
-
-    def run_phase(self, members: IntArray, quotas: IntArray, before: State) -> None:
-        if self.days is not None:
-            self.days[members] += phase_days(self.problem, quotas)
-        if self.regret is not None:
-            self.regret.add_phase(members, self.losses, before.counts.sum(axis=-2).max(axis=-1), quotas)
-
-    def enter(self, members: IntArray, state: State, policy: Policy, ends: NDArray[np.str_]) -> None:
-        if self.regret is not None:
-            self.regret.enter(members, self.losses, self.means, state)
-        self.costs[members] = state.counts.sum(axis=(-2, -1))
-        self.money[members] = money_of(self.problem, state.counts)
-        self.rounds[members] = policy.rounds_of(state)
-        answered = (state.active.sum(axis=-2) <= self.top).all(axis=-1)
-        self.finished[members] = answered
-        for word in End:  # from the best to the worst
-            self.ends[members[(ends == word.value).any(axis=-1)]] = word.value
-        # An answer is right when it is a subset of the true top arms; with ties those can be more than N.
-        lost = (state.active & self.best).sum(axis=-2) < self.top
-        self.mistaken[members] = lost.any(axis=-1)
-        ranked = np.sort(np.where(state.active, np.arange(state.active.shape[-2])[:, None], 10**9), axis=-2)
-        self.chosen[members] = np.where(answered[:, None, None], ranked[:, : self.top], -1)
-        self.draws += state.counts.sum(axis=0)
-
-    def outcome(self, policy: str, instance: Instance, seed: int, seconds: float) -> Outcome:
-        return Outcome(
-            policy=policy,
-            seed=seed,
-            costs=self.costs,
-            rounds=self.rounds,
-            correct=self.finished & ~self.mistaken & instance.is_correct(self.chosen),
-            finished=self.finished,
-            mistaken=self.mistaken,
-            ends=self.ends,
-            chosen=self.chosen,
-            draws=self.draws / len(self.costs),
-            money=self.money,
-            priced="price" in self.problem.unusual(),
-            days=self.days,
-            regret=self.regret,
-            seconds=seconds,
-        )
