@@ -72,7 +72,7 @@ def _launch(server, page, folder):
     expect(page.get_by_label("or write it here (TOML)")).to_have_value(THREE)
     page.get_by_role("button", name="Show the estimate").click()
     expect(page.get_by_role("table")).to_contain_text("Samples, median")
-    assert page.locator("tbody tr").count() == 3
+    assert page.get_by_role("table").locator("tbody tr").count() == 3
     assert server.call("GET", "studies")["studies"] == []  # an estimate launches nothing
     page.get_by_role("button", name="Launch the study").click()
 
