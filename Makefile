@@ -8,7 +8,7 @@ LIGHT := $(VENV)/.installed-light
 STAMP := $(VENV)/.installed
 SITE := $(VENV)/.installed-docs
 
-.PHONY: setup demo test installs bare lint bench chaos correctness savings regret prices rewards reproduction screenshots docs clean help
+.PHONY: setup demo test installs bare lint bench chaos mutants correctness savings regret prices rewards reproduction screenshots docs clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ prices: setup    ## planning by time and money against the fewest draws, on 100 
 
 regret: setup    ## regret of play: the paper's instance, growth, random instances, clicks, speed; rewrites docs/regret.md
 	$(BIN)/python -m benchmarks.regret
+
+mutants: setup   ## flaws in the numeric rooms, each noticed by its test (minutes); rewrites docs/mutants.md
+	$(BIN)/python -m tests.mutants
 
 chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/reliability.md
 	$(BIN)/python -m tests.chaos

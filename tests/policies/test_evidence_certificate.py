@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 from tests.policies.racing import after_first_phase, racing, tie
-from tests.support import random_instance
+from tests.support import paper_study, random_instance
 
 from parley.errors import InvalidInput
+from parley.policies import make_policy
 from parley.policies.wealth import Wealth
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
@@ -112,3 +113,14 @@ def test_all_bounds_on_gaps_hold_together(top):
     wrong = ((state.gap_at_least > instance.gaps) & losers).any(axis=(-2, -1))
     assert wrong.mean() <= 0.2
     assert (state.gap_at_least[:, losers] > 0).mean() > 0.2, "and they say something"
+
+
+def test_the_certificate_tells_the_bounds_that_the_evidence_gives():
+    study = paper_study()
+    policy = make_policy("evidence", study.problem)
+    last = list(phases(policy, study.instance, seed=SEED))[-1].after
+    told = policy.certificate(last)["agents"]
+    bounds = np.array([[arm["gap_at_least"] for arm in agent["arms"]] for agent in told]).T
+    assert np.array_equal(bounds, np.where(last.eliminated_in > 0, last.gap_at_least, 0.0))
+    assert bounds.max() > 0
+    assert (bounds <= study.instance.gaps).all()

@@ -107,3 +107,11 @@ def test_bad_arguments_are_named(changes, says):
     arguments = {"replications": 1, "seed": 0} | changes
     with pytest.raises(InvalidInput, match=says):
         simulate(make_policy("wcpe", instance.problem), instance, **arguments)
+
+
+def test_a_policy_that_is_asked_another_question_is_refused():
+    instance = paper_study().instance
+    for changes in ({"weights": np.eye(3)}, {"top": 2}):
+        policy = make_policy("evidence", instance.problem.with_(**changes))
+        with pytest.raises(InvalidInput, match="with the weights of the instance"):
+            simulate(policy, instance, replications=2, seed=0)
