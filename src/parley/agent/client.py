@@ -36,8 +36,7 @@ except ModuleNotFoundError:
 __all__ = ["AsyncClient", "Client", "read_token"]
 
 T = TypeVar("T")
-TIMEOUT = 30.0
-LOG_TYPE = "application/x-ndjson"
+TIMEOUT, LOG_TYPE = 30.0, "application/x-ndjson"
 NOT_FOUND = "urn:parley:problem:not-found"
 ERRORS: dict[int, type[CoordinatorError]] = {401: NotAllowed, 403: NotAllowed, 404: NotThere, 409: Conflict}
 

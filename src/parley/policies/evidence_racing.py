@@ -20,14 +20,7 @@ from parley.policies.acceptance import SHARE, accept_leaders, claims, nobody
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination
 from parley.policies.evidence_options import Tempered
-from parley.policies.evidence_plan import (
-    Contrasts,
-    against,
-    both,
-    first_draws,
-    further_draws,
-    require_possible,
-)
+from parley.policies.evidence_plan import Contrasts, against, both, first_draws, further_draws, require_possible
 from parley.policies.wealth import Reign, Wealth
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import Bets, Look
