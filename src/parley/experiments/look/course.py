@@ -3,7 +3,8 @@
 >>> from parley.policies import make_policy
 >>> from parley.simulation import phases
 >>> from parley.study import parse_study
->>> study = parse_study({"arms": 3, "agents": 2, "truth": {"generate": "paper", "min_gap": 0.2}})
+>>> words = {"arms": 3, "agents": 2, "noise": {"scale": 1.0}, "truth": {"generate": "paper", "min_gap": 0.2}}
+>>> study = parse_study(words)
 >>> course = list(phases(make_policy("wcpe", study.problem), study.instance, seed=0))
 >>> len(elimination_course(course, study.problem).axes)
 2

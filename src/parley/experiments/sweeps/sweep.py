@@ -52,7 +52,7 @@ MOST_CELLS = 1_000_000
 class Sweep:
     """A checked sweep: `document` says all of it in plain data, `cells` are what it asks for.
 
-    >>> base = {"arms": 3, "agents": 2, "truth": {"generate": "paper"}}
+    >>> base = {"arms": 3, "agents": 2, "noise": {"scale": 1.0}, "truth": {"generate": "paper"}}
     >>> sweep = parse_sweep({"study": base, "axes": {"delta": [0.1, 0.05], "policy": ["wcpe", "uniform"]}})
     >>> [dict(cell.axes) for cell in sweep.cells][:2]
     [{'delta': 0.1, 'policy': 'wcpe'}, {'delta': 0.1, 'policy': 'uniform'}]
