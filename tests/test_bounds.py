@@ -87,6 +87,8 @@ def test_bounds_scale_with_the_inverse_square_of_the_gaps(instance, factor):
 def test_noise_enters_as_variance(instance, scale):
     noisy = Instance(problem=instance.problem.with_(noise=Noise(scale=scale)), means=instance.means)
     assert bai(noisy).value == pytest.approx(bai(instance).value * scale**2, rel=1e-7)
+    gaps = np.full(instance.problem.shape, 0.3)
+    assert oracle(noisy.problem, gaps).sum() == pytest.approx(scale**2 * oracle(instance.problem, gaps).sum(), rel=1e-6)
 
 
 @LAWS
