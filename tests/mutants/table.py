@@ -77,7 +77,7 @@ MUTANTS = [
         ("the bound on a gap forgets the height", "confidence/evidence.py", "height = np.sqrt(2 * line + np.log1p(weight))",
          "height = np.sqrt(2 * line)", EVIDENCE + "test_the_bound_on_a_gap_is_the_inverted_mixture_a_little_below"),
         ("the line forgets the agents", "policies/evidence_racing.py", "math.log(self.problem.top * self.problem.question_count) - math.log(delta)",
-         "math.log(self.problem.top) - math.log(delta)", "tests/simulation/test_rare.py::test_the_tilt_is_about_one_agent_of_many_with_general_weights"),
+         "math.log(self.problem.top) - math.log(delta)", RACING + "test_the_line_pays_for_every_top_arm_of_every_distinct_question"),
         ("a slot inherits what another has won", "policies/evidence_racing.py", "wealth = np.where(same, state.log_wealth, state.log_wealth.min(axis=-3, keepdims=True))",
          "wealth = state.log_wealth", RACING + "test_a_change_of_opponents_leaves_every_slot_the_least_wealth"),
         ("one slot on the line is enough", "policies/evidence_racing.py", "(after.log_wealth >= self.line).all(axis=-3)",

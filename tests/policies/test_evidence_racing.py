@@ -189,3 +189,10 @@ def test_boosting_is_for_gaussian_noise_only():
     assert racing(tie().problem).problem.noise.boosted
     assert not racing(tie(noise=Noise(kind="subgaussian")).problem).problem.noise.boosted
     assert not racing(tie(noise=Noise.bounded(low=0, high=1)).problem).problem.noise.boosted
+
+
+def test_the_line_pays_for_every_top_arm_of_every_distinct_question():
+    weights = [[0.5, 0.5, 0.2], [0.5, 0.5, 0.2], [0.0, 0.0, 0.6]]
+    problem = Problem(arms=4, weights=weights, top=2, delta=0.01)
+    assert racing(problem).line == pytest.approx(math.log(2 * 2 / 0.01))
+    assert racing(problem.with_(rules=1)).line == pytest.approx(math.log(2 * 3 / 0.01))
