@@ -1,12 +1,7 @@
-"""A site as it is: people come one by one, are given an arm at once, and their outcomes follow when they follow.
+"""A site: people come one by one, are given an arm at once, and their outcomes follow when they follow.
 
-    with Site("parley-outbox", study="trial", agent="Lyon") as site:
-        site.assign("p-001").arm                    # the same for ever
-        site.outcome("p-001", 1.0)                  # correctable until the phase is reported
-
-Everything stands in an append-only journal beside the outbox, synced before an answer is given (`journal.py`). A site
-is also a source (`sources.py`): a `Worker` with it fetches the plans and reports a phase when every assigned person
-has an outcome or is missing. Keys and single rewards never leave the site; the report is the journal's fold.
+All of it stands in an append-only journal beside the outbox, synced before an answer is given (`journal.py`). A site is
+also a source: a `Worker` reports a phase with it when every assigned person has an outcome or is missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""`parley site`: people one by one. Alone it is a service with a page; `assign`, `outcome`, `missing`, `status` do one
-thing each on the same journal, whether the service runs or not.
-"""
+"""`parley site`: people one by one; a service with a page, and commands that do one thing each on its journal."""
 
 from __future__ import annotations
 
@@ -256,8 +254,6 @@ def status(place: _Place, as_json: bool) -> None:
         return
     screen.print(f"{shown['agent']} in {shown['study']}: the study is {shown['stage']}", highlight=False)
     if shown["phase"]:
-        told = (
-            f"phase {shown['phase']}: {shown['asked']} people asked for, {shown['assigned']} assigned, "
-            f"{shown['observed']} with an outcome, {shown['pending']} awaited, {shown['missing']} missing"
-        )
+        told = f"phase {shown['phase']}: {shown['asked']} people asked for, {shown['assigned']} assigned, "
+        told += f"{shown['observed']} with an outcome, {shown['pending']} awaited, {shown['missing']} missing"
         screen.print(told + (", reported" if shown["reported"] else ""), highlight=False)
