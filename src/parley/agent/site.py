@@ -1,7 +1,6 @@
 """A site: people come one by one, are given an arm at once, and their outcomes follow when they follow.
 
-All of it stands in an append-only journal beside the outbox, synced before an answer is given (`journal.py`). A site is
-also a source: a `Worker` reports a phase with it when every assigned person has an outcome or is missing.
+All stands in a journal that is synced before an answer is given; a `Worker` reports a phase when it is complete.
 """
 
 from __future__ import annotations
