@@ -51,6 +51,9 @@ class Launcher:
     def start(self, db, port, kill_at="", *, inline=True):
         return self._ask(db=db, port=port, kill_at=kill_at, inline=inline)["pid"]
 
+    def dead(self, pid):
+        return self._ask(dead=pid)["dead"]
+
     def wait(self, pid):
         return self._ask(wait=pid)["status"]
 

@@ -1,8 +1,8 @@
 """Starts coordinators quickly: everything is imported once, then every server is a fork of this process.
 
 Reads a JSON object a line ({"db", "port", "kill_at", "inline"}) and answers {"pid"}; {"wait": pid} is answered with
-{"status"} when that server has died. `inline` false: every step is taken outside of the lock, as those of large studies
-are. Run as `python -m tests.chaos.launcher`.
+{"status"} when that server has died, {"dead": pid} at once with whether it has. `inline` false: every step is taken
+outside of the lock, as those of large studies are. Run as `python -m tests.chaos.launcher`.
 """
 
 import json
@@ -39,6 +39,9 @@ def main():
         order = json.loads(line)
         if "wait" in order:
             answer = {"status": os.waitpid(order["wait"], 0)[1]}
+        elif "dead" in order:
+            looked = os.waitid(os.P_PID, order["dead"], os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            answer = {"dead": looked is not None}
         else:
             pid = os.fork()
             if pid == 0:

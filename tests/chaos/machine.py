@@ -84,7 +84,10 @@ class Study(RuleBasedStateMachine):
         self.start()
 
     def start(self, kill_at=""):
-        """A new server process, once it answers."""
+        """A new server process, once it answers; false if it died at its point before that.
+
+        A phase that the last server left complete is closed by the next one at once, with a point on the way.
+        """
         self.pid = self.launcher.start(self.address, self.port, kill_at)
         self.http = httpx2.Client(
             base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE, trust_env=False, verify=False
@@ -93,8 +96,10 @@ class Study(RuleBasedStateMachine):
         while True:
             try:
                 assert self.http.get("/readyz").status_code == 200
-                return
+                return True
             except httpx2.TransportError:
+                if kill_at and self.launcher.dead(self.pid):
+                    return False
                 assert time.monotonic() < until, "the server does not start"
                 time.sleep(0.005)
 
@@ -244,11 +249,14 @@ class Study(RuleBasedStateMachine):
             return
         report = self.report(place)
         self.kill()
-        self.start(point)
-        try:
-            self.take(report)
-            self.kill()  # the point was not on the way
-        except httpx2.TransportError:
+        died = not self.start(point)
+        if not died:
+            try:
+                self.take(report)
+                self.kill()  # the point was not on the way
+            except httpx2.TransportError:
+                died = True
+        if died:
             self.http.close()
             assert os.WTERMSIG(self.launcher.wait(self.pid)) == signal.SIGKILL
         self.start()
