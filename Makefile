@@ -7,6 +7,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 LIGHT := $(VENV)/.installed-light
 STAMP := $(VENV)/.installed
 SITE := $(VENV)/.installed-docs
+# What is imported is compiled once, also where the environment says otherwise: the tests start many processes, and each
+# would compile NumPy and SciPy anew. One thread a process: arrays are small, and threads would wait for each other.
+export PYTHONDONTWRITEBYTECODE :=
+export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: setup demo test installs bare lint bench chaos mutants correctness savings regret prices rewards reproduction screenshots docs clean help
 
@@ -29,13 +33,12 @@ $(SITE): $(LIGHT)
 	$(PIP) --no-compile --editable '.[docs]'
 	@touch $(SITE)
 
-# One thread: the arrays of the demo are small, and threads on a busy machine wait for each other.
 demo: $(LIGHT)   ## the main job, end to end, on the paper's instance; writes an HTML report
-	OPENBLAS_NUM_THREADS=1 $(BIN)/parley demo
+	$(BIN)/parley demo
 
 test: setup      ## linters, types, import directions, doctests and every test but the long ones
 	$(MAKE) --no-print-directory lint
-	$(BIN)/pytest --numprocesses 2 --durations 8
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 20
 
 installs: setup  ## wheel, sdist and every extra, each tried in a fresh environment
 	$(BIN)/python -m tests.packaging.installs
@@ -81,7 +84,7 @@ screenshots: setup ## the dashboard's pages as pictures, into docs/images
 	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py tests/browser/test_site_page.py
 
 docs: $(SITE)    ## the documentation site, into docs/_build/html; every warning is an error
-	PATH="$(CURDIR)/$(BIN):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 clean:           ## remove what was made
