@@ -1,5 +1,6 @@
 """What the docs say is there, is there, and what they show runs."""
 
+import doctest
 import re
 import shlex
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import parley
+import parley.policies
 from parley.cli.main import COMMANDS
 from parley.policies import POLICIES, make_policy, option_names
 from parley.study import load_study, parse_study
@@ -100,3 +102,12 @@ def test_public_names_are_explicit_and_there():
     assert sorted(parley.__all__) == sorted(set(parley.__all__))
     for name in parley.__all__:
         assert hasattr(parley, name)
+
+
+@pytest.mark.parametrize("name", parley.__all__)
+def test_every_public_name_has_an_example_that_runs(name):
+    """In its own docstring, where pytest finds it; of a value, which has none, in that of the room where it lives."""
+    words = parley.policies.__doc__ if name == "POLICIES" else getattr(parley, name).__doc__
+    examples = doctest.DocTestParser().get_examples(words or "")
+    assert any(example.want for example in examples)
+    assert name != "POLICIES" or any(name in example.source for example in examples)

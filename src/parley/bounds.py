@@ -29,7 +29,15 @@ RATES_ACCURACY, MOST_CELLS = 1e-5, 300  # of the exact bounds for 0/1 rewards
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """A complexity: `value` is attained by `allocation`, and provably within the relative `gap` of the optimum."""
+    """A complexity: `value` is attained by `allocation`, and provably within the relative `gap` of the optimum.
+
+    >>> import parley
+    >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
+    >>> instance = parley.Instance(problem=problem, means=[[0.9, 0.7], [0.1, 0.2]])
+    >>> bound = parley.lower_bounds(instance).bai
+    >>> round(bound.value, 2), bound.allocation.round(2).tolist(), bound.gap < 1e-9
+    (20.86, [[4.41, 6.02], [4.41, 6.02]], True)
+    """
 
     value: float
     gap: float
@@ -50,7 +58,15 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """The bounds of one instance, for its `top`; regret is None where two arms tie for an agent's very best."""
+    """The bounds of one instance, for its `top`; regret is None where two arms tie for an agent's very best.
+
+    >>> import parley
+    >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
+    >>> instance = parley.Instance(problem=problem, means=[[0.9, 0.7], [0.1, 0.2]])
+    >>> bounds = parley.lower_bounds(instance)
+    >>> round(bounds.bai.value, 2), round(bounds.bai_relaxed.value, 2)
+    (20.86, 10.43)
+    """
 
     bai: Bound
     bai_relaxed: Bound
@@ -141,6 +157,13 @@ def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
     """All four bounds of an instance; raises `TiedArms` where they are infinite.
 
     They are about samples and the exact question: a tolerance is refused; money and days are `parley.price_bounds`.
+
+    >>> import parley
+    >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
+    >>> instance = parley.Instance(problem=problem, means=[[0.9, 0.7], [0.1, 0.2]])
+    >>> bounds = parley.lower_bounds(instance)
+    >>> round(parley.bounds.expected_samples(bounds.bai, delta=0.1), 1)  # no algorithm can expect fewer draws
+    29.8
     """
     instance.problem.refuse("the lower bound", frozenset(TERMS) - {"tolerance"})
     try:
@@ -188,6 +211,12 @@ class Guarantee:
 
     The paper's ceil(log2(8 / gap_min)) counts one phase too few where the logarithm is whole (phases are 0 to r_max):
     we take floor(.) + 1, which is the same everywhere else.
+
+    >>> import parley
+    >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
+    >>> instance = parley.Instance(problem=problem, means=[[0.9, 0.7], [0.1, 0.2]])
+    >>> parley.Guarantee.of(instance).rounds
+    4
     """
 
     rounds: int  # at most this many

@@ -68,7 +68,14 @@ __all__ = [
 
 
 class ParleyError(Exception):
-    """The root of the tree."""
+    """The root of the tree.
+
+    >>> try:
+    ...     raise InvalidInput("delta", found=2.0, allowed="a number strictly between 0 and 1")
+    ... except ParleyError as error:
+    ...     print(type(error).__name__)
+    InvalidInput
+    """
 
 
 class InvalidInput(ParleyError, ValueError):
@@ -85,7 +92,11 @@ class InvalidInput(ParleyError, ValueError):
 
 
 class InvalidStudy(InvalidInput):
-    """An `InvalidInput` met while reading a study file: the message starts with the file's name."""
+    """An `InvalidInput` met while reading a study file: the message starts with the file's name.
+
+    >>> print(InvalidStudy("mine.toml", InvalidInput("arms", found=1, allowed="at least 2")))
+    mine.toml: arms: found 1; allowed: at least 2
+    """
 
     def __init__(self, source: str, cause: InvalidInput) -> None:
         super().__init__(cause.key, found=cause.found, allowed=cause.allowed, hint=cause.hint)
@@ -105,7 +116,11 @@ class UnknownName(InvalidInput):
 
 
 class TiedArms(InvalidInput):
-    """Arms that tie at the boundary between an agent's top N and the rest: every lower bound is infinite."""
+    """Arms that tie at the boundary between an agent's top N and the rest: every lower bound is infinite.
+
+    >>> print(TiedArms(agent="Lille", arms=["A", "B"], top=1).found)
+    a tie at the boundary of the best arm of agent Lille: A, B
+    """
 
     def __init__(self, *, agent: str, arms: Iterable[str], top: int) -> None:
         tied = ", ".join(arms)
@@ -195,7 +210,17 @@ class WrongReceipt(CoordinatorError):
 
 
 class NotConverged(ParleyError):
-    """The accuracy that was asked for was not reached; `solution` is the best one, with its proven gap."""
+    """The accuracy that was asked for was not reached; `solution` is the best one, with its proven gap.
+
+    >>> import numpy as np
+    >>> from parley import ArmPrograms, NotConverged, solve
+    >>> programs = ArmPrograms.of(np.array([[0.49, 0.16], [0.09, 0.36]]), np.array([[0.5, 0.125]]))
+    >>> try:
+    ...     solve(programs, max_steps=1)
+    ... except NotConverged as error:
+    ...     print(error.solution.status.name)
+    OUT_OF_STEPS
+    """
 
     def __init__(self, message: str, solution: object) -> None:
         super().__init__(message)

@@ -225,6 +225,14 @@ def proven_gap(
 
     With a `pace`, that `dual` and `shares` prove together. Independent of how any of them was found: this is what an
     audit calls.
+
+    >>> programs = ArmPrograms.of(np.eye(2), np.array([[0.5, 0.125]]))
+    >>> solution = solve(programs)
+    >>> for part in (1, 2, 0.5):  # the best, twice what is needed, and too little
+    ...     print(proven_gap(programs, part * solution.allocation, solution.dual).round(6).item())
+    0.0
+    0.5
+    inf
     """
     touched = programs.touched()
     costs = np.where(touched, programs.costs, 0.0)

@@ -75,6 +75,10 @@ class ArmPrograms:
 
     `bounds`, `costs` and the cells' `variances` v (1 unless told) are `(programs, agent)`. A variable with infinite
     cost is left out of the sums (the regret bound C* drops agents that already play the arm).
+
+    >>> alone = np.eye(2)
+    >>> ArmPrograms.of(alone, np.array([[0.5, 0.125]])).rows(np.array([[0.5, 0.125]])).tolist()  # 1: nothing to spare
+    [[1.0, 1.0]]
     """
 
     squared_weights: FloatArray
@@ -126,6 +130,11 @@ class ContrastPrograms:
     `sum_n weights[n, m]^2 (v[k, n] / x[k, n] + v[o, n] / x[o, n]) <= bounds[j, k, m]` where `o = opponents[j, k, m]`.
     Shapes: `opponents` and `bounds` are `(programs, opponent, arm, agent)`, `costs` and the cells' `variances` v (1
     unless told) are `(programs, arm, agent)`.
+
+    >>> opponents, bounds = np.array([[[[1], [0]]]]), np.array([[[[1.0], [np.inf]]]])
+    >>> programs = ContrastPrograms.of(np.eye(1), opponents, bounds)
+    >>> programs.rows(np.array([[[0.5], [0.5]]])).ravel().tolist()  # two draws of each do; row two asks for nothing
+    [1.0, 0.0]
     """
 
     squared_weights: FloatArray

@@ -13,7 +13,11 @@ __all__ = ["Solution", "Status"]
 
 
 class Status(Enum):
-    """How a solve ended; the value is what a person reads."""
+    """How a solve ended; the value is what a person reads.
+
+    >>> Status.SOLVED.value
+    'solved to the accuracy asked for'
+    """
 
     SOLVED = "solved to the accuracy asked for"
     OUT_OF_STEPS = "NOT solved to the accuracy asked for: out of steps"
@@ -21,7 +25,13 @@ class Status(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """A feasible allocation, its value, and the proof of how far from the optimum it can be at most."""
+    """A feasible allocation, its value, and the proof of how far from the optimum it can be at most.
+
+    >>> import parley
+    >>> solution = parley.solve(parley.ArmPrograms.of(np.eye(2), np.array([[0.5, 0.125]])))
+    >>> float(solution.value[0].round(6)), float(solution.gap[0]) < 1e-9
+    (10.0, True)
+    """
 
     value: FloatArray  # (programs): cost of the allocation, an upper bound on the optimum
     lower: FloatArray  # (programs): what the multipliers prove, a lower bound on the optimum

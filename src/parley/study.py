@@ -82,7 +82,16 @@ class Study:
 
 
 def load_study(path: str | Path) -> Study:
-    """Read a study file; every error names the file."""
+    """Read a study file; every error names the file.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "mine.toml"
+    ...     _ = path.write_text("arms = 4; agents = 3; delta = 0.05".replace("; ", chr(10)))
+    ...     study = load_study(path)
+    >>> study.name, study.problem.delta, study.problem.agent_count
+    ('mine', 0.05, 3)
+    """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
@@ -115,7 +124,12 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "study") -> Study:
-    """Check a parsed study document and build what it describes; `folder` is where its relative paths start."""
+    """Check a parsed study document and build what it describes; `folder` is where its relative paths start.
+
+    >>> study = parse_study({"arms": 2, "agents": 2, "weights": {"kind": "personalized", "alpha": 0.5}})
+    >>> study.problem.weights.tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
+    """
     check_section("", document, SECTIONS[""] | {name: A_SECTION for name in SECTIONS if name})
     for key in ("arms", "agents"):
         if key not in document:

@@ -3,6 +3,9 @@
 >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
 >>> make_policy("wcpe", problem, {"threshold": "paper"}).name
 'wcpe'
+
+>>> POLICIES["wcpe"].name, "evidence" in POLICIES
+('wcpe', True)
 """
 
 from __future__ import annotations
@@ -56,7 +59,12 @@ def option_names(name: str) -> list[str]:
 def make_policy(
     name: str, problem: Problem, options: Mapping[str, Any] | None = None, instance: Instance | None = None
 ) -> Policy:
-    """A policy by its registered name; only `oracle` looks at the instance. Wishes it does not honour are refused."""
+    """A policy by its registered name; only `oracle` looks at the instance. Wishes it does not honour are refused.
+
+    >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
+    >>> make_policy("evidence", problem, {"rounds": 4}).guarantee
+    'all answers right with probability at least 0.9'
+    """
     known = option_names(name)
     problem.refuse(f"the policy {name}", POLICIES[name].honours)
     if POLICIES[name].draws_everything and problem.rate is not None and not problem.rate.all():

@@ -34,6 +34,14 @@ class Policy(ABC):
 
     Guarantees every policy gives: quotas are never negative, 0 for finished replications, and never between 0 and the
     problem's `minimum_cell`; replications of a batch do not influence each other.
+
+    >>> import parley
+    >>> policy = parley.make_policy("uniform", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
+    >>> state = policy.start()  # what a live study begins with; `start((1000,))` begins a thousand simulated ones
+    >>> counts = policy.plan(state)
+    >>> state = policy.update(state, parley.Totals(counts=counts, sums=0.5 * counts, squares=0.5 * counts))
+    >>> int(state.phase), bool(state.finished)
+    (1, False)
     """
 
     name: ClassVar[str]

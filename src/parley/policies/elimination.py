@@ -26,7 +26,15 @@ def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Elimination(Policy):
-    """Subclasses say which arms to keep. An arm is only ruled out on data; an agent always keeps at least N arms."""
+    """Subclasses say which arms to keep. An arm is only ruled out on data; an agent always keeps at least N arms.
+
+    >>> import parley
+    >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
+    >>> instance = parley.Instance(problem=problem, means=[[0.9, 0.7], [0.1, 0.2]])
+    >>> *_, last = parley.phases(parley.make_policy("evidence", problem), instance, seed=0)
+    >>> last.after.active.tolist(), last.after.eliminated_in.tolist()  # the second arm, for both, in phase 2
+    ([[True, True], [False, False]], [[0, 0], [2, 2]])
+    """
 
     @abstractmethod
     def _keep(self, before: State, after: State) -> BoolArray:

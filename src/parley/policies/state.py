@@ -27,7 +27,14 @@ DTYPES: dict[str, type[np.generic]] = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class State:
-    """What must survive between phases; policies that remember more extend it. Never changed in place."""
+    """What must survive between phases; policies that remember more extend it. Never changed in place.
+
+    >>> import parley
+    >>> policy = parley.make_policy("evidence", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
+    >>> state = policy.start()
+    >>> state.active.tolist(), policy.restore(state.to_json()).phase.tolist()
+    ([[True, True], [True, True]], 0)
+    """
 
     phase: IntArray  # (...): phases completed, which is also the rounds of communication
     counts: IntArray  # (..., arm, agent): draws so far

@@ -19,7 +19,15 @@ __all__ = ["Outcome", "Tally"]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of R replications, one entry each."""
+    """What came of R replications, one entry each.
+
+    >>> import parley
+    >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
+    >>> instance = parley.Instance(problem=problem, means=[[0.9, 0.7], [0.1, 0.2]])
+    >>> outcome = parley.simulate(parley.make_policy("evidence", problem), instance, replications=50, seed=0)
+    >>> outcome.costs.shape, outcome.error_rate, outcome.end_shares["decided"]
+    ((50,), 0.0, 1.0)
+    """
 
     policy: str
     seed: int

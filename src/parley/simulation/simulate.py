@@ -43,6 +43,14 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
     """A single run, phase by phase: replication 0 of `simulate` with the same seed.
 
     Runs until the policy is finished; the caller may stop earlier (a tie never finishes).
+
+    >>> from parley.policies import make_policy
+    >>> from parley.problem import Problem
+    >>> instance = Instance(problem=Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]]), means=[[0.9, 0.8], [0.1, 0.3]])
+    >>> for phase in phases(make_policy("evidence", instance.problem), instance, seed=0):
+    ...     print(phase.number, phase.quotas.tolist(), phase.after.active.sum(axis=0).tolist())
+    1 [[54, 44], [54, 44]] [2, 2]
+    2 [[10, 14], [10, 14]] [1, 1]
     """
     draw, state = make_environment(instance, environment), policy.start((1,))
     number = 0
