@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: setup demo test installs bare lint bench chaos mutants correctness savings regret prices rewards reproduction screenshots docs clean help
+.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness savings regret prices rewards reproduction screenshots docs clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -79,6 +79,9 @@ mutants: setup   ## flaws in the numeric rooms, each noticed by its test (minute
 
 chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/reliability.md
 	$(BIN)/python -m tests.chaos
+
+engines: setup   ## sweeps on clusters of Dask and Ray, with workers killed (minutes)
+	$(BIN)/pytest tests/experiments/sweeps/full_engines.py
 
 screenshots: setup ## the dashboard's pages as pictures, into docs/images
 	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py tests/browser/test_site_page.py

@@ -1,4 +1,7 @@
-"""Promise 13: the tests bite. Each mutant of the coordinator makes the test of the promise that it breaks fail."""
+"""Promise 13: the tests bite. Each mutant of the coordinator makes the test of the promise that it breaks fail.
+
+That the same tests pass without a mutant is seen where they stand, in the same run; `make chaos` has that control, too.
+"""
 
 import pytest
 from tests.chaos.mutants import MUTANTS
@@ -12,10 +15,6 @@ def nest():
     made = Nest()
     yield made
     made.close()
-
-
-def test_without_a_mutant_the_same_tests_pass(nest):
-    assert nest.unsound(SHORT) == []
 
 
 @pytest.mark.parametrize("mutant", SHORT, ids=lambda mutant: mutant.name)

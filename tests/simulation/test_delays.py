@@ -53,7 +53,7 @@ def test_parley_plan_takes_a_delay(tmp_path):
         document = json.loads(found.output)
         return document["delay"], json.dumps(document)
 
-    assert days()[0] == 0.0
-    delay, told = days("--delay", "30")
-    assert delay == 30.0
-    assert told != days()[1].replace('"delay": 0.0', '"delay": 30.0')
+    none, at_once = days()
+    delay, late = days("--delay", "30")
+    assert (none, delay) == (0.0, 30.0)
+    assert late != at_once.replace('"delay": 0.0', '"delay": 30.0')

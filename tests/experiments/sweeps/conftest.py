@@ -76,7 +76,7 @@ class Command:
                 found.append(child)
         return found
 
-    def wait_for_cells(self, folder: Path, count, seconds=90):
+    def wait_for_cells(self, folder: Path, count, seconds=300):
         """Until so many cells are written, or the run ends; returns how many there are."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -91,7 +91,7 @@ class Command:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
 
-    def finish(self, seconds=150):
+    def finish(self, seconds=300):
         """Wait for the end; the status and what was printed."""
         out, err = self.process.communicate(timeout=seconds)
         return self.process.returncode, out, err
