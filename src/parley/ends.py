@@ -23,6 +23,20 @@ class End(StrEnum):
         """Whether the agent has an answer, under the study's guarantee."""
         return self in (End.DECIDED, End.ACCEPTED)
 
+    @property
+    def words(self) -> str:
+        """The word, and what it means where it does not say so itself: on every page and in every command.
+
+        >>> End.ACCEPTED.words, End.DECIDED.words
+        ('accepted: within the tolerance of the best', 'decided')
+        """
+        meaning = {
+            End.ACCEPTED: "within the tolerance of the best",
+            End.EXHAUSTED: "the budget came first",
+            End.BLOCKED: "what is missing can come from nobody any more",
+        }.get(self)
+        return f"{self.value}: {meaning}" if meaning else self.value
+
 
 def overall(ends: Iterable[str]) -> End:
     """The end of the study: the worst of its agents'.

@@ -15,12 +15,20 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from parley.checks import FloatArray, IntArray
+from parley.checks import BoolArray, FloatArray, IntArray
 from parley.problem import Problem
 from parley.rewards.intervals import stacked
 from parley.totals import Totals
 
-__all__ = ["Estimate", "Estimates", "estimates"]
+__all__ = ["Estimate", "Estimates", "estimates", "leading"]
+
+EVERY = slice(None)
+
+WORDS = (
+    "low to high hold together for all agents, arms, differences and phases with probability at least the level; "
+    "fixed_low to fixed_high is the usual interval, each by itself, for a number of draws fixed in advance, which this "
+    "was not"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,16 +40,17 @@ class Estimate:
     high: FloatArray
     error: FloatArray  # the usual standard error: what a fixed-time interval is made of
 
-    def cell(self, arm: int, agent: int, quantile: float) -> dict[str, float]:
-        """One arm of one agent, ready for JSON."""
+    def cell(self, arm: int, agent: int, quantile: float) -> dict[str, float | None]:
+        """One arm of one agent, ready for JSON: None where there are no data."""
         value, error = float(self.value[arm, agent]), float(self.error[arm, agent])
-        return {
-            "estimate": value,
+        told = {
+            "estimate": value if math.isfinite(error) else math.nan,
             "low": float(self.low[arm, agent]),
             "high": float(self.high[arm, agent]),
             "fixed_low": value - quantile * error,
             "fixed_high": value + quantile * error,
         }
+        return {name: number if math.isfinite(number) else None for name, number in told.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,6 +58,7 @@ class Estimates:
     """Every mean, every difference to the agent's leader, and to the control where the problem names one."""
 
     problem: Problem
+    agents: tuple[str, ...]  # those told of
     leader: IntArray  # (..., agent): the arm that the differences are to
     mean: Estimate
     lead: Estimate
@@ -60,9 +70,7 @@ class Estimates:
         kinds = {"mean": self.mean, "to_leader": self.lead} | ({"to_control": self.control} if self.control else {})
         return {
             "level": 1 - problem.delta,
-            "words": "low to high hold together for all agents, arms, differences and phases with probability at "
-            "least the level; fixed_low to fixed_high is the usual interval, each by itself, for a number of draws "
-            "fixed in advance, which this was not",
+            "words": WORDS,
             "agents": [
                 {
                     "agent": agent,
@@ -72,7 +80,7 @@ class Estimates:
                         for k, arm in enumerate(problem.arms)
                     ],
                 }
-                for m, agent in enumerate(problem.agents)
+                for m, agent in enumerate(self.agents)
             ],
         }
 
@@ -88,8 +96,18 @@ def joint_line(problem: Problem) -> float:
     return math.log(pairs * problem.question_count) - math.log(problem.delta)
 
 
-def estimates(problem: Problem, phases: Sequence[Totals], leader: IntArray | None = None) -> Estimates:
+def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) -> IntArray:
+    """`(..., agent)`: the arm with the best estimate `among` some; the first where nothing is known."""
+    known = problem.drawn(totals.counts) if among is None else problem.drawn(totals.counts) & among
+    return np.asarray(np.argmax(np.where(known, problem.mixed(totals.means), -np.inf), axis=-2))
+
+
+def estimates(
+    problem: Problem, phases: Sequence[Totals], leader: IntArray | None = None, some: slice = EVERY
+) -> Estimates:
     """From every phase's fresh draws, `(..., arm, agent)` each; `leader` is the best estimate unless told.
+
+    `some` are the agents to tell of: their intervals are no wider and no narrower for it.
 
     >>> problem = Problem(arms=2, weights=[[1.0]])
     >>> phase = Totals(counts=np.array([[50], [50]]), sums=np.array([[40.0], [10.0]]))
@@ -101,11 +119,10 @@ def estimates(problem: Problem, phases: Sequence[Totals], leader: IntArray | Non
     for fresh in phases:
         seen.append(problem.noise.seen(past, fresh, problem.weights))
         past = past + fresh
-    every, line = stacked(seen), joint_line(problem)
-    value = problem.mixed(past.means)
-    variance = _usual_variances(problem, past)
-    if leader is None:
-        leader = np.argmax(np.where(np.isfinite(variance), value, -np.inf), axis=-2)
+    every, line = stacked(seen).of(some), joint_line(problem)
+    value = problem.mixed(past.means)[..., some]
+    variance = _usual_variances(problem, past)[..., some]
+    leader = (leading(problem, past) if leader is None else leader)[..., some]
     low, high = problem.noise.interval(every, line)
     if problem.noise.low is not None and problem.noise.high is not None:
         low, high = np.maximum(low, problem.noise.low), np.minimum(high, problem.noise.high)
@@ -131,7 +148,9 @@ def estimates(problem: Problem, phases: Sequence[Totals], leader: IntArray | Non
     control = None
     if problem.control is not None:
         control = against(np.full_like(leader, problem.arms.index(problem.control)))
-    return Estimates(problem=problem, leader=leader, mean=mean, lead=against(leader), control=control)
+    return Estimates(
+        problem=problem, agents=problem.agents[some], leader=leader, mean=mean, lead=against(leader), control=control
+    )
 
 
 def _usual_variances(problem: Problem, totals: Totals) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["DASH", "gap", "is_number", "measured", "number", "real"]
+__all__ = ["DASH", "deserved", "gap", "is_number", "measured", "number", "ranged", "real"]
 
 DASH = "–"
 NUMBER = re.compile(
@@ -35,6 +35,34 @@ def real(value: float | None, digits: int = 3) -> str:
     return shown.replace("-", "−") if float(shown.replace(",", "")) != 0 else shown.lstrip("-")
 
 
+def deserved(radius: float) -> int:
+    """How many decimals an estimate deserves by its half-width: two digits of that count.
+
+    >>> deserved(0.0031), deserved(4.2), deserved(120.0)
+    (4, 1, 0)
+    """
+    return min(max(1 - math.floor(math.log10(radius)), 0), 9) if math.isfinite(radius) and radius > 0 else 3
+
+
+def ranged(value: float | None, low: float | None, high: float | None, *, rates: bool = False) -> str:
+    """An estimate and the ends of its interval, with as many decimals as its half-width deserves.
+
+    >>> ranged(0.05124, 0.0202, 0.0911), ranged(-12.34, -90.0, 30.0), ranged(None, None, None), ranged(0.0, 0.0, 0.0)
+    ('0.051 (0.020 to 0.091)', '−12 (−90 to 30)', '–', '0')
+    >>> ranged(0.05124, 0.0202, 0.0911, rates=True)
+    '5.1 % (2.0 to 9.1)'
+    """
+    if value is None or low is None or high is None:
+        return DASH
+    if low == high:
+        return real(value, 0 if value == round(value) else 3)
+    if rates:
+        first, rest = ranged(100 * value, 100 * low, 100 * high).split(" ", 1)
+        return f"{first} % {rest}"
+    digits = deserved((high - low) / 2)
+    return f"{real(value, digits)} ({real(low, digits)} to {real(high, digits)})"
+
+
 def measured(value: float | None, radius: float | None, *, rates: bool = False) -> str:
     """An estimate and its half-width, with as many decimals as the half-width deserves: two digits that count.
 
@@ -49,7 +77,7 @@ def measured(value: float | None, radius: float | None, *, rates: bool = False) 
         return f"{measured(100 * value, 100 * radius)} %"
     if not (math.isfinite(radius) and radius > 0):
         return f"{real(value)} ± {real(radius)}"
-    digits = min(max(1 - math.floor(math.log10(radius)), 0), 9)
+    digits = deserved(radius)
     return f"{real(value, digits)} ± {real(radius, digits)}"
 
 

@@ -1,5 +1,7 @@
 """The commands of a live study, as an administrator, a site and an auditor type them."""
 
+import csv
+import io
 import json
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from parley.cli.main import main
 from parley.cli.remote import paced
 from parley.coordinator.record import open_storage
 from parley.errors import BrokenChain, Conflict, InvalidInput, Unreachable
+from parley.findings import told
 
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "examples" / "two-by-two.toml")
@@ -67,6 +70,23 @@ def agents_of(served, tmp_path, study, names, source=f"simulate:{STUDY}"):
     return output
 
 
+def answered_on_the_command_line():
+    """As table, JSON and CSV, and as it was after the first phase."""
+    found = json.loads(run("admin", "answer", "two", "--json"))
+    assert found["end"] == "decided"
+    assert [len(entry["arms"]) for entry in found["agents"]] == [1] * len(found["agents"])
+    assert all(entry["leader"] in entry["arms"] and entry["estimates"]["arms"] for entry in found["agents"])
+    said = run("admin", "answer", "two")
+    assert {"decided", "chosen", "Estimates"} < set(said.split())
+    assert told(found["agents"][0]["estimates"]["arms"][0]["mean"]).split()[0] in said
+    rows = list(csv.DictReader(io.StringIO(run("admin", "answer", "two", "--csv"))))
+    arms = found["agents"][1]["estimates"]["arms"]
+    assert [float(row["mean_low"]) for row in rows[-len(arms) :]] == [arm["mean"]["low"] for arm in arms]
+    assert json.loads(run("admin", "answer", "two", "--phase", "1", "--json"))["end"] == "open"
+    with pytest.raises(InvalidInput, match="--csv"):
+        run("admin", "answer", "two", "--csv", "--json")
+
+
 def test_a_study_from_its_file_to_its_verified_answer(served, tmp_path):
     made = json.loads(
         run("admin", "create-study", STUDY, "--id", "two", "--tokens", str(tmp_path / "tokens"), "--json")
@@ -78,11 +98,7 @@ def test_a_study_from_its_file_to_its_verified_answer(served, tmp_path):
     assert "the study two is finished" in said
     assert json.loads(run("admin", "status", "two", "--json"))["stage"] == "finished"
     assert "two" in run("admin", "status")
-    found = json.loads(run("admin", "answer", "two", "--json"))
-    assert found["end"] == "decided"
-    assert [len(entry["arms"]) for entry in found["agents"]] == [1] * len(found["agents"])
-    assert all(entry["leader"] in entry["arms"] and entry["estimates"]["arms"] for entry in found["agents"])
-    assert {"decided", "(from"} < set(run("admin", "answer", "two").split())
+    answered_on_the_command_line()
 
     outbox = str(tmp_path / "outbox")
     assert "Sound." in run("verify", "two", "--db", served.db, "--receipts", outbox)

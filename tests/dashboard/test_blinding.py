@@ -89,7 +89,7 @@ def test_nor_from_the_pages(two_runs):
 
 def test_an_analyst_can(two_runs):
     one, other = (two_runs[name, "analyst", LAST] for name in ("as it is", "reordered"))
-    for path in ("board", "history", "certificate"):
+    for path in ("board", "history", "certificate", "findings"):
         assert one[f"/v1/studies/blinded/{path}"] != other[f"/v1/studies/blinded/{path}"]
 
 
@@ -102,7 +102,9 @@ def test_a_viewer_still_sees_progress(two_runs):
     assert sum(phase["ruled_out"] for phase in history) == 9
 
 
-@pytest.mark.parametrize("path", ["certificate", "outlook", "phases/1/plan", "phases/1/decision", "phases/1/reports"])
+@pytest.mark.parametrize(
+    "path", ["certificate", "findings", "outlook", "phases/1/plan", "phases/1/decision", "phases/1/reports"]
+)
 def test_what_is_refused_to_a_viewer(two_runs, path):
     assert f"/v1/studies/blinded/{path}" not in two_runs["as it is", "viewer", LAST]
     assert f"/v1/studies/blinded/{path}" in two_runs["as it is", "analyst", LAST]

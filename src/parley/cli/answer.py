@@ -1,8 +1,8 @@
-"""`parley admin answer`: the answer of a live study so far, or for good, on the command line."""
+"""`parley admin answer`: what a live study has found so far, or for good, on the command line."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,80 +10,101 @@ from parley.cli.console import json_option, print_json, screen, table
 from parley.cli.remote import connect, remote_options
 from parley.ends import End, overall
 from parley.errors import InvalidInput
-from parley.protocol.stages import Stage
+from parley.findings import findings_csv, state_of, told
+from parley.words import number
+
+if TYPE_CHECKING:
+    from parley.agent.client import Client
 
 __all__ = ["answer"]
 
-WORDS = {
-    End.DECIDED: "decided",
-    End.ACCEPTED: "accepted: within the tolerance of the best",
-    End.EXHAUSTED: "exhausted: the budget came first",
-    End.BLOCKED: "blocked: what is missing can come from nobody any more",
-    End.CANCELLED: "cancelled",
-    End.OPEN: "open",
-}
+MOST_LINES = 60  # of the table of estimates on a screen; --csv and --json have all
 
 
 @click.command()
 @click.argument("study")
+@click.option("--csv", "as_csv", is_flag=True, help="Print every estimate with its intervals as CSV and nothing else.")
+@click.option("--phase", type=click.IntRange(min=1), help="As it was after this phase; default: the latest.")
 @remote_options
 @json_option
-def answer(study: str, server: str, token_file: str | None, as_json: bool) -> None:
-    """What STUDY found: every agent's arms, or the candidates that remain, its leader, and how it ended."""
+def answer(study: str, as_csv: bool, phase: int | None, server: str, token_file: str | None, as_json: bool) -> None:
+    """What STUDY has found: every agent's arms, or the candidates that remain, how it ended, and every estimate."""
+    if as_csv and as_json:
+        raise InvalidInput("--csv", found="--csv and --json", allowed="one of them")
     with connect(server, token_file) as client:
-        board = client.request("GET", "studies", study, "board")
-        if board["blinded"]:
+        if client.request("GET", "whoami")["blinded"]:
             raise InvalidInput("token", found="one that is blinded", allowed="an analyst's or an administrator's")
-        last = {"after": max(board["phases"] - 1, 0), "limit": 1}
-        past = client.request("GET", "studies", study, "history", params=last)
-        over = Stage(board["stage"]) in (Stage.FINISHED, Stage.CANCELLED)
-        certificate = client.request("GET", "studies", study, "certificate") if over else None
-    document = told(board, past, certificate)
+        found = _whole(client, study, phase)
+    if as_csv:
+        click.echo(findings_csv(found), nl=False)
+        return
+    document = answer_of(found)
     if as_json:
         print_json(document)
         return
-    title = f"{study}: {document['end']} after {board['phases']} phases"
-    shown = table(title, "agent", "end", "answer", "leader", "mean")
-    for entry in document["agents"]:
+    _show(document, found)
+
+
+def _whole(client: Client, study: str, phase: int | None) -> dict[str, Any]:
+    """The findings of every agent, asked for in parts where a study is large."""
+    found: dict[str, Any] = {"agents": [], "agent_count": 1}
+    while len(found["agents"]) < found["agent_count"]:
+        asked = {"first": len(found["agents"])} | ({} if phase is None else {"phase": phase})
+        part = client.request("GET", "studies", study, "findings", params=asked)
+        found = part | {"agents": [*found["agents"], *part["agents"]]}
+    return found
+
+
+def answer_of(found: dict[str, Any]) -> dict[str, Any]:
+    """Agent by agent: the end, the arms that are answers or remain, the leader, and its estimates."""
+    agents = []
+    for entry in found["agents"]:
+        left = [arm for arm in entry["arms"] if arm["candidate"] or arm["chosen"]]
+        end = End(entry["end"])
+        leads = next((arm["mean"] for arm in entry["arms"] if arm["arm"] == entry["leader"]), None)
+        agents.append(
+            {
+                "agent": entry["agent"],
+                "end": end.value,
+                "answered": end.answered,
+                "arms": [arm["arm"] for arm in left if arm["chosen"] or not end.answered],
+                "leader": entry["leader"],
+                "mixed_mean": leads and leads["estimate"],
+                "estimates": {"leader": entry["leader"], "arms": entry["arms"]},
+            }
+        )
+    keys = ("study", "stage", "phase", "phases", "level", "control", "words")
+    study_end = overall(entry["end"] for entry in agents).value
+    return {key: found[key] for key in keys} | {"end": study_end, "agents": agents}
+
+
+def _show(document: dict[str, Any], found: dict[str, Any]) -> None:
+    rates = found["rates"]
+    title = f"{document['study']}: {document['end']} after {document['phase']} phases"
+    shown = table(title, "agent", "end", "answer", "leader", "its mixed mean")
+    for entry, told_of in zip(document["agents"], found["agents"], strict=True):
         what = ", ".join(entry["arms"]) if entry["answered"] else "candidates: " + ", ".join(entry["arms"])
-        leads, mean = entry["leader"] or "-", entry["mixed_mean"]
-        number = "-" if mean is None else f"{mean:.4g} ± {entry['radius']:.2g}"
-        number = _between(entry["estimates"], leads) or number
-        shown.add_row(entry["agent"], WORDS[End(entry["end"])], what, leads, number)
+        mean = next((arm["mean"] for arm in told_of["arms"] if arm["arm"] == entry["leader"]), None)
+        end = End(entry["end"]).words
+        shown.add_row(
+            entry["agent"], end, what if told_of["arms"] else "", entry["leader"] or "", told(mean, rates=rates)
+        )
     screen.print(shown)
     if not End(document["end"]).answered:
         screen.print("Candidates are no answers: each agent's true best is among them, as far as delta goes.")
+    if document["phase"]:
+        _show_estimates(found, rates=rates)
 
 
-def _between(estimates: dict[str, Any] | None, leader: str) -> str | None:
-    """The leader's mean with the interval that holds jointly, where there is one."""
-    cells = [arm["mean"] for arm in estimates["arms"] if arm["arm"] == leader] if estimates else []
-    if not cells or None in cells[0].values():
-        return None
-    return "{estimate:.4g} (from {low:.3g} to {high:.3g})".format_map(cells[0])
-
-
-def told(board: dict[str, Any], past: dict[str, Any], certificate: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The board and the last phase's means, agent by agent; with a certificate also its estimates."""
-    known_by = (certificate or {}).get("evidence", {}).get("estimates", {}).get("agents")
-    case = past["phases"][-1]["explanation"] if past["phases"] else None
-    agents = []
-    for place, (agent, end) in enumerate(zip(board["agents"], board["ends"], strict=True)):
-        left = [k for k, row in enumerate(board["active"]) if row[place]]
-        means = {k: case["mixed_means"][k][place] for k in left} if case else {}
-        known = {k: mean for k, mean in means.items() if mean is not None}
-        leader = max(known, key=known.__getitem__) if known else None
-        agents.append(
-            {
-                "agent": agent,
-                "end": end,
-                "answered": End(end).answered,
-                "arms": [board["arms"][k] for k in left],
-                "leader": None if leader is None else board["arms"][leader],
-                "mixed_mean": None if leader is None else known[leader],
-                "radius": None if leader is None or case is None else case["radius"][leader][place],
-                "estimates": known_by[place] if known_by else None,
-            }
-        )
-    end = overall(entry["end"] for entry in agents).value
-    return {key: board[key] for key in ("study", "stage", "phases")} | {"end": end, "agents": agents}
+def _show_estimates(found: dict[str, Any], *, rates: bool) -> None:
+    control = ("to " + found["control"],) if found["control"] else ()
+    shown = table("Estimates", "agent", "arm", "state", "mixed mean", "to the leader", *control)
+    lines = [(agent["agent"], arm) for agent in found["agents"] for arm in agent["arms"]]
+    for name, arm in lines[:MOST_LINES]:
+        kinds = ("mean", "to_leader", "to_control")[: 2 + len(control)]
+        shown.add_row(name, arm["arm"], state_of(arm), *(told(arm[kind], rates=rates) for kind in kinds))
+    screen.print(shown)
+    if len(lines) > MOST_LINES:
+        screen.print(f"And {number(len(lines) - MOST_LINES)} more: --csv and --json have all.", highlight=False)
+    words = f"The intervals hold together, at every phase, with probability at least {found['level']:.4g}"
+    screen.print(f"{words}; --csv has the usual ones too.", highlight=False)

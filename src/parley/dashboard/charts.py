@@ -10,7 +10,7 @@ from markupsafe import Markup
 from parley.dashboard.plot import SHAPES, Scale, element, line, mark, path, spread, svg, text, ticks
 from parley.dashboard.words import number, real
 
-__all__ = ["Arm", "bullet", "course_chart", "evidence_chart", "meter"]
+__all__ = ["Arm", "bullet", "course_chart", "evidence_chart", "meter", "shortened"]
 
 LOUD = 8  # arms that get a colour, a shape and a label; of more, the others stay in the background
 WIDTH = 480.0
@@ -30,7 +30,8 @@ class Arm:
     first: int = 1  # the phase of the first entry: of a long study only the latest are drawn
 
 
-def _named(name: str) -> str:
+def shortened(name: str) -> str:
+    """A name as far as a figure has room for it."""
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
@@ -121,7 +122,7 @@ def _labels(
     for (arm, order, _), down in zip(with_data, places, strict=True):
         ending = " ★" if arm.chosen else ""
         told.append(mark(list(SHAPES)[order], right + 14, down - 4, 4.5, f"s{order}"))
-        told.append(text(right + 26, down, _named(arm.name) + ending, "soft" if arm.out_in else "ink"))
+        told.append(text(right + 26, down, shortened(arm.name) + ending, "soft" if arm.out_in else "ink"))
     return Markup("").join(told)
 
 
@@ -164,7 +165,7 @@ def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: flo
     state = "chosen ★" if arm.chosen else f"out in {arm.out_in}" if arm.out_in else real(arm.scores[-1], 2)
     drawn = [
         mark(list(SHAPES)[order], x.start - 14, middle, 4.5, f"s{order}"),
-        text(x.start - 26, middle + 4, _named(arm.name), "soft" if arm.out_in else "ink", "end"),
+        text(x.start - 26, middle + 4, shortened(arm.name), "soft" if arm.out_in else "ink", "end"),
         bar,
         *notches,
         text(x.end + 10, middle + 4, state, "soft" if arm.out_in else "ink"),

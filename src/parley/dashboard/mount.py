@@ -9,12 +9,23 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from parley.dashboard.entrance import HEADERS
-from parley.dashboard.pages import administration, answer, audit, evidence, samples, signing, studies, study, tokens
+from parley.dashboard.pages import (
+    administration,
+    answer,
+    audit,
+    estimates,
+    evidence,
+    samples,
+    signing,
+    studies,
+    study,
+    tokens,
+)
 from parley.dashboard.render import HERE
 
 __all__ = ["mount"]
 
-PARTS = (signing, studies, study, evidence, samples, answer, audit, administration, tokens)
+PARTS = (signing, studies, study, evidence, samples, answer, estimates, audit, administration, tokens)
 
 INLINE = "'self' 'unsafe-inline'"
 DOCS_POLICY = f"default-src 'self'; script-src {INLINE}; style-src {INLINE}; img-src 'self' data:"

@@ -34,10 +34,10 @@ def _short(value: object) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-def svg(width: float, height: float, label: str, *inside: str) -> Markup:
+def svg(width: float, height: float, label: str, *inside: str, kind: str = "figure") -> Markup:
     """A picture with words for those who do not see it."""
     box = f"0 0 {_short(float(width))} {_short(float(height))}"
-    return element("svg", *inside, class_="figure", viewBox=box, role="img", aria_label=label)
+    return element("svg", *inside, class_=kind, viewBox=box, role="img", aria_label=label)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from parley.ends import End, overall
-from parley.estimates import estimates
+from parley.estimates import estimates, leading
 from parley.protocol.canonical import digest
 from parley.protocol.messages import Certificate, Rows
 from parley.protocol.trial import Trial
@@ -81,7 +81,7 @@ def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
     if not phases:
         return {}
     problem, state = trial.study.problem, trial.state
-    leader = np.argmax(np.where(state.answers, problem.mixed(state.means), -np.inf), axis=-2)
+    leader = leading(problem, state.totals, np.asarray(state.answers))
     return {"estimates": estimates(problem, phases, leader).document()}
 
 

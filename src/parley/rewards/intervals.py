@@ -35,6 +35,10 @@ class Seen:
     estimated: FloatArray  # its variance otherwise: by the fresh draws alone, or by the range alone
     degrees: FloatArray  # its degrees of freedom
 
+    def of(self, agents: slice) -> Seen:
+        """Of some agents alone."""
+        return replace(self, **{field.name: getattr(self, field.name)[..., agents] for field in fields(self)})
+
     def against(self, reference: IntArray) -> Seen:
         """Every arm minus the arm `reference (..., agent)`."""
         place = np.broadcast_to(reference[..., None, :], (*self.contrast.shape[:-2], 1, self.contrast.shape[-1]))

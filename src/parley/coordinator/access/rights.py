@@ -39,6 +39,7 @@ ACCESS: dict[str, frozenset[Role]] = {
     "list_reports": UNBLINDED,
     "get_decision": UNBLINDED,
     "get_certificate": UNBLINDED,
+    "get_findings": UNBLINDED,
     "get_log": INSPECTORS,
     "export_log": INSPECTORS,
     "verify_study": UNBLINDED,

@@ -34,7 +34,7 @@ from parley.protocol import Stage, StudyMessage
 from parley.protocol.canonical import read_json
 from parley.protocol.trial import ends_at
 
-__all__ = ["Columns", "board", "history", "latest_state"]
+__all__ = ["Columns", "board", "history", "latest_phase", "latest_state", "state_at"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,12 @@ def latest_phase(row: StudyRow) -> int:
 
 def latest_state(connection: Connection, row: StudyRow) -> State:
     """The policy's state after the last decided phase."""
-    return _phase(connection, row, latest_phase(row))[0]
+    return state_at(connection, row, latest_phase(row))
+
+
+def state_at(connection: Connection, row: StudyRow, phase: int) -> State:
+    """The policy's state after a decided phase."""
+    return _phase(connection, row, phase)[0]
 
 
 def _phase(connection: Connection, row: StudyRow, phase: int) -> tuple[State, Explanation]:

@@ -7,10 +7,12 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from parley.coordinator.remembered import Remembered
+from parley.estimates import Estimates
 from parley.policies import Explanation, State
 from parley.problem import IntArray
 from parley.protocol import StudyMessage
 from parley.protocol.scatter import Scatter
+from parley.totals import Totals
 
 __all__ = ["Memory", "PhaseKey", "memory_of"]
 
@@ -28,6 +30,13 @@ class Memory:
         self.states: Remembered[PhaseKey, tuple[State, Explanation]] = Remembered(24)
         self.scatters: Remembered[PhaseKey, Scatter] = Remembered(24)
         self.decisions: Remembered[PhaseKey, tuple[IntArray, IntArray, bool]] = Remembered(48)
+        self.totals: Remembered[PhaseKey, Totals] = Remembered(
+            500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000
+        )
+        # With the place of the first agent told of, and how many of them.
+        self.estimates: Remembered[tuple[str, str, int, int, int], Estimates] = Remembered(
+            24, weigh=lambda found: found.mean.value.size, heaviest=1_000_000
+        )
         # What sites say of a phase: recruited, observed. Nothing is decided by it; forgotten, it is told anew.
         self.recruited: Remembered[tuple[str, str, int], tuple[int, int]] = Remembered(20_000)
 

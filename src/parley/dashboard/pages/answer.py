@@ -13,10 +13,13 @@ from starlette.routing import Route
 from parley.coordinator.answers.oversight import Verified
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page, page
+from parley.dashboard.pages.estimates import attached, found_so_far
 from parley.dashboard.pages.study import agents_on_page, heading, verified
+from parley.findings import harmless
 
 __all__ = ["answer_csv", "routes"]
 
+WHOLE = 20  # agents up to which a report has them all, arm by arm
 HEAD = (
     "agent", "arm", "chosen", "ruled_out_in_phase", "draws", "mixed_mean", "score", "line", "gap_at_least",
     "mean_low", "mean_high", "to_leader", "to_leader_low", "to_leader_high",
@@ -72,7 +75,6 @@ def _answer(certificate: Mapping[str, Any], agent: int) -> dict[str, Any]:
         "arms": certificate["answers"][name],
         "cells": cells,
         "margin": min(bounds) if known else None,
-        "controlled": any(cell["to_control"] is not None for cell in cells),
     }
 
 
@@ -83,7 +85,10 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
     whole = template == "report.html"
     some = range(pages.total) if whole else range(pages.first, pages.last)
     answers = [_answer(certificate, agent) for agent in some] if certificate else []
-    return shown.show(template, tab="answer", **head, pages=pages, certificate=certificate, answers=answers, **values)
+    first, columns = (0, WHOLE) if whole else (pages.first, pages.size)
+    found = None if head["blinded"] else await found_so_far(shown, first, columns)
+    told: dict[str, Any] = {"certificate": certificate, "answers": answers, "found": found}
+    return shown.show(template, tab="answer", **head, pages=pages, **told, **values)
 
 
 async def answer_page(shown: Page) -> Response:
@@ -97,24 +102,10 @@ async def report(shown: Page) -> Response:
     return await _show(shown, "report.html", verification=Verified.from_json(found))
 
 
-def _attached(shown: Page, content: bytes, kind: str, ending: str) -> Response:
-    name = f'attachment; filename="{shown.study}-answer.{ending}"'
-    return Response(content, media_type=kind, headers={"Content-Disposition": name})
-
-
 async def answer_json(shown: Page) -> Response:
     """The certificate as the API has it, byte for byte."""
     content = await shown.api.text("studies", shown.study, "certificate")
-    return _attached(shown, content, "application/json", "json")
-
-
-def harmless(value: object) -> object:
-    """Text that no spreadsheet takes for a formula.
-
-    >>> harmless("=1+1"), harmless("B"), harmless(-0.5)
-    ("'=1+1", 'B', -0.5)
-    """
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value
+    return attached(shown, content, "application/json", "answer.json")
 
 
 def answer_csv(certificate: Mapping[str, Any]) -> str:
@@ -132,7 +123,7 @@ async def answer_table(shown: Page) -> Response:
     """The answer as CSV."""
     certificate = await shown.api.get("studies", shown.study, "certificate")
     content = answer_csv(certificate)
-    return _attached(shown, content.encode(), "text/csv; charset=utf-8", "csv")
+    return attached(shown, content.encode(), "text/csv; charset=utf-8", "answer.csv")
 
 
 routes: list[Route] = [

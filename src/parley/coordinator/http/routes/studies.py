@@ -12,12 +12,14 @@ from starlette.responses import JSONResponse, Response
 
 from parley.coordinator.access.auth import Role
 from parley.coordinator.answers.base import answered
+from parley.coordinator.answers.findings import Findings
 from parley.coordinator.answers.progress import Board, History
 from parley.coordinator.answers.studies import ListedStudy, Studies, StudyLine, StudyStatus, Who
 from parley.coordinator.http.context import context_of, principal_of, sight_of, told
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.schemas import LARGEST_PHASE, NewStudyBody, PathPhase
 from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.findings import findings
 from parley.coordinator.reading.progress import Columns, board, history
 from parley.coordinator.reading.views import pulse, require_study, status
 from parley.coordinator.record import phases, studies
@@ -32,6 +34,7 @@ __all__ = ["First", "Some", "read_study", "router"]
 router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["studies"])
 
 MOST_NUMBERS = 1_000_000  # pairs of arm and agent in one answer, over its phases
+MOST_CELLS = 10_000  # pairs of arm and agent whose intervals are worked out for one answer
 First = Annotated[int, Query(ge=0, le=1_000_000, description="The place of the first agent to tell of.")]
 Some = Annotated[int, Query(ge=1, le=2000, description="Of how many agents to tell.")]
 
@@ -164,6 +167,26 @@ async def get_history(
         some = Columns(first=first, limit=columns)
         few = min(limit, max(1, MOST_NUMBERS // (row.arms * min(columns, row.agents))))
         return history(connection, row, after=after, limit=few, columns=some, blinded=blinded, explain=explain)
+
+    return await context_of(request).answer(work, to=principal_of(request))
+
+
+@router.get("/studies/{study}/findings", response_model=Findings)
+async def get_findings(
+    request: Request,
+    study: str,
+    phase: Annotated[int | None, Query(ge=0, le=LARGEST_PHASE, description="After it; default: the latest.")] = None,
+    first: First = 0,
+    columns: Some = 2000,
+) -> Response:
+    """What the study has found so far: every mean and difference, with intervals that hold jointly at every phase.
+
+    Of large studies an answer has fewer agents than asked for: go on with `first`."""
+
+    def work(connection: Connection) -> Findings:
+        row = require_study(connection, study)
+        few = min(columns, max(1, MOST_CELLS // row.arms))
+        return findings(connection, row, columns=Columns(first=first, limit=few), phase=phase)
 
     return await context_of(request).answer(work, to=principal_of(request))
 

@@ -1,0 +1,102 @@
+"""What a study has found so far: estimates from the reports of all decided phases, at any phase of a study."""
+
+from __future__ import annotations
+
+import numpy as np
+from sqlalchemy import Connection
+
+from parley.coordinator.answers.findings import AgentFound, ArmFound, Findings, Measured
+from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.progress import Columns, latest_phase, state_at
+from parley.coordinator.record import reports, studies
+from parley.coordinator.record.memory import memory_of
+from parley.coordinator.record.studies import StudyRow
+from parley.ends import End
+from parley.estimates import WORDS, Estimates, estimates, fixed_quantile, leading
+from parley.policies import State
+from parley.protocol import Stage, StudyMessage
+from parley.protocol.trial import ends_at
+from parley.totals import Totals
+
+__all__ = ["findings"]
+
+
+def findings(connection: Connection, row: StudyRow, *, columns: Columns, phase: int | None) -> Findings:
+    """Of some agents, after a decided phase, or after the latest."""
+    study = studies.message(connection, row)
+    state = state_at(connection, row, latest_phase(row))
+    last = int(state.phase)
+    if phase is not None and phase > last:
+        raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
+    now = phase is None or phase == last
+    state = state if phase is None else state_at(connection, row, phase)
+    ends = ends_at(study.make_policy(), state, row.stage) if now else [End.OPEN] * len(study.agents)
+    return Findings(
+        study=row.id,
+        stage=str(row.stage),
+        phase=int(state.phase),
+        phases=last,
+        level=1 - study.problem.delta,
+        control=study.problem.control,
+        rates=study.problem.noise.two_valued,
+        words=WORDS,
+        first=columns.first,
+        agent_count=len(study.agents),
+        agents=_agents(connection, row, study, state, ends, columns, over=now and row.stage is Stage.FINISHED),
+    )
+
+
+def _agents(
+    connection: Connection,
+    row: StudyRow,
+    study: StudyMessage,
+    state: State,
+    ends: list[End],
+    columns: Columns,
+    *,
+    over: bool,
+) -> list[AgentFound]:
+    if not int(state.phase):  # nothing is decided, and nobody is told what single reports say
+        return [AgentFound(agent=name, end=End.OPEN, leader=None, arms=[]) for name in study.agents[columns.slice]]
+    found = _estimated(connection, row, study, state, columns)
+    quantile, control = fixed_quantile(study.problem), found.control
+    answered = np.array([end.answered for end in ends], dtype=np.bool_) & over
+    some, answers = columns.slice, np.asarray(state.answers)
+    told = []
+    for place, name in enumerate(study.agents[some]):
+        agent = columns.first + place
+        arms = [
+            ArmFound(
+                arm=arm,
+                candidate=bool(state.active[k, agent]),
+                chosen=bool(answers[k, agent] and answered[agent]),
+                ruled_out_in=int(state.eliminated_in[k, agent]),
+                draws=int(state.counts[k, agent]),
+                mean=Measured(**found.mean.cell(k, place, quantile)),
+                to_leader=Measured(**found.lead.cell(k, place, quantile)),
+                to_control=None if control is None else Measured(**control.cell(k, place, quantile)),
+            )
+            for k, arm in enumerate(study.arms)
+        ]
+        leader = study.arms[int(found.leader[place])]
+        told.append(AgentFound(agent=name, end=ends[agent].value, leader=leader, arms=arms))
+    return told
+
+
+def _estimated(connection: Connection, row: StudyRow, study: StudyMessage, state: State, columns: Columns) -> Estimates:
+    """From the fresh draws of every phase up to the state's; the differences are to the leader among the answers."""
+    last, memory = int(state.phase), memory_of(connection)
+
+    def drawn(phase: int) -> Totals:
+        def made() -> Totals:
+            taken = reports.of_phase(connection, row.id, phase)
+            parts = [taken[name].report.totals if name in taken else None for name in study.agents]
+            return Totals.columns(parts, len(study.arms))
+
+        return memory.totals.made((row.id, row.digest, phase), made)
+
+    def made() -> Estimates:
+        leader = leading(study.problem, state.totals, np.asarray(state.answers))
+        return estimates(study.problem, [drawn(phase) for phase in range(1, last + 1)], leader, columns.slice)
+
+    return memory.estimates.made((row.id, row.digest, last, columns.first, columns.limit), made)

@@ -1,0 +1,121 @@
+"""What a study has found so far: in API, page, report and file, at every phase and to the digit."""
+
+import csv
+import io
+from xml.etree import ElementTree
+
+import httpx2
+import pytest
+from tests.dashboard.site import TWO
+
+from parley.dashboard.forest import MOST, forest_chart
+from parley.findings import KINDS, told
+
+CONTROLLED = TWO.replace("[weights]", 'control = "c"\n\n[weights]')
+
+
+@pytest.fixture(scope="module")
+def half(here):
+    """A study with a control after two of its phases."""
+    here.create(CONTROLLED, "half")
+    here.phase("half")
+    here.phase("half")
+    return "half"
+
+
+def test_before_the_first_decision_there_is_nothing(here):
+    here.create(TWO, "fresh")
+    found = here.call("GET", "studies/fresh/findings")
+    assert (found["phase"], [agent["arms"] for agent in found["agents"]]) == (0, [[], []])
+    with here.browser() as browser:
+        assert "Estimates so far" not in browser.get("/studies/fresh/answer").text
+
+
+def test_at_the_end_they_are_what_the_certificate_says(here):
+    here.create(CONTROLLED, "whole")
+    here.run("whole")
+    stored = here.call("GET", "studies/whole/certificate")["evidence"]["estimates"]
+    found = here.call("GET", "studies/whole/findings")
+    assert (found["level"], found["words"]) == (stored["level"], stored["words"])
+    for one, other in zip(found["agents"], stored["agents"], strict=True):
+        assert (one["agent"], one["leader"], one["end"]) == (other["agent"], other["leader"], "decided")
+        assert [{kind: arm[kind] for kind in KINDS} for arm in one["arms"]] == [
+            {kind: arm[kind] for kind in KINDS} for arm in other["arms"]
+        ]
+        assert [arm["arm"] for arm in one["arms"] if arm["chosen"]] == [one["leader"]]
+
+
+def test_they_are_there_at_every_phase_and_of_some_agents(here, half):
+    now, first = here.call("GET", f"studies/{half}/findings"), here.call("GET", f"studies/{half}/findings?phase=1")
+    assert (now["phase"], first["phase"], first["phases"], first["control"]) == (2, 1, 2, "c")
+    widths = [
+        sum(arm["mean"]["high"] - arm["mean"]["low"] for agent in found["agents"] for arm in agent["arms"])
+        for found in (first, now)
+    ]
+    assert widths[0] > widths[1]
+    part = here.call("GET", f"studies/{half}/findings?first=1&columns=1")
+    assert part["agents"] == now["agents"][1:]
+    with pytest.raises(AssertionError, match="phase 3 is not decided yet: 2 are"):
+        here.call("GET", f"studies/{half}/findings?phase=3")
+
+
+def test_page_report_and_file_say_what_the_api_says(here, half):
+    found = here.call("GET", f"studies/{half}/findings")
+    with here.browser() as browser:
+        page, report = (browser.get(f"/studies/{half}/{name}").text for name in ("answer", "report"))
+        file = browser.get(f"/studies/{half}/estimates.csv")
+    assert file.headers["content-disposition"] == 'attachment; filename="half-estimates.csv"'
+    rows = iter(csv.DictReader(io.StringIO(file.text)))
+    for agent in found["agents"]:
+        for arm in agent["arms"]:
+            row = next(rows)
+            assert (row["agent"], row["arm"], row["draws"]) == (agent["agent"], arm["arm"], str(arm["draws"]))
+            for kind in KINDS:
+                assert float(row[f"{kind}_low"]) == arm[kind]["low"]
+                assert float(row[f"{kind}_fixed_high"]) == arm[kind]["fixed_high"]
+                assert page.count(told(arm[kind])) >= 1
+                assert report.count(told(arm[kind])) >= 1
+    assert page.count('class="figure forest"') == 4, "to the leader and to the control, of two agents"
+    assert "Difference to c" in page
+    assert "for comparison only" in page
+
+
+def test_a_viewer_gets_none_of_it(here, half):
+    viewer = here.issue("viewer", "Vi")
+    headers = {"Authorization": f"Bearer {viewer}"}
+    assert httpx2.get(f"{here.address}/v1/studies/{half}/findings", headers=headers).status_code == 403
+    with here.browser(viewer) as browser:
+        assert browser.get(f"/studies/{half}/estimates.csv").status_code == 403
+        assert "forest" not in browser.get(f"/studies/{half}/answer").text
+
+
+def arm_of(name, middle, half, **changes):
+    cell = {"estimate": middle, "low": middle - half, "high": middle + half}
+    cell |= {"fixed_low": middle - half / 2, "fixed_high": middle + half / 2}
+    known = {"arm": name, "candidate": True, "chosen": False, "ruled_out_in": 0, "draws": 9, "mean": cell}
+    return known | {"to_leader": cell, "to_control": None} | changes
+
+
+@pytest.mark.parametrize("middle", [-1e9, -0.3, 0.0, 1e-9, 12345.0])
+@pytest.mark.parametrize("half", [1e-12, 0.01, 1e6])
+@pytest.mark.parametrize("to", [None, "arm 0"])
+def test_whatever_the_numbers_the_picture_stays_in_its_frame(middle, half, to):
+    arms = [arm_of(f"arm {k}", middle + k * half, half * (k + 1)) for k in range(MOST + 2)]
+    arms[3]["mean"] = arms[3]["to_leader"] = dict.fromkeys(arms[3]["mean"])
+    root = ElementTree.fromstring(str(forest_chart(arms, "to_leader" if to else "mean", "<label>", to=to)))
+    width, height = (float(value) for value in root.get("viewBox").split()[2:])
+    for found in root.iter():
+        assert "style" not in found.attrib
+        for name, most in (("x1", width), ("x2", width), ("cx", width), ("y1", height), ("y2", height)):
+            assert -1 <= float(found.get(name, 0)) <= most + 1
+    text = "".join(root.itertext())
+    assert "and 2 more" in text
+    assert root.get("aria-label") == "<label>"
+
+
+def test_a_picture_says_its_numbers_and_marks_the_reference():
+    arms = [arm_of("placebo", 0.0, 0.0), arm_of("<b>dose</b>", 0.21, 0.11)]
+    text = "".join(ElementTree.fromstring(str(forest_chart(arms, "to_leader", "x", to="placebo"))).itertext())
+    assert "0.21 (0.10 to 0.32)" in text
+    assert "0, by definition" in text
+    assert "<b>dose</b>" in text
