@@ -117,4 +117,9 @@ MUTANTS = [
         ("the same question is paid by everybody", "problem.py", "return first if self.rules >= 2 else np.ones_like(first)",
          "return np.ones_like(first)", LOST + "test_agents_with_the_same_weights_pay_for_one_question"),
     ),
+    *_of(
+        "rewards",
+        ("a report of yes or no may hold the sums of any range", "rewards/binary.py", "return two_valued_flaw(count, total, square)",
+         "return super().flaw(count, total, square)", "tests/rewards/test_cells.py::test_the_model_says_what_its_rewards_can_be"),
+    ),
 ]  # fmt: skip

@@ -25,6 +25,7 @@ def rules_of(study: StudyMessage) -> RulesSeen:
     return RulesSeen(
         low=problem.noise.low,
         high=problem.noise.high,
+        two_valued=problem.noise.two_valued,
         between=problem.between,
         flexible=study.flexible,
         minimum_cell=problem.minimum_cell,

@@ -15,6 +15,7 @@ from parley.keys import Key
 from parley.rewards.base import Bets, RewardModel, Sampler
 from parley.rewards.binary import Binary
 from parley.rewards.bounded import Bounded
+from parley.rewards.cells import Flaw
 from parley.rewards.gap_bounds import Look
 from parley.rewards.gaussian import Gaussian
 from parley.rewards.spread import BoundedSpread
@@ -27,6 +28,7 @@ __all__ = [
     "Binary",
     "Bounded",
     "BoundedSpread",
+    "Flaw",
     "Gaussian",
     "Look",
     "Noise",

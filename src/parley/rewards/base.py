@@ -17,7 +17,8 @@ from parley.checks import FloatArray, IntArray
 from parley.confidence.evidence import LARGEST_STAKE, log_bet, log_boost, stake_that_crosses
 from parley.errors import InvalidInput, UnknownName
 from parley.keys import Key
-from parley.rewards import sampling
+from parley.rewards import cells, sampling
+from parley.rewards.cells import Flaw
 from parley.rewards.gap_bounds import Bound, Look, known_variance_bound
 from parley.rewards.intervals import Interval, Seen, gaussian_interval
 from parley.rewards.sampling import Sampler
@@ -172,6 +173,14 @@ class RewardModel(ABC):
         if self.low is None or self.high is None:
             return np.broadcast_to(self.bound_variances(means, scale), means.shape)
         return np.asarray((means - self.low) * (self.high - means))
+
+    def flaw(self, count: int, total: float, square: float) -> Flaw | None:
+        """What a report's cell holds that no `count` rewards can have; None if all is well."""
+        return cells.flaw(count, total, square, self.low, self.high)
+
+    def rough_flaw(self, count: int, total: float, square: float) -> Flaw | None:
+        """The same, as logs are judged that were written before `flaw` was asked."""
+        return cells.rough_flaw(count, total, square, self.low, self.high)
 
     def check_means(self, means: FloatArray) -> None:
         """Raise unless true means can be these."""

@@ -14,6 +14,7 @@ from parley.errors import InvalidInput
 from parley.keys import NUMBER, Key
 from parley.rewards import sampling
 from parley.rewards.base import LOG_SHARES, Bets, RewardModel, Sampler, better, wagers
+from parley.rewards.cells import Flaw, two_valued_flaw
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
 from parley.rewards.intervals import Interval, Seen, in_range, range_interval
 from parley.rewards.products import MANY_AGENTS, contrast_variance, log_rate_products
@@ -97,6 +98,9 @@ class Binary(RewardModel):
     @property
     def usual_mean(self) -> float:
         return self._usual_rate
+
+    def flaw(self, count: int, total: float, square: float) -> Flaw | None:
+        return two_valued_flaw(count, total, square)
 
     def rates(self, past: Totals) -> FloatArray:
         """`(..., arm, agent)`: estimates that are never 0 or 1."""

@@ -1,13 +1,17 @@
 """A report's totals are those of some rewards, or refused: tried against whole arithmetic."""
 
 import math
+from contextlib import nullcontext
 from fractions import Fraction
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from parley.protocol.cells import flaw
+from parley.errors import ImpossibleReport
+from parley.protocol import Report, check_exactly
+from parley.rewards import Binary, Bounded
+from parley.rewards.cells import flaw
 
 ends = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(sorted).filter(lambda e: e[1] - e[0] > 1e-3)
 
@@ -41,6 +45,22 @@ ends = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(sorted).filter(
 def test_what_is_possible(count, total, square, low, high, wrong):
     found = flaw(count, total, square, low, high)
     assert (found[0] if found else None) == wrong
+
+
+@pytest.mark.parametrize(
+    ("total", "square", "wrong"),
+    [(3.0, 3.0, None), (0.0, 0.0, None), (2.5, 2.5, "sums"), (3.0, 2.5, "squares"), (3.0, 4.0, "squares"),
+     (11.0, 11.0, "sums"), (-1.0, 1.0, "sums"), (3.0 + 1e-12, 3.0, "sums")],
+)  # fmt: skip
+def test_the_model_says_what_its_rewards_can_be(total, square, wrong):
+    """Yes or no is stricter than a range; logs of before salts are judged as they were."""
+    found = Binary().flaw(10, total, square)
+    assert (found[0] if found else None) == wrong
+    assert Binary().rough_flaw(10, 2.5, 2.5) is None
+    assert Bounded(low=0, high=1).flaw(10, 2.5, 2.25) is None
+    report = Report(study="s", phase=1, agent="x", plan="ab", counts=(10,), sums=(total,), squares=(square,))
+    with nullcontext() if wrong is None else pytest.raises(ImpossibleReport, match=rf"{wrong}\[0\]"):
+        check_exactly(report, Binary())
 
 
 @given(st.data(), ends)
