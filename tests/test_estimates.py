@@ -9,10 +9,9 @@ from parley.errors import InvalidInput
 from parley.estimates import estimates, joint_line
 from parley.policies import make_policy
 from parley.problem import Problem
-from parley.protocol import Report, Stage, issue_certificate
+from parley.protocol import Report, Stage, apply, create, issue_certificate
 from parley.protocol.certificates import same_certificate
 from parley.protocol.events import ReportAccepted
-from parley.protocol.trial import apply, create
 from parley.rewards import intervals, make_model
 from parley.rewards.intervals import stacked
 from parley.totals import Totals

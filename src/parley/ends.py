@@ -13,6 +13,7 @@ class End(StrEnum):
 
     DECIDED = "decided"  # its N arms are found
     ACCEPTED = "accepted"  # its leaders are within the tolerance
+    LEFT = "left"  # it is gone, and the others' questions were re-weighed without it
     EXHAUSTED = "exhausted"  # the budget of samples or rounds came first
     BLOCKED = "blocked"  # what is missing can come from nobody any more
     CANCELLED = "cancelled"  # an administrator stopped the study first
@@ -39,10 +40,11 @@ class End(StrEnum):
 
 
 def overall(ends: Iterable[str]) -> End:
-    """The end of the study: the worst of its agents'.
+    """The end of the study: the worst of its agents', but for those who left while others stayed.
 
-    >>> overall(["decided", "accepted", "decided"]).value
-    'accepted'
+    >>> overall(["decided", "accepted", "decided"]).value, overall(["decided", "left"]).value
+    ('accepted', 'decided')
     """
     order = list(End)
-    return max(map(End, ends), key=order.index)
+    stayed = [end for end in map(End, ends) if end is not End.LEFT]
+    return max(stayed, key=order.index, default=End.LEFT)

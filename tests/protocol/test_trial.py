@@ -23,10 +23,12 @@ from parley.protocol.events import (
     ReportAmended,
     ReportQuarantined,
     Resumed,
+    Reweighed,
     StepFailed,
     StudyCreated,
     kind_of,
 )
+from parley.protocol.lost_sites import thaw
 from parley.protocol.stages import allowed, picture
 from parley.rewards import Noise
 from parley.simulation import make_environment, phase_totals, phases
@@ -105,6 +107,12 @@ def trial_at(stage):
     return trial
 
 
+def any_reweighing(trial):
+    """Weights that could be asked for."""
+    nothing = {"left": (), "states": (), "eliminated_in": ((0, 0), (0, 0)), "plan": None, "consequences": ""}
+    return Reweighed(phase=trial.phase, reason="why", weights=((1.0, 0.5), (0.0, 0.5)), finished=False, **nothing)
+
+
 def any_event(trial, kind):
     """An event of a kind, as well-formed as it can be at this trial."""
     report = reported(trial, 0)
@@ -117,6 +125,8 @@ def any_event(trial, kind):
         "phase-closed": lambda: trial.step().event,
         "step-failed": lambda: StepFailed(phase=trial.phase, error="why"),
         "agent-frozen": lambda: AgentFrozen(agent=trial.study.agents[0], reason="why", consequences=""),
+        "agent-thawed": lambda: thaw(trial, trial.study.agents[0]).event("why", ""),
+        "reweighed": lambda: any_reweighing(trial),
         "phase-cut": lambda: PhaseCut(phase=trial.phase, reason="why", without=trial.awaited, consequences=""),
         "paused": lambda: Paused(reason="why"),
         "resumed": lambda: Resumed(reason="why"),
@@ -141,8 +151,8 @@ def test_every_move_is_in_the_table_or_refused_with_the_state_unchanged(stage, k
         try:
             assert apply(trial, event).stage in targets
         except IllegalMove:  # legal here, but not for what this trial holds
-            assert kind in ("report-amended", "phase-cut")
-            assert not trial.reports
+            assert kind in ("report-amended", "phase-cut", "agent-thawed", "reweighed")
+            assert not (trial.reports and kind.startswith(("report", "phase")))
     assert (trial.stage, trial.state.to_json(), trial.plan, dict(trial.reports), trial.frozen) == before
 
 

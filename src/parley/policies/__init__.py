@@ -38,7 +38,7 @@ POLICIES: dict[str, type[Policy]] = {
     )
 }
 
-NOT_OPTIONS = ("problem", "instance", "idle")
+NOT_OPTIONS = ("problem", "instance", "idle", "unasked")
 KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "text"),
     "float": ((int, float), "a number"),

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -53,6 +54,7 @@ class Policy(ABC):
     values_per_pair: ClassVar[int] = 16  # numbers held per (arm, agent) of a run at the peak, to size chunks by
     problem: Problem
     idle: tuple[int, ...] = ()  # places of agents that draw no more: frozen by an administrator
+    unasked: tuple[int, ...] = ()  # of them, who left: the others were re-weighed, and their own question rests
 
     @property
     def guarantee(self) -> str:
@@ -103,8 +105,15 @@ class Policy(ABC):
         return asked
 
     def _open(self, state: State) -> BoolArray:
-        """`(..., agent)`: who has no answer, and may still get one."""
-        return np.asarray((state.active.sum(axis=-2) > self.problem.top) & ~self.blocked(state))
+        """`(..., agent)`: who has no answer, asks for one, and may still get it."""
+        return np.asarray((state.active.sum(axis=-2) > self.problem.top) & ~self.blocked(state) & self._asked)
+
+    @cached_property
+    def _asked(self) -> BoolArray:
+        """`(agent,)`: whose question is asked."""
+        asked = np.ones(self.problem.agent_count, dtype=np.bool_)
+        asked[list(self.unasked)] = False
+        return asked
 
     def _left(self, state: State) -> IntArray:
         """`(...)`: samples that the budget still allows."""
@@ -125,8 +134,9 @@ class Policy(ABC):
         answered = state.active.sum(axis=-2) <= self.problem.top
         accepted = np.zeros_like(answered) if state.accepted is None else state.accepted
         over = np.broadcast_to(state.finished[..., None], answered.shape)
-        words = [End.ACCEPTED.value, End.DECIDED.value, End.EXHAUSTED.value]
-        return np.select([answered & accepted, answered, over], words, default=End.OPEN.value)
+        left = np.broadcast_to(~self._asked, answered.shape)
+        words = [End.ACCEPTED.value, End.DECIDED.value, End.LEFT.value, End.EXHAUSTED.value]
+        return np.select([answered & accepted, answered, left, over], words, default=End.OPEN.value)
 
     def rounds_of(self, state: State) -> IntArray:
         """`(...)`: rounds of communication so far: phases whose reports could still change something."""

@@ -50,5 +50,5 @@ class Elimination(Policy):
         )
 
     def _finished(self, state: State) -> BoolArray:
-        """Every agent has its top N."""
-        return np.asarray((state.active.sum(axis=-2) <= self.problem.top).all(axis=-1))
+        """Every agent that asks has its top N."""
+        return np.asarray(((state.active.sum(axis=-2) <= self.problem.top) | ~self._asked).all(axis=-1))

@@ -74,8 +74,8 @@ class EvidenceRacing(Tempered):
         return quotas
 
     def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
-        """Without those of who asks what another asks, and of who waits for draws that nobody will make."""
-        idle = ~self.problem.questions | self.blocked(state)
+        """Without those of who asks what another asks, who left, and who waits for draws that nobody will make."""
+        idle = ~(self.problem.questions & self._asked) | self.blocked(state)
         return replace(contrasts, losing=contrasts.losing & ~idle[..., None, None, :]) if idle.any() else contrasts
 
     @cached_property

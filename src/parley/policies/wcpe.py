@@ -75,7 +75,7 @@ class Wcpe(Elimination):
         # would decide nothing: halve on until something is.
         contested = state.active.any(axis=-1, keepdims=True) & ~state.finished[..., None, None]
         undecided = state.active & (state.active.sum(axis=-2, keepdims=True) > self.problem.top)
-        undecided &= ~self.blocked(state)[..., None, :]
+        undecided &= self._open(state)[..., None, :]
         while True:
             # The paper draws everything once before the first phase; nothing is decided in between: it is one phase.
             counts = smallest_counts(state.counts, self._allocation(state), self._beta, self.problem.minimum_cell)
@@ -112,8 +112,7 @@ class Wcpe(Elimination):
     def update(self, state: State, totals: Totals) -> State:
         after = super().update(state, totals)
         assert isinstance(after, Halvings)
-        undecided = after.active.sum(axis=-2, keepdims=True) > self.problem.top
-        halved = after.active & undecided & ~state.finished[..., None, None] & ~self.blocked(after)[..., None, :]
+        halved = after.active & self._open(after)[..., None, :] & ~state.finished[..., None, None]
         return replace(after, halvings=after.halvings + halved)
 
     def _decide(self, before: State, after: State) -> State:

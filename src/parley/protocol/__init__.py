@@ -6,9 +6,10 @@ from parley.protocol.chain import GENESIS, Record, chained, check_receipts, new_
 from parley.protocol.consequences import Consequences, freeze_consequences
 from parley.protocol.events import EVENTS, Event, kind_of, read_event, require_tellable
 from parley.protocol.messages import Certificate, Decision, Plan, Receipt, Report, StudyMessage
+from parley.protocol.moves import apply, create, replay
 from parley.protocol.reports import check_exactly, check_rewards
 from parley.protocol.stages import TRANSITIONS, Stage
-from parley.protocol.trial import Step, Trial, apply, create, replay
+from parley.protocol.trial import Step, Trial
 from parley.protocol.verify import Amendment, Verification, read_log, verify_log
 
 __all__ = [

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from parley.protocol.events import (
     AgentFrozen,
+    AgentThawed,
     Cancelled,
     Disputed,
     Event,
@@ -22,11 +23,13 @@ from parley.protocol.events import (
     ReportAmended,
     ReportQuarantined,
     Resumed,
+    Reweighed,
     StepFailed,
     kind_of,
 )
-from parley.protocol.messages import Report, StudyMessage
+from parley.protocol.messages import Plan, Report, StudyMessage
 from parley.protocol.reports import check_rewards
+from parley.protocol.reweighing import ask_anew, not_reweighable
 from parley.protocol.stages import Stage, illegal, require
 
 __all__ = ["Place", "Situation", "admit", "agent_of"]
@@ -44,7 +47,12 @@ class Place:
     @property
     def awaited(self) -> bool:
         """Whether the phase waits for a report here."""
-        return self.draws is not None and not self.frozen and self.standing is None
+        return self.due and not self.frozen
+
+    @property
+    def due(self) -> bool:
+        """Whether the phase asks for a report that is not in, frozen or not."""
+        return self.draws is not None and self.standing is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +77,7 @@ def agent_of(event: Event) -> str | None:
     match event:
         case ReportAccepted(report=report) | ReportAmended(report=report) | ReportQuarantined(report=report):
             return report.agent
-        case AgentFrozen(agent=agent):
+        case AgentFrozen(agent=agent) | AgentThawed(agent=agent):
             return agent
         case _:
             return None
@@ -94,11 +102,11 @@ def admit(here: Situation, event: Event) -> Situation:
             _check_standing(here, report, replaces, kind)
             _check_numbers(here, report, kind)
             after = here
-        case AgentFrozen(agent=agent):
+        case AgentFrozen() | AgentThawed():
             require(here.stage, kind)
-            if agent not in here.study.agents or here.place is None or here.place.frozen:
-                raise illegal(here.stage, kind, f"{agent!r} is no agent that could be frozen")
-            after = _settled(replace(here, awaited=here.awaited - here.place.awaited))
+            after = _present(here, event, kind)
+        case Reweighed():
+            after = _asked_anew(here, event, kind)
         case PhaseCut(phase=phase):
             _check_cut(here, phase, kind)
             after = _settled(replace(here, awaited=0))
@@ -106,8 +114,7 @@ def admit(here: Situation, event: Event) -> Situation:
             if plan is None:
                 after = replace(here, stage=Stage.FINISHED if decision.finished else Stage.STALLED, awaited=0)
             else:
-                asked = int((plan.array.sum(axis=0) > 0).sum())
-                after = replace(here, stage=Stage.RUNNING, phase=plan.phase, awaited=asked)
+                after = _opened(here, plan)
         case Paused() | Disputed() | StepFailed():
             after = replace(here, stage=Stage.PAUSED)
         case Resumed():
@@ -119,6 +126,47 @@ def admit(here: Situation, event: Event) -> Situation:
             after = here
     require(here.stage, kind, after.stage)
     return after
+
+
+def _present(here: Situation, event: AgentFrozen | AgentThawed, kind: str) -> Situation:
+    """With one agent fewer to ask, or one more."""
+    place, freezes = here.place, isinstance(event, AgentFrozen)
+    if event.agent not in here.study.agents or place is None or place.frozen is freezes:
+        words = "is no agent that could be frozen" if freezes else "is not frozen"
+        raise illegal(here.stage, kind, f"{event.agent!r} {words}")
+    if isinstance(event, AgentFrozen):
+        return _settled(replace(here, awaited=here.awaited - place.awaited))
+    if event.plan is not None:
+        return _planned(here, event.plan, kind)
+    # A phase that waits for nobody is about to be decided: then the place opens with the next one.
+    return replace(here, awaited=here.awaited + (place.due and here.awaited > 0))
+
+
+def _asked_anew(here: Situation, event: Reweighed, kind: str) -> Situation:
+    """With other weights, where the policy's guarantee does not lean on its own plans."""
+    require(here.stage, kind)
+    if event.phase != here.phase:
+        raise illegal(here.stage, kind, f"the study is in phase {here.phase}", "phase-closed")
+    why = not_reweighable(here.study)
+    if why is not None:
+        raise illegal(here.stage, kind, why)
+    after = here if event.plan is None else _planned(here, event.plan, kind)
+    if event.finished:
+        after = replace(here, stage=Stage.FINISHED, awaited=0)
+    return replace(after, study=ask_anew(here.study, event.weights))
+
+
+def _opened(here: Situation, plan: Plan) -> Situation:
+    """Running in the phase of a plan."""
+    asked = int((plan.array.sum(axis=0) > 0).sum())
+    return replace(here, stage=Stage.RUNNING, phase=plan.phase, awaited=asked)
+
+
+def _planned(here: Situation, plan: Plan, kind: str) -> Situation:
+    """A stalled study that goes on; elsewhere the phase in progress goes on as it was asked."""
+    if here.stage is not Stage.STALLED:
+        raise illegal(here.stage, kind, "a new plan while one is out")
+    return _opened(here, plan)
 
 
 def _settled(here: Situation) -> Situation:

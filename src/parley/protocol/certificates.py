@@ -43,15 +43,17 @@ def issue_certificate(
     policy, state, study = trial.policy, trial.state, trial.study
     ends = trial.ends
     end = overall(ends.values())
-    guarantee = policy.guarantee
+    guarantee, gone = policy.guarantee, [name for name, how in ends.items() if how is End.LEFT]
     if not end.answered:
-        who = (
-            "" if end is End.CANCELLED else f" for {', '.join(name for name, how in ends.items() if not how.answered)}"
-        )
+        without = [name for name, how in ends.items() if not how.answered and how is not End.LEFT]
+        who = "" if end is End.CANCELLED else f" for {', '.join(without)}"
         guarantee = f"{WHY[end]}{who}: what is listed are the candidates that remain, not answers ({guarantee} of them)"
+    if gone:
+        guarantee = f"{guarantee}; {', '.join(gone)} left and has no answer: the others were re-weighed without it"
     return Certificate(
         study=trial.id,
         problem=study.digest,
+        created=None if trial.origin is None else trial.origin.digest,
         data=digest(list(data)),
         policy=study.policy,
         options=study.options,
@@ -59,13 +61,15 @@ def issue_certificate(
         delta=study.problem.delta,
         guarantee=guarantee,
         complete=end.answered,
-        ends=None if end in (End.DECIDED, End.CANCELLED) else {name: how.value for name, how in ends.items()},
+        ends=None
+        if end in (End.DECIDED, End.CANCELLED) and not gone
+        else {name: how.value for name, how in ends.items()},
         answers={
-            agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept]
+            agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept and agent not in gone]
             for agent, column in zip(study.agents, np.asarray(state.answers).T, strict=True)
         },
         phases=len(data),
-        samples=int(state.counts.sum()),
+        samples=_drawn(trial, phases),
         frozen=tuple(sorted(trial.frozen)),
         evidence=_finite(policy.certificate(state) | _estimated(trial, phases)),
         state=state.to_json(),
@@ -74,6 +78,13 @@ def issue_certificate(
         missing=_added(missing),
         warnings=tuple(warnings),
     )
+
+
+def _drawn(trial: Trial, phases: Sequence[Totals]) -> int:
+    """All draws of decided phases. The state of a re-weighed study may have been decided before the last of them."""
+    if trial.origin is None or not phases:
+        return int(trial.state.counts.sum())
+    return int(sum(totals.counts.sum() for totals in phases))
 
 
 def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:

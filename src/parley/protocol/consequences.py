@@ -2,30 +2,27 @@
 
 Two views. A floor: a mixed mean of agent m is a sum over agents n with weight w[n, m]; if n draws no more, its share of
 the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. And a projection: the
-policy itself, run ahead without the frozen agents on rewards that are exactly their present estimates. What does not
-end there, without any noise, will hardly end in practice; a policy that needs fresh draws of everybody never will.
+policy itself, run ahead without the frozen agents on rewards that are exactly their present estimates (`prospects`).
+And two ways to go on: keep the question, or ask it anew without the frozen agents (`choices`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from parley.errors import InvalidInput, ParleyError
 from parley.policies.elimination import nth_largest
-from parley.problem import BoolArray, FloatArray
-from parley.protocol.trial import Trial, make_plan
+from parley.problem import FloatArray
+from parley.protocol.choices import ReweighConsequences, reweigh_consequences
+from parley.protocol.prospects import Prospect, prospect, run_ahead
+from parley.protocol.trial import Trial
 from parley.protocol.wire import Message
-from parley.totals import Totals
 
 __all__ = ["Consequences", "Pair", "freeze_consequences"]
-
-PHASES_AHEAD = 12  # of the projection; a study that needs more has lost its way
-SAMPLES_AHEAD = 100  # times what was spent so far, after which the projection gives up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +51,9 @@ class Consequences(Message):
     pairs: tuple[Pair, ...]
     termination: str
     guarantee: str
+    keep: Prospect | None = None  # the question as it is: what would become of it
+    reweigh: ReweighConsequences | None = None  # the question without the frozen agents; None where it cannot be asked
+    no_reweigh: str | None = None  # why not
 
 
 def freeze_consequences(trial: Trial, agent: str) -> Consequences:
@@ -65,7 +65,10 @@ def freeze_consequences(trial: Trial, agent: str) -> Consequences:
         raise InvalidInput("agent", found=f"{agent!r}, which is frozen already", allowed="an agent that is not frozen")
     frozen = sorted(trial.frozen | {agent})
     floor, gaps = _floors(trial, frozen), _gaps(trial)
-    ahead = _projected(trial, frozen)
+    alone = replace(trial, frozen=frozenset(frozen))
+    end = run_ahead(alone)
+    ahead = np.zeros_like(trial.state.active) if end is None else end.state.active
+    anew, why = _anew(alone)
     undecided = trial.state.active.sum(axis=0) > problem.top
     left = ahead & (ahead.sum(axis=0) > problem.top)[None, :]
     pairs = tuple(
@@ -93,7 +96,20 @@ def freeze_consequences(trial: Trial, agent: str) -> Consequences:
             f"{trial.policy.guarantee}: kept, if the reason for freezing is not in the rewards themselves. Counts "
             "stay and only draws that were made are weighed; an answer may be lost, the error rate is not"
         ),
+        keep=prospect(alone),
+        reweigh=anew,
+        no_reweigh=why,
     )
+
+
+def _anew(trial: Trial) -> tuple[ReweighConsequences | None, str | None]:
+    """The other way to go on, or why there is none."""
+    if trial.past is None:
+        return None, None
+    try:
+        return reweigh_consequences(trial), None
+    except ParleyError as error:
+        return None, getattr(error, "words", None) or str(error)
 
 
 def _finite(value: float) -> float | None:
@@ -130,34 +146,10 @@ def _gaps(trial: Trial) -> FloatArray:
     return np.where(mixed >= inside, mixed - outside, inside - mixed)
 
 
-def _projected(trial: Trial, frozen: Iterable[str]) -> BoolArray:
-    """`(arm, agent)`: candidates after running ahead without the frozen agents, on rewards that are their estimates.
-
-    Without any data there is nothing to go on, and nothing is said against anybody.
-    """
-    state, means = trial.state, trial.state.means
-    if not state.counts.any():
-        return np.zeros_like(state.active)
-    squares = np.square(means) + trial.study.problem.noise.cell_variances(state.totals)
-    policy = trial.policy_without(frozen)
-    spent = SAMPLES_AHEAD * int(state.counts.sum())
-    for _ in range(PHASES_AHEAD):
-        try:
-            quotas = make_plan(policy, state, trial.id, trial.phase, frozen).array
-            if not quotas.any() or int((state.counts + quotas).sum()) > spent:
-                break
-            state = policy.update(state, Totals(counts=quotas, sums=quotas * means, squares=quotas * squares))
-        except ParleyError:  # the policy itself gives up
-            break
-        if bool(state.finished):
-            break
-    return state.active
-
-
 def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
     names = ", ".join(without)
     if any(pair.outlook == "never" for pair in pairs):
-        return f"the study cannot finish: {names} would be left without an answer; it can only be cancelled"
+        return f"the study cannot finish as it is asked: {names} would be left without an answer, unless re-weighed"
     if without:
         return f"the study is not expected to finish: {names} would not be decided if rewards stay as estimated"
     return "still expected, if rewards stay as estimated" if pairs else "nothing is undecided"

@@ -10,12 +10,13 @@ from typing import Any, ClassVar, TypeAlias
 
 from parley.errors import InvalidInput, UnknownName
 from parley.protocol.canonical import read_json
-from parley.protocol.messages import Certificate, Decision, Plan, Report, StudyMessage
+from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage
 from parley.protocol.wire import Message
 
 __all__ = [
     "EVENTS",
     "AgentFrozen",
+    "AgentThawed",
     "Cancelled",
     "Certified",
     "Disputed",
@@ -27,6 +28,7 @@ __all__ = [
     "ReportAmended",
     "ReportQuarantined",
     "Resumed",
+    "Reweighed",
     "StepFailed",
     "StudyCreated",
     "kind_of",
@@ -112,6 +114,33 @@ class AgentFrozen(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AgentThawed(Message):
+    """A frozen agent may be asked again."""
+
+    schema: ClassVar[str] = "parley/event/agent-thawed/1"
+    agent: str
+    reason: str
+    plan: Plan | None  # of the next phase, where the study had stalled and can go on
+    consequences: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reweighed(Message):
+    """The question is asked anew without the frozen agents: the state is the fold of all recorded phases under it."""
+
+    schema: ClassVar[str] = "parley/event/reweighed/1"
+    phase: int  # in progress: it goes on as it was asked; or the last one
+    reason: str
+    weights: tuple[tuple[float, ...], ...]  # from here on
+    left: tuple[str, ...]  # whose own question rests
+    states: tuple[str, ...]  # digests of the policy's state after every recorded phase
+    eliminated_in: Rows  # after the last of them, as in a decision
+    finished: bool
+    plan: Plan | None  # of the next phase, where the study had stalled
+    consequences: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Paused(Message):
     """No report is taken until it is resumed."""
 
@@ -162,6 +191,8 @@ Event: TypeAlias = (
     | PhaseCut
     | StepFailed
     | AgentFrozen
+    | AgentThawed
+    | Reweighed
     | Paused
     | Resumed
     | Disputed
@@ -181,6 +212,8 @@ EVENTS: dict[str, type[Event]] = {
         PhaseCut,
         StepFailed,
         AgentFrozen,
+        AgentThawed,
+        Reweighed,
         Paused,
         Resumed,
         Disputed,

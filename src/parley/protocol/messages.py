@@ -139,11 +139,14 @@ class Decision(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate(Message):
-    """The end of a study, for good: what was asked, what was seen, what follows and how far it may be trusted."""
+    """The end of a study: what was asked, what was seen, what follows and how far it may be trusted.
+
+    That of a blocked study stands until a site comes back or the others are re-weighed; then another follows.
+    """
 
     schema: ClassVar[str] = "parley/certificate/1"
     study: str
-    problem: str  # digest of the study message
+    problem: str  # digest of the study message, with the weights in force at the end
     data: str  # digest of the digests of every phase's data
     policy: str
     options: Mapping[str, Any]
@@ -161,5 +164,6 @@ class Certificate(Message):
     sequence: int  # of the log when it was issued
     head: str
     later: ClassVar[frozenset[str]] = frozenset({"missing", "warnings"})
+    created: str | None = None  # digest of the study as it was created, where it was re-weighed since
     missing: Rows = ()  # per arm and agent, over all phases: people without an outcome; nothing where there is none
     warnings: tuple[str, ...] = ()  # where the data contradict the stated scale

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.protocol.events import PhaseClosed
+from parley.protocol.events import PhaseClosed, Reweighed
 from parley.protocol.messages import Plan, StudyMessage
 
-__all__ = ["check_plan", "check_step"]
+__all__ = ["check_fold", "check_following", "check_plan", "check_step"]
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
+FOLDED_AGAIN = ("phase", "weights", "left", "eliminated_in", "finished")
 TAKEN_AGAIN = ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished", "missing")
 
 
@@ -24,10 +25,29 @@ def check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) ->
                 found=f"a recorded {name!r} that the reports do not give",
                 allowed="the decision recomputed from the log",
             )
-    if (recorded.plan is None) != (mine.plan is None):
-        raise InvalidInput(f"phase {phase}", found="a plan too many or too few after it", allowed="the policy's")
-    if recorded.plan is not None and mine.plan is not None:
-        check_plan(recorded.plan, mine.plan, study)
+    check_following(recorded.plan, mine.plan, study)
+
+
+def check_fold(recorded: Reweighed, mine: Reweighed, study: StudyMessage) -> None:
+    """Raise unless what a recorded re-weighing found in the past is what was found in it again."""
+    for name in FOLDED_AGAIN:
+        if getattr(recorded, name) != getattr(mine, name):
+            raise InvalidInput(
+                f"re-weighing in phase {recorded.phase}",
+                found=f"a recorded {name!r} that the recorded phases do not give",
+                allowed="the state recomputed from the log",
+            )
+    if len(recorded.states) != len(mine.states):
+        raise InvalidInput("states", found=len(recorded.states), allowed=f"{len(mine.states)}, one a recorded phase")
+    check_following(recorded.plan, mine.plan, study)
+
+
+def check_following(recorded: Plan | None, mine: Plan | None, study: StudyMessage) -> None:
+    """Raise unless a recorded plan of the next phase is the policy's, or there is none in either."""
+    if (recorded is None) != (mine is None):
+        raise InvalidInput("plan", found="one too many or too few", allowed="the policy's")
+    if recorded is not None and mine is not None:
+        check_plan(recorded, mine, study)
 
 
 def check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:

@@ -18,7 +18,7 @@ class Stage(StrEnum):
     RUNNING = "running"  # a plan is out, reports come in
     CLOSING = "closing"  # every awaited report is in; the policy's step is due
     PAUSED = "paused"  # an administrator, a dispute or a failed step stopped it; nothing is taken
-    STALLED = "stalled"  # not decided, and nobody left who may be asked: only freezing leads here
+    STALLED = "stalled"  # what is open is blocked: only freezing leads here, thawing or re-weighing away
     FINISHED = "finished"  # every agent has its answer
     CANCELLED = "cancelled"  # stopped early; candidates remain
 
@@ -30,6 +30,8 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (R, "report-accepted"): frozenset({R, C}),
     (R, "report-amended"): frozenset({R}),
     (R, "agent-frozen"): frozenset({R, C}),
+    (R, "agent-thawed"): frozenset({R}),
+    (R, "reweighed"): frozenset({R, F}),
     (R, "phase-cut"): frozenset({C}),
     (R, "paused"): frozenset({P}),
     (R, "disputed"): frozenset({P}),
@@ -38,14 +40,20 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (C, "step-failed"): frozenset({P}),
     (C, "report-amended"): frozenset({C}),
     (C, "agent-frozen"): frozenset({C}),
+    (C, "reweighed"): frozenset({C, F}),
     (C, "paused"): frozenset({P}),
     (C, "disputed"): frozenset({P}),
     (C, "cancelled"): frozenset({X}),
     (P, "report-amended"): frozenset({P}),
     (P, "agent-frozen"): frozenset({P}),
+    (P, "agent-thawed"): frozenset({P}),
+    (P, "reweighed"): frozenset({P, F}),
     (P, "resumed"): frozenset({R, C}),
     (P, "cancelled"): frozenset({X}),
+    (S, "agent-thawed"): frozenset({R, S}),
+    (S, "reweighed"): frozenset({R, F}),
     (S, "cancelled"): frozenset({X}),
+    (S, "certified"): frozenset({S}),
     (F, "certified"): frozenset({F}),
     (X, "certified"): frozenset({X}),
     # Kept for the record wherever the study is; it changes nothing.

@@ -14,20 +14,24 @@ from parley.protocol.canonical import digest
 from parley.protocol.certificates import issue_certificate, same_certificate
 from parley.protocol.chain import Record, chained, check_receipts
 from parley.protocol.events import (
+    AgentThawed,
+    Cancelled,
     Certified,
     Event,
     PhaseClosed,
     ReportAccepted,
     ReportAmended,
+    Reweighed,
     StudyCreated,
     read_event,
 )
+from parley.protocol.lost_sites import reweigh
 from parley.protocol.messages import Decision, Receipt
+from parley.protocol.moves import apply, replay
 from parley.protocol.reports import check_exactly
 from parley.protocol.scatter import Scatter, added_scatter, scale_warnings
 from parley.protocol.stages import Stage
-from parley.protocol.trial import Trial, apply, replay
-from parley.totals import Totals
+from parley.protocol.trial import Trial
 
 __all__ = ["Amendment", "Verification", "read_log", "verify_log"]
 
@@ -117,7 +121,6 @@ class _Seen:
         self.given: dict[int, Receipt] = {}
         self.decisions: list[Decision] = []
         self.scatter: Scatter | None = None
-        self.totals: list[Totals] = []
         self.exact = True
         self.certificate: str | None = None
         self.amendments: list[Amendment] = []
@@ -142,10 +145,13 @@ class _Seen:
                 if isinstance(event, PhaseClosed):
                     self.scatter = added_scatter(before.study, before.reports.values(), self.scatter)
                     self.decisions.append(event.decision)
-                    self.totals.append(before.totals)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state
+                if isinstance(event, Reweighed):
+                    self.exact &= reweigh(before, event.weights).event("", "").states == event.states
                 if isinstance(event, Certified):
                     self._check_certificate(event, before)
+                if isinstance(event, AgentThawed | Cancelled | Reweighed):
+                    self.certificate = None  # a blocked study goes on: what was certified of it is history
         except ParleyError as error:
             raise InvalidInput(f"record {record.sequence}", found=str(error), allowed="what the log gives") from None
         self.heads[record.sequence] = record.hash
@@ -181,7 +187,7 @@ class _Seen:
             head=self.heads[last],
             version=version,
             warnings=self.warnings(trial),
-            phases=self.totals if "estimates" in event.certificate.evidence else (),  # older ones have none
+            phases=trial.past or () if "estimates" in event.certificate.evidence else (),  # older ones have none
         )
         wrong = same_certificate(event.certificate, mine)
         if wrong:

@@ -1,0 +1,409 @@
+"""A site is lost in mid-study: the question is kept, or asked anew without it; and a lost site may come back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.protocol.support import rewards, study_message
+from tests.protocol.test_minimum_cell import logged
+from tests.protocol.test_trial import reported
+
+from parley.ends import End, overall
+from parley.errors import IllegalMove, InvalidInput
+from parley.protocol import Stage, apply, create, freeze_consequences, issue_certificate, replay, verify_log
+from parley.protocol.choices import reweigh_consequences, thaw_consequences
+from parley.protocol.events import (
+    AgentFrozen,
+    Cancelled,
+    Certified,
+    Paused,
+    PhaseCut,
+    ReportAccepted,
+    Resumed,
+    Reweighed,
+    StudyCreated,
+)
+from parley.protocol.lost_sites import reweigh, thaw
+from parley.protocol.reweighing import weights_without
+
+# Six sites. Agent 6 matters to 1, 2 and 3; 4 and 5 ask each other only.
+SIX = (
+    (0.5, 0.1, 0.2, 0.0, 0.0, 0.1),
+    (0.2, 0.6, 0.1, 0.0, 0.0, 0.1),
+    (0.1, 0.1, 0.4, 0.0, 0.0, 0.1),
+    (0.0, 0.0, 0.0, 0.7, 0.4, 0.1),
+    (0.0, 0.0, 0.0, 0.3, 0.6, 0.1),
+    (0.2, 0.2, 0.3, 0.0, 0.0, 0.5),
+)
+
+
+class Course:
+    """A trial and the events that led to it."""
+
+    def __init__(self, policy="evidence", *, agents=6, spread=0.7, means=None, **study):
+        study = {"weights": SIX} | study if agents == 6 else study
+        message = study_message(agents=agents, arms=3, policy=policy, **study)
+        self.trial, self.spread, self.means = create("s", message), spread, means
+        self.events = [StudyCreated(study_id="s", study=message, plan=self.trial.plan)]
+
+    def let(self, event):
+        self.trial = apply(self.trial, event)
+        self.events.append(event)
+        return self.trial
+
+    def freeze(self, agent):
+        return self.let(AgentFrozen(agent=agent, reason="closed", consequences=""))
+
+    def reweigh(self, given=None):
+        trial = self.trial
+        weights = weights_without(trial.origin or trial.study, sorted(trial.frozen), given)
+        return self.let(reweigh(trial, weights).event("closed", ""))
+
+    def thaw(self, agent):
+        return self.let(thaw(self.trial, agent).event("open again", ""))
+
+    def report(self, count=None):
+        for agent in self.trial.awaited[:count]:
+            place = self.trial.study.agents.index(agent)
+            totals = self.drawn(self.trial.plan.draws(place), place)
+            self.let(ReportAccepted(report=reported(self.trial, place, totals.sums, totals.squares)))
+
+    def drawn(self, counts, place):
+        spread = self.spread if self.means is None else 0.0
+        totals = rewards(counts, place, self.trial.phase, spread=spread)
+        shift = 0.0 if self.means is None else np.array(self.means)[:, place]
+        sums = totals.sums + totals.counts * shift
+        return replace(totals, sums=sums, squares=totals.squares + 2 * shift * totals.sums + totals.counts * shift**2)
+
+    def phase(self):
+        self.report()
+        step = self.trial.step()
+        self.events.append(step.event)
+        self.trial = self.trial.close(step)
+        return self.trial
+
+    def to_the_end(self, most=30):
+        while self.trial.stage in (Stage.RUNNING, Stage.CLOSING):
+            self.phase()
+            assert self.trial.phase < most, "it runs away"
+        return self.trial
+
+    def certify(self):
+        records, past = logged(self.events), self.trial.past
+        data = [event.decision.data for event in self.events if hasattr(event, "decision")]
+        head = {"sequence": records[-1].sequence, "head": records[-1].hash, "version": "0.1.0"}
+        certificate = issue_certificate(self.trial, data=data, phases=past, **head)
+        self.let(Certified(certificate=certificate))
+        return certificate
+
+    def verified(self):
+        found = verify_log(logged(self.events))
+        assert found.sound, found.problem
+        assert found.exact
+        assert replay(self.events).state.to_json() == self.trial.state.to_json()
+        return found
+
+
+def six(policy="evidence", phases=1, spread=0.25, **study):
+    course = Course(policy, spread=spread, **study)
+    for _ in range(phases):
+        course.phase()
+    return course
+
+
+def test_six_sites_one_lost_the_question_kept():
+    """Who does not need the lost site gets an answer; the study ends, and says who has none and why."""
+    course = six()
+    course.freeze("agent 6")
+    trial = course.to_the_end()
+    assert trial.stage is Stage.STALLED
+    assert {name for name, end in trial.ends.items() if end is End.DECIDED} == {"agent 4", "agent 5"}
+    blocked = {name for name, end in trial.ends.items() if end is End.BLOCKED}
+    assert blocked == {"agent 1", "agent 2", "agent 3", "agent 6"}
+    certificate = course.certify()
+    assert not certificate.complete
+    assert "agent 1, agent 2, agent 3, agent 6" in certificate.guarantee
+    assert certificate.ends["agent 1"] == "blocked"
+    assert course.verified().certificate == certificate.digest
+
+
+@pytest.mark.parametrize("policy", ["evidence", "wcpe"])
+@pytest.mark.parametrize("tolerance", [0.0, 0.02])
+def test_six_sites_one_lost_re_weighed_everybody_else_is_decided(policy, tolerance):
+    course = six(policy, tolerance=tolerance, spread=0.4)
+    course.freeze("agent 6")
+    trial = course.reweigh()
+    assert np.array_equal(trial.state.counts, course.trial.past[0].counts)
+    trial = course.to_the_end()
+    assert trial.stage is Stage.FINISHED
+    ends = trial.ends
+    assert ends.pop("agent 6") is End.LEFT
+    assert all(end.answered for end in ends.values())
+    certificate = course.certify()
+    assert certificate.complete
+    assert certificate.answers["agent 6"] == []
+    assert all(certificate.answers[name] == ["arm 1"] for name in ends)
+    assert "agent 6 left" in certificate.guarantee
+    assert certificate.created == course.events[0].study.digest != certificate.problem
+    course.verified()
+
+
+def test_the_study_may_stall_first_and_be_re_weighed_then():
+    course = six()
+    course.freeze("agent 6")
+    course.to_the_end()
+    course.certify()
+    phase = course.trial.phase
+    trial = course.reweigh()
+    assert (trial.stage, trial.phase) == (Stage.RUNNING, phase + 1)
+    assert trial.plan.array[:, :3].any()
+    assert not trial.plan.array[:, 5].any()
+    assert course.to_the_end().stage is Stage.FINISHED
+    assert verify_log(logged(course.events)).problem == "the study is over, but its certificate is not in the log"
+    course.certify()
+    course.verified()
+
+
+def test_the_state_is_that_of_a_study_that_asked_from_the_start():
+    """Under the new weights, the same draws: deviating reports, cut phases and an earlier freeze included."""
+    course = six(phases=1)
+    course.freeze("agent 5")
+    course.report(count=3)
+    course.let(PhaseCut(phase=2, reason="late", without=course.trial.awaited, consequences=""))
+    course.phase()
+    course.freeze("agent 6")
+    course.report(count=1)
+    trial, before = course.reweigh(), course.events[0].study
+    asked = create("s", replace(before, weights=trial.study.weights))
+    policy = replace(asked.policy, idle=(4, 5), unasked=trial.policy.unasked)
+    state = policy.start()
+    for totals in trial.past:
+        state = policy.update(state, totals)
+    assert state.to_json() == trial.state.to_json()
+    assert len(trial.past) == 2
+    assert trial.stage is Stage.RUNNING
+    course.verified()
+
+
+def test_the_phase_in_progress_goes_on_as_it_was_asked():
+    course = six()
+    course.report(count=2)
+    course.freeze("agent 6")
+    before = course.trial
+    trial = course.reweigh()
+    assert (trial.plan, trial.reports, trial.awaited, trial.stage) == (
+        before.plan, before.reports, before.awaited, before.stage)  # fmt: skip
+    assert course.phase().plan.array[:, :5].any()
+    course.verified()
+
+
+def test_recorded_phases_that_answer_everything_end_the_study():
+    """Agent 1's arms tie because agent 3 likes the other one; without agent 3 they never did."""
+    weights, means = ((0.5, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.0, 1.0)), ((1, 1, 0), (0, 0, 1), (-1, -1, -1))
+    course = Course(agents=3, weights=weights, means=means)
+    while course.phase().state.active.sum(axis=0).tolist() != [2, 1, 1]:
+        assert course.trial.phase < 10
+    course.freeze("agent 3")
+    course.report(count=1)
+    shown = reweigh_consequences(course.trial)
+    assert shown.finished
+    assert "ends at once" in shown.effect
+    trial = course.reweigh()
+    assert trial.stage is Stage.FINISHED
+    assert trial.state.answers[:, 0].tolist() == [True, False, False]
+    assert trial.ends["agent 3"] is End.DECIDED, "it had its answer before it left"
+    certificate = course.certify()
+    assert certificate.samples == sum(int(totals.counts.sum()) for totals in trial.past)
+    course.verified()
+
+
+def test_who_can_be_weighed_anew_and_who_needs_weights():
+    weights = ((0.5, 0.0, 0.0), (0.2, 0.0, 0.0), (0.3, 1.0, 1.0))
+    study = study_message(agents=3, arms=3, policy="evidence", weights=weights)
+    with pytest.raises(InvalidInput, match="nothing left in the mix of 'agent 2' without agent 3"):
+        weights_without(study, ["agent 3"])
+    found = weights_without(study, ["agent 3"], {"agent 2": (0.5, 0.5, 0.0)})
+    assert np.allclose(found, [[5 / 7, 0.5, 0.0], [2 / 7, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    for wrong in ([0.5, 0.5], [1.0, 0.5, -0.5], [0.5, 0.4, 0.0], ["x", 0, 1], [float("nan"), 0.5, 0.5]):
+        with pytest.raises(InvalidInput, match="weights"):
+            weights_without(study, ["agent 3"], {"agent 2": wrong})
+    with pytest.raises(InvalidInput, match="nobody"):
+        weights_without(study, ["agent 3"], {"agent 2": (0.5, 0.5, 0.0), "nobody": (1.0, 0.0, 0.0)})
+
+
+def test_what_cannot_be_asked():
+    course = six()
+    with pytest.raises(InvalidInput, match="those in force"):
+        course.reweigh()
+    course.freeze("agent 6")
+    with pytest.raises(InvalidInput, match="'agent 6', which is frozen"):
+        course.reweigh({"agent 1": (0.5, 0, 0, 0, 0, 0.5)})
+    for agent in ("agent 1", "agent 2", "agent 3", "agent 4"):
+        course.freeze(agent)
+    course.freeze("agent 5")
+    with pytest.raises(InvalidInput, match="all of them frozen"):
+        course.reweigh()
+    for study in ({"policy": "evidence", "rules": 1}, {"policy": "pf-ucb-bai"}):
+        other = Course(agents=3, **study)
+        other.freeze("agent 1")
+        with pytest.raises(IllegalMove, match=r"policy|edition"):
+            other.let(reweighed_anyhow(other))
+
+
+def reweighed_anyhow(course):
+    """An event for a study whose policy allows none."""
+    nothing = {"left": (), "states": (), "eliminated_in": ((0, 0, 0),) * 3, "plan": None, "consequences": ""}
+    weights = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.5), (0.0, 0.0, 0.5))
+    return Reweighed(phase=course.trial.phase, reason="why", weights=weights, finished=False, **nothing)
+
+
+def test_a_site_returns_within_the_phase_that_asks_it():
+    course = six()
+    course.freeze("agent 6")
+    assert "agent 6" not in course.trial.awaited
+    trial = course.thaw("agent 6")
+    assert "agent 6" in trial.awaited
+    assert trial.frozen == frozenset()
+    course.phase()
+    assert course.trial.past[1].counts[:, 5].any()
+    with pytest.raises(IllegalMove, match="not frozen"):
+        course.thaw("agent 6")
+    course.verified()
+
+
+def test_a_stalled_study_goes_on_when_its_site_returns():
+    course = six()
+    course.freeze("agent 6")
+    course.to_the_end()
+    course.certify()
+    trial = course.thaw("agent 6")
+    assert trial.stage is Stage.RUNNING
+    assert trial.plan.array[:, 5].any()
+    assert course.to_the_end().stage is Stage.FINISHED
+    assert overall(course.trial.ends.values()) is End.DECIDED
+    course.certify()
+    course.verified()
+
+
+def test_a_stalled_study_may_go_on_waiting_for_another_site():
+    course = Course(agents=3)
+    course.phase()
+    course.freeze("agent 1")
+    course.freeze("agent 2")
+    assert course.to_the_end().stage is Stage.STALLED
+    course.certify()
+    assert course.thaw("agent 2").stage is Stage.STALLED
+    course.certify()
+    course.verified()
+    course.let(Cancelled(reason="enough"))
+    course.certify()
+    course.verified()
+
+
+def test_after_a_re_weighing_a_site_returns_for_itself_and_re_weighed_again_for_all():
+    course = six()
+    course.freeze("agent 6")
+    course.reweigh()
+    trial = course.thaw("agent 6")
+    assert trial.ends["agent 6"] is End.OPEN, "its own question is asked again"
+    assert not np.array(trial.study.weights)[5, :3].any(), "weights stay as they are"
+    assert thaw_consequences(six_frozen(), "agent 6").weighed_by
+    original = course.reweigh()
+    assert original.study == original.origin == course.events[0].study
+    assert course.to_the_end().stage is Stage.FINISHED
+    course.certify()
+    course.verified()
+
+
+def six_frozen():
+    course = six()
+    course.freeze("agent 6")
+    return course.trial
+
+
+def test_a_place_that_opens_while_the_phase_waits_for_nobody_opens_with_the_next():
+    course = six(spread=0.02)
+    course.freeze("agent 6")
+    course.let(Paused(reason="look"))
+    course.thaw("agent 6")
+    assert "agent 6" in course.trial.awaited
+    course.let(Resumed(reason="looked"))
+    course.freeze("agent 6")
+    for _ in range(len(course.trial.awaited) - 1):
+        course.report(count=1)
+    (last,) = course.trial.awaited
+    course.let(AgentFrozen(agent=last, reason="closed", consequences=""))
+    assert course.trial.stage is Stage.CLOSING
+    course.let(Paused(reason="look"))
+    trial = course.thaw("agent 6")
+    assert trial.awaited == ()
+    assert course.let(Resumed(reason="looked")).stage is Stage.CLOSING
+    course.phase()
+    assert course.trial.plan.array[:, 5].any() or course.trial.stage is Stage.STALLED
+    course.verified()
+
+
+def test_what_a_log_says_of_a_re_weighing_is_computed_again():
+    course = six(phases=2)
+    course.freeze("agent 6")
+    trial = course.trial
+    event = reweigh(trial, weights_without(trial.study, ["agent 6"])).event("closed", "")
+    other = weights_without(trial.study, ["agent 6"], {"agent 1": (1.0, 0, 0, 0, 0, 0)})
+    apply(trial, replace(event, weights=other))  # legal: what was found under them is what differs, if at all
+    wrong = [
+        {"left": ()},
+        {"left": ("agent 1",)},
+        {"eliminated_in": tuple(tuple(1 - value for value in row) for row in event.eliminated_in)},
+        {"finished": True},
+        {"states": event.states[:-1]},
+        {"phase": 2},
+        {"plan": trial.plan},
+        {"weights": trial.study.weights},
+    ]
+    for change in wrong:
+        with pytest.raises((InvalidInput, IllegalMove)):
+            apply(trial, replace(event, **change))
+    for place in range(2):
+        lied = list(event.states)
+        lied[place] = "0" * 64
+        course.events.append(replace(event, states=tuple(lied)))
+        found = verify_log(logged(course.events))
+        assert found.sound
+        assert not found.exact, "rounding of another machine, or a state that was stored wrongly: said, not hidden"
+        course.events.pop()
+
+
+def test_both_ways_are_shown_before_a_freeze():
+    course = six()
+    shown = freeze_consequences(course.trial, "agent 6")
+    assert shown.keep.without == ("agent 1", "agent 2", "agent 3", "agent 6")
+    assert shown.keep.open_pairs == 12
+    assert shown.keep.expected == ("agent 4", "agent 5")
+    assert shown.keep.samples > 0
+    anew = shown.reweigh
+    assert [column.agent for column in anew.columns] == ["agent 1", "agent 2", "agent 3"]
+    assert anew.columns[0].after == pytest.approx([0.625, 0.25, 0.125, 0, 0, 0])
+    assert anew.left == anew.prospect.left == ("agent 6",)
+    assert anew.prospect.expected == ("agent 1", "agent 2", "agent 3", "agent 4", "agent 5")
+    assert anew.prospect.samples > shown.keep.samples
+    course.freeze("agent 6")
+    assert reweigh_consequences(course.trial).digest == anew.digest
+    course.reweigh()
+    assert "from the next phase" not in thaw_consequences(course.trial, "agent 6").effect
+    assert "re-weigh" in thaw_consequences(course.trial, "agent 6").effect
+    unable = freeze_consequences(Course("pf-ucb-bai", agents=3).trial, "agent 1")
+    assert unable.reweigh is None
+    assert "pf-ucb-bai" in unable.no_reweigh
+
+
+def test_an_answer_of_the_old_question_is_withdrawn():
+    """Agent 1 asks mostly about agent 3, which likes arm 2; without it, arms 1 and 2 are close."""
+    weights, means = ((0.2, 0.0, 0.0), (0.0, 1.0, 0.0), (0.8, 0.0, 1.0)), ((0.02, 0.02, 0), (0, 0, 1), (-1, -1, -1))
+    course = Course(agents=3, weights=weights, means=means)
+    while course.phase().ends["agent 1"] is not End.DECIDED:
+        assert course.trial.phase < 10
+    assert course.trial.state.answers[:, 0].tolist() == [False, True, False]
+    assert freeze_consequences(course.trial, "agent 3").reweigh.withdrawn == ("agent 1",)
+    course.freeze("agent 3")
+    assert course.reweigh().ends["agent 1"] is End.OPEN
+    course.verified()
