@@ -1,5 +1,5 @@
 """The long versions: `python -m tests.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
-`... flexible`.
+`... flexible`, `... lost-sites`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -14,6 +14,7 @@ import numpy as np
 from tests.correctness.flexible import flexible
 from tests.correctness.full_savings import savings
 from tests.correctness.full_ties import ties
+from tests.correctness.lost_sites import lost_sites
 from tests.correctness.near_ties import NOISES
 from tests.correctness.prices import prices
 from tests.correctness.rewards import page as rewards
@@ -35,9 +36,13 @@ def main() -> int:
     models.add_argument("--replications", type=int, default=2000, help="of every row")
     counts = work.add_parser("flexible", help="error rates when sites deliver other counts than planned")
     counts.add_argument("--share", type=float, default=1.0, help="of the full size")
+    lost = work.add_parser("lost-sites", help="error rates when a site is lost and the others are re-weighed")
+    lost.add_argument("--share", type=float, default=1.0, help="of the full size")
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
-    if arguments.what == "flexible":
+    if arguments.what == "lost-sites":
+        good = lost_sites(arguments.share)
+    elif arguments.what == "flexible":
         good = flexible(arguments.share)
     elif arguments.what == "rewards":
         good = rewards(arguments.replications, arguments.workers)

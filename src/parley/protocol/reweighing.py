@@ -102,13 +102,13 @@ def ask_anew(study: StudyMessage, weights: Weights) -> StudyMessage:
     return replace(study, weights=weights)
 
 
-def folded(policy: Policy, past: Iterable[Totals]) -> list[State]:
+def folded(policy: Policy, past: Sequence[Totals]) -> list[State]:
     """The policy's state after every recorded phase, had it been asked from the start; the start comes first.
 
     Every bet of a phase is made from the state before it, so nothing of a phase is known when its bets are made; how
     many draws it has was fixed before it, by whatever rule.
     """
-    states = [policy.start()]
+    states = [policy.start(past[0].counts.shape[:-2] if past else ())]
     for totals in past:
         states.append(policy.update(states[-1], totals))
     return states
