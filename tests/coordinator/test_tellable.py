@@ -12,6 +12,7 @@ from parley.errors import Conflict, ParleyError, Rejected
 from parley.protocol import EVENTS, Record, Report, create, issue_certificate, kind_of, read_event
 from parley.protocol.events import (
     AgentFrozen,
+    AgentThawed,
     Cancelled,
     Certified,
     Disputed,
@@ -25,6 +26,7 @@ from parley.protocol.events import (
     StepFailed,
     StudyCreated,
 )
+from parley.protocol.lost_sites import reweigh
 from parley.protocol.wire import LARGEST_INTEGER, Message
 
 TEXTS = ("", "a\x00b", "\ud800", "\U0001f600 \u202e", "x" * 3_000, '"\\\n\u2028', "NaN")
@@ -50,6 +52,8 @@ def examples():
         PhaseCut(phase=1, reason="why", without=("agent 2",), consequences="a" * 64),
         StepFailed(phase=1, error="why"),
         AgentFrozen(agent="agent 1", reason="why", consequences="a" * 64),
+        AgentThawed(agent="agent 1", reason="why", plan=trial.plan, consequences="a" * 64),
+        reweigh(trial, ((1.0, 0.5), (0.0, 0.5))).event("why", "a" * 64),
         Paused(reason="why"),
         Resumed(reason="why"),
         Disputed(agent="agent 1", sequence=1, head="a" * 64),
