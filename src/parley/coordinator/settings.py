@@ -37,7 +37,7 @@ class Settings:
     rate: float = _setting(50.0, "Requests per second that one token may make for long.", least=0.1)
     burst: int = _setting(200, "Requests that one token may make at once.", least=1)
     body_limit: int = _setting(1_048_576, "Largest body of a request, in bytes.", least=1024)
-    study_body_limit: int = _setting(67_108_864, "Largest body of a new study, in bytes (administrators).", least=1024)
+    study_body_limit: int = _setting(33_554_432, "Largest body of a new study, in bytes (administrators).", least=1024)
     max_cells: int = _setting(100_000, "Largest number of arms x agents of a study.", least=2)
     max_agents: int = _setting(2_000, "Largest number of agents of a study.", least=1)
     connections: int = _setting(10, "PostgreSQL connections of one server process.", least=1)

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
+import anyio.to_thread
 from starlette.types import ASGIApp, Message, Scope
 
 from parley.coordinator.answers.base import Answer
+from parley.protocol.canonical import LARGE, read_json
 
 __all__ = ["Api", "ApiRefusal", "address"]
 
@@ -43,6 +45,11 @@ def address(*parts: object) -> str:
     return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
 
 
+async def _parsed(content: bytes) -> Any:
+    """Off the event loop where it takes its time."""
+    return json.loads(content) if len(content) <= LARGE else await anyio.to_thread.run_sync(read_json, content)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Api:
     """The API as one reader sees it; `credential` is what `Authorization` says."""
@@ -52,7 +59,7 @@ class Api:
 
     async def get(self, *parts: object, **query: Any) -> Any:
         """The JSON of a GET."""
-        return json.loads(await self.text(*parts, **query))
+        return await _parsed(await self.text(*parts, **query))
 
     async def read(self, kind: type[A], /, *parts: object, **query: Any) -> A:
         """The answer of a GET, as the class that the API promises."""
@@ -63,11 +70,11 @@ class Api:
         return await self._call("GET", parts, query, None)
 
     async def send(self, method: str, *parts: object, body: Any = None) -> Any:
-        """The JSON of any other call."""
-        return json.loads(await self._call(method, parts, {}, body))
+        """The JSON of any other call; a body of bytes is JSON already."""
+        return await _parsed(await self._call(method, parts, {}, body))
 
     async def _call(self, method: str, parts: tuple[object, ...], query: Mapping[str, Any], body: Any) -> bytes:
-        content = b"" if body is None else json.dumps(body).encode()
+        content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         status, received = 0, bytearray()
         sent = False
 

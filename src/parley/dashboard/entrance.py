@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from parley.coordinator.http.context import context_of
+from parley.coordinator.http.context import LARGE, context_of
 from parley.coordinator.http.guard import refusal_of
 from parley.coordinator.http.limits import bounded, cost_of
 from parley.coordinator.problems import Refusal
@@ -49,11 +49,27 @@ class Page:
     csrf: str
     form: Mapping[str, str] = field(default_factory=dict)
 
-    def show(self, template: str, *, code: int = 200, **values: Any) -> Response:
-        """A rendered page."""
-        known = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path}
-        known["docs"] = context_of(self.request).settings.docs
-        return HTMLResponse(render(template, **known, **values), status_code=code)
+    async def show(
+        self, template: str, *, code: int = 200, made: Callable[[], Mapping[str, Any]] = dict, **values: Any
+    ) -> Response:
+        """A rendered page, drawn off the event loop; what takes time to put together is `made` there too."""
+        context = context_of(self.request)
+        known = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path, "docs": context.settings.docs}
+
+        def drawn() -> bytes:
+            return render(template, **known, **values, **made()).encode()
+
+        if self.who is None:  # nothing of a study
+            return HTMLResponse(drawn(), status_code=code)
+        return HTMLResponse(await self.draw(drawn), status_code=code)
+
+    async def draw(self, drawn: Callable[[], bytes]) -> bytes:
+        """What somebody who is signed in takes away, drawn off the event loop; large ones cost more."""
+        assert self.who is not None
+        context = context_of(self.request)
+        content = await context.drawing.run(self.who["kid"], drawn)
+        context.pace.charge(self.who["kid"], len(content) / LARGE)
+        return content
 
     async def compute(self, work: Callable[[], T]) -> T:
         """What takes its time, when it is its turn, off the event loop."""

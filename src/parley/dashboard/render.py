@@ -13,11 +13,14 @@ from markupsafe import Markup
 
 from parley import __version__
 from parley.dashboard import words
+from parley.protocol.pieces import weight
 from parley.words import measured
 
 __all__ = ["HERE", "environment", "render"]
 
 HERE = Path(__file__).parent
+MOST_SHOWN = 2_000  # numbers and the like of one record
+TOO_LARGE = "This record is too large for a page. The export of the log has it whole."
 
 
 def _time(text: str | None) -> Markup:
@@ -35,6 +38,8 @@ def _stage(stage: str) -> Markup:
 
 
 def _pretty(value: Any) -> str:
+    if weight(value) > MOST_SHOWN:
+        return TOO_LARGE
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
 
 

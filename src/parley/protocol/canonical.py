@@ -11,8 +11,11 @@ import json
 from typing import Any, NoReturn
 
 from parley.errors import InvalidInput
+from parley.protocol.pieces import in_pieces, patient_decoder
 
 __all__ = ["canonical", "digest", "read_json", "sha256"]
+
+LARGE = 200_000  # characters of JSON that are not read in one go
 
 
 def canonical(document: Any) -> str:
@@ -22,9 +25,13 @@ def canonical(document: Any) -> str:
     '{"a":0.30000000000000004,"b":[1.0,2]}'
     """
     try:
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return in_pieces(document, _written)
     except ValueError:
         raise InvalidInput("number", found="NaN or an infinity", allowed="finite numbers") from None
+
+
+def _written(document: Any) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest(document: Any) -> str:
@@ -55,6 +62,8 @@ def read_json(text: str | bytes, key: str = "document") -> Any:
     [1, 2.5]
     """
     try:
+        if len(text) > LARGE:
+            return patient_decoder(_refuse).decode(text if isinstance(text, str) else text.decode())
         return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(key, found=f"no valid JSON ({error})", allowed="JSON with finite numbers") from None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from parley.errors import BrokenChain, InvalidInput
-from parley.protocol.canonical import digest
+from parley.protocol.canonical import canonical, digest, sha256
 from parley.protocol.messages import Receipt
 from parley.protocol.wire import Message
 
@@ -103,8 +103,12 @@ class Record(Message):
         kind: str,
         payload: Mapping[str, Any],
         salt: str | None = None,
+        told: str | None = None,
     ) -> Record:
-        """The record that follows a chain of `sequence` records whose last hash is `head`."""
+        """The record that follows a chain of `sequence` records whose last hash is `head`.
+
+        `told` is the payload's canonical text, where somebody has it already.
+        """
         body: dict[str, Any] = {
             "stream": stream,
             "sequence": sequence + 1,
@@ -116,13 +120,20 @@ class Record(Message):
         }
         if salt is not None:
             body["salt"] = salt
-        return cls(**body, hash=digest(body))
+        return cls(**body, hash=digest(body) if told is None else _hash_around(body, told))
 
     @property
     def computed(self) -> str:
         """The hash this record should have."""
         body = self.to_json()
         return digest({key: value for key, value in body.items() if key not in ("schema", "hash")})
+
+
+def _hash_around(body: Mapping[str, Any], told: str) -> str:
+    """The hash of a body whose payload is written out already: keys are sorted, so it has its place between others."""
+    front = canonical({key: value for key, value in body.items() if key < "payload"})
+    back = canonical({key: value for key, value in body.items() if key > "payload"})
+    return sha256(f'{front[:-1]},"payload":{told},{back[1:]}')
 
 
 def chained(records: Iterable[Record]) -> Iterator[Record]:

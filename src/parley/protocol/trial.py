@@ -31,9 +31,9 @@ class Step:
     decision: Decision
     plan: Plan | None
 
-    @property
+    @cached_property
     def event(self) -> PhaseClosed:
-        """The step as the log keeps it."""
+        """The step as the log keeps it; one, so that it is written out once."""
         return PhaseClosed(decision=self.decision, plan=self.plan)
 
 

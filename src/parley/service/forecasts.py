@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio.to_thread
 import numpy as np
 from fastapi import APIRouter
 from sqlalchemy import Connection
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.forecasts import Estimated, OutlookTold
-from parley.coordinator.http.context import context_of, principal_of
+from parley.coordinator.http.context import context_of, principal_of, written
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.routes.studies import First, Some, read_study
 from parley.coordinator.http.schemas import NewStudyBody
@@ -60,7 +61,7 @@ def estimate(study: StudyMessage) -> Estimated:
 
 
 @router.get("/studies/{study}/outlook", response_model=OutlookTold)
-async def get_outlook(request: Request, study: str, first: First = 0, columns: Some = 2000) -> JSONResponse:
+async def get_outlook(request: Request, study: str, first: First = 0, columns: Some = 2000) -> Response:
     """What is likely left: totals at the end with their spread, and the lower bound at the estimated means."""
     context = context_of(request)
 
@@ -82,5 +83,9 @@ async def get_outlook(request: Request, study: str, first: First = 0, columns: S
     if found is None:
         return answered(OutlookTold(study=study, state="computing"))
     some = slice(first, first + columns)
-    cut = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
-    return answered(OutlookTold(study=study, **found | cut))
+
+    def shown() -> bytes:
+        cut = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
+        return written(OutlookTold(study=study, **found | cut))
+
+    return context.sent(await anyio.to_thread.run_sync(shown), to=principal_of(request).kid)

@@ -71,7 +71,8 @@ class Aside(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Quarantine(Answer):
-    """What was put aside, oldest first."""
+    """Some of what was put aside, oldest first; `next` continues."""
 
     study: str
     quarantine: list[Aside]
+    next: int | None

@@ -38,7 +38,7 @@ from parley.coordinator.studies.closer import Closer
 __all__ = ["create_app"]
 
 SWEEP = 60.0  # seconds
-REQUESTS, PLANS, STREAMS = 32, 16, 32  # of one token in progress at once
+REQUESTS, UPLOADS, PLANS, STREAMS = 32, 2, 16, 32  # of one token in progress at once
 THREADS = 64  # that may wait for the database at once
 
 DESCRIPTION = """Runs live studies: publishes plans, takes reports exactly once, decides, and keeps a log that can be
@@ -62,7 +62,9 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         readiness=Readiness(storage),
         marks=Marks(),
         heavy=Heavy(),
+        drawing=Heavy.of_pages(),
         turns=Turns(REQUESTS, "requests"),
+        uploads=Turns(UPLOADS, "studies to send"),
         waiting=Turns(PLANS, "plans to wait for"),
         streams=Turns(STREAMS, "streams"),
     )

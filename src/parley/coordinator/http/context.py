@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio.to_thread
 from sqlalchemy import Connection
@@ -33,8 +33,9 @@ from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.settings import Settings
 from parley.coordinator.studies.closer import Closer
 from parley.protocol import Stage
+from parley.protocol.pieces import in_pieces
 
-__all__ = ["Context", "context_of", "principal_of", "sight_of", "told"]
+__all__ = ["Context", "context_of", "principal_of", "sight_of", "told", "written"]
 
 T = TypeVar("T")
 LARGE = 256 * 1024  # bytes of an answer that cost as much as a request
@@ -56,7 +57,9 @@ class Context:
     readiness: Readiness
     marks: Marks
     heavy: Heavy
+    drawing: Heavy  # of pages
     turns: Turns  # requests in progress
+    uploads: Turns  # studies that are sent
     waiting: Turns  # plans that are waited for
     streams: Turns  # events that are followed, and exports
 
@@ -69,12 +72,13 @@ class Context:
 
         def told(connection: Connection) -> bytes:
             found = work(connection)
-            if isinstance(found, str):
-                return found.encode()
-            return json.dumps(found.to_json(), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+            return found.encode() if isinstance(found, str) else written(found)
 
-        content = await self.read(told)
-        self.pace.charge(to.kid, len(content) / LARGE)
+        return self.sent(await self.read(told), to=to.kid)
+
+    def sent(self, content: bytes, *, to: str) -> Response:
+        """JSON that is written already; large answers cost more of the token's rate."""
+        self.pace.charge(to, len(content) / LARGE)
         return Response(content, media_type="application/json")
 
     async def glance(self, work: Callable[[Connection], T]) -> T:
@@ -101,6 +105,15 @@ class Context:
         self.watch.tell(row)
         if row.stage is Stage.CLOSING:
             self.closer.call()
+
+
+def written(answer: Answer) -> bytes:
+    """An answer as JSON, a piece at a time: a board may have a million numbers."""
+    return in_pieces(answer.to_json(), _dumped).encode()
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def context_of(request: Request) -> Context:

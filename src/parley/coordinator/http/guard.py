@@ -25,6 +25,7 @@ from parley.coordinator.logs import logger
 from parley.coordinator.problems import MEDIA_TYPE, Refusal
 from parley.coordinator.record import StorageUnavailable, studies
 from parley.errors import ParleyError
+from parley.protocol.canonical import LARGE, read_json
 
 __all__ = ["GuardedRoute", "answer_problem", "refusal_of", "still_welcome"]
 
@@ -41,6 +42,7 @@ LARGE_BODIES = frozenset({"create_study", "estimate_study"})
 PATIENT = frozenset({"get_agent_plan"})  # may wait for a minute
 REPORTS = frozenset({"put_report", "amend_report"})
 SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; a count, a sum and a square at their longest
+COSTLY = 20.0  # a body beyond the usual limit: few at once
 BODIES = ("POST", "PUT", "PATCH")
 SOME_KEYS, MOST_KEYS = 2_500, 20_000  # colons, rather: a reason may have some too
 
@@ -107,6 +109,26 @@ async def _check_length(context: Context, request: Request, length: int) -> None
         raise Refusal("impossible-report", f"{length} bytes: allowed are {row.arms} of each, one per arm")
 
 
+async def _read(context: Context, request: Request, operation: str, kid: str, *, large: bool) -> None:
+    """The body, checked as far as it can be without knowing what it means; a study's is parsed off the event loop."""
+    body = await request.body()
+    if large and len(body) > LARGE:
+        request._json = await context.heavy.run(kid, lambda: _parsed(body))
+        return
+    check_shape(body, keys=MOST_KEYS if large else SOME_KEYS)
+    if operation in REPORTS and len(body) > SHORT:
+        await _check_length(context, request, len(body))
+
+
+def _parsed(body: bytes) -> Any:
+    check_shape(body, keys=MOST_KEYS)
+    return read_json(body)
+
+
+def _turns_of(context: Context, operation: str) -> Turns:
+    return context.waiting if operation in PATIENT else context.turns
+
+
 def _entered(turns: Turns, kid: str) -> Turns:
     turns.enter(kid)
     return turns
@@ -131,16 +153,13 @@ class GuardedRoute(APIRoute):
                     kid = principal.kid
                     large = operation in LARGE_BODIES and principal.role is Role.ADMINISTRATOR
                     limit = context.settings.study_body_limit if large else context.settings.body_limit
-                    context.pace.check(kid, cost_of(request, limit))
+                    context.pace.check(kid, cost := cost_of(request, limit))
                     authorize(operation, principal, request.path_params)
-                    turns = _entered(context.waiting if operation in PATIENT else context.turns, kid)
+                    turns = _entered(context.uploads if cost > COSTLY else _turns_of(context, operation), kid)
                     request.state.principal = principal
                     request = bounded(request, limit)
                     if request.method in BODIES:
-                        body = await request.body()
-                        check_shape(body, keys=MOST_KEYS if large else SOME_KEYS)
-                        if operation in REPORTS and len(body) > SHORT:
-                            await _check_length(context, request, len(body))
+                        await _read(context, request, operation, kid, large=large)
                 response = await inner(request)
             except Exception as error:  # every failure has a problem document
                 refusal = refusal_of(error)

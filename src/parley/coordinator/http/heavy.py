@@ -18,6 +18,7 @@ T = TypeVar("T")
 AT_ONCE = 2  # works in progress, of everybody together: more would only be slower
 OF_ONE = 4  # of one token, in progress or waiting
 WAITING = 16  # of everybody
+PAGES_OF_ONE, PAGES_WAITING = 16, 128
 LATER = {"Retry-After": "2"}
 
 
@@ -64,14 +65,19 @@ class Turns:
 class Heavy:
     """A bounded pool with a bound per token; whoever comes too many is told to come back."""
 
-    def __init__(self) -> None:
-        self._turns = Turns(OF_ONE, "long computations")
-        self._waiting = 0
+    def __init__(self, *, of_one: int = OF_ONE, waiting: int = WAITING, words: str = "long computations") -> None:
+        self._turns = Turns(of_one, words)
+        self._most, self._waiting = waiting, 0
         self._pool: CapacityLimiter | None = None
+
+    @classmethod
+    def of_pages(cls) -> Heavy:
+        """For what is drawn rather than computed: pages wait for no verification."""
+        return cls(of_one=PAGES_OF_ONE, waiting=PAGES_WAITING, words="pages")
 
     async def run(self, key: str, work: Callable[[], T]) -> T:
         """What `work` returns, computed on a thread when it is its turn."""
-        if self._waiting >= WAITING:
+        if self._waiting >= self._most:
             raise Refusal("too-busy", "others compute at the moment", headers=LATER)
         self._turns.enter(key)
         self._waiting += 1

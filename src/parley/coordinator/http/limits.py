@@ -78,8 +78,10 @@ def check_shape(body: bytes, *, keys: int) -> None:
     """
     if body.count(b":") > keys:
         raise Refusal("invalid-request", f"the body may have up to {keys} keys")
+    if body.count(b"[") + body.count(b"{") > keys:  # each costs a step below
+        raise Refusal("invalid-request", f"the body may have up to {keys} lists and objects")
     depth = 0
-    for bracket in body.translate(None, NOT_BRACKETS):
+    for bracket in body.translate(None, NOT_BRACKETS)[: 2 * keys]:  # of closing ones no more than that mean anything
         depth += 1 if bracket in b"[{" else -1
         if depth > DEEPEST:
             raise Refusal("invalid-request", f"the body is nested more than {DEEPEST} deep")

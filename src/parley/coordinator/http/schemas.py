@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Path
+from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 
 from parley.coordinator.access.auth import Role
@@ -15,12 +15,14 @@ from parley.protocol.wire import LARGEST_INTEGER
 __all__ = [
     "AmendBody",
     "FreezeBody",
+    "Limit",
     "NewStudyBody",
     "PathPhase",
     "ProblemView",
     "ReasonBody",
     "ReceiptView",
     "ReportBody",
+    "Sequence",
     "TokenBody",
 ]
 
@@ -38,6 +40,9 @@ Words = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_cle
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 PhaseNumber = Annotated[int, Field(ge=1, le=LARGEST_PHASE, strict=True)]
 PathPhase = Annotated[int, Path(ge=1, le=LARGEST_PHASE)]
+Sequence = Annotated[int, Query(ge=0, le=LARGEST_INTEGER)]  # of a list of records, after which it goes on
+Limit = Annotated[int, Query(ge=1, le=1000)]
+PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 Count = Annotated[int, Field(ge=0, le=LARGEST_INTEGER, strict=True)]
 Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 

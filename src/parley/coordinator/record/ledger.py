@@ -14,32 +14,50 @@ from parley.errors import InvalidInput
 from parley.protocol import Event, Record, kind_of, new_salt, require_tellable
 from parley.protocol.canonical import canonical, read_json
 
-__all__ = ["SERVER", "append", "append_server", "has", "length", "read", "salt_of", "walk"]
+__all__ = ["SERVER", "append", "append_server", "draft", "has", "length", "read", "salt_of", "walk"]
 
 SERVER = "server"  # the stream of what belongs to no study: tokens
 BATCH = 500
 INSERT = insert(log)
 
 
-def append(
-    connection: Connection, row: StudyRow, event: Event, *, actor: str, at: str, tellable: bool = False
-) -> Record:
-    """Write an event at the end of a locked study's chain; the study's row does not know of it yet (`writer`).
+def draft(study: str, sequence: int, head: str, event: Event, *, actor: str, at: str, tellable: bool = False) -> Record:
+    """The record of an event after a chain of so many records with this head; nothing is written.
 
     What the log could not tell again does not enter it. `tellable`: that was made sure before, outside of the lock.
     """
     if not tellable:
         require_tellable(event)
-    record = Record.linked(
-        row.sequence,
-        row.head,
-        stream=row.id,
+    return Record.linked(
+        sequence,
+        head,
+        stream=study,
         at=at,
         actor=actor,
         kind=kind_of(event),
         payload=event.to_json(),
         salt=new_salt(),
+        told=event.text,
     )
+
+
+def append(
+    connection: Connection,
+    row: StudyRow,
+    event: Event,
+    *,
+    actor: str,
+    at: str,
+    tellable: bool = False,
+    drafted: Record | None = None,
+) -> Record:
+    """Write an event at the end of a locked study's chain; the study's row does not know of it yet (`writer`).
+
+    `drafted` is its record, if that was made outside of the lock; it must follow where the chain is now.
+    """
+    record = drafted or draft(row.id, row.sequence, row.head, event, actor=actor, at=at, tellable=tellable)
+    if (record.stream, record.sequence, record.previous) != (row.id, row.sequence + 1, row.head):
+        raise InvalidInput("record", found="one that was drafted for another place", allowed="the next of the chain")
     _insert(connection, record, event.text)
     return record
 

@@ -113,15 +113,19 @@ def count_aside(connection: Connection, study: str, phase: int, agent: str) -> i
 
 
 def quarantined(
-    connection: Connection, study: str, phase: int | None = None, agent: str | None = None
-) -> list[Quarantined]:
-    """What was put aside, oldest first."""
-    query = select(quarantine).where(quarantine.c.study == study).order_by(quarantine.c.sequence)
-    if phase is not None:
-        query = query.where(quarantine.c.phase == phase)
-    if agent is not None:
-        query = query.where(quarantine.c.agent == agent)
-    return [
-        Quarantined(report=Report.read(row.body), stands=row.stands, at=row.at, sequence=row.sequence)
-        for row in connection.execute(query)
-    ]
+    connection: Connection, study: str, *, after: int = 0, limit: int = 100, size: int | None = None
+) -> tuple[list[Quarantined], int | None]:
+    """Some of what was put aside after a record of the log, oldest first, and after which one it goes on.
+
+    No more once they are together larger than `size`.
+    """
+    here = and_(quarantine.c.study == study, quarantine.c.sequence > after)
+    query = select(quarantine).where(here).order_by(quarantine.c.sequence).limit(limit)
+    found: list[Quarantined] = []
+    length, cut = 0, False
+    for row in connection.execute(query):
+        found.append(Quarantined(report=Report.read(row.body), stands=row.stands, at=row.at, sequence=row.sequence))
+        length += len(row.body)
+        if cut := size is not None and length > size:
+            break
+    return found, found[-1].sequence if cut or len(found) == limit else None

@@ -13,14 +13,19 @@ from parley.protocol.scatter import Scatter, added_scatter, scale_warnings
 __all__ = ["warnings"]
 
 
-def warnings(connection: Connection, row: StudyRow, study: StudyMessage, decided: int) -> tuple[str, ...]:
-    """After so many decided phases; a phase is read once, while it is remembered."""
+def warnings(
+    connection: Connection, row: StudyRow, study: StudyMessage, decided: int, settled: int | None = None
+) -> tuple[str, ...]:
+    """After so many decided phases; a phase is read once, while it is remembered.
+
+    Where only so many of them are `settled`, those after them are not remembered: they may still change.
+    """
     if study.problem.noise.stated_variance is None or not decided:
         return ()
-    return scale_warnings(study, _after(connection, row, study, decided))
+    return scale_warnings(study, _after(connection, row, study, decided, decided if settled is None else settled))
 
 
-def _after(connection: Connection, row: StudyRow, study: StudyMessage, decided: int) -> Scatter:
+def _after(connection: Connection, row: StudyRow, study: StudyMessage, decided: int, settled: int) -> Scatter:
     known = memory_of(connection).scatters
     found: Scatter | None = None
     for phase in range(1, decided + 1):
@@ -30,6 +35,6 @@ def _after(connection: Connection, row: StudyRow, study: StudyMessage, decided: 
             taken = reports.of_phase(connection, row.id, phase)
             return added_scatter(study, (one.report for one in taken.values()), before)
 
-        found = known.made((row.id, row.digest, phase), made)
+        found = known.made((row.id, row.digest, phase), made) if phase <= settled else made()
     assert found is not None
     return found

@@ -10,7 +10,7 @@ from parley.coordinator.record import ledger, studies, tables
 from parley.coordinator.record.killpoints import reached
 from parley.coordinator.record.rows import Entry, first_row, row_after, rows_of
 from parley.coordinator.record.studies import StudyRow
-from parley.protocol import Event, Situation, kind_of
+from parley.protocol import Event, Record, Situation, kind_of
 from parley.protocol.events import StudyCreated
 
 __all__ = ["write", "write_first"]
@@ -46,10 +46,11 @@ def write(
     at: str,
     revision: int = 0,
     state: str | None = None,
+    drafted: Record | None = None,
 ) -> StudyRow:
     """Everything that an event of a locked study leaves in the database; the study's row as it is then."""
     kind = kind_of(event)
-    record = ledger.append(connection, row, event, actor=actor, at=at)
+    record = ledger.append(connection, row, event, actor=actor, at=at, drafted=drafted)
     _passed(kind, "log")
     for entry in rows_of(event, record, before, revision=revision, state=state):
         store(connection, row.id, entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -10,13 +11,16 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, ledger, reports, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import write_first
+from parley.coordinator.studies.certify import Drafted, certify, certify_as_drafted, draft_end
 from parley.coordinator.studies.enact import enact, locked
-from parley.coordinator.studies.phases import certify, close_if_due, load_trial
+from parley.coordinator.studies.phases import INLINE_CELLS, close_if_due, load_trial
 from parley.errors import IllegalMove, InvalidInput, ParleyError
 from parley.protocol import (
+    TRANSITIONS,
     Consequences,
     Receipt,
     Report,
+    Stage,
     StudyMessage,
     Trial,
     admit,
@@ -34,6 +38,7 @@ __all__ = [
     "cancel_study",
     "create_study",
     "cut_phase",
+    "draft_cancel",
     "freeze_agent",
     "pause_study",
     "preview_cut",
@@ -91,10 +96,37 @@ def resume_study(connection: Connection, study: str, reason: str, *, actor: str,
     return close_if_due(connection, row, at)
 
 
-def cancel_study(connection: Connection, study: str, reason: str, *, actor: str, at: str) -> StudyRow:
-    """Stop for good; the certificate lists the candidates that remain and claims no answer."""
-    row = enact(connection, locked(connection, study), Cancelled(reason=reason), actor=actor, at=at)
-    return certify(connection, row, load_trial(connection, row), at)
+def draft_cancel(storage: Storage, study: str, reason: str, *, actor: str, at: str) -> Drafted | None:
+    """The end of a large study that is cancelled, made outside of every transaction; None for a small one, or for one
+    that cannot be cancelled."""
+
+    def look(connection: Connection) -> tuple[StudyRow, Trial] | None:
+        row = studies.get(connection, study)
+        if row is None or row.arms * row.agents <= INLINE_CELLS or (row.stage, "cancelled") not in TRANSITIONS:
+            return None
+        return row, load_trial(connection, replace(row, stage=Stage.CANCELLED))
+
+    found = storage.read(look)
+    if found is None:
+        return None
+    return draft_end(storage, *found, Cancelled(reason=reason), None, actor=actor, at=at)
+
+
+def cancel_study(
+    connection: Connection, study: str, reason: str, drafted: Drafted | None = None, *, actor: str, at: str
+) -> StudyRow | None:
+    """Stop for good; the certificate lists the candidates that remain and claims no answer.
+
+    None if the log has moved on from where the end was `drafted`.
+    """
+    row, event = locked(connection, study), Cancelled(reason=reason)
+    if drafted is None:
+        row = enact(connection, row, event, actor=actor, at=at)
+        return certify(connection, row, load_trial(connection, row), at)
+    if row.head != drafted.end.previous:
+        return None
+    row = enact(connection, row, event, actor=actor, at=at, drafted=drafted.end)
+    return certify_as_drafted(connection, row, drafted, at)
 
 
 def preview_freeze(storage: Storage, study: str, agent: str) -> tuple[int, Consequences]:

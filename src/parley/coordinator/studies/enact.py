@@ -11,7 +11,7 @@ from parley.coordinator.record import phases, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import write
 from parley.errors import IllegalMove, ImpossibleReport
-from parley.protocol import Event, Report, Situation, admit, check_exactly
+from parley.protocol import Event, Record, Report, Situation, admit, check_exactly
 from parley.protocol.admission import agent_of
 from parley.protocol.events import ReportAccepted, ReportAmended
 
@@ -37,15 +37,19 @@ def enact(
     revision: int = 0,
     state: str | None = None,
     reported: int = 0,
+    drafted: Record | None = None,
 ) -> StudyRow:
     """Let an event happen to a locked study, or raise the refusal; returns the study's row as it is then.
 
     Of an event about a report: `standing` is the one that counts in its place, `revision` how many stood there.
-    Of one that closes a phase with what is in: `reported` is how many reports that are.
+    Of one that closes a phase with what is in: `reported` is how many reports that are. `drafted` is the event's
+    record, if that was made outside of the lock.
     """
     before = situation(connection, row, agent_of(event), standing, reported)
     after = _judged(row, before, event)
-    return write(connection, row, event, before, after, actor=actor, at=at, revision=revision, state=state)
+    return write(
+        connection, row, event, before, after, actor=actor, at=at, revision=revision, state=state, drafted=drafted
+    )
 
 
 def _judged(row: StudyRow, before: Situation, event: Event) -> Situation:

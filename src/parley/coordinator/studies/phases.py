@@ -8,29 +8,25 @@ sequence). What is due follows from the stage alone, so a crash strands nothing:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from parley import __version__
 from parley.coordinator.logs import logger
 from parley.coordinator.record import Storage, StorageUnavailable, phases, reports, studies
 from parley.coordinator.record.killpoints import reached
-from parley.coordinator.record.scatter import warnings
 from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end
 from parley.coordinator.studies.enact import enact
 from parley.errors import ParleyError
-from parley.protocol import Stage, Step, Trial, issue_certificate, require_tellable
+from parley.protocol import Stage, Step, Trial, require_tellable
 from parley.protocol.canonical import canonical
-from parley.protocol.events import Certified, StepFailed
-from parley.totals import Totals
+from parley.protocol.events import StepFailed
 
-__all__ = ["COORDINATOR", "INLINE_CELLS", "certify", "close_if_due", "closing_studies", "load_trial", "take_step"]
+__all__ = ["INLINE_CELLS", "close_if_due", "closing_studies", "load_trial", "take_step"]
 
 T = TypeVar("T")
-COORDINATOR = "coordinator"  # the actor of what follows from the data alone
 LONGEST = 2_000  # characters of a reason
 INLINE_CELLS = 2_000  # arms x agents up to which a step is taken within the transaction of the last report
 
@@ -56,28 +52,6 @@ def load_trial(connection: Connection, row: StudyRow) -> Trial:
         frozen=frozenset(studies.frozen_agents(connection, row.id)),
         cut=row.awaited == 0,
     )
-
-
-def certify(connection: Connection, row: StudyRow, trial: Trial, at: str) -> StudyRow:
-    """Issue the certificate of a study that is over, into the log and beside it."""
-    decisions = phases.decisions(connection, row.id)
-    certificate = issue_certificate(
-        trial,
-        data=[decision.data for decision in decisions],
-        missing=[decision.missing for decision in decisions],
-        sequence=row.sequence,
-        head=row.head,
-        version=__version__,
-        warnings=warnings(connection, row, trial.study, len(decisions)),
-        phases=[_totals(connection, trial, decision.phase) for decision in decisions],
-    )
-    return enact(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
-
-
-def _totals(connection: Connection, trial: Trial, phase: int) -> Totals:
-    """What the reports of a closed phase add up to."""
-    taken = reports.of_phase(connection, trial.id, phase)
-    return replace(trial, reports={agent: found.report for agent, found in taken.items()}).totals
 
 
 def close_if_due(connection: Connection, row: StudyRow, at: str) -> StudyRow:
@@ -118,11 +92,27 @@ def _plain(words: str) -> str:
     return words.encode(errors="replace").decode().replace("\x00", "")[:LONGEST]
 
 
-def _store(connection: Connection, row: StudyRow, trial: Trial | str, step: Step | str, at: str) -> StudyRow:
-    """Write a step of a locked study, with the certificate at the end; or that it cannot be taken, and why."""
+def _store(
+    connection: Connection,
+    row: StudyRow,
+    trial: Trial | str,
+    step: Step | str,
+    at: str,
+    *,
+    state: str | None = None,
+    drafted: Drafted | None = None,
+) -> StudyRow:
+    """Write a step of a locked study, with the certificate at the end; or that it cannot be taken, and why.
+
+    `state` is the text of the policy's state, and `drafted` the end, if they were made outside of the lock.
+    """
     if isinstance(trial, str) or isinstance(step, str):
         return enact(connection, row, StepFailed(phase=row.phase, error=str(step)), actor=COORDINATOR, at=at)
-    row = enact(connection, row, step.event, actor=COORDINATOR, at=at, state=canonical(step.state.to_json()))
+    state = state or canonical(step.state.to_json())
+    end = drafted.end if drafted else None
+    row = enact(connection, row, step.event, actor=COORDINATOR, at=at, state=state, drafted=end)
+    if drafted is not None:
+        return certify_as_drafted(connection, row, drafted, at)
     return certify(connection, row, trial.close(step), at) if row.stage is Stage.FINISHED else row
 
 
@@ -145,13 +135,18 @@ def take_step(storage: Storage, study: str, at: str) -> bool:
         return False
     seen, trial = found
     step = trial if isinstance(trial, str) else _attempt(lambda: _tellable(trial))
+    state, drafted = None, None
+    if not isinstance(trial, str) and not isinstance(step, str):
+        state, after = canonical(step.state.to_json()), trial.close(step)
+        if after.stage is Stage.FINISHED:
+            drafted = draft_end(storage, seen, after, step.event, step.decision, actor=COORDINATOR, at=at)
     reached("step-computed")
 
     def store(connection: Connection) -> bool:
         row = studies.lock(connection, study)
         if row is None or row.sequence != seen.sequence or row.stage is not Stage.CLOSING:
             return False
-        _store(connection, row, trial, step, at)
+        _store(connection, row, trial, step, at, state=state, drafted=drafted)
         return True
 
     return storage.change(store)

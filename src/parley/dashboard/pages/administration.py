@@ -16,6 +16,7 @@ from parley.dashboard.pages.study import heading
 __all__ = ["routes"]
 
 ACTS = ("pause", "resume", "cancel")
+A_PAGE = 10  # of reports in quarantine
 MOST_PAIRS = 30  # of a freeze's consequences that are listed one by one
 
 
@@ -33,13 +34,14 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
             cut = await shown.api.get("studies", shown.study, "phases", phase, "cut")
         except ApiRefusal as refusal:
             problem = problem or str(refusal.problem["detail"])
-    aside = (await shown.api.get("studies", shown.study, "quarantine"))["quarantine"]
-    return shown.show(
+    aside = await shown.api.get("studies", shown.study, "quarantine", after=shown.place("after") or None, limit=A_PAGE)
+    return await shown.show(
         "administration.html",
         code=code,
         tab="administration",
         **head,
-        quarantine=[await _beside(shown, entry, phase) for entry in aside],
+        quarantine=[await _beside(shown, entry, phase) for entry in aside["quarantine"]],
+        next=aside["next"],
         cut=cut,
         consequences=consequences,
         most=MOST_PAIRS,
@@ -96,8 +98,10 @@ async def cut_phase(shown: Page) -> Response:
 
 async def amend(shown: Page) -> Response:
     """Let a quarantined report stand instead."""
-    aside = (await shown.api.get("studies", shown.study, "quarantine"))["quarantine"]
-    chosen = [entry["report"] for entry in aside if str(entry["sequence"]) == shown.form.get("sequence")]
+    wanted = shown.form.get("sequence", "")
+    place = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 16 else 0
+    aside = await shown.api.get("studies", shown.study, "quarantine", after=max(place - 1, 0) or None, limit=1)
+    chosen = [entry["report"] for entry in aside["quarantine"] if entry["sequence"] == place]
     if not chosen:
         return await _show(shown, problem="There is no such report in quarantine", code=404)
     report = chosen[0]

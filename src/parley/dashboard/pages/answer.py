@@ -84,11 +84,14 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
     certificate = await _certificate(shown)
     whole = template == "report.html"
     some = range(pages.total) if whole else range(pages.first, pages.last)
-    answers = [_answer(certificate, agent) for agent in some] if certificate else []
     first, columns = (0, WHOLE) if whole else (pages.first, pages.size)
     found = None if head["blinded"] else await found_so_far(shown, first, columns)
-    told: dict[str, Any] = {"certificate": certificate, "answers": answers, "found": found}
-    return shown.show(template, tab="answer", **head, pages=pages, **told, **values)
+
+    def made() -> dict[str, Any]:
+        return {"answers": [_answer(certificate, agent) for agent in some] if certificate else []}
+
+    told: dict[str, Any] = {"pages": pages, "certificate": certificate, "found": found, "made": made}
+    return await shown.show(template, tab="answer", **head, **told, **values)
 
 
 async def answer_page(shown: Page) -> Response:
@@ -122,8 +125,8 @@ def answer_csv(certificate: Mapping[str, Any]) -> str:
 async def answer_table(shown: Page) -> Response:
     """The answer as CSV."""
     certificate = await shown.api.get("studies", shown.study, "certificate")
-    content = answer_csv(certificate)
-    return attached(shown, content.encode(), "text/csv; charset=utf-8", "answer.csv")
+    content = await shown.draw(lambda: answer_csv(certificate).encode())
+    return attached(shown, content, "text/csv; charset=utf-8", "answer.csv")
 
 
 routes: list[Route] = [

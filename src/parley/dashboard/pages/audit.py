@@ -84,7 +84,7 @@ async def audit_page(shown: Page) -> Response:
         newest_first="true",
     )
     records = [{**record, "words": in_words(record["kind"], record["payload"])} for record in found.records]
-    return shown.show(
+    return await shown.show(
         "audit.html",
         tab="audit",
         **head,
@@ -103,7 +103,7 @@ async def server_log_page(shown: Page) -> Response:
     some = {"after": shown.place("after") or None, "limit": A_PAGE, "newest_first": "true"}
     found = await shown.api.read(LogPage, "log", **some)
     records = [{**record, "words": in_words(record["kind"], record["payload"])} for record in found.records]
-    return shown.show("server_log.html", records=records, next=found.next, unbroken=unbroken(records))
+    return await shown.show("server_log.html", records=records, next=found.next, unbroken=unbroken(records))
 
 
 routes: list[Route] = [

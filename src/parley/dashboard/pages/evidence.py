@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -43,7 +44,7 @@ async def evidence_page(shown: Page) -> Response:
     """A panel an agent; blinded readers are told that they are."""
     head = await heading(shown)
     pages = agents_on_page(shown, head["status"].agent_names, AGENTS)
-    panels: list[dict[str, Any]] = []
+    panels: Callable[[], list[dict[str, Any]]] = list
     words = ""
     if not head["blinded"]:
         some = {"first": pages.first or None, "columns": pages.size}
@@ -53,8 +54,9 @@ async def evidence_page(shown: Page) -> Response:
         latest = history.phases[-1].explanation if history.phases else None
         if latest is not None:
             words = latest.words
-            panels = _panels(history, board, latest.line, await _range(shown, head["status"]))
-    return shown.show("evidence.html", tab="evidence", **head, pages=pages, panels=panels, words=words)
+            panels = partial(_panels, history, board, latest.line, await _range(shown, head["status"]))
+    told: dict[str, Any] = {"pages": pages, "words": words, "made": lambda: {"panels": panels()}}
+    return await shown.show("evidence.html", tab="evidence", **head, **told)
 
 
 async def _range(shown: Page, status: StudyStatus) -> tuple[float, float] | None:

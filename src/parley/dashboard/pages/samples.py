@@ -59,7 +59,7 @@ async def samples_page(shown: Page) -> Response:
     calendar = await _calendar(shown, board) if pages.total <= pages.size else None
     told: dict[str, Any] = {"pages": pages, "board": board, "outlook": ahead, "agents": agents, "calendar": calendar}
     told["unsure"] = unsure
-    return shown.show("samples.html", tab="samples", **head, **told)
+    return await shown.show("samples.html", tab="samples", **head, **told)
 
 
 async def _calendar(shown: Page, board: Board) -> Markup | None:

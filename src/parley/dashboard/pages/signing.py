@@ -27,7 +27,7 @@ async def sign_in_page(shown: Page) -> Response:
     following = local(shown.asked("next", "/"))
     if shown.who is not None:
         return RedirectResponse(following, status_code=303)
-    return shown.show("sign_in.html", next=following, problem="")
+    return await shown.show("sign_in.html", next=following, problem="")
 
 
 async def sign_in(shown: Page) -> Response:
@@ -45,7 +45,7 @@ async def sign_in(shown: Page) -> Response:
             if known
             else "This token is unknown or revoked. It looks like parley_0123…_…, all of it is needed."
         )
-        return shown.show("sign_in.html", code=refusal.status, next=following, problem=problem)
+        return await shown.show("sign_in.html", code=refusal.status, next=following, problem=problem)
     response = RedirectResponse(following, status_code=303)
     seconds = round(context_of(shown.request).settings.session_hours * 3600)
     response.set_cookie(**session_cookie(shown.request), value=made["session"], max_age=seconds)

@@ -15,6 +15,8 @@ from parley.dashboard.entrance import ADMINISTRATORS, Page, page
 from parley.dashboard.upload import key_rows, uploaded_study
 from parley.dashboard.words import STAGES
 from parley.errors import ParleyError
+from parley.protocol import StudyMessage
+from parley.protocol.canonical import canonical
 
 __all__ = ["routes"]
 
@@ -35,7 +37,7 @@ async def studies_page(shown: Page) -> Response:
     search, stage = shown.asked("search")[:100], shown.asked("stage")
     stage = stage if stage in STAGES else ""
     found = await shown.api.get("studies", search=search, stage=stage, after=shown.asked("after")[:64], limit=A_PAGE)
-    return shown.show(
+    return await shown.show(
         "studies.html",
         studies=found["studies"],
         next=found["next"],
@@ -47,7 +49,14 @@ async def studies_page(shown: Page) -> Response:
 
 async def new_study_page(shown: Page) -> Response:
     """An empty form."""
-    return shown.show("new_study.html", **FORM)
+    return await shown.show("new_study.html", **FORM)
+
+
+def _read(text: str, name: str, limits: tuple[int, int]) -> tuple[StudyMessage, dict[str, Any], bytes]:
+    """A study, its document, and what the API takes to create it."""
+    study = uploaded_study(text, *limits)
+    document = study.to_json()
+    return study, document, canonical({"study": document} | ({"id": name} if name else {})).encode()
 
 
 async def new_study(shown: Page) -> Response:
@@ -57,22 +66,20 @@ async def new_study(shown: Page) -> Response:
     settings = context_of(shown.request).settings
     limits = (settings.max_agents, settings.max_cells)
     try:
-        study = await shown.compute(partial(uploaded_study, text, *limits))
-        document = study.to_json()
-        body = {"study": document} | ({"id": name} if name else {})
+        study, document, body = await shown.compute(partial(_read, text, name, limits))
         if shown.form.get("do") == "launch":
             made = await shown.api.send("POST", "studies", body=body)
             return RedirectResponse(f"/studies/{quote(made['id'], safe='')}", status_code=303)
         estimate = await shown.api.send("POST", "estimates", body=body)
     except ParleyError as error:
-        return shown.show("new_study.html", code=422, **known | {"problem": str(error)})
+        return await shown.show("new_study.html", code=422, **known | {"problem": str(error)})
     except ApiRefusal as refusal:
         if refusal.status not in (409, 413, 422):
             raise
         words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
-        return shown.show("new_study.html", code=refusal.status, **known | {"problem": words})
+        return await shown.show("new_study.html", code=refusal.status, **known | {"problem": words})
     told = study.problem.told()
-    return shown.show("new_study.html", **known | {"document": document, "told": told, "estimate": estimate})
+    return await shown.show("new_study.html", **known | {"document": document, "told": told, "estimate": estimate})
 
 
 routes: list[Route] = [

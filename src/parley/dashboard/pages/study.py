@@ -135,12 +135,12 @@ async def overview(shown: Page) -> Response:
         latest = await shown.api.read(History, "studies", shown.study, "history", **newest)
         case = latest.phases[0].explanation if latest.phases else None
     ahead = await outlook(shown, pages)
-    return shown.show(
+    return await shown.show(
         "overview.html",
         tab="overview",
         **head,
         board=board,
-        rows=None if board.blinded else _rows(board, case, rates=status.rates),
+        made=lambda: {"rows": None if board.blinded else _rows(board, case, rates=status.rates)},
         words=case.words if case else "",
         line=case.line if case else None,
         full=len(board.arms) <= WIDE,

@@ -22,7 +22,7 @@ async def _show(shown: Page, *, issued: dict[str, Any] | None = None, problem: s
     live = [token for token in tokens if wanted in token["principal"].lower() or wanted in token["kid"]]
     live.sort(key=lambda token: (token["revoked_at"] is not None, token["principal"]))
     first = min(shown.place("first"), max(len(live) - 1, 0)) // A_PAGE * A_PAGE
-    return shown.show(
+    return await shown.show(
         "tokens.html",
         code=code,
         tokens=live[first : first + A_PAGE],

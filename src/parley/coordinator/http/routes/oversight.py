@@ -14,9 +14,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.oversight import CutPreview, FreezePreview, LogPage, Verified
 from parley.coordinator.answers.studies import StudyLine
-from parley.coordinator.http.context import Context, context_of, principal_of, sight_of, told
+from parley.coordinator.http.context import Context, context_of, principal_of, sight_of, told, written
 from parley.coordinator.http.guard import GuardedRoute, still_welcome
-from parley.coordinator.http.schemas import AmendBody, FreezeBody, PathPhase, ReasonBody
+from parley.coordinator.http.schemas import PAGE, AmendBody, FreezeBody, Limit, PathPhase, ReasonBody, Sequence
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.views import require_study
 from parley.coordinator.reading.watch import Glance
@@ -31,12 +31,8 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["oversight"])
 
-LARGEST_SEQUENCE = 2**53
 ATTEMPTS = 10
-PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 HEARTBEAT = 15.0  # seconds; keeps proxies from closing a quiet stream
-Sequence = Annotated[int, Query(ge=0, le=LARGEST_SEQUENCE)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 @router.post("/studies/{study}/pause", response_model=StudyLine)
@@ -54,14 +50,27 @@ async def resume_study(request: Request, study: str, body: ReasonBody) -> JSONRe
 @router.post("/studies/{study}/cancel", response_model=StudyLine)
 async def cancel_study(request: Request, study: str, body: ReasonBody) -> JSONResponse:
     """Stop for good, with a certificate of the candidates that remain."""
-    return await _act(request, lambda c, by, at: acts.cancel_study(c, study, body.reason, actor=by, at=at))
+    context, by = context_of(request), principal_of(request)
+    for _ in range(ATTEMPTS):  # reports may come while the certificate of a large study is made
+        act: dict[str, Any] = {"study": study, "reason": body.reason, "actor": by.name, "at": context.clock()}
+        drafted = await context.heavy.run(by.kid, partial(acts.draft_cancel, context.storage, **act))
+        row = await context.change(partial(acts.cancel_study, drafted=drafted, **act), by=by)
+        if row is not None:
+            context.changed(row)
+            return answered(told(request, row))
+    raise Refusal("changed-meanwhile", "reports came in all the time: try again")
 
 
 @router.get("/studies/{study}/agents/{agent}/freeze", response_model=FreezePreview)
-async def preview_freeze(request: Request, study: str, agent: str) -> JSONResponse:
+async def preview_freeze(request: Request, study: str, agent: str) -> Response:
     """What freezing an agent would do to termination and guarantee; `digest` confirms it."""
-    _, shown = await _consequences(context_of(request), principal_of(request).kid, study, agent)
-    return answered(FreezePreview(**shown.to_json(), digest=shown.digest))
+    context, by = context_of(request), principal_of(request)
+
+    def previewed() -> bytes:
+        _, shown = acts.preview_freeze(context.storage, study, agent)
+        return written(FreezePreview(**shown.to_json(), digest=shown.digest))
+
+    return context.sent(await context.heavy.run(by.kid, previewed), to=by.kid)
 
 
 async def _consequences(context: Context, kid: str, study: str, agent: str) -> tuple[int, Consequences]:
@@ -85,11 +94,15 @@ async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBod
 
 
 @router.get("/studies/{study}/phases/{phase}/cut", response_model=CutPreview)
-async def preview_cut(request: Request, study: str, phase: PathPhase) -> JSONResponse:
+async def preview_cut(request: Request, study: str, phase: PathPhase) -> Response:
     """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
     context, by = context_of(request), principal_of(request)
-    _, shown = await context.heavy.run(by.kid, partial(acts.preview_cut, context.storage, study, phase))
-    return answered(CutPreview(**shown.to_json(), digest=shown.digest))
+
+    def previewed() -> bytes:
+        _, shown = acts.preview_cut(context.storage, study, phase)
+        return written(CutPreview(**shown.to_json(), digest=shown.digest))
+
+    return context.sent(await context.heavy.run(by.kid, previewed), to=by.kid)
 
 
 @router.post("/studies/{study}/phases/{phase}/cut", response_model=StudyLine)

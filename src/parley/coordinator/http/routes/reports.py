@@ -24,7 +24,16 @@ from parley.coordinator.answers.reports import (
 )
 from parley.coordinator.http.context import Context, context_of, principal_of
 from parley.coordinator.http.guard import GuardedRoute
-from parley.coordinator.http.schemas import LARGEST_PHASE, PathPhase, ProblemView, ReceiptView, ReportBody
+from parley.coordinator.http.schemas import (
+    LARGEST_PHASE,
+    PAGE,
+    Limit,
+    PathPhase,
+    ProblemView,
+    ReceiptView,
+    ReportBody,
+    Sequence,
+)
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.views import require_study
 from parley.coordinator.record import ledger, phases, reports, studies
@@ -205,15 +214,16 @@ def _taken(taken: reports.Taken) -> TakenReport:
 
 
 @router.get("/quarantine", response_model=Quarantine)
-async def list_quarantine(request: Request, study: str) -> Response:
-    """Reports that came for a taken place, with the digest of the one that stands."""
+async def list_quarantine(request: Request, study: str, after: Sequence = 0, limit: Limit = 100) -> Response:
+    """Reports that came for a taken place, with the digest of the one that stands; `after` continues."""
 
     def work(connection: Connection) -> Quarantine:
         require_study(connection, study)
-        found = [
+        found, following = reports.quarantined(connection, study, after=after, limit=limit, size=PAGE)
+        told = [
             Aside(report=aside.report.to_json(), stands=aside.stands, at=aside.at, sequence=aside.sequence)
-            for aside in reports.quarantined(connection, study)
+            for aside in found
         ]
-        return Quarantine(study=study, quarantine=found)
+        return Quarantine(study=study, quarantine=told, next=following)
 
     return await context_of(request).answer(work, to=principal_of(request))

@@ -1,0 +1,87 @@
+"""The certificate of a study that is over: within the transaction that ends a small study, before it for a large one.
+
+The certificate of twenty arms and a thousand agents has ten megabytes. On SQLite there is one writer for all studies,
+so it is made outside of every lock, records and all, and stored if the study has not changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from parley import __version__
+from parley.coordinator.record import Storage, ledger, phases, reports
+from parley.coordinator.record.scatter import warnings
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.studies.enact import enact
+from parley.protocol import Certificate, Decision, Event, Record, Trial, issue_certificate
+from parley.protocol.events import Certified
+from parley.totals import Totals
+
+__all__ = ["COORDINATOR", "Drafted", "certify", "certify_as_drafted", "draft_end"]
+
+COORDINATOR = "coordinator"  # the actor of what follows from the data alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drafted:
+    """The record of the event that ends a study, and the certificate with its own: good until the study moves on."""
+
+    end: Record
+    certified: Certified
+    record: Record
+
+
+def certify(connection: Connection, row: StudyRow, trial: Trial, at: str) -> StudyRow:
+    """Issue the certificate of a study that is over, into the log and beside it."""
+    decisions = phases.decisions(connection, row.id)
+    certificate = _issued(connection, row, trial, decisions, settled=len(decisions))
+    return enact(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
+
+
+def certify_as_drafted(connection: Connection, row: StudyRow, drafted: Drafted, at: str) -> StudyRow:
+    """The same with a certificate that is there already."""
+    return enact(connection, row, drafted.certified, actor=COORDINATOR, at=at, drafted=drafted.record)
+
+
+def draft_end(
+    storage: Storage, seen: StudyRow, trial: Trial, event: Event, decision: Decision | None, *, actor: str, at: str
+) -> Drafted:
+    """What ends a study as it was `seen`, outside of every lock: `event`, with the last `decision` if it has one, after
+    which it is the `trial`."""
+    end = ledger.draft(seen.id, seen.sequence, seen.head, event, actor=actor, at=at)
+    row = replace(seen, sequence=end.sequence, head=end.hash)
+
+    def made(connection: Connection) -> Certificate:
+        before = phases.decisions(connection, row.id)
+        decisions = before if decision is None else [*before, decision]
+        return _issued(connection, row, trial, decisions, settled=len(before))
+
+    certified = Certified(certificate=storage.read(made))
+    record = ledger.draft(row.id, row.sequence, row.head, certified, actor=COORDINATOR, at=at)
+    assert certified.certificate.text  # written out here, and remembered
+    return Drafted(end=end, certified=certified, record=record)
+
+
+def _issued(
+    connection: Connection, row: StudyRow, trial: Trial, decisions: Sequence[Decision], settled: int
+) -> Certificate:
+    """`settled`: how many of the decisions are in the database; the reports of the others may still be amended."""
+    return issue_certificate(
+        trial,
+        data=[decision.data for decision in decisions],
+        missing=[decision.missing for decision in decisions],
+        sequence=row.sequence,
+        head=row.head,
+        version=__version__,
+        warnings=warnings(connection, row, trial.study, len(decisions), settled),
+        phases=[_totals(connection, trial, decision.phase) for decision in decisions],
+    )
+
+
+def _totals(connection: Connection, trial: Trial, phase: int) -> Totals:
+    """What the reports of a closed phase add up to."""
+    taken = reports.of_phase(connection, trial.id, phase)
+    return replace(trial, reports={agent: found.report for agent, found in taken.items()}).totals
