@@ -112,7 +112,17 @@ def test_pages_are_drawn_elsewhere(sqlite_house, monkeypatch):
         token = re.search(r'name="csrf" value="([^"]+)"', browser.get("/sign-in").text)[1]
         browser.post("/sign-in", data={"csrf": token, "token": sqlite_house.token})
         seen.clear()
-        for page in ("", "/evidence", "/samples", "/answer", "/report", "/audit", "/administration", "/answer.csv"):
+        for page in (
+            "",
+            "/evidence",
+            "/samples",
+            "/answer",
+            "/report",
+            "/audit",
+            "/administration",
+            "/answer.csv",
+            "/estimates.csv",
+        ):
             assert browser.get(f"/studies/trial{page}").status_code == 200, page
     assert len(seen) == 7
     assert sqlite_house.thread not in seen

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from parley.coordinator.answers.oversight import Verified
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page, page
-from parley.dashboard.pages.estimates import attached, found_so_far
+from parley.dashboard.pages.estimates import attached, found_so_far, with_panels
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.findings import harmless
 
@@ -88,9 +88,10 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
     found = None if head["blinded"] else await found_so_far(shown, first, columns)
 
     def made() -> dict[str, Any]:
-        return {"answers": [_answer(certificate, agent) for agent in some] if certificate else []}
+        answers = [_answer(certificate, agent) for agent in some] if certificate else []
+        return {"answers": answers, "found": with_panels(found)}
 
-    told: dict[str, Any] = {"pages": pages, "certificate": certificate, "found": found, "made": made}
+    told: dict[str, Any] = {"pages": pages, "certificate": certificate, "made": made}
     return await shown.show(template, tab="answer", **head, **told, **values)
 
 

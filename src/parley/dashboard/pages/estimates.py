@@ -15,18 +15,21 @@ from parley.ends import End
 from parley.findings import findings_csv, state_of, told
 from parley.words import ranged
 
-__all__ = ["attached", "found_so_far", "routes"]
+__all__ = ["attached", "found_so_far", "routes", "with_panels"]
 
 AT_ONCE = 500  # agents asked for at once, for the file
 
 
 async def found_so_far(shown: Page, first: int, columns: int) -> dict[str, Any] | None:
-    """The findings of some agents, a panel each; None before the first phase is decided."""
+    """The findings of some agents; None before the first phase is decided. The page has `panels` of them."""
     some = {"first": first or None, "columns": columns}
     found: dict[str, Any] = await shown.api.get("studies", shown.study, "findings", **some)
-    if not found["phase"]:
-        return None
-    return found | {"panels": [_panel(agent, found) for agent in found["agents"]]}
+    return found if found["phase"] else None
+
+
+def with_panels(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """With a panel an agent; of many agents that takes its time."""
+    return None if found is None else {**found, "panels": [_panel(agent, found) for agent in found["agents"]]}
 
 
 def _panel(agent: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,7 +74,8 @@ async def estimates_table(shown: Page) -> Response:
         some = {"first": len(whole["agents"]) or None, "columns": AT_ONCE}
         part = await shown.api.get("studies", shown.study, "findings", **some)
         whole = part | {"agents": [*whole["agents"], *part["agents"]]}
-    return attached(shown, findings_csv(whole).encode(), "text/csv; charset=utf-8", "estimates.csv")
+    content = await shown.draw(lambda: findings_csv(whole).encode())
+    return attached(shown, content, "text/csv; charset=utf-8", "estimates.csv")
 
 
 routes: list[Route] = [page("/studies/{study}/estimates.csv", estimates_table)]
