@@ -49,6 +49,20 @@ def act(storage, work, *words):
     return storage.change(lambda c: work(c, "trial", *words, actor="test", at="now"))
 
 
+def test_who_is_frozen_after_the_report_was_not_awaited_any_more(storage):
+    """Counted off twice, the others' phase would close without a report that is still due."""
+    trial = acts.prepare_study("trial", STUDY)
+    storage.change(lambda c: acts.create_study(c, trial, actor="test", at="now"))
+    taken(storage, answer(told_alike(storage), 0))
+    seen, shown = acts.preview_freeze(storage, "trial", "agent 1")
+    act(storage, acts.freeze_agent, "agent 1", "closed", shown, seen)
+    assert told_alike(storage).awaited == ("agent 2", "agent 3")
+    taken(storage, answer(told_alike(storage), 1))
+    assert told_alike(storage).stage is Stage.RUNNING
+    found = verify_stored(storage, "trial")
+    assert found.sound, found.problem
+
+
 def test_rows_stored_trial_and_log_tell_the_judge_the_same(storage):
     trial = acts.prepare_study("trial", STUDY)
     storage.change(lambda c: acts.create_study(c, trial, actor="test", at="now"))

@@ -159,7 +159,9 @@ def freeze_agent(
     if row.sequence != seen:
         return None
     event = AgentFrozen(agent=agent, reason=reason, consequences=shown.digest)
-    return close_if_due(connection, enact(connection, row, event, actor=actor, at=at), at)
+    earlier = reports.revisions(connection, study, row.phase, agent)
+    standing = earlier[-1].report if earlier else None  # whose report is in, is not awaited, frozen or not
+    return close_if_due(connection, enact(connection, row, event, actor=actor, at=at, standing=standing), at)
 
 
 def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, CutConsequences]:
