@@ -3,6 +3,13 @@ import tempfile
 import warnings
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run: what decides whether a change lands must not depend on luck. New ones are looked for
+# by `pytest --hypothesis-profile explore` and by the long versions (`make chaos`).
+settings.register_profile("same", derandomize=True, database=None, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")

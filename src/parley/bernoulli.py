@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
 
 from parley.checks import FloatArray
 from parley.errors import NotConverged
@@ -79,6 +78,8 @@ def cheapest(contrasts: Contrasts, costs: FloatArray, start: FloatArray, *, accu
     >>> round(found.value, 3), bool(found.lower <= found.value <= found.lower * (1 + 1e-5))
     (49.663, True)
     """
+    from scipy.optimize import linprog  # which takes a while to import, and few need it
+
     used = (contrasts.coefficients != 0).any(axis=0)
     start = np.where(used, np.maximum(start, SMALLEST), 0.0)
     best, value, lower = start, np.inf, 0.0

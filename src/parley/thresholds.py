@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import zeta
 
 from parley.errors import UnknownName
@@ -38,6 +37,8 @@ def mixture_constant(delta: float, arms: int, agents: int) -> float:
 
     Any lambda gives a valid (larger) threshold, so a numerical minimum errs on the safe side.
     """
+    from scipy.optimize import minimize_scalar  # which takes a while to import, and few need it
+
     x = math.log(arms * agents / delta) / agents
 
     def objective(lam: float) -> float:

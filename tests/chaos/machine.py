@@ -39,7 +39,7 @@ from parley.protocol.canonical import digest
 
 AGENTS = st.integers(0, 2)
 NOISE = st.integers(1, 3)
-PATIENCE = 30.0
+PATIENCE = 300.0
 REPORT_REFUSED = ("phase-closed", "study-paused", "agent-frozen", "nothing-asked", "illegal-move", "report-conflict")
 
 

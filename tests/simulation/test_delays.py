@@ -44,11 +44,11 @@ def test_parley_plan_takes_a_delay(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(
         'arms = 3\nagents = 2\n[weights]\nkind = "personalized"\nalpha = 0.5\n[sampling]\nrate = [5, 2]\n'
-        "[policy]\nrounds = 5\n"
+        '[noise]\nscale = 1.0\n[policy]\nname = "uniform"\n'
     )
 
     def days(*more):
-        arguments = ["plan", str(study), "--json", "--gap", "0.5", "--instances", "2", "--replications", "4", *more]
+        arguments = ["plan", str(study), "--json", "--gap", "0.5", "--instances", "1", "--replications", "2", *more]
         found = CliRunner().invoke(main, [*arguments, "--output", str(tmp_path / "plan.html")], catch_exceptions=False)
         document = json.loads(found.output)
         return document["delay"], json.dumps(document)

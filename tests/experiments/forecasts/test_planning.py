@@ -87,7 +87,7 @@ def test_bad_scenarios_are_named(call, says):
 
 def test_the_command_plans_a_study_without_truth(tmp_path):
     study = str(EXAMPLES / "three-centres.toml")
-    few = ("--instances", "3", "--replications", "5", "--gap", "0.5")
+    few = ("--instances", "2", "--replications", "2", "--gap", "0.5")
     done = parley("plan", study, *few, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
