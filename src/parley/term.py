@@ -46,7 +46,8 @@ class Term(Key):
     def tell(self, value: Any) -> str:
         """The sentence on a value."""
         low, high = (0, 0) if isinstance(value, str) else (np.min(value), np.max(value))
-        return self.told.format(value=value, low=low, high=high)
+        shown = f"{value:,}" if type(value) is int and "{value}" in self.told else value
+        return self.told.format(value=shown, low=low, high=high)
 
 
 def term(usual: Any, kinds: tuple[type, ...], check: Check, meaning: str, *, default: str = "", **row: Any) -> Any:

@@ -8,7 +8,7 @@ from tests.dashboard.site import TWO, site
 
 from parley.coordinator.settings import Settings
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
-from parley.dashboard.pages.evidence import _panels
+from parley.dashboard.pages.evidence import _panels, arms_of
 from parley.errors import InvalidInput
 
 
@@ -18,7 +18,7 @@ def arm(name="a", *, means, radius=0.4, scores=None, first=1, **more):
 
 
 def height_of_zero(figure):
-    return float(re.findall(r'y="([\d.]+)" class="soft" text-anchor="end">0.00<', str(figure))[0])
+    return float(re.findall(r'y="([\d.]+)" class="soft" text-anchor="end">0(?:\.0+)?<', str(figure))[0])
 
 
 def test_no_axis_goes_beyond_what_a_reward_can_be():
@@ -38,6 +38,33 @@ def test_of_a_long_study_the_latest_phases_are_drawn_with_their_numbers():
     assert "out in 4" in str(evidence_chart([*late, gone], 3.4, "x"))
 
 
+@pytest.mark.parametrize(
+    ("means", "rates", "shown"), [([8.1e9, 9.9e9], False, "9,000,000,000"), ([0.03, 0.045], True, "4.0 %")]
+)
+def test_the_numbers_of_an_axis_fit_whatever_they_are(means, rates, shown):
+    arms = [arm(f"variety {place} of the plain", means=[mean], radius=mean / 20) for place, mean in enumerate(means)]
+    figure = str(course_chart(arms, "x", rates=rates))
+    assert f">{shown}<" in figure
+    places = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="soft" text-anchor="end">([^<]*)<', figure)
+    assert all(float(right) >= 8 * len(words) for right, words in places)  # a digit is 0.62 of 13 units wide
+
+
+def test_after_many_phases_intervals_are_bands_and_notches_few():
+    late = [arm(means=[0.5] * 20, scores=[0.1 * k for k in range(20)], first=8), arm("b", means=[0.2] * 20, first=8)]
+    assert str(course_chart(late, "x")).count("band") == 2
+    assert "interval" not in str(course_chart(late, "x"))
+    assert str(evidence_chart(late, 3.4, "x")).count("notch") <= 10
+    assert "band" not in str(course_chart([arm(means=[0.5] * 5), arm("b", means=[0.2] * 5)], "x"))
+
+
+def test_an_agent_with_one_arm_left_has_its_answer_before_the_study_ends():
+    history, board = told([(0.1, 0.2), (0.3, 0.2)], 0.5)
+    assert not any(one.chosen for one in arms_of(history, board, 0))
+    board.active, board.candidates = [[False, True], [True, True]], [1, 2]
+    assert [one.chosen for one in arms_of(history, board, 0)] == [False, True]
+    assert not any(one.chosen for one in arms_of(history, board, 1))
+
+
 def told(columns, scores):
     """A history of one phase and a board, with one column an agent."""
     count, cells = len(columns), list(zip(*columns, strict=True))
@@ -47,6 +74,7 @@ def told(columns, scores):
         arms=["a", "b"],
         candidates=[2] * count,
         top=1,
+        active=[[True] * count] * 2,
         eliminated_in=[[0] * count] * 2,
         chosen=[[False] * count] * 2,
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from parley.dashboard.plot import Scale, element, line, svg, text, ticks
+from parley.dashboard.plot import Scale, clipped, element, line, svg, text, ticks
 from parley.dashboard.words import number
 
 __all__ = ["calendar_chart"]
@@ -41,8 +41,7 @@ def calendar_chart(
             free = x(begin) + 58
     for place, name in enumerate(agents):
         middle = TOP + ROW * place + ROW / 2
-        short = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
-        made.append(text(LEFT - 10, middle + 4, short, "ink", "end"))
+        made.append(text(LEFT - 10, middle + 4, clipped(name, LONGEST), "ink", "end"))
         for phase, row in enumerate(days):
             if row[place] > 0:
                 made.append(

@@ -7,14 +7,30 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from parley.dashboard.plot import SHAPES, Scale, element, line, mark, path, spread, svg, text, ticks
+from parley.dashboard.plot import (
+    SHAPES,
+    Scale,
+    area,
+    breadth,
+    clipped,
+    element,
+    line,
+    mark,
+    path,
+    spread,
+    svg,
+    text,
+    tick_words,
+    ticks,
+)
 from parley.dashboard.words import number, real
 
-__all__ = ["Arm", "bullet", "course_chart", "evidence_chart", "meter", "shortened"]
+__all__ = ["Arm", "bullet", "course_chart", "evidence_chart", "meter"]
 
 LOUD = 8  # arms that get a colour, a shape and a label; of more, the others stay in the background
 WIDTH = 480.0
-LONGEST = 16  # characters of a name in a figure
+MANY = 10  # phases beyond which intervals are drawn as bands: bars would lie on those of the next phase
+NOTCHES = 5  # of the phases before, the latest: more would hide the bar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +44,6 @@ class Arm:
     out_in: int  # the phase that ruled it out, 0 while it is a candidate
     chosen: bool = False
     first: int = 1  # the phase of the first entry: of a long study only the latest are drawn
-
-
-def shortened(name: str) -> str:
-    """A name as far as a figure has room for it."""
-    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
 def _loud(arms: Sequence[Arm]) -> list[int]:
@@ -55,43 +66,44 @@ def _points(arm: Arm) -> list[tuple[int, float, float]]:
     ]
 
 
-def course_chart(arms: Sequence[Arm], label: str, *, within: tuple[float, float] | None = None) -> Markup:
+def course_chart(
+    arms: Sequence[Arm], label: str, *, within: tuple[float, float] | None = None, rates: bool = False
+) -> Markup:
     """Mixed means with their intervals over the phases; a line ends where its arm was ruled out.
 
-    `within` is the range of a reward, where there is one: no axis goes beyond what can be.
+    `within` is the range of a reward, where there is one: no axis goes beyond what can be. Rates are in per cent.
     """
     first, phases = arms[0].first, len(arms[0].means)
-    height, left, right, top, bottom = 300.0, 46.0, WIDTH - 132.0, 12.0, 258.0
-    every = [_points(arm) for arm in arms]
+    every, loud = [_points(arm) for arm in arms], _loud(arms)
     ends = [mean + sign * radius for points in every for _, mean, radius in points for sign in (-1, 1)] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.05 or 0.5
     low, high = low - margin, high + margin
     if within is not None:
         low, high = max(low, within[0]), min(high, within[1])
-    y = Scale(low, high, bottom, top)
-    last = float(first + phases - 1)
-    x = Scale(float(first), last, left + 24, right - 24) if phases > 1 else Scale(last - 1, last + 1, left, right)
-    loud = _loud(arms)
-    drawn = [_axis(y, left, right), _phases(x, first, phases, bottom, height)]
+    marks = ticks(low, high)
+    words = tick_words(marks, rates=rates)
+    names = [clipped(arms[place].name) + (" ★" if arms[place].chosen else "") for place in loud]
+    height, left, top, bottom = 300.0, 12 + max(map(breadth, words), default=0.0), 12.0, 258.0
+    right = WIDTH - 30 - max(map(breadth, names))
+    y, last = Scale(low, high, bottom, top), float(first + phases - 1)
+    aside = 8 + 2.5 * len(loud)  # of the first and of the last phase, room for the marks beside each other
+    x = Scale(float(first), last, left + aside, right - aside) if phases > 1 else Scale(last - 1, last + 1, left, right)
+    drawn = [
+        line(left, y(value), right, y(value), "grid") + text(left - 8, y(value) + 4, told, "soft", "end")
+        for value, told in zip(marks, words, strict=True)
+    ]
+    drawn.append(_phases(x, first, phases, bottom, height))
     quiet = [place for place in range(len(arms)) if place not in loud]
-    for place in quiet:
-        drawn.append(path([(x(phase), y(mean)) for phase, mean, _ in every[place]], "quiet"))
-    for order, place in enumerate(loud):
-        drawn.append(_course(every[place], order, len(loud), x, y))
-    drawn.append(_labels([(arms[place], order, every[place]) for order, place in enumerate(loud)], y, right, bottom))
+    drawn += [path([(x(phase), y(mean)) for phase, mean, _ in every[place]], "quiet") for place in quiet]
+    draw = _band if phases > MANY else _course
+    drawn += [draw(every[place], order, len(loud), x, y) for order, place in enumerate(loud)]
+    told_apart = zip(loud, names, strict=True)
+    labels = [(name, arms[place].out_in, order, every[place]) for order, (place, name) in enumerate(told_apart)]
+    drawn.append(_labels(labels, y, right, bottom))
     if quiet:
-        drawn.append(text(right + 8, height - 8, f"and {number(len(quiet))} more, in grey", "soft"))
+        drawn.append(text(WIDTH - 4, height - 4, f"and {number(len(quiet))} more, in grey", "soft", "end"))
     return svg(WIDTH, height, label, *drawn)
-
-
-def _axis(y: Scale, left: float, right: float) -> Markup:
-    values = ticks(y.low, y.high)
-    digits = 3 if y.high - y.low < 0.05 else 2
-    return Markup("").join(
-        line(left, y(value), right, y(value), "grid") + text(left - 8, y(value) + 4, real(value, digits), "soft", "end")
-        for value in values
-    )
 
 
 def _phases(x: Scale, first: int, phases: int, bottom: float, height: float) -> Markup:
@@ -102,7 +114,9 @@ def _phases(x: Scale, first: int, phases: int, bottom: float, height: float) -> 
 
 
 def _course(points: Sequence[tuple[int, float, float]], order: int, count: int, x: Scale, y: Scale) -> Markup:
-    aside = (order - (count - 1) / 2) * min(5.0, 40.0 / max(count, 1))  # so that intervals do not hide each other
+    room = (x.end - x.start) / (x.high - x.low or 1.0)
+    apart = min(5.0, 40.0 / max(count, 1), 0.7 * room / max(count, 1))  # so that intervals do not hide each other
+    aside = (order - (count - 1) / 2) * apart
     class_, shape = f"s{order}", list(SHAPES)[order]
     places = [(x(phase) + aside, y(mean)) for phase, mean, _ in points]
     bars = [
@@ -113,23 +127,35 @@ def _course(points: Sequence[tuple[int, float, float]], order: int, count: int, 
     return Markup("").join([path(places, class_), *bars, *marks])
 
 
+def _band(points: Sequence[tuple[int, float, float]], order: int, count: int, x: Scale, y: Scale) -> Markup:  # noqa: ARG001
+    """As `_course`, for many phases: the intervals as a band behind the line."""
+    if not points:
+        return Markup("")
+    class_, shape = f"s{order}", list(SHAPES)[order]
+    upper = [(x(phase), y(min(mean + radius, y.high))) for phase, mean, radius in points]
+    lower = [(x(phase), y(max(mean - radius, y.low))) for phase, mean, radius in points]
+    places = [(x(phase), y(mean)) for phase, mean, _ in points]
+    return area([*upper, *lower[::-1]], f"{class_} band") + path(places, class_) + mark(shape, *places[-1], 4.5, class_)
+
+
 def _labels(
-    named: Sequence[tuple[Arm, int, Sequence[tuple[int, float, float]]]], y: Scale, right: float, bottom: float
+    named: Sequence[tuple[str, int, int, Sequence[tuple[int, float, float]]]], y: Scale, right: float, bottom: float
 ) -> Markup:
-    with_data = [entry for entry in named if entry[2]]
-    places = spread([y(points[-1][1]) for _, _, points in with_data], 17.0, y.end + 6, bottom - 4)
+    with_data = [entry for entry in named if entry[3]]
+    places = spread([y(points[-1][1]) for *_, points in with_data], 17.0, y.end + 6, bottom - 4)
     told = []
-    for (arm, order, _), down in zip(with_data, places, strict=True):
-        ending = " ★" if arm.chosen else ""
-        told.append(mark(list(SHAPES)[order], right + 14, down - 4, 4.5, f"s{order}"))
-        told.append(text(right + 26, down, shortened(arm.name) + ending, "soft" if arm.out_in else "ink"))
+    for (name, out_in, order, _), down in zip(with_data, places, strict=True):
+        told.append(mark(list(SHAPES)[order], right + 12, down - 4, 4.5, f"s{order}"))
+        told.append(text(right + 23, down, name, "soft" if out_in else "ink"))
     return Markup("").join(told)
 
 
 def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
     """How far the case against every arm has come, and the line at which it is out; notches are earlier phases."""
     loud = _loud(arms)
-    row, left, right, top = 30.0, 136.0, WIDTH - 84.0, 30.0
+    names, states = [clipped(arms[place].name) for place in loud], [_state(arms[place]) for place in loud]
+    row, top = 30.0, 30.0
+    left, right = 32 + max(map(breadth, names)), WIDTH - 14 - max(map(breadth, states))
     height = top + row * len(loud) + (26.0 if len(arms) > len(loud) else 8.0)
     x = Scale(0.0, limit * 1.02, left, right)
     drawn = [line(left, top - 6, left, top + row * len(loud), "grid")]
@@ -142,6 +168,14 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
             text(left, height - 6, f"and {number(len(arms) - len(loud))} more, among the numbers below", "soft")
         )
     return svg(WIDTH, height, label, *drawn)
+
+
+def _state(arm: Arm) -> str:
+    """What stands beside the bar; evidence that is not above 0 is none."""
+    if arm.chosen or arm.out_in:
+        return "chosen ★" if arm.chosen else f"out in {arm.out_in}"
+    score = arm.scores[-1]
+    return "none" if score is not None and score < 0.005 else real(score, 2)
 
 
 def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: float) -> Markup:
@@ -160,15 +194,15 @@ def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: flo
         class_=f"s{order}{past}",
     )
     notches = [
-        line(x(value), middle - height / 2 - 3, x(value), middle + height / 2 + 3, "notch") for value in known[:-1]
+        line(x(value), middle - height / 2 - 3, x(value), middle + height / 2 + 3, "notch")
+        for value in known[:-1][-NOTCHES:]
     ]
-    state = "chosen ★" if arm.chosen else f"out in {arm.out_in}" if arm.out_in else real(arm.scores[-1], 2)
     drawn = [
-        mark(list(SHAPES)[order], x.start - 14, middle, 4.5, f"s{order}"),
-        text(x.start - 26, middle + 4, shortened(arm.name), "soft" if arm.out_in else "ink", "end"),
+        mark(list(SHAPES)[order], x.start - 12, middle, 4.5, f"s{order}"),
+        text(x.start - 22, middle + 4, clipped(arm.name), "soft" if arm.out_in else "ink", "end"),
         bar,
         *notches,
-        text(x.end + 10, middle + 4, state, "soft" if arm.out_in else "ink"),
+        text(x.end + 10, middle + 4, _state(arm), "soft" if arm.out_in else "ink"),
     ]
     return Markup("").join(drawn)
 

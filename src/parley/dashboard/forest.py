@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
 
-from parley.dashboard.charts import shortened
-from parley.dashboard.plot import Scale, element, line, mark, svg, text, ticks
+from parley.dashboard.plot import Scale, clipped, element, line, mark, svg, text, tick_words, ticks
 from parley.findings import told
-from parley.words import deserved, number, real
+from parley.words import number
 
 __all__ = ["MOST", "forest_chart"]
 
@@ -40,7 +38,7 @@ def forest_chart(arms: Sequence[Found], kind: str, label: str, *, to: str | None
     if to is not None:
         drawn.append(line(x(0.0), TOP - 8, x(0.0), bottom, "limit"))
     drawn += [_line(arm, kind, x, TOP + ROW * (place + 0.5), to, rates=rates) for place, arm in enumerate(shown)]
-    what = "mixed mean" if to is None else f"difference to {shortened(to)}"
+    what = "mixed mean" if to is None else f"difference to {clipped(to)}"
     drawn.append(text((LEFT + RIGHT) / 2, bottom + 37, what, "soft", "middle"))
     if len(shown) < len(arms):
         drawn.append(text(0, height - 4, f"and {number(len(arms) - len(shown))} more, in the table", "soft"))
@@ -59,14 +57,9 @@ def _shown(arms: Sequence[Found]) -> list[Found]:
 
 def _axis(x: Scale, bottom: float, *, rates: bool) -> Markup:
     places = ticks(x.low, x.high, 4)
-    step = min((b - a for a, b in pairwise(places)), default=1.0)
-    digits = max(deserved(step * (100 if rates else 1)) - 1, 0)
     return Markup("").join(
-        line(x(value), TOP - 8, x(value), bottom, "grid")
-        + text(
-            x(value), bottom + 18, real(100 * value, digits) + " %" if rates else real(value, digits), "soft", "middle"
-        )
-        for value in places
+        line(x(value), TOP - 8, x(value), bottom, "grid") + text(x(value), bottom + 18, told_as, "soft", "middle")
+        for value, told_as in zip(places, tick_words(places, rates=rates), strict=True)
     )
 
 
@@ -74,7 +67,7 @@ def _line(arm: Found, kind: str, x: Scale, middle: float, to: str | None, *, rat
     found, soft = arm[kind], "ink" if arm["candidate"] or arm["chosen"] else "soft"
     past = "" if soft == "ink" else " past"
     star = " ★" if arm["chosen"] else ""
-    name = text(LEFT - 12, middle + 4, shortened(arm["arm"]) + star, soft, "end")
+    name = text(LEFT - 12, middle + 4, clipped(arm["arm"]) + star, soft, "end")
     if arm["arm"] == to:
         return name + text(RIGHT + 12, middle + 4, "0, by definition", "soft")
     if found["estimate"] is None or found["low"] is None:

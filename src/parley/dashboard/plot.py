@@ -7,13 +7,18 @@ pages' Content-Security-Policy needs no exception.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from markupsafe import Markup, escape
 
-__all__ = ["SHAPES", "Scale", "element", "mark", "spread", "svg", "ticks"]
+from parley.words import real
+
+__all__ = ["SHAPES", "Scale", "breadth", "clipped", "element", "mark", "spread", "svg", "tick_words", "ticks"]
+
+LETTER = 8.6  # of a figure's units, at the size that a phone shows
 
 
 def element(name: str, *inside: str, **attributes: object) -> Markup:
@@ -74,6 +79,40 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(place * step, digits) + 0.0 for place in range(first, last + 1)]
 
 
+def tick_words(values: Sequence[float], *, rates: bool = False) -> list[str]:
+    """The ticks of an axis with the decimals that tell them apart; rates in per cent.
+
+    >>> tick_words([0.03, 0.035]), tick_words([8e6, 1e7]), tick_words([0.03, 0.035], rates=True)
+    (['0.030', '0.035'], ['8,000,000', '10,000,000'], ['3.0 %', '3.5 %'])
+    """
+    shown = [100 * value for value in values] if rates else list(values)
+    step = min((after - before for before, after in pairwise(shown)), default=1.0)
+    digits = next((count for count in range(9) if math.isclose(round(step, count), step, rel_tol=1e-6)), 9)
+    return [real(value, digits) + (" %" if rates else "") for value in shown]
+
+
+def breadth(words: str) -> float:
+    """About how wide a label is; a character of Chinese or Japanese counts twice.
+
+    >>> round(breadth("A"), 1), round(breadth("日"), 1)
+    (8.6, 17.2)
+    """
+    return LETTER * sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in words)
+
+
+def clipped(words: str, longest: int = 16) -> str:
+    """A name as far as there is room for it in a figure.
+
+    >>> clipped("combination"), clipped("variety one of the northern plain")
+    ('combination', 'variety one of …')
+    """
+    if breadth(words) <= LETTER * longest:
+        return words
+    while breadth(words) > LETTER * (longest - 1):
+        words = words[:-1]
+    return words + "…"
+
+
 def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
     """Places for labels, as near as possible to those wanted, in their order, and no closer than `apart`.
 
@@ -129,6 +168,11 @@ def text(x: float, y: float, words: object, class_: str, anchor: str = "start") 
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
     """A line through points."""
     return element("polyline", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), class_=class_)
+
+
+def area(points: Sequence[tuple[float, float]], class_: str) -> Markup:
+    """What lies between points."""
+    return element("polygon", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), class_=class_)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:

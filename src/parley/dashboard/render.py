@@ -59,6 +59,8 @@ def environment(*folders: Path) -> Environment:
     )
     made.filters |= {
         "n": words.number,
+        "case": words.case_told,
+        "promise": lambda text: text.replace(" (docs/regret.md)", ""),  # a page has no such file; /help has it
         "real": words.real,
         "percent": words.percent,
         "plural": words.plural,

@@ -11,6 +11,7 @@ __all__ = [
     "DASH",
     "STAGES",
     "ago",
+    "case_told",
     "clock",
     "duration",
     "gap",
@@ -49,6 +50,15 @@ def plural(count: float, word: str, words: str | None = None) -> str:
     ('1 sample', '1,200 samples', '2 studies')
     """
     return f"{number(count)} {word if round(count) == 1 else words or word + 's'}"
+
+
+def case_told(words: str) -> str:
+    """What a policy's score is, on a page where bars are something else; certificates keep the words as they are.
+
+    >>> case_told("log evidence against the arm; bars are two standard errors")
+    'log evidence against the arm; intervals are two standard errors'
+    """
+    return words.replace("bars are", "intervals are")
 
 
 def _moment(text: str) -> datetime:

@@ -13,7 +13,7 @@ from parley.coordinator.answers.progress import Board, History
 from parley.coordinator.answers.studies import StudyStatus
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
 from parley.dashboard.entrance import Page, page
-from parley.dashboard.pages.study import agents_on_page, heading
+from parley.dashboard.pages.study import agents_on_page, heading, is_answer
 
 __all__ = ["arms_of", "routes"]
 
@@ -25,7 +25,7 @@ LARGEST_LOOKED_AT = 20_000  # arms x agents of a study whose document is fetched
 def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
     """One agent's arms over the decided phases, of a board that is not blinded."""
     phases = [phase.explanation for phase in history.phases if phase.explanation is not None]
-    out_in, chosen = board.eliminated_in or [], board.chosen or []
+    out_in = board.eliminated_in or []
     return [
         Arm(
             name=name,
@@ -33,7 +33,7 @@ def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
             radii=[phase.radius[arm][agent] for phase in phases],
             scores=[phase.score[arm][agent] for phase in phases],
             out_in=out_in[arm][agent],
-            chosen=chosen[arm][agent],
+            chosen=is_answer(board, arm, agent),
             first=history.phases[0].phase,
         )
         for arm, name in enumerate(board.arms)
@@ -54,7 +54,8 @@ async def evidence_page(shown: Page) -> Response:
         latest = history.phases[-1].explanation if history.phases else None
         if latest is not None:
             words = latest.words
-            panels = partial(_panels, history, board, latest.line, await _range(shown, head["status"]))
+            within = await _range(shown, head["status"])
+            panels = partial(_panels, history, board, latest.line, within, rates=head["status"].rates)
     told: dict[str, Any] = {"pages": pages, "words": words, "made": lambda: {"panels": panels()}}
     return await shown.show("evidence.html", tab="evidence", **head, **told)
 
@@ -71,16 +72,18 @@ async def _range(shown: Page, status: StudyStatus) -> tuple[float, float] | None
     return None if low is None or high is None else (float(low), float(high))
 
 
-def _panels(history: History, board: Board, limit: float, within: tuple[float, float] | None) -> list[dict[str, Any]]:
+def _panels(
+    history: History, board: Board, limit: float, within: tuple[float, float] | None, *, rates: bool = False
+) -> list[dict[str, Any]]:
     """A panel an agent; agents of whom everything is the same share one."""
     alike: dict[str, list[int]] = {}
     for place in range(len(board.agents)):
         alike.setdefault(repr(arms_of(history, board, place)), []).append(place)
-    return [_panel(history, board, places, limit, within) for places in alike.values()]
+    return [_panel(history, board, places, limit, within, rates) for places in alike.values()]
 
 
 def _panel(
-    history: History, board: Board, places: Sequence[int], limit: float, within: tuple[float, float] | None
+    history: History, board: Board, places: Sequence[int], limit: float, within: tuple[float, float] | None, rates: bool
 ) -> dict[str, Any]:
     arms, agent = arms_of(history, board, places[0]), ", ".join(board.agents[place] for place in places)
     left = board.candidates[places[0]]
@@ -92,7 +95,7 @@ def _panel(
         "left": left,
         "decided": left <= board.top,
         "arms": arms,
-        "course": course_chart(arms, course, within=within),
+        "course": course_chart(arms, course, within=within, rates=rates),
         "evidence": evidence_chart(arms, limit, case) if begun else None,
     }
 

@@ -20,7 +20,7 @@ from parley.dashboard.streams import relay
 from parley.dashboard.words import number
 from parley.words import measured
 
-__all__ = ["BoardCell", "Pages", "agents_on_page", "heading", "outlook", "routes", "spent", "verified"]
+__all__ = ["BoardCell", "Pages", "agents_on_page", "heading", "is_answer", "outlook", "routes", "spent", "verified"]
 
 AGENTS = 25  # on one page
 ROUNDS = 20  # on one page
@@ -163,15 +163,21 @@ def spent(board: Board, status: StudyStatus) -> list[int]:
     return [drawn + (planned if name in reported else 0) for name, drawn, planned in places]
 
 
+def is_answer(board: Board, arm: int, agent: int) -> bool:
+    """Whether an arm is among the answers of an agent: of a finished study, or once only so many are left."""
+    left = bool(board.active and board.active[arm][agent]) and board.candidates[agent] <= board.top
+    return left or bool(board.chosen and board.chosen[arm][agent])
+
+
 def _rows(board: Board, case: Explained | None, *, rates: bool) -> list[list[BoardCell]]:
     """Agents down, arms across; of a board that is not blinded."""
-    active, out_in, chosen = board.active or [], board.eliminated_in or [], board.chosen or []
+    active, out_in = board.active or [], board.eliminated_in or []
     return [
         [
             BoardCell.of(
                 active=active[arm][agent],
                 out_in=out_in[arm][agent],
-                chosen=chosen[arm][agent],
+                chosen=is_answer(board, arm, agent),
                 case=case,
                 rates=rates,
                 arm=arm,
