@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ HEAD = """# Reliability, tried hard
 the ones before. *Size* says how much of the full size the numbers come from. The servers are real processes killed with
 `kill -9`, the databases are real, the agents retry until they are answered. Afterwards every log is verified from its
 first record against every receipt: *lost* were acknowledged and are not in the log, *duplicated* are there twice, a
-*double advance* is a phase decided twice. A dash: does not apply.
+*double advance* is a phase decided twice. *Commit* is the code that was tried. A dash: does not apply, or not noted.
 """
 NEEDED = 100  # kills that must land between commit and answer in a full run
 FLAWS = (
@@ -30,7 +31,7 @@ FLAWS = (
 )
 COLUMNS = (
     "part", "command", "size", "between commit and answer", "acknowledged", "lost", "duplicated", "double advances",
-    "chain", "studies finished", "as promised", "machine",
+    "chain", "studies finished", "as promised", "machine", "commit",
 )  # fmt: skip
 
 
@@ -57,7 +58,18 @@ def save(results, parts):
 def entry(found, *, command, runs):
     """What is kept of a part."""
     machine = f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
-    return {"command": command, "machine": machine, "runs": runs, "found": found}
+    return {"command": command, "machine": machine, "commit": commit(), "runs": runs, "found": found}
+
+
+def commit():
+    """What was tried; with a plus where code or tests were changed since."""
+    git = ["git", "-C", str(DOCS.parent)]
+    try:
+        told = subprocess.run([*git, "rev-parse", "--short=9", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src", "tests"], check=False).returncode
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return told.stdout.strip() + "+" * bool(changed)
 
 
 def added(before, after):
@@ -109,7 +121,7 @@ def _row(name, part, kept_entry):
     )
     verdict = "yes" if kept(part, found) else "**no**"
     row = [name, f"`{kept_entry['command']}`{times}", size(part, found), *words, chain or "intact", finished, verdict]
-    return "| " + " | ".join([*row, kept_entry["machine"]]) + " |"
+    return "| " + " | ".join([*row, kept_entry["machine"], kept_entry.get("commit", "–")]) + " |"
 
 
 def _page(results, parts):
