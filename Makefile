@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness savings regret prices rewards reproduction screenshots docs clean help
+.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness savings peers regret prices rewards reproduction screenshots docs clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ correctness: setup  ## error rates at near-ties, full size (most of an hour on t
 
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
 	$(BIN)/python -m tests.correctness savings
+
+peers: setup     ## Track-and-Stop, LUCB, elimination and the paper's policies beside evidence racing (minutes); rewrites docs/peers.md
+	$(BIN)/python -m benchmarks.peers
 
 rewards: setup   ## what every reward model costs; rewrites docs/reward-figures.md
 	$(BIN)/python -m tests.correctness rewards
