@@ -1,6 +1,6 @@
 """The costs and rounds that an independent implementation measured, within Monte Carlo error.
 
-Figures: mean cost, its standard deviation over runs, rounds; 20,000 replications there and here.
+Figures: mean cost, its standard deviation over runs, rounds; 20,000 replications there, as in `make reproduction`.
 """
 
 import math
@@ -12,7 +12,8 @@ from parley.bounds import bai, expected_samples
 from parley.policies import make_policy
 from parley.simulation import simulate
 
-COUNT = 20_000
+THEIRS, COUNT = 20_000, 4_000
+ERROR = math.sqrt(1 / THEIRS + 1 / COUNT)  # of a difference of means, in standard deviations
 WCPE = {
     0.4: (150_857, 38_007, 5.87),
     0.5: (93_969, 31_159, 5.27),
@@ -20,7 +21,7 @@ WCPE = {
     0.7: (96_403, 33_028, 5.27),
 }
 # The reference for PF-UCB-BAI is off by up to 0.9 % where its 20,000 replications would allow 0.2 %; a hand-written
-# loop agrees with ours. We hold both to 1.2 %.
+# loop agrees with ours. We hold both to 2 %.
 PF_UCB = {0.4: 42_276, 0.5: 32_969, 0.6: 30_862, 0.7: 29_299}
 BY_DELTA = {  # delta: cost, rounds, ratio to the lower bound
     0.1: (93_596, 5.27, 85.4),
@@ -41,9 +42,9 @@ def run(policy: str, alpha: float, delta: float = 0.1):
 def test_wcpe_by_alpha(alpha):
     cost, deviation, rounds = WCPE[alpha]
     study, outcome = run("wcpe", alpha)
-    assert outcome.costs.mean() == pytest.approx(cost, abs=4 * deviation * math.sqrt(2 / COUNT))
-    assert outcome.costs.std() == pytest.approx(deviation, rel=0.03)
-    assert outcome.rounds.mean() == pytest.approx(rounds, abs=0.02)
+    assert outcome.costs.mean() == pytest.approx(cost, abs=4 * deviation * ERROR)
+    assert outcome.costs.std() == pytest.approx(deviation, rel=0.05)
+    assert outcome.rounds.mean() == pytest.approx(rounds, abs=0.005 + 4 * outcome.rounds.std() * ERROR)
     assert outcome.error_rate <= study.problem.delta
 
 
@@ -51,16 +52,16 @@ def test_wcpe_by_alpha(alpha):
 def test_wcpe_by_delta(delta):
     cost, rounds, ratio = BY_DELTA[delta]
     study, outcome = run("wcpe", 0.5, delta)
-    assert outcome.costs.mean() == pytest.approx(cost, abs=4 * outcome.costs.std() * math.sqrt(2 / COUNT))
-    assert outcome.rounds.mean() == pytest.approx(rounds, abs=0.02)
-    assert outcome.costs.mean() / expected_samples(bai(study.instance), delta) == pytest.approx(ratio, rel=0.012)
+    assert outcome.costs.mean() == pytest.approx(cost, abs=4 * outcome.costs.std() * ERROR)
+    assert outcome.rounds.mean() == pytest.approx(rounds, abs=0.005 + 4 * outcome.rounds.std() * ERROR)
+    assert outcome.costs.mean() / expected_samples(bai(study.instance), delta) == pytest.approx(ratio, rel=0.02)
     assert outcome.error_rate <= delta
 
 
 @pytest.mark.parametrize("alpha", PF_UCB)
 def test_pf_ucb_bai_by_alpha(alpha):
     study, outcome = run("pf-ucb-bai", alpha)
-    assert outcome.costs.mean() == pytest.approx(PF_UCB[alpha], rel=0.012)
+    assert outcome.costs.mean() == pytest.approx(PF_UCB[alpha], rel=0.02)
     assert outcome.error_rate <= study.problem.delta
 
 
