@@ -2,9 +2,11 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 from tests.browser.chromium import ARGUMENTS, find_chromium
 from tests.browser.live import MEANS, THREE, Agents, Server
+
+expect.set_options(timeout=60_000)  # a page that comes late is not a page that is wrong
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +69,7 @@ def visit(chromium):
 
     def open_window(server, token=None, **options):
         context = chromium.new_context(base_url=server.url, accept_downloads=True, **options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         made = Visit(context, server)
         opened.append(made)
         if token:

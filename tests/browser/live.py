@@ -59,11 +59,11 @@ class Server:
         assert " at http" in line, self.log.read_text()[-2000:]
         self.url = line.rsplit(" at ", 1)[1].strip()
         self.port = int(self.url.rsplit(":", 1)[1])
-        self.line = httpx2.Client(base_url=self.url, timeout=20)  # one for all calls: a client is slow to make
+        self.line = httpx2.Client(base_url=self.url, timeout=60)  # one for all calls: a client is slow to make
         self._wait_until_it_answers()
 
     def _wait_until_it_answers(self) -> None:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while True:
             try:
                 self.line.get("/healthz")
@@ -76,7 +76,7 @@ class Server:
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
         self.line.close()
         self.process.send_signal(how)
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=60)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -154,6 +154,6 @@ def beside(work):
     try:
         yield
     finally:
-        thread.join(timeout=60)
+        thread.join(timeout=180)
     if failed:
         raise failed[0]

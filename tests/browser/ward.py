@@ -37,12 +37,12 @@ class Ward:
         assert " at http" in line, (self.folder / "site.log").read_text()[-2000:]
         self.url = line.rsplit(" at ", 1)[1].strip()
         self.port = int(self.url.rsplit(":", 1)[1])
-        self.line = httpx2.Client(base_url=self.url, timeout=20, trust_env=False)
+        self.line = httpx2.Client(base_url=self.url, timeout=60, trust_env=False)
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> int:
         self.line.close()
         self.process.send_signal(how)
-        status = self.process.wait(timeout=30)
+        status = self.process.wait(timeout=60)
         self.process.stdout.close()
         return status
 
@@ -61,7 +61,7 @@ class Ward:
     def status(self):
         return self.line.get("/status").json()
 
-    def wait(self, ready, seconds=30):
+    def wait(self, ready, seconds=120):
         until = time.monotonic() + seconds
         while not ready(found := self.status()):
             assert time.monotonic() < until, found

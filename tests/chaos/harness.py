@@ -26,7 +26,7 @@ from parley.coordinator.record.killpoints import POINTS
 from parley.errors import Conflict, Unreachable
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Launcher:

@@ -11,7 +11,7 @@ from tests.coordinator.support import House, report_of
 
 from parley.errors import Unreachable
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def retried(call):

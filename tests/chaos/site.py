@@ -41,7 +41,7 @@ POINTS = (
 FLAWS = ("lost", "duplicated", "mismatched", "broken_chains")
 A_STUDY = 25  # kills; then the next one, with a new journal
 RARE = ("site-phase-closed", "report-kept", "report-sent")  # reached once a phase
-PATIENCE = 60.0
+PATIENCE = 180.0
 LATE = 2.0  # seconds for a named point to be reached
 
 

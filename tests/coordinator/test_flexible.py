@@ -101,7 +101,7 @@ def test_killed_while_a_phase_is_closed_it_is_closed_once_or_not_at_all(tmp_path
     with server_process(db, PARLEY_KILL_AT=point) as (process, url), Client(url, token) as admin:
         with pytest.raises(Unreachable):
             admin.request("POST", "studies", "trial", "phases", 1, "cut", json=body)
-        assert process.wait(timeout=20) == -signal.SIGKILL
+        assert process.wait(timeout=120) == -signal.SIGKILL
     storage = open_storage(db)
     try:
         found = verify_stored(storage, "trial")

@@ -96,7 +96,7 @@ def test_retrying_agents_through_a_lossy_proxy_lose_nothing_and_repeat_nothing(h
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=300)
         assert not thread.is_alive()
     proxy.close()
     assert proxy.lost > 10

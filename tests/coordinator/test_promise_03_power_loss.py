@@ -95,7 +95,7 @@ def test_a_second_process_on_the_same_file_is_refused(path):
     storage = open_storage(str(path))
     with server_process(str(path)) as (process, address):
         assert address is None
-        assert process.wait(timeout=30) == 2
+        assert process.wait(timeout=120) == 2
         words = " ".join(process.stderr.read().split())
         assert "another process" in words
         assert "PostgreSQL" in words

@@ -73,7 +73,7 @@ def test_live_and_simulated_studies_decide_alike(house, policy, noise, tmp_path)
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=300)
         assert not thread.is_alive()
     course = list(phases(make_policy(policy, study.problem), study.instance, seed=7))
     for phase in course:

@@ -48,7 +48,7 @@ def test_no_secret_in_database_logs_backup_or_export(tmp_path, database, postgre
             exported = "\n".join(admin.export("trial"))
             server_log = str(admin.request("GET", "log"))
         process.terminate()
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=120)
     assert '"operation": "put_report"' in errors, "the log was written"
     copy = tmp_path / "copy.db"
     backup(database, copy)

@@ -28,7 +28,7 @@ NOBODY = 65_534
 
 
 def ready(url):
-    return httpx.get(f"{url}/readyz", timeout=20).status_code
+    return httpx.get(f"{url}/readyz", timeout=60).status_code
 
 
 def delete(path):
@@ -171,7 +171,7 @@ def test_without_its_lock_file_a_database_is_still_locked(tmp_path):
         Path(f"{path}.lock").unlink()
         with server_process(str(path)) as (process, address):
             assert address is None
-            assert process.wait(timeout=30) == 2
+            assert process.wait(timeout=120) == 2
             assert "one server process per SQLite file" in " ".join(process.stderr.read().split())
         Path(f"{path}.lock").unlink()
         with pytest.raises(InvalidInput, match="one server process per SQLite file"):

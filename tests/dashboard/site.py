@@ -133,5 +133,5 @@ def site(folder, *, db=None, **settings):
         made.close()
     finally:
         server.should_exit = True
-        thread.join(timeout=15)
+        thread.join(timeout=60)
         storage.close()

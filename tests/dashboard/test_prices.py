@@ -22,12 +22,12 @@ round_days = 2
 
 def outlook_of(here, study):
     """The forecast, once it has been computed."""
-    for _ in range(200):
+    for _ in range(1_200):
         found = here.call("GET", f"studies/{study}/outlook")
         if found["state"] != "computing":
             return found
         time.sleep(0.1)
-    raise AssertionError("no forecast after 20 seconds")
+    raise AssertionError("no forecast after two minutes")
 
 
 def test_a_new_study_is_estimated_in_money_and_days(here):

@@ -60,7 +60,7 @@ def test_a_forecast_that_fails_is_told_and_others_go_on():
         raise RuntimeError("bug")
 
     def wait(key, work):
-        for _ in range(200):
+        for _ in range(12_000):
             if (found := forecaster.ask(key, work)) is not None:
                 return found
             time.sleep(0.01)
@@ -76,7 +76,7 @@ def test_the_api_gives_an_outlook_that_becomes_ready(here):
         assert client.request("GET", "studies", study, "outlook")["state"] == "none"
         here.phase(study, np.array([[0.9, 0.8], [0.7, 0.75], [0.1, 0.2]]))
         found = client.request("GET", "studies", study, "outlook")
-        for _ in range(300):
+        for _ in range(2_400):
             if found["state"] == "ready":
                 break
             time.sleep(0.05)

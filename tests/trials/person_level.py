@@ -64,7 +64,7 @@ class SiteHouse:
         while not self.server.started:
             time.sleep(0.005)
         port = self.server.servers[0].sockets[0].getsockname()[1]
-        self.line = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False)
+        self.line = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
         self.station.start()
 
     def post(self, path, **body):
