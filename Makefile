@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness savings peers regret prices rewards reproduction screenshots docs clean help
+.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness estimates savings peers regret prices rewards reproduction screenshots docs clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ reproduction: setup  ## the paper's tables again, into docs/reproduction and its
 
 correctness: setup  ## error rates at near-ties, full size (most of an hour on two idle cores); rewrites docs/delta-correctness.md
 	$(BIN)/python -m tests.correctness ties
+
+estimates: setup ## how often intervals hold and how wide they are (minutes); rewrites part of docs/estimates.md
+	$(BIN)/python -m tests.correctness coverage
 
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
 	$(BIN)/python -m tests.correctness savings

@@ -1,5 +1,5 @@
 """The long versions: `python -m tests.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
-`... flexible`, `... lost-sites`.
+`... flexible`, `... lost-sites`, `... coverage` (make estimates).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -11,6 +11,7 @@ import os
 import sys
 
 import numpy as np
+from tests.correctness.coverage import coverage
 from tests.correctness.flexible import flexible
 from tests.correctness.full_savings import savings
 from tests.correctness.full_ties import ties
@@ -38,10 +39,15 @@ def main() -> int:
     counts.add_argument("--share", type=float, default=1.0, help="of the full size")
     lost = work.add_parser("lost-sites", help="error rates when a site is lost and the others are re-weighed")
     lost.add_argument("--share", type=float, default=1.0, help="of the full size")
+    held = work.add_parser("coverage", help="how often the intervals of estimates hold, and how wide they are")
+    held.add_argument("--replications", type=int, default=1000, help="of every reward model in every cell")
+    held.add_argument("--only", choices=("held", "widths"))
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
     if arguments.what == "lost-sites":
         good = lost_sites(arguments.share)
+    elif arguments.what == "coverage":
+        good = coverage(arguments.replications, arguments.only)
     elif arguments.what == "flexible":
         good = flexible(arguments.share)
     elif arguments.what == "rewards":

@@ -1,4 +1,4 @@
-"""How wide the joint anytime intervals are at the end of the paper's instance: `python -m tests.correctness.widths`.
+"""How wide the joint anytime intervals are at the end of the paper's instance: part of `make estimates`.
 
 Against the usual interval at the same level, each by itself, and against the usual one that holds jointly (Bonferroni,
 for the same means and differences): both for a number of draws fixed in advance, which nobody has here.
@@ -54,8 +54,3 @@ def measure(runs: int = 20, delta: float = 0.1) -> dict[str, tuple[float, float]
         joint = -ndtri(np.exp(-joint_line(problem)) / 2) / fixed_quantile(problem)
         table[name] = (float(each), float(each / joint))
     return table
-
-
-if __name__ == "__main__":
-    for model, (alone, jointly) in measure().items():
-        print(f"{model:28} {alone:5.2f} times the usual width, {jointly:5.2f} times the usual joint width")

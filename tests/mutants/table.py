@@ -25,6 +25,10 @@ TOLERANCE = "tests/policies/test_tolerance.py::"
 LOST = "tests/policies/test_lost_sites.py::"
 RUNS = "tests/simulation/test_simulate.py::"
 DRAWS = "tests/simulation/test_environments.py::"
+ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
+GAUSSIAN_END = "return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)"
+STUDENT_END = "ends.append(np.where(known, centre + sign * out, sign * np.inf))"
+RANGE_END = "ends.append(np.where(known, end, sign * np.inf))"
 
 
 def _of(room: str, *rows: tuple[str, str, str, str, str]) -> list[Mutant]:
@@ -98,6 +102,25 @@ MUTANTS = [
          'gap_at_least": 2 * float(bound)', CERTIFICATE + "test_the_certificate_tells_the_bounds_that_the_evidence_gives"),
         ("an exhausted study claims answers", "protocol/certificates.py", "complete=end.answered,",
          "complete=True,", BUDGETS + "test_the_certificate_of_an_exhausted_study_claims_candidates_only"),
+    ),
+    *_of(
+        "estimates",
+        *(
+            row
+            for share, word in ((0.7, "narrower"), (1.3, "wider"))
+            for row in (
+                (f"intervals of a known scale are 30 % {word}", "rewards/intervals.py", GAUSSIAN_END,
+                 f"radius = {share} * radius\n    " + GAUSSIAN_END, ESTIMATES + "[known]"),
+                (f"intervals of an unknown scale are 30 % {word}", "rewards/intervals.py", STUDENT_END,
+                 STUDENT_END.replace("sign * out", f"{share} * sign * out"), ESTIMATES + "[unknown]"),
+                (f"intervals of zeros and ones are 30 % {word}", "rewards/range_intervals.py", RANGE_END,
+                 RANGE_END.replace("end,", f"centre + {share} * (end - centre),"), ESTIMATES + "[binary]"),
+                (f"intervals in a range are 30 % {word}", "rewards/range_intervals.py", RANGE_END,
+                 RANGE_END.replace("known, end,", f"known, centre + {share} * (end - centre),"), ESTIMATES + "[bounded]"),
+            )
+        ),
+        ("the logarithm of a bet is overstated", "rewards/range_intervals.py", "odd = sign * square * stakes * seen.third / 3",
+         "odd = sign * square * stakes * seen.third", "tests/test_estimates.py::test_an_end_of_zeros_and_ones_is_where_the_exact_product_of_bets_reaches_its_line"),
     ),
     *_of(
         "simulator",

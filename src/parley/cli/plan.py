@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -19,6 +20,14 @@ from parley.cli.console import (
     write_page,
 )
 from parley.errors import InvalidInput
+from parley.experiments.forecasts.operating import (
+    Characteristic,
+    characteristics,
+    operating_document,
+    operating_scenarios,
+    operating_studies,
+)
+from parley.experiments.forecasts.operating_page import operating_head, operating_rows, sized_once
 from parley.experiments.forecasts.plan_page import (
     BILL_HEAD,
     TRADE_HEAD,
@@ -63,6 +72,11 @@ __all__ = ["command"]
 @click.option("--seed", default=0, show_default=True)
 @click.option("--delay", type=float, help="Days from a draw to its outcome. Default: the study's [sampling] delay.")
 @click.option(
+    "--operating",
+    is_flag=True,
+    help="Operating characteristics too: power, samples and rounds by gap, beside a fixed-size design and going alone.",
+)
+@click.option(
     "--output",
     default="parley-plan.html",
     show_default=True,
@@ -81,6 +95,7 @@ def command(
     replications: int,
     seed: int,
     delay: float | None,
+    operating: bool,
     output: str,
     as_json: bool,
 ) -> None:
@@ -113,11 +128,13 @@ def command(
             seed=seed,
         )
     )
-    plan, timed = _run(problem, scenarios, name, dict(options), replications, seed, quiet=as_json)
+    truths = operating_scenarios(problem, wanted) | {None: scenarios[-1]} if operating else {}
+    planner = Planner(policy=name, options=dict(options), replications=replications, seed=seed)
+    plan, timed, known = _run(planner, problem, scenarios, truths, quiet=as_json)
     told = (
         f"parley plan {study} --policy {name} {' '.join(f'--gap {gap:g}' for gap in wanted)} --spread {wide:g} "
         f"--heterogeneity {heterogeneity:g} --min-gap {least:g} --instances {instances} --replications {replications} "
-        f"--seed {seed}" + ("" if delay is None else f" --delay {delay:g}")
+        f"--seed {seed}" + ("" if delay is None else f" --delay {delay:g}") + (" --operating" if operating else "")
     )
     made = plan_page(
         plan,
@@ -127,18 +144,22 @@ def command(
         guarantee=chosen.guarantee,
         command=told,
         timed=timed,
+        characteristics=known,
     )
     path = write_page(output, made)
     if as_json:
         told_of = {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)}
-        print_json(problem.terms() | _document(plan) | _trade(timed) | told_of)
+        about = {"operating": operating_document(known)} if known else {}
+        print_json(problem.terms() | _document(plan) | _trade(timed) | about | told_of)
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.told().values()])
     shown = table(heading, *plan_head(plan))
     for row in plan_rows(plan):
         shown.add_row(*row)
     screen.print(shown)
+    charted = operating_rows(known)
     for title, head, rows in (
+        ("Operating characteristics", operating_head(known) if known else (), charted),
         ("Money and days", BILL_HEAD, bill_rows(plan)),
         (f"Days against money ({plan.scenarios[-1].scenario})", TRADE_HEAD, trade_rows(timed) if timed else []),
     ):
@@ -147,6 +168,8 @@ def command(
             for row in rows:
                 told_more.add_row(*row)
             screen.print(told_more)
+            if rows is charted:
+                screen.print(sized_once(known), highlight=False)
     moves = table(
         f"What moves the cost ({plan.scenarios[-1].scenario})", "setting", plan_head(plan)[1].replace("mean", "median")
     )
@@ -157,20 +180,13 @@ def command(
 
 
 def _run(
-    problem: Problem,
-    scenarios: list[Scenario],
-    policy: str,
-    options: dict[str, Any],
-    replications: int,
-    seed: int,
-    *,
-    quiet: bool,
-) -> tuple[Forecast, Logistics | None]:
-    planner = Planner(policy=policy, options=options, replications=replications, seed=seed)
+    planner: Planner, problem: Problem, scenarios: list[Scenario], truths: dict[float | None, Scenario], *, quiet: bool
+) -> tuple[Forecast, Logistics | None, list[Characteristic]]:
     studies = studies_of(planner, scenarios) + trade_studies(planner, problem, scenarios[-1])
-    with progress_bar("simulating studies", studies, hidden=quiet) as advance:
-        counted = Planner(policy=policy, options=options, replications=replications, seed=seed, progress=advance)
-        return forecast(counted, problem, scenarios), logistics(counted, problem, scenarios[-1])
+    with progress_bar("simulating studies", studies + operating_studies(planner, truths), hidden=quiet) as advance:
+        counted = replace(planner, progress=advance)
+        plan, timed = forecast(counted, problem, scenarios), logistics(counted, problem, scenarios[-1])
+        return plan, timed, characteristics(counted, problem, truths)
 
 
 def _trade(timed: Logistics | None) -> dict[str, Any]:

@@ -159,6 +159,8 @@ class RewardModel(ABC):
             variance=(self.cell_variances(past) * reciprocals) @ np.square(weights),
             told=(counts == 0).astype(np.float64) @ (weights > 0).astype(np.float64) == 0,
             toll=nothing,
+            third=nothing,
+            fourth=nothing,
             reach=nothing,
             estimated=nothing,
             degrees=nothing,

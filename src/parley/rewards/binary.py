@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +16,9 @@ from parley.rewards import sampling
 from parley.rewards.base import LOG_SHARES, Bets, RewardModel, Sampler, better, wagers
 from parley.rewards.cells import Flaw, two_valued_flaw
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
-from parley.rewards.intervals import Interval, Seen, in_range, range_interval
+from parley.rewards.intervals import Interval, Seen, in_range
 from parley.rewards.products import MANY_AGENTS, contrast_variance, log_rate_products
+from parley.rewards.range_intervals import range_interval
 from parley.rewards.scales import Scale, no_scale
 from parley.rewards.sides import Sides, in_parts
 from parley.totals import Totals
@@ -152,13 +153,16 @@ class Binary(RewardModel):
         return betting_bound(look, signal, information, around=self._around(look.past, look.fresh), width=1.0)
 
     def seen(self, past: Totals, fresh: Totals, weights: FloatArray) -> Seen:
-        known, rates = super().seen(past, fresh, weights), self.rates(past)
-        return in_range(
-            known, self._around(past, fresh), np.maximum(rates, 1 - rates), fresh.counts, weights, self.variance
-        )
+        known, rates, counts = super().seen(past, fresh, weights), self.rates(past), fresh.counts
+        known = in_range(known, self._around(past, fresh), np.maximum(rates, 1 - rates), counts, weights, self.variance)
+        shares = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
+        ones, zeros = fresh.sums, counts - fresh.sums
+        third = (ones * (1 - rates) ** 3 - zeros * rates**3) * shares**3
+        fourth = (ones * (1 - rates) ** 4 + zeros * rates**4) * shares**4
+        return replace(known, third=third @ weights**3, fourth=fourth @ weights**4)
 
     def interval(self, seen: Seen, line: float) -> Interval:
-        return range_interval(seen, line)
+        return range_interval(seen, line, cubes=True)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray:  # noqa: ARG002
         return np.asarray(np.maximum(means * (1 - means), SMALLEST_RATE))

@@ -14,11 +14,11 @@ import numpy as np
 from parley.checks import BoolArray, FloatArray, IntArray
 from parley.confidence.student import normal_score
 
-__all__ = ["Interval", "Seen", "gaussian_interval", "in_range", "range_interval", "stacked", "student_interval"]
+__all__ = ["Interval", "Seen", "gaussian_interval", "gaussian_reach", "in_range", "stacked", "student_interval"]
 
 FIRST = 0.25  # of the first phase's information: where the mixture over stakes is best is some 10 to 100 times that
-STAKES = 6.0 ** np.arange(4)  # times the first phase's information: for which ends the stakes are good
-DOUBLINGS, HALVINGS = 120, 44
+DOUBLINGS, TURNS = 120, 16
+FAR = 1e3  # steps to the other side of the centre, where no end is
 
 Interval = tuple[FloatArray, FloatArray]  # ends, of one shape; infinite without data
 
@@ -31,6 +31,8 @@ class Seen:
     variance: FloatArray  # of it, by the past; the weight of the phase is one over it
     told: BoolArray  # everything it needs was drawn
     toll: FloatArray  # sum of a^2 (x - r)^2, where rewards lie in a range
+    third: FloatArray  # sum of a^3 (x - r)^3, where that is known
+    fourth: FloatArray  # sum of a^4 (x - r)^4, likewise
     reach: FloatArray  # at least every |a (x - r)|
     estimated: FloatArray  # its variance otherwise: by the fresh draws alone, or by the range alone
     degrees: FloatArray  # its degrees of freedom
@@ -51,6 +53,8 @@ class Seen:
             variance=self.variance + other(self.variance),
             told=self.told & np.take_along_axis(self.told, place, axis=-2),
             toll=self.toll + other(self.toll),
+            third=self.third - other(self.third),
+            fourth=self.fourth + other(self.fourth),
             reach=np.maximum(self.reach, other(self.reach)),
             estimated=self.estimated + other(self.estimated),
             degrees=np.minimum(self.degrees, other(self.degrees)),
@@ -84,9 +88,12 @@ def in_range(
 
 
 def _reach(information: FloatArray, first: FloatArray, line: float) -> FloatArray:
+    return gaussian_reach(information, FIRST * np.where(first > 0, first, 1.0), line)
+
+
+def gaussian_reach(information: FloatArray, prior: FloatArray, line: float) -> FloatArray:
     """How far a martingale with this quadratic variation strays: the boundary of a Gaussian mixture of stakes."""
-    rho = FIRST * np.where(first > 0, first, 1.0)
-    return np.sqrt((information + rho) * (2 * line + np.log1p(information / rho)))
+    return np.asarray(np.sqrt((information + prior) * (2 * line + np.log1p(information / prior))))
 
 
 def _between(centre: FloatArray, radius: FloatArray, known: BoolArray) -> Interval:
@@ -102,28 +109,6 @@ def gaussian_interval(seen: Seen, line: float) -> Interval:
     return _between(centre, _reach(information, first, line) / divisor, first > 0)
 
 
-def range_interval(seen: Seen, line: float) -> Interval:
-    """Rewards in a range, by the scatter there is, on a grid of stakes, or by the range alone: half the level each."""
-    each, first = seen.weights(seen.told)
-    share = line + np.log(4 * len(STAKES))  # half of the level, two sides
-    low, high = gaussian_interval(replace(seen, variance=seen.estimated), line + np.log(2))
-    for stake in STAKES:
-        wished = each * np.sqrt(2 * share / (stake * np.where(first > 0, first, 1.0)))
-        stakes = wished / (1 + wished * seen.reach)
-        paid = np.square(stakes) * _psi_rate(stakes * seen.reach) * np.where(seen.told, seen.toll, 0.0)
-        total = np.where(first > 0, stakes.sum(axis=0), 1.0)
-        centre, radius = (stakes * seen.contrast).sum(axis=0) / total, (share + paid.sum(axis=0)) / total
-        found = _between(centre, radius, first > 0)
-        low, high = np.maximum(low, found[0]), np.minimum(high, found[1])
-    return low, high
-
-
-def _psi_rate(y: FloatArray) -> FloatArray:
-    """(-log(1 - y) - y) / y^2, which rises with y from 1/2; rounded up."""
-    plain = np.maximum(y, 1e-3)
-    return np.where(y > 1e-3, -(np.log1p(-plain) + plain) / np.square(plain) * (1 + 1e-9), 1 / (2 * (1 - y)))
-
-
 def student_interval(seen: Seen, line: float) -> Interval:
     """Gaussian rewards of unknown scale: normal scores of every phase's own Student's t, added up."""
     told = seen.told & (seen.degrees > 0) & (seen.estimated > 0)
@@ -135,26 +120,33 @@ def student_interval(seen: Seen, line: float) -> Interval:
     step = np.sqrt(np.square(each * root).sum(axis=0)) / divisor
     degrees = np.where(told, seen.degrees, 0.0)
 
-    def beyond(theta: FloatArray, sign: float) -> BoolArray:
-        """Whether the bet rules out the contrast theta, which lies far on the side of `sign`."""
+    def excess(theta: FloatArray, sign: float) -> FloatArray:
+        """How far the bet is beyond ruling out the contrast theta on the side of `sign`; it rises outwards."""
         t = sign * (theta - seen.contrast) / root
         score = np.copysign(normal_score(np.abs(t), degrees), t)
-        return np.asarray((stakes * score).sum(axis=0) >= reach)
+        return np.asarray((stakes * score).sum(axis=0) - reach)
 
     ends = []
     for sign in (-1.0, 1.0):
-        far, known = np.zeros(first.shape), np.zeros(first.shape, dtype=np.bool_)
-        for power in range(DOUBLINGS):
-            known |= beyond(centre + sign * np.ldexp(step, power), sign)
-            far = np.where(known, far, power + 1)
-            if known[first > 0].all():
-                break
-        out, within = np.ldexp(step, far.astype(np.int64)), np.where(far > 0, np.ldexp(step, far.astype(int) - 1), 0.0)
+        out, above = step, excess(centre + sign * step, sign)
+        within, below = np.zeros(first.shape), excess(centre, sign)
         # The score at the centre need not be 0: where it is already beyond, the end lies on the other side of it.
-        within = np.where(beyond(centre + sign * within, sign), -out, within)
-        for _ in range(HALVINGS):
-            middle = (within + out) / 2
-            over = beyond(centre + sign * middle, sign)
+        within, below = np.where(below < 0, within, -FAR * step), np.where(below < 0, below, -reach)
+        for _ in range(DOUBLINGS):
+            short = (above < 0) & (first > 0)
+            if not short.any():
+                break
+            within, below = np.where(short, out, within), np.where(short, above, below)
+            out = np.where(short, 2 * out, out)
+            above = np.where(short, excess(centre + sign * out, sign), above)
+        known = (above >= 0) & (first > 0)
+        for turn in range(TURNS):  # false position by Illinois, and now and then by halves: the end stays in between
+            slope = np.where(known, above - below, 1.0)
+            middle = (within + out) / 2 if turn % 4 == 3 else out - np.where(known, above / slope, 0.0) * (out - within)
+            found = excess(centre + sign * middle, sign)
+            over = found >= 0
+            below = np.where(over, below / 2, found)
+            above = np.where(over, found, above / 2)
             within, out = np.where(over, within, middle), np.where(over, middle, out)
-        ends.append(np.where(known & (first > 0), centre + sign * out, sign * np.inf))
+        ends.append(np.where(known, centre + sign * out, sign * np.inf))
     return ends[0], ends[1]

@@ -13,8 +13,9 @@ from parley.rewards import sampling
 from parley.rewards.base import LOG_SHARES, Bets, Sampler, better, wagers
 from parley.rewards.bounded import Bounded
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
-from parley.rewards.intervals import Interval, Seen, in_range, range_interval
+from parley.rewards.intervals import Interval, Seen, in_range
 from parley.rewards.products import MANY_AGENTS, contrast_variance, log_spread_products
+from parley.rewards.range_intervals import range_interval
 from parley.rewards.sides import Sides, in_parts
 from parley.totals import Totals
 

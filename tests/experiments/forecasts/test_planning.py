@@ -96,8 +96,14 @@ def test_the_command_plans_a_study_without_truth(tmp_path):
     page = (tmp_path / "parley-plan.html").read_text()
     assert page.count("<svg") == 2
     assert "Lille" in page
-    shown = parley("plan", study, *few, cwd=tmp_path)
+    shown = parley("plan", study, *few, "--operating", cwd=tmp_path)
     assert "What moves the cost" in shown.stdout
+    table = shown.stdout.partition("Operating characteristics")[2].partition("What moves")[0]
+    assert "gap 0.5" in table
+    assert "fixed size that does for all" in table
+    assert "…" not in table
+    assert max(map(len, table.splitlines())) <= 80
+    assert "Operating characteristics" in (tmp_path / "parley-plan.html").read_text()
     refused = parley("plan", study, "--policy", "oracle")
     assert refused.returncode == 2
     assert "without knowing the truth" in refused.stderr

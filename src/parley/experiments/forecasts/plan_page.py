@@ -8,6 +8,8 @@ from html import escape
 
 from matplotlib.figure import Figure
 
+from parley.experiments.forecasts.operating import Characteristic
+from parley.experiments.forecasts.operating_page import operating_parts
 from parley.experiments.forecasts.planning import Forecast, ScenarioCost
 from parley.experiments.forecasts.trade import Logistics
 from parley.experiments.look.axes import delta_axis, sample_axis
@@ -176,6 +178,7 @@ def plan_page(
     guarantee: str,
     command: str,
     timed: Logistics | None = None,
+    characteristics: Sequence[Characteristic] = (),
 ) -> str:
     """Everything a plan tells, on one page; `timed` is about time, where rates are stated."""
     reference = plan.scenarios[-1]
@@ -191,6 +194,7 @@ def plan_page(
         picture(lambda theme: plan_figure(plan, theme=theme), "Samples by scenario, by delta and by weights"),
         "<h2>What it will cost</h2>",
         table(plan_head(plan), plan_rows(plan)),
+        *(operating_parts(characteristics) if characteristics else ()),
         *_billed(plan, problem, timed),
         "<h2>Who will draw how much</h2>",
         table(("scenario, mean draws", *problem.agents), per_agent),

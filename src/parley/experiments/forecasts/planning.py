@@ -30,6 +30,7 @@ class ScenarioCost:
     rounds: IntArray
     per_agent: FloatArray  # (agent,): mean draws
     error_rate: float
+    power: float  # share of the studies in which every agent got an answer that is good
     unfinished: int  # stopped by the cap: their samples are a lower bound
 
     @property
@@ -81,6 +82,7 @@ class Planner:
             rounds=np.concatenate([outcome.rounds for outcome in outcomes]),
             per_agent=np.mean([outcome.draws.sum(axis=0) for outcome in outcomes], axis=0),
             error_rate=float(np.mean([outcome.error_rate for outcome in outcomes])),
+            power=float(np.mean([outcome.correct.mean() for outcome in outcomes])),
             unfinished=sum(int((~outcome.finished).sum()) for outcome in outcomes),
         )
 
