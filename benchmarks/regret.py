@@ -78,13 +78,15 @@ def paper() -> Section:
 
 def growth() -> Section:
     """Regret from 10^3 to 10^7, and its slope in log T."""
-    instance, runs = paper_instance(), 2_000
+    instance, runs = paper_instance(), 6_000
     least = regret(instance, accuracy=1e-6).value
-    rows, before = [], None
+    rows, before, slope = [], None, ""
     for power in range(3, 8):
         outcome = played(instance, 10**power, "evidence-regret", runs)
-        mean = float(outcome.regret.totals.mean())
-        slope = "" if before is None else f"{(mean - before) / math.log(10) / least:.2f}"
+        mean, error = float(outcome.regret.totals.mean()), float(outcome.regret.totals.std()) / math.sqrt(runs)
+        if before is not None:
+            gained, spread = mean - before[0], math.hypot(error, before[1])
+            slope = f"{gained / math.log(10) / least:.2f} ± {spread / math.log(10) / least:.2f}"
         rows.append(
             [
                 f"10^{power}",
@@ -94,7 +96,7 @@ def growth() -> Section:
                 f"{outcome.rounds.mean():.2f}",
             ]
         )
-        before = mean
+        before = mean, error
     return Section(
         title="Growth with the horizon",
         words=f"The same instance, {runs:,} replications. The slope is regret gained per unit of log T since the line "

@@ -150,3 +150,16 @@ def test_playing_while_learning_counts_prices_beside_gaps():
         paid.append((outcome.draws * losses).sum())
     assert paid[1] < 0.97 * paid[0]
     assert outcome.bill.money == pytest.approx(outcome.money)
+
+
+def test_playing_explores_less_where_a_site_is_expensive():
+    plain = with_terms(paper_study().instance, horizon=100_000)
+    stated = with_terms(plain, price=np.array([1.0, 1.0, 20.0]))
+    paid, shares = [], []
+    for problem in (plain.problem, stated.problem):
+        outcome = simulate(make_policy("evidence-regret", problem), stated, replications=40, seed=2)
+        explored = np.where(plain.best, 0.0, outcome.draws).sum(axis=0)
+        shares.append(explored[2] / explored.sum())
+        paid.append((explored * [1.0, 1.0, 20.0]).sum())
+    assert shares[1] < 0.8 * shares[0]
+    assert paid[1] < 0.9 * paid[0], paid

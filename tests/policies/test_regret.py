@@ -41,7 +41,7 @@ def test_far_less_regret_than_the_baselines_on_the_papers_instance():
     assert ours.mean() <= 1.75 * least
     assert (state.phase - 1).mean() <= 8
     assert fewer.mean() <= 2.1 * least
-    assert (quick.phase - 1).mean() <= 5.3
+    assert quick.phase.mean() <= 5.3, "with the last phase, in which everything is decided, counted too"
     assert theirs.mean() == pytest.approx(12_650, rel=0.05)  # as measured by another implementation
     assert theirs.mean() >= 8 * ours.mean()
     assert ours.mean() < commit.mean() < released.mean() < theirs.mean()

@@ -51,10 +51,11 @@ def study(policy="evidence"):
 class SiteHouse:
     """A site's service in a thread of this process, on a real socket."""
 
-    def __init__(self, house, folder, study_id, name):
+    def __init__(self, house, folder, study_id, name, message=None):
         client = Client(house.url, house.tokens[study_id, name])
         # A key that is known makes the story the same every time it is told.
-        self.site = Site(folder, study=study_id, agent=name, rules=rules_of(study()), key=name.encode() * 8)
+        rules = rules_of(message or study())
+        self.site = Site(folder, study=study_id, agent=name, rules=rules, key=name.encode() * 8)
         self.client = client
         self.station = Station(self.site, client, folder)
         app = create_app(self.station, Door(host="127.0.0.1"))

@@ -41,7 +41,7 @@ def command(what: str, replications: int, seed: int, out: Path, workers: int | N
     table2    costs against the lower bound for six error levels
     baseline  shows why the published costs of PF-UCB-BAI are too high
     counts    shows why the published costs of W-CPE-BAI are too low
-    pf-ucb    regret of PF-UCB on its published instance: published, as written, as released, ours
+    pf-ucb    regret of PF-UCB on its published instances: published, as written, as released, ours
     all       the five of them
     """
     if replications < 2:

@@ -61,14 +61,18 @@ class Tempered(Elimination):
         precision, growth, optimism, caution = (
             usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
         )
-        longer = max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1  # long studies can learn longer
         return Temper(
             precision=precision,
             growth=growth,
             smallest_growth=self.smallest_growth,
-            optimism=optimism * longer * (self.problem.noise.optimism if self.optimism is None else 1.0),
+            optimism=optimism * self._longer * (self.problem.noise.optimism if self.optimism is None else 1.0),
             caution=caution * (self.problem.noise.caution if self.caution is None else 1.0),
         )
+
+    @property
+    def _longer(self) -> float:
+        """Long studies can learn longer: what optimism is multiplied by."""
+        return float(max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1)
 
     @property
     @abstractmethod

@@ -46,6 +46,7 @@ __all__ = ["EvidenceRegret", "Lined"]
 LEAST_LINE = math.log(2)  # the best arm goes with a chance of one in two at most, however little is left to lose
 LARGEST_LOSS = 100.0  # eps is at most this many times K * variance / largest_gap, whatever was spent
 FIRST_LINE = 11.5
+USUAL_HORIZON = 10**6  # longer ones are worth another round or two
 FIRST_SHARE = 0.25  # of the horizon: the first phase takes no more
 
 
@@ -79,12 +80,17 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     @property
     def guarantee(self) -> str:
-        return "the expected regret of wrong answers is bounded whatever the gaps are (docs/regret.md)"
+        return "the expected regret of wrong answers is bounded, whatever the gaps are"
 
     @property
     def line(self) -> float:
         """Only sizes the first phase, for any horizon alike; every arm of every phase has its own, see `_at_line`."""
         return FIRST_LINE
+
+    @property
+    def _longer(self) -> float:
+        horizon = self.problem.horizon
+        return max(math.log(horizon) / math.log(USUAL_HORIZON), 1.0) if isinstance(horizon, int) else 1.0
 
     def start(self, batch: tuple[int, ...] = ()) -> Lined:
         blank = super().start(batch)

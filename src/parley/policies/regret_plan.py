@@ -22,10 +22,10 @@ __all__ = ["LEAST_MISSING", "REGRET_TEMPERS", "TIME_GROWTH", "Costs", "draw_cost
 # What `rounds` stands for: precision, growth (of what exploration costs), optimism, caution; and the growth in time.
 REGRET_TEMPERS = {
     4: (0.165, 4.0, 1.7, 0.7),
-    5: (0.175, 3.0, 2.0, 0.5),
+    5: (0.175, 3.3, 2.0, 0.65),
     6: (0.2, 2.4, 2.5, 0.4),
-    7: (0.215, 1.8, 2.8, 0.3),
-    8: (0.23, 1.7, 3.2, 0.2),
+    7: (0.215, 1.9, 2.8, 0.3),
+    8: (0.23, 1.6, 3.2, 0.2),
 }
 TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 
@@ -99,7 +99,9 @@ def exploration(
     solution, touched = cheapest(problem, contrasts, past, temper, None, priced, ACCURACIES)
     allocation = solution.allocation
     wanted = (allocation * costs.losses).sum(axis=(-2, -1))
-    total = np.clip(wanted, (temper.smallest_growth - 1) * costs.spent, (temper.growth - 1) * costs.spent)
+    most = (temper.growth - 1) * costs.spent
+    most = np.maximum(most, np.sqrt(most * wanted))  # whoever is far from the end need not come there so slowly
+    total = np.clip(wanted, (temper.smallest_growth - 1) * costs.spent, most)
     allocation = allocation * (total / np.maximum(wanted, 1e-300))[:, None, None]
     require_possible(float(allocation.sum(axis=(-2, -1)).max()))
     explored = np.where(touched & ~costs.leading, np.maximum(np.ceil(allocation), problem.noise.least_draws), 0).astype(

@@ -10,7 +10,7 @@ import numpy as np
 
 from parley.experiments.look.tables import Column, Table, fixed, share, whole
 from parley.experiments.paper.discrepancies import ITERATIONS, CappedWcpe, Search, searches
-from parley.experiments.paper.play import PLAY_CITATION
+from parley.experiments.paper.play_tables import played_tables
 from parley.experiments.paper.published import CITATION
 from parley.experiments.paper.reproduction import Row, paper_instance
 
@@ -89,44 +89,8 @@ def _counts(rows: list[Row]) -> Exhibit:
 
 
 def _played(rows: list[Row]) -> Exhibit:
-    ours = [row for row in rows if row.source == "ours"]
-    published = {row.alpha: row.cost for row in rows if row.source == "published"}
-    written = {row.alpha: row.cost for row in rows if (row.algorithm, row.source) == ("PF-UCB", "as written")}
-    released = {row.alpha: row.cost for row in rows if (row.algorithm, row.source) == ("PF-UCB", "as released")}
-    shares = [row.cost / published[row.alpha] for row in ours]
-    off = [f"{100 * (released[alpha] / cost - 1):+.0f}%" for alpha, cost in published.items()]
-    times = [written[row.alpha] / row.cost for row in ours]
-    words = (
-        f"With the released radius PF-UCB is {', '.join(off)} from its published regret (read off a plot of 10 runs): "
-        "the published figures are those of a radius for which nothing is proven. With the proven one it needs "
-        f"{min(written[a] / published[a] for a in published):.1f} to "
-        f"{max(written[a] / published[a] for a in published):.1f} times the published regret. Evidence racing needs "
-        f"{min(shares):.2f} to {max(shares):.2f} of the published regret, {sum(shares) / len(shares):.2f} on average, "
-        f"and {min(times):.0f} to {max(times):.0f} times less than PF-UCB as written."
-    )
-    columns = (
-        Column(title="alpha", key="alpha", show=lambda value: f"{value:g}"),
-        Column(title="algorithm", key="label", number=False, programs=False),
-        Column(title="algorithm", key="algorithm", people=False),
-        Column(title="figures", key="source", people=False),
-        Column(title="rounds", key="rounds", show=fixed(2)),
-        Column(title="regret", key="cost", show=whole),
-        Column(title="std error", key="standard_error", show=whole),
-        Column(title="replications", key="replications", people=False),
-        Column(title="/ C* log T", key="ratio", show=fixed(2)),
-        Column(title="/ published", key="share", show=fixed(2)),
-    )
-    values = [
-        tuple(
-            row.cost / published[row.alpha] if column.key == "share" else _value(row, column.key, False)
-            for column in columns
-        )
-        for row in rows
-    ]
-    title = f"PF-UCB on its published instance: T = 10^6, {_runs(rows)} (published: 10 runs)"
-    note = f"Published: {PLAY_CITATION}."
-    table = Table(name="pf-ucb", title=title, columns=columns, rows=tuple(values), note=note)
-    return Exhibit(name="pf-ucb", tables=(table,), words=words, rows=tuple(rows))
+    tables, words = played_tables(rows)
+    return Exhibit(name="pf-ucb", tables=tables, words=words, rows=tuple(rows))
 
 
 EXHIBITS: dict[str, Callable[[list[Row]], Exhibit]] = {

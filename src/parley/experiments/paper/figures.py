@@ -120,9 +120,10 @@ def _played(exhibit: Exhibit, theme: str) -> Figure:
     with look.context():
         figure = Figure(figsize=(10.5, 4.4), layout="constrained")
         regrets, rounds = figure.subplots(1, 2)
-        _series(regrets, exhibit.rows, look, x="alpha", y="cost")
-        _series(rounds, exhibit.rows, look, x="alpha", y="rounds")
-        bounds = {row.alpha: row.bound for row in exhibit.rows}
+        rows = [row for row in exhibit.rows if row.game == "performance"]
+        _series(regrets, rows, look, x="alpha", y="cost")
+        _series(rounds, rows, look, x="alpha", y="rounds")
+        bounds = {row.alpha: row.bound for row in rows}
         regrets.plot(list(bounds), list(bounds.values()), color=look.ink, linestyle=":", label="C* log T")
         regrets.set_yscale("log")
         sample_axis(regrets)

@@ -29,6 +29,7 @@ class Published:
     rounds: float | None = None  # the second table gives none
     error_rate: float | None = None
     bound: float | None = None  # c*, in the second table only
+    game: str = ""  # of figures about play: on which instance
 
     @property
     def standard_error(self) -> float:

@@ -21,7 +21,7 @@ from typing import Any
 
 from parley.bounds import bai, expected_samples
 from parley.experiments.paper.discrepancies import CappedWcpe, LocalMeansPfUcb
-from parley.experiments.paper.play import NAMES, PLAY_RUNS, PUBLISHED_PLAY, measure_play, play_bound, play_lines
+from parley.experiments.paper.play import GAMES, NAMES, PLAY_RUNS, measure_play, play_bound, play_lines
 from parley.experiments.paper.published import ALPHAS, DELTAS, PUBLISHED_RUNS, TABLE1, TABLE2, Published
 from parley.policies import Policy, make_policy
 from parley.problem import Instance
@@ -53,6 +53,7 @@ class Job:
     delta: float
     replications: int
     seed: int
+    game: str = ""  # of `play`, if it is about play
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,7 @@ class Row:
     rounds: float | None
     error_rate: float | None
     bound: float  # c* = T* log(1 / (2.4 delta)); the paper's own figure in its second table
+    game: str = ""
 
     @property
     def ratio(self) -> float:
@@ -101,7 +103,8 @@ def paper_instance(*, alpha: float, delta: float) -> Instance:
     return study.require_truth()
 
 
-Line = Published | tuple[str, str, float, float]  # or policy, source, alpha, delta
+Measured = tuple[str, str, float, float] | tuple[str, str, float, float, str]  # policy, source, alpha, delta, game
+Line = Published | Measured
 
 
 def _published(policy: str, alpha: float) -> list[Line]:
@@ -138,13 +141,13 @@ def _counts() -> Iterable[Line]:
 
 
 def _played() -> Iterable[Line]:
-    """Regret of play, on another instance: here `cost` is regret, the bound is C* log T, and delta means nothing."""
-    told = None
-    for policy, source, alpha in play_lines():
-        if alpha != told:
-            told = alpha
-            yield Published(policy="pf-ucb", alpha=alpha, delta=NO_DELTA, cost=PUBLISHED_PLAY[alpha], cost_std=0.0)
-        yield policy, source, alpha, NO_DELTA
+    """Regret of play, on other instances: here `cost` is regret, the bound is C* log T, and delta means nothing."""
+    for game, alpha, policy, source in play_lines():
+        if source == "published":
+            cost = GAMES[game].published[alpha][policy]
+            yield Published(policy=policy, alpha=alpha, delta=NO_DELTA, cost=cost, cost_std=0.0, game=game)
+        else:
+            yield policy, source, alpha, NO_DELTA, game
 
 
 LINES: dict[str, Callable[[], Iterable[Line]]] = {
@@ -193,15 +196,17 @@ def measured(name: str, *, replications: int, seed: int) -> list[Row]:
     return rows_of(name, found, replications=replications, seed=seed)
 
 
-def _job(line: tuple[str, str, float, float], replications: int, seed: int) -> Job:
-    policy, source, alpha, delta = line
-    return Job(policy=policy, source=source, alpha=alpha, delta=delta, replications=replications, seed=seed)
+def _job(line: Measured, replications: int, seed: int) -> Job:
+    policy, source, alpha, delta, *game = line
+    where = game[0] if game else ""
+    return Job(policy=policy, source=source, alpha=alpha, delta=delta, replications=replications, seed=seed, game=where)
 
 
 def _measure(job: Job) -> Row:
     if job.policy in NAMES:
-        figures: dict[str, Any] = measure_play(job.policy, job.source, job.alpha, job.replications, job.seed)
-        return Row(algorithm=NAMES[job.policy], source=job.source, alpha=job.alpha, delta=job.delta, **figures)
+        figures: dict[str, Any] = measure_play(job.game, job.policy, job.source, job.alpha, job.replications, job.seed)
+        figures |= {"source": job.source, "alpha": job.alpha, "delta": job.delta, "game": job.game}
+        return Row(algorithm=NAMES[job.policy], **figures)
     instance = paper_instance(alpha=job.alpha, delta=job.delta)
     policy = SOURCES[job.source](job.policy, instance)
     outcome = simulate(policy, instance, replications=job.replications, seed=job.seed)
@@ -236,5 +241,6 @@ def _printed(cell: Published) -> Row:
         cost_std=cell.cost_std,
         rounds=cell.rounds,
         error_rate=cell.error_rate,
-        bound=cell.bound or (play_bound(cell.alpha) if play else _bound(cell.alpha, cell.delta)),
+        bound=cell.bound or (play_bound(cell.game, cell.alpha) if play else _bound(cell.alpha, cell.delta)),
+        game=cell.game,
     )
