@@ -35,6 +35,7 @@ class End(StrEnum):
             End.ACCEPTED: "within the tolerance of the best",
             End.EXHAUSTED: "the budget came first",
             End.BLOCKED: "what is missing can come from nobody any more",
+            End.LEFT: "the others were re-weighed without it",
         }.get(self)
         return f"{self.value}: {meaning}" if meaning else self.value
 

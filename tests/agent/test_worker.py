@@ -259,3 +259,47 @@ def test_an_agent_started_before_its_coordinator_waits_for_it():
     assert persistent(call, said.append, sleep=waits.append) == {"agent": "a"}
     assert len(said) == len(waits) == 2
     assert "trying again" in said[0]
+
+
+@pytest.mark.parametrize("resting", [{"frozen": True, "draws": None}, {"stage": "stalled", "draws": None}])
+def test_a_frozen_agent_and_a_stalled_study_are_waited_for(tmp_path, resting):
+    """An administrator may thaw the one and re-weigh the other; nothing is drawn meanwhile, and nothing twice."""
+    said, rests = [], [2, 2]
+
+    class Resting(Coordinator):
+        def plan(self, study, agent, *, after=0, wait=0):
+            here = super().plan(study, agent, after=after, wait=wait)
+            if here.phase == 2 and rests and not here.over:
+                rests.pop()
+                return replace(here, **resting)
+            return here
+
+    source = Source()
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        last = Worker(Resting(), box, source, say=said.append, sleep=lambda _: None).run()
+    assert last.stage == "finished"
+    assert source.calls == [1, 2, 3]
+    assert sum("in case" in words for words in said) == 2
+
+
+def test_a_report_that_a_freeze_stopped_is_sent_after_the_thaw(tmp_path):
+    class Freezing(Coordinator):
+        frozen, tried = True, 0
+
+        def plan(self, study, agent, *, after=0, wait=0):
+            here = super().plan(study, agent, after=after, wait=wait)
+            return replace(here, frozen=True, draws=None) if self.frozen and self.tried else here
+
+        def send(self, report, *, receipt=None):
+            if not self.frozen:
+                return super().send(report, receipt=receipt)
+            self.tried += 1
+            if self.tried == 2:
+                type(self).frozen = False
+            raise Conflict("frozen", {"type": "urn:parley:problem:agent-frozen"})
+
+    source = Source()
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        assert Worker(Freezing(), box, source, sleep=lambda _: None).run().stage == "finished"
+        assert [one.phase for one in box.receipts()] == [1, 2, 3]
+    assert source.calls == [1, 2, 3]

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from tests.coordinator.support import House, report_of, server_process, study_message
@@ -237,6 +238,26 @@ def test_a_freeze_is_confirmed_after_its_consequences_were_shown(served):
     assert "Guarantee:" in refused.output
     assert refused.exit_code == 1
     assert served.admin.status("trial")["frozen"] == []
+
+
+def test_a_site_is_lost_the_others_are_re_weighed_and_it_returns(served):
+    served.create(study_message(agents=3, arms=2, policy="evidence"))
+    out = run("admin", "freeze", "trial", "agent 3", "--reason", "closed", "--reweigh", "--yes")
+    assert "Keep the question: agent 1, agent 2, agent 3 would not get one" in out
+    assert "agent 1 would weigh 0.8, 0.2, 0 (now 0.667, 0.167, 0.167)" in out
+    assert "Frozen and re-weighed." in out
+    assert "re-weighed in phase 1, agent 3 left: closed" in run("admin", "status", "trial")
+    out = run("admin", "thaw", "trial", "agent 3", "--reason", "open again", "--yes")
+    assert "phase 1 waits for it again" in out
+    refused = CliRunner().invoke(main, ["admin", "reweigh", "trial", "--reason", "open again"], input="n\n")
+    assert "Effect: 2 of 3 agents ask another question" in refused.output
+    assert refused.exit_code == 1
+    alone = ("--column", "agent 1", "1,0,0", "--column", "agent 2", "0,1,0", "--column", "agent 3", "0,0,1")
+    assert "Re-weighed." in run("admin", "reweigh", "trial", "--reason", "each alone", *alone, "--yes")
+    assert served.admin.request("GET", "studies", "trial", "document")["weights"] == np.eye(3).tolist()
+    with pytest.raises(InvalidInput, match="numbers, as in"):
+        run("admin", "reweigh", "trial", "--reason", "x", "--column", "agent 1", "one", "--yes")
+    assert "Sound." in run("verify", "trial", "--db", served.db)
 
 
 def test_initialising_again_issues_no_second_secret(tmp_path):

@@ -8,7 +8,7 @@ from tests.coordinator.support import rewards, study_message
 from parley.coordinator.problems import PROBLEMS, Refusal
 from parley.coordinator.record import ledger, reports, studies
 from parley.coordinator.record.audit import verify_stored
-from parley.coordinator.studies import acts
+from parley.coordinator.studies import acts, lost_sites
 from parley.coordinator.studies.enact import situation
 from parley.coordinator.studies.phases import load_trial
 from parley.coordinator.studies.reports import take_report
@@ -54,8 +54,8 @@ def test_who_is_frozen_after_the_report_was_not_awaited_any_more(storage):
     trial = acts.prepare_study("trial", STUDY)
     storage.change(lambda c: acts.create_study(c, trial, actor="test", at="now"))
     taken(storage, answer(told_alike(storage), 0))
-    seen, shown = acts.preview_freeze(storage, "trial", "agent 1")
-    act(storage, acts.freeze_agent, "agent 1", "closed", shown, seen)
+    seen, shown = lost_sites.preview_freeze(storage, "trial", "agent 1")
+    act(storage, lost_sites.freeze_agent, "agent 1", "closed", shown, seen)
     assert told_alike(storage).awaited == ("agent 2", "agent 3")
     taken(storage, answer(told_alike(storage), 1))
     assert told_alike(storage).stage is Stage.RUNNING
@@ -76,8 +76,8 @@ def test_rows_stored_trial_and_log_tell_the_judge_the_same(storage):
     act(storage, acts.pause_study, "holiday")
     told_alike(storage)
     act(storage, acts.resume_study, "back")
-    seen, shown = acts.preview_freeze(storage, "trial", "agent 3")
-    act(storage, acts.freeze_agent, "agent 3", "closed", shown, seen)
+    seen, shown = lost_sites.preview_freeze(storage, "trial", "agent 3")
+    act(storage, lost_sites.freeze_agent, "agent 3", "closed", shown, seen)
     assert told_alike(storage).awaited == ("agent 2",)
     taken(storage, answer(told_alike(storage), 1))  # the last one: the phase is decided
     assert told_alike(storage).phase == 2

@@ -14,7 +14,7 @@ from parley.totals import Totals
 
 __all__ = ["AgentPlan", "Delivery", "meant", "proven"]
 
-OVER = ("finished", "cancelled", "stalled")
+OVER = ("finished", "cancelled")
 FIRST_REPORT = 2  # the least sequence of a report: a log begins with the study itself
 HEAD = re.compile(r"[0-9a-f]{64}")
 
@@ -72,7 +72,14 @@ class AgentPlan:
     @property
     def over(self) -> bool:
         """Nothing will be asked any more."""
-        return self.stage in OVER or self.frozen
+        return self.stage in OVER
+
+    @property
+    def resting(self) -> str:
+        """Why nothing is asked until an administrator does something; empty when something may be."""
+        if self.frozen:
+            return "this agent is frozen: it waits, in case it is thawed"
+        return "what is open is blocked by a lost site: it waits, in case the study goes on" * (self.stage == "stalled")
 
     @property
     def due(self) -> bool:

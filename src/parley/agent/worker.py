@@ -21,6 +21,7 @@ from parley.protocol import Receipt, Report
 __all__ = ["Backoff", "Worker", "persistent"]
 
 CLOSED = "urn:parley:problem:phase-closed"
+FROZEN = "urn:parley:problem:agent-frozen"
 SETTLED = ("urn:parley:problem:report-conflict", "urn:parley:problem:receipt-unknown")
 
 
@@ -101,7 +102,7 @@ class Worker:
         while True:
             plan = self.step()
             if plan is not None and plan.over:
-                self._say(f"nothing more to do: the study is {plan.stage}" + (" and this agent frozen" * plan.frozen))
+                self._say(f"nothing more to do: the study is {plan.stage}")
                 return plan
 
     def step(self) -> AgentPlan | None:
@@ -114,8 +115,8 @@ class Worker:
             done = max(last.phase if last else 0, self._idle)
             plan = self._plan(after=done, wait=self._patience)
             self._heard(plan)
-            if plan.stage == "paused":
-                self._wait(f"the study is paused: {plan.reason}")
+            if plan.stage == "paused" or (plan.resting and not plan.over):
+                self._wait(f"the study is paused: {plan.reason}" if plan.stage == "paused" else plan.resting)
                 return plan
             if plan.due:
                 return self._answer(plan) or plan
@@ -177,6 +178,9 @@ class Worker:
             plan = self._plan()
             if plan.over and kind not in SETTLED:
                 self._say(f"phase {report.phase}: not taken any more ({error}); it stays in the outbox")
+                return plan
+            if kind == FROZEN or (plan.resting and kind not in SETTLED):  # or thawed just now
+                self._wait(f"phase {report.phase}: not taken now ({error}); it stays in the outbox")
                 return plan
             if kind == CLOSED and plan.phase > report.phase:  # an administrator closed the phase with what was in
                 self._outbox.set_aside(report.phase)

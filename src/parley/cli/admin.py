@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from parley.cli import database
+from parley.cli import database, lost_sites
 from parley.cli.answer import answer
 from parley.cli.console import json_option, print_json, progress_bar, screen, table
-from parley.cli.remote import connect, paced, remote_options
+from parley.cli.remote import connect, paced, reason_option, remote_options, yes_option
 from parley.cli.secrets import hand_over, write_secret
+from parley.ends import End
 from parley.errors import InvalidInput
 from parley.study import load_study
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from parley.agent.client import Client
 
 __all__ = ["command"]
-
-reason_option = click.option("--reason", required=True, help="Why; it is kept in the log.")
 
 
 @click.group()
@@ -35,7 +34,7 @@ def command() -> None:
     """
 
 
-for part in (*database.commands, answer):
+for part in (*database.commands, *lost_sites.commands, answer):
     command.add_command(part)
 
 
@@ -155,38 +154,18 @@ def _show_study(found: dict[str, Any]) -> None:
         screen.print(f"  waits for {entry['agent']} since {entry['since']}", highlight=False, markup=False)
     for entry in found["frozen"]:
         screen.print(f"  frozen: {entry['agent']} in phase {entry['phase']}: {entry['reason']}", markup=False)
-
-
-@command.command()
-@click.argument("study")
-@click.argument("agent")
-@reason_option
-@click.option("--yes", is_flag=True, help="Do not ask: the consequences were looked at.")
-@remote_options
-def freeze(study: str, agent: str, reason: str, yes: bool, server: str, token_file: str | None) -> None:
-    """Ask nothing more of AGENT in STUDY. What that does to the study is shown first."""
-    with connect(server, token_file) as client:
-        shown = client.request("GET", "studies", study, "agents", agent, "freeze")
-        screen.print(f"Termination: {shown['termination']}.", highlight=False, markup=False)
-        screen.print(f"Guarantee: {shown['guarantee']}.", highlight=False, markup=False)
-        for pair in shown["pairs"]:
-            radius = "none" if pair["smallest_radius"] is None else f"{pair['smallest_radius']:.4g}"
-            gap = "unknown" if pair["gap"] is None else f"{pair['gap']:.4g}"
-            line = (
-                f"  {pair['arm']} of {pair['agent']}: {pair['outlook']} (smallest radius {radius}, estimated gap {gap})"
-            )
-            screen.print(line, highlight=False, markup=False)
-        if not yes:
-            click.confirm(f"Freeze {agent} for good?", abort=True)
-        body = {"reason": reason, "consequences": shown["digest"]}
-        made = client.request("POST", "studies", study, "agents", agent, "freeze", json=body)
-    screen.print(f"Frozen. {study} is {made['stage']} in phase {made['phase']}.", highlight=False)
+    anew = found["reweighed"]
+    if anew is not None:
+        left = f", {', '.join(anew['left'])} left" if anew["left"] else ""
+        screen.print(f"  re-weighed in phase {anew['phase']}{left}: {anew['reason']}", markup=False)
+    if found["end"] != "open":
+        screen.print(f"  ended as {End(found['end']).words}", highlight=False, markup=False)
 
 
 @command.command("cut-phase")
 @click.argument("study")
 @reason_option
-@click.option("--yes", is_flag=True, help="Do not ask: the consequences were looked at.")
+@yes_option
 @remote_options
 def cut_phase(study: str, reason: str, yes: bool, server: str, token_file: str | None) -> None:
     """Close the phase of STUDY with the reports that are in. What that does is shown first."""

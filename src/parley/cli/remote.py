@@ -14,13 +14,16 @@ from parley.errors import Unreachable
 if TYPE_CHECKING:
     from parley.agent.client import Client
 
-__all__ = ["DEFAULT_SERVER", "connect", "paced", "remote_options"]
+__all__ = ["DEFAULT_SERVER", "connect", "paced", "reason_option", "remote_options", "yes_option"]
 
 DEFAULT_SERVER = "http://127.0.0.1:8642"
 TOO_FAST = "urn:parley:problem:too-fast"
 PAUSE = 1.0  # seconds; the least that a coordinator asks for
 
 Answer = TypeVar("Answer")
+
+reason_option = click.option("--reason", required=True, help="Why; it is kept in the log.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask: the consequences were looked at.")
 
 
 def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from parley.errors import IllegalMove
 
-__all__ = ["TRANSITIONS", "Stage", "allowed", "illegal", "picture", "require"]
+__all__ = ["CONCLUDED", "TRANSITIONS", "Stage", "allowed", "illegal", "picture", "require"]
 
 
 class Stage(StrEnum):
@@ -22,6 +22,8 @@ class Stage(StrEnum):
     FINISHED = "finished"  # every agent has its answer
     CANCELLED = "cancelled"  # stopped early; candidates remain
 
+
+CONCLUDED = (Stage.FINISHED, Stage.STALLED)  # who has an answer has it for good; who has none waits for a site, if any
 
 R, C, P, S, F, X = Stage.RUNNING, Stage.CLOSING, Stage.PAUSED, Stage.STALLED, Stage.FINISHED, Stage.CANCELLED
 

@@ -7,24 +7,7 @@ from typing import Any
 
 from parley.coordinator.answers.base import Answer
 
-__all__ = ["CutPreview", "FreezePreview", "LogPage", "Verified"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FreezePreview(Answer):
-    """What freezing an agent would do; `POST` must repeat the `digest` as `consequences`."""
-
-    schema: str
-    study: str
-    agent: str
-    phase: int
-    frozen: list[str]  # with this one
-    released: bool  # the phase would be decided at once
-    undecided_agents: list[str]  # who would be left without an answer, as things look
-    pairs: list[dict[str, Any]]  # arm, agent, outlook (never, blocked or open), smallest_radius, gap
-    termination: str
-    guarantee: str
-    digest: str
+__all__ = ["CutPreview", "LogPage", "Verified"]
 
 
 @dataclass(frozen=True, kw_only=True)

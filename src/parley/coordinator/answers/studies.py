@@ -11,7 +11,17 @@ from pydantic.json_schema import SkipJsonSchema
 
 from parley.coordinator.answers.base import Answer
 
-__all__ = ["Awaited", "FrozenAgent", "ListedStudy", "Reported", "Studies", "StudyLine", "StudyStatus", "Who"]
+__all__ = [
+    "Awaited",
+    "FrozenAgent",
+    "ListedStudy",
+    "Reported",
+    "ReweighedStudy",
+    "Studies",
+    "StudyLine",
+    "StudyStatus",
+    "Who",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +55,7 @@ class StudyLine(Answer):
     version: str  # changes with every event of the study, and says nothing else
     sequence: int | None  # of the log
     head: str | None
-    digest: str  # of the study's document
+    digest: str  # of the study's document, with the weights in force
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +104,15 @@ class FrozenAgent(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReweighedStudy(Answer):
+    """The last time that the question was asked anew without frozen agents."""
+
+    phase: int  # in progress then; earlier phases were decided under other weights
+    reason: str
+    left: list[str]  # whose own question rests while they are frozen
+
+
+@dataclass(frozen=True, kw_only=True)
 class StudyStatus(StudyLine):
     """Where a study is, whom it waits for and since when. Every term of the study stands here under its own name."""
 
@@ -109,6 +128,8 @@ class StudyStatus(StudyLine):
     reported: list[Reported]
     missing: list[Awaited]
     frozen: list[FrozenAgent]
+    end: str  # how it ended, the worst of its agents': decided, accepted, exhausted, blocked, cancelled; or open
+    reweighed: ReweighedStudy | None
     terms: Annotated[Mapping[str, Any], SkipJsonSchema()]  # lists and matrices stand in the document only
 
     def to_json(self) -> dict[str, Any]:

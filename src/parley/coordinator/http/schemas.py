@@ -14,6 +14,7 @@ from parley.protocol.wire import LARGEST_INTEGER
 
 __all__ = [
     "AmendBody",
+    "ColumnsBody",
     "FreezeBody",
     "Limit",
     "NewStudyBody",
@@ -22,6 +23,7 @@ __all__ = [
     "ReasonBody",
     "ReceiptView",
     "ReportBody",
+    "ReweighBody",
     "Sequence",
     "TokenBody",
 ]
@@ -105,6 +107,16 @@ class FreezeBody(ReasonBody):
     """`consequences` is the digest that the preview gave: what was seen is what is confirmed."""
 
     consequences: Digest
+
+
+class ColumnsBody(Body):
+    """Given weights: agent -> what every agent's reward weighs in its mix. The others' are normalised anew."""
+
+    columns: Annotated[dict[Name, Annotated[list[Number], Field(max_length=100_000)]], Field(max_length=100_000)] = {}
+
+
+class ReweighBody(FreezeBody, ColumnsBody):
+    """The columns that the preview was asked with, and its digest."""
 
 
 class AmendBody(ReasonBody):

@@ -7,14 +7,15 @@ from sqlalchemy import Connection
 
 from parley.coordinator.answers.findings import AgentFound, ArmFound, Findings, Measured
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.progress import Columns, latest_phase, state_at
+from parley.coordinator.reading.progress import Columns, latest_phase, policy_of, state_at
 from parley.coordinator.record import reports, studies
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow
 from parley.ends import End
 from parley.estimates import WORDS, Estimates, estimates, fixed_quantile, leading
 from parley.policies import State
-from parley.protocol import Stage, StudyMessage
+from parley.protocol import StudyMessage
+from parley.protocol.stages import CONCLUDED
 from parley.protocol.trial import ends_at
 from parley.totals import Totals
 
@@ -30,7 +31,7 @@ def findings(connection: Connection, row: StudyRow, *, columns: Columns, phase: 
         raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
     now = phase is None or phase == last
     state = state if phase is None else state_at(connection, row, phase)
-    ends = ends_at(study.make_policy(), state, row.stage) if now else [End.OPEN] * len(study.agents)
+    ends = ends_at(policy_of(connection, row), state, row.stage) if now else [End.OPEN] * len(study.agents)
     return Findings(
         study=row.id,
         stage=str(row.stage),
@@ -42,7 +43,7 @@ def findings(connection: Connection, row: StudyRow, *, columns: Columns, phase: 
         words=WORDS,
         first=columns.first,
         agent_count=len(study.agents),
-        agents=_agents(connection, row, study, state, ends, columns, over=now and row.stage is Stage.FINISHED),
+        agents=_agents(connection, row, study, state, ends, columns, over=now and row.stage in CONCLUDED),
     )
 
 

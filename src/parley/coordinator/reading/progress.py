@@ -5,7 +5,7 @@ What a blinded reader gets is told in `docs/api.md`, under Blinding; `tests/dash
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,25 @@ from parley.coordinator.reading.sight import to_the_minute
 from parley.coordinator.record import phases, studies
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow
+from parley.ends import End, overall
 from parley.policies import Explanation, Policy, State
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, IntArray
 from parley.protocol import Stage, StudyMessage
 from parley.protocol.canonical import read_json
+from parley.protocol.stages import CONCLUDED
 from parley.protocol.trial import ends_at
 
-__all__ = ["Columns", "board", "history", "latest_phase", "latest_state", "state_at"]
+__all__ = [
+    "Columns",
+    "board",
+    "end_of",
+    "history",
+    "latest_phase",
+    "latest_state",
+    "policy_of",
+    "state_at",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +67,9 @@ def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: b
     state, _ = _phase(connection, row, after)
     planned = _planned(connection, row, columns)
     some = columns.slice
-    ends = ends_at(study.make_policy(), state, row.stage)
+    ends = ends_at(policy_of(connection, row), state, row.stage)
     answered = np.array([end.answered for end in ends], dtype=np.bool_)
-    chosen = np.asarray(state.answers) & answered & (row.stage is Stage.FINISHED)
+    chosen = np.asarray(state.answers) & answered & (row.stage in CONCLUDED)
     left = state.active.sum(axis=0)
     return Board(
         study=row.id,
@@ -86,6 +97,23 @@ def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: b
         by_arm=None if blinded else _by_arm(state, chosen),
         play=_play(study.make_policy(), state, planned, columns, blinded=blinded),
     )
+
+
+def policy_of(connection: Connection, row: StudyRow) -> Policy:
+    """The policy of a study as it is asked now; it knows who left."""
+    study, last = studies.message(connection, row), studies.reweighing(connection, row.id)
+    policy = study.make_policy()
+    if last is None:
+        return policy
+    left = set(last.left) & studies.frozen_agents(connection, row.id).keys()
+    return replace(policy, unasked=tuple(sorted(study.agents.index(name) for name in left)))
+
+
+def end_of(connection: Connection, row: StudyRow) -> End:
+    """How a study ended; `open` while it goes on."""
+    if row.stage not in (*CONCLUDED, Stage.CANCELLED):
+        return End.OPEN
+    return overall(ends_at(policy_of(connection, row), latest_state(connection, row), row.stage))
 
 
 def _by_arm(state: State, chosen: BoolArray) -> ByArm:

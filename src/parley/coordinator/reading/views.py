@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, func, select
 
-from parley.coordinator.answers.studies import Awaited, FrozenAgent, Reported, StudyLine, StudyStatus
+from parley.coordinator.answers.studies import Awaited, FrozenAgent, Reported, ReweighedStudy, StudyLine, StudyStatus
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.progress import latest_phase
+from parley.coordinator.reading.progress import end_of, latest_phase
 from parley.coordinator.reading.sight import Marks, Sight
 from parley.coordinator.record import phases, reports, studies, tables
 from parley.coordinator.record.memory import memory_of
@@ -52,6 +52,11 @@ def _awaited(connection: Connection, row: StudyRow, agent: str, sight: Sight) ->
     return Awaited(agent=agent, since=sight.time(row.opened_at), recruited=recruited, observed=observed)
 
 
+def _reweighed(connection: Connection, row: StudyRow) -> ReweighedStudy | None:
+    last = studies.reweighing(connection, row.id)
+    return None if last is None else ReweighedStudy(phase=last.phase, reason=last.reason, left=list(last.left))
+
+
 def pulse(connection: Connection, only: str | None) -> tuple[int, int]:
     """How many studies there are, and a number that grows with every change of any of them; or of `only` one."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
@@ -83,6 +88,8 @@ def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) ->
             Reported(agent=name, at=sight.time(reported[name], name)) for name in study.agents if name in reported
         ],
         missing=[_awaited(connection, row, name, sight) for name in missing],
+        end=end_of(connection, row).value,
+        reweighed=_reweighed(connection, row),
         frozen=[
             FrozenAgent(agent=name, phase=found.phase, reason=found.reason, at=sight.time(found.at))
             for name, found in sorted(frozen.items())

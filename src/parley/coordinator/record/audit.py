@@ -23,7 +23,7 @@ from parley.coordinator.record.tables import assignments, documents, frozen, pha
 from parley.protocol import Event, Receipt, Record, Trial, Verification, verify_log
 from parley.protocol.admission import agent_of
 from parley.protocol.canonical import canonical
-from parley.protocol.events import PhaseClosed, ReportAccepted, ReportAmended, StudyCreated
+from parley.protocol.events import PhaseClosed, ReportAccepted, ReportAmended, Reweighed, StudyCreated
 
 __all__ = ["verify_stored"]
 
@@ -93,12 +93,15 @@ class _Told:
             return
         here = before.situation(agent_of(event))
         revision, state = 0, None
+        states: tuple[str, ...] = ()
         if isinstance(event, ReportAccepted | ReportAmended):
             place = (event.report.phase, event.report.agent)
             revision, self._stood[place] = self._stood[place], self._stood[place] + 1
         if isinstance(event, PhaseClosed):
             state = _Digest(event.decision.state)  # stands for a text that another machine may round otherwise
-        self._take(rows_of(event, record, here, revision=revision, state=state))
+        if isinstance(event, Reweighed):
+            states = tuple(map(_Digest, event.states))
+        self._take(rows_of(event, record, here, revision=revision, state=state, states=states))
         self.row = row_after(self.row, event, record, here, after.situation())
 
     def _take(self, entries: Iterable[Entry]) -> None:
@@ -106,7 +109,10 @@ class _Told:
             rows = self.tables[entry.table.name]
             for row in entry.rows:
                 key, others = _key(entry.table, row), _others(entry.table, row)
-                rows[key] = {**rows[key], **others} if entry.changes else others
+                if entry.how == "removed":
+                    rows.pop(key, None)
+                else:
+                    rows[key] = {**rows[key], **others} if entry.how == "changed" else others
 
 
 def _names(table: Table) -> list[str]:

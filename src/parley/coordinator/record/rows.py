@@ -5,17 +5,20 @@ The log tells everything but a policy's state, of which a decision holds the dig
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Table
 
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.record.tables import assignments, documents, frozen, phases, quarantine, reports, states
+from parley.coordinator.record.tables import assignments, documents, frozen, phases, quarantine, reports
+from parley.coordinator.record.tables import states as states_table
 from parley.protocol import GENESIS, Event, Plan, Record, Report, Situation, Stage
 from parley.protocol.canonical import canonical
 from parley.protocol.events import (
     AgentFrozen,
+    AgentThawed,
     Cancelled,
     Certified,
     Disputed,
@@ -25,6 +28,7 @@ from parley.protocol.events import (
     ReportAmended,
     ReportQuarantined,
     Resumed,
+    Reweighed,
     StepFailed,
     StudyCreated,
 )
@@ -36,20 +40,30 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """Rows of one table, without the study, which is the log's. `changes`: of rows that are there already."""
+    """Rows of one table, without the study, which is the log's.
+
+    They are inserted; or `changed`, where they are there already; or `put`, whether there are some or not; or
+    `removed`, if they are there, and then only their keys are told.
+    """
 
     table: Table
     rows: list[Values]
-    changes: bool = False
+    how: Literal["inserted", "changed", "put", "removed"] = "inserted"
 
 
 def rows_of(
-    event: Event, record: Record, before: Situation | None, *, revision: int = 0, state: str | None = None
+    event: Event,
+    record: Record,
+    before: Situation | None,
+    *,
+    revision: int = 0,
+    state: str | None = None,
+    states: Sequence[str] = (),
 ) -> list[Entry]:
     """What an event leaves in the tables beside the study's own row. `before` is None for the first event.
 
     `revision` counts the reports that stood in a report's place before; `state` is the text of the policy's state after
-    a step, or at the start. Without it the state is left out.
+    a step, or at the start. Without it the state is left out. `states` are those that a re-weighing found in the past.
     """
     match event, before:
         case StudyCreated(study=study, plan=plan), None:
@@ -62,17 +76,33 @@ def rows_of(
         case PhaseClosed(decision=decision, plan=plan), Situation(study=study):
             closed = {"phase": decision.phase, "decision": decision.text, "closed_at": record.at}
             opened = [] if plan is None else _opened(plan, study.agents, record.at)
-            return [Entry(phases, [closed], changes=True), *_state(decision.phase, state), *opened]
+            return [Entry(phases, [closed], "changed"), *_state(decision.phase, state), *opened]
         case AgentFrozen(agent=agent, reason=reason), Situation(phase=phase):
             return [Entry(frozen, [{"agent": agent, "phase": phase, "reason": reason, "at": record.at}])]
+        case AgentThawed(agent=agent, plan=plan), Situation(study=study):
+            opened = [] if plan is None else _opened(plan, study.agents, record.at)
+            return [*_superseded(before), Entry(frozen, [{"agent": agent}], "removed"), *opened]
+        case Reweighed(plan=plan), Situation(study=study):
+            known = [{"phase": phase, "state": text} for phase, text in enumerate(states, start=1)]
+            opened = [] if plan is None else _opened(plan, study.agents, record.at)
+            question = Entry(documents, [{"kind": "reweighed", "body": event.text}], "put")
+            return [*_superseded(before), question, Entry(states_table, known, "changed"), *opened]
+        case Cancelled(), _:
+            return _superseded(before)
         case Certified(certificate=certificate), _:
             return [Entry(documents, [{"kind": "certificate", "body": certificate.text}])]
         case _:
             return []
 
 
+def _superseded(before: Situation | None) -> list[Entry]:
+    """The certificate of a study that had stalled stays in the log; it is not the last word any more."""
+    stalled = before is not None and before.stage is Stage.STALLED
+    return [Entry(documents, [{"kind": "certificate"}], "removed")] if stalled else []
+
+
 def _state(phase: int, text: str | None) -> list[Entry]:
-    return [] if text is None else [Entry(states, [{"phase": phase, "state": text}])]
+    return [] if text is None else [Entry(states_table, [{"phase": phase, "state": text}])]
 
 
 def _opened(plan: Plan, agents: tuple[str, ...], at: str) -> list[Entry]:
@@ -116,6 +146,7 @@ def row_after(row: StudyRow, event: Event, record: Record, before: Situation, af
     """A study's row once an event has happened that the judge admitted."""
     return replace(
         row,
+        digest=row.digest if after.study is before.study else after.study.digest,
         stage=after.stage,
         phase=after.phase,
         awaited=after.awaited,

@@ -11,16 +11,20 @@ from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.tables import documents, frozen, studies
 from parley.errors import StorageUnavailable
 from parley.protocol import Stage, StudyMessage
+from parley.protocol.events import Reweighed
+from parley.protocol.reweighing import ask_anew
 
 __all__ = [
     "COLUMNS",
     "StudyRow",
     "certificate_of",
+    "created",
     "find",
     "frozen_agents",
     "get",
     "lock",
     "message",
+    "reweighing",
     "row_of",
     "save",
 ]
@@ -32,7 +36,7 @@ class StudyRow:
 
     id: str
     name: str
-    digest: str
+    digest: str  # of the study as it is asked now
     policy: str
     arms: int
     agents: int
@@ -49,7 +53,7 @@ class StudyRow:
 
 NAMES = tuple(field.name for field in fields(StudyRow))
 COLUMNS = [studies.c[name] for name in NAMES]
-CHANGING = ("stage", "phase", "awaited", "samples", "sequence", "head", "reason", "opened_at")
+CHANGING = ("digest", "stage", "phase", "awaited", "samples", "sequence", "head", "reason", "opened_at")
 
 
 # Statements are built once: building them costs more than running them.
@@ -113,19 +117,34 @@ def save(connection: Connection, row: StudyRow) -> None:
 
 
 def message(connection: Connection, row: StudyRow) -> StudyMessage:
-    """The study's document; it never changes, so it is parsed once and remembered by its digest.
+    """The study as it is asked now; parsed once and remembered by its digest.
 
     One thread at a time: a large study takes tens of megabytes to parse, and its agents all come at once. Reading a
     document waits for no lock of the database, so whoever waits here is not waited for.
     """
 
     def parsed() -> StudyMessage:
-        text = _document(connection, row.id, "study")
-        if text is None:
-            raise StorageUnavailable(f"the study {row.id} has no document: damaged data")
-        return StudyMessage.read(text)
+        study, last = created(connection, row), reweighing(connection, row.id)
+        asked = study if last is None else ask_anew(study, last.weights)
+        if asked.digest != row.digest:  # or it would be remembered under another's name
+            raise StorageUnavailable(f"the study {row.id} has another document than its row says: damaged data")
+        return asked
 
     return memory_of(connection).studies.made(row.digest, parsed)
+
+
+def created(connection: Connection, row: StudyRow) -> StudyMessage:
+    """The study as it was created."""
+    text = _document(connection, row.id, "study")
+    if text is None:
+        raise StorageUnavailable(f"the study {row.id} has no document: damaged data")
+    return StudyMessage.read(text)
+
+
+def reweighing(connection: Connection, study: str) -> Reweighed | None:
+    """The last re-weighing of a study, if there was one: the weights in force, and who left."""
+    text = _document(connection, study, "reweighed")
+    return None if text is None else Reweighed.read(text)
 
 
 def frozen_agents(connection: Connection, study: str) -> dict[str, Row[*tuple[Any, ...]]]:

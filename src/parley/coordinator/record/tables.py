@@ -70,11 +70,11 @@ def _study() -> Column[str]:
     return Column("study", String(64), ForeignKey("studies.id"), nullable=False)
 
 
-documents = Table(  # what never changes stands apart: the row of a study is written again with every report
+documents = Table(  # what hardly changes stands apart: the row of a study is written again with every report
     "documents",
     metadata,
     _study(),
-    Column("kind", String(16), nullable=False),  # "study" or "certificate"
+    Column("kind", String(16), nullable=False),  # "study", as it was created; "reweighed", the last one; "certificate"
     Column("body", Text, nullable=False),
     PrimaryKeyConstraint("study", "kind"),
 )

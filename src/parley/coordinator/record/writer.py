@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from sqlalchemy import Connection, and_, insert, update
+from sqlalchemy import Connection, and_, delete, insert, update
 
 from parley.coordinator.record import ledger, studies, tables
 from parley.coordinator.record.killpoints import reached
@@ -32,6 +33,16 @@ POINTS = {
     ("certified", "documents"): "step-certified",
     ("phase-cut", "log"): "cut-logged",
     ("phase-cut", "studies"): "cut-counted",
+    ("reweighed", "log"): "reweigh-logged",
+    ("reweighed", "documents removed"): "reweigh-certificate-removed",
+    ("reweighed", "documents put"): "reweigh-weights-stored",
+    ("reweighed", "states changed"): "reweigh-states-stored",
+    ("reweighed", "phases"): "reweigh-phase-opened",
+    ("reweighed", "assignments"): "reweigh-plan-stored",
+    ("reweighed", "studies"): "reweigh-counted",
+    ("agent-thawed", "log"): "thaw-logged",
+    ("agent-thawed", "frozen removed"): "thaw-place-opened",
+    ("agent-thawed", "studies"): "thaw-counted",
 }
 
 
@@ -47,14 +58,15 @@ def write(
     revision: int = 0,
     state: str | None = None,
     drafted: Record | None = None,
+    states: Sequence[str] = (),
 ) -> StudyRow:
     """Everything that an event of a locked study leaves in the database; the study's row as it is then."""
     kind = kind_of(event)
     record = ledger.append(connection, row, event, actor=actor, at=at, drafted=drafted)
     _passed(kind, "log")
-    for entry in rows_of(event, record, before, revision=revision, state=state):
+    for entry in rows_of(event, record, before, revision=revision, state=state, states=states):
         store(connection, row.id, entry)
-        _passed(kind, f"{entry.table.name} changed" if entry.changes else entry.table.name)
+        _passed(kind, entry.table.name if entry.how == "inserted" else f"{entry.table.name} {entry.how}")
     row = row_after(row, event, record, before, after)
     studies.save(connection, row)
     _passed(kind, "studies")
@@ -76,16 +88,19 @@ def write_first(
 
 
 def store(connection: Connection, study: str, entry: Entry) -> None:
-    """Insert rows, or change those that are there; the primary keys refuse a second row in one place."""
+    """Insert rows, or do what is said with those that are there; the primary keys refuse a second row in one place."""
     if not entry.rows:
         return
     rows = [{"study": study, **row} for row in entry.rows]
-    if not entry.changes:
+    for row in rows if entry.how != "inserted" else ():
+        here = and_(*(column == row[column.name] for column in entry.table.primary_key))
+        if entry.how == "changed":
+            values = {name: value for name, value in row.items() if name not in entry.table.primary_key.columns}
+            connection.execute(update(entry.table).where(here).values(values))
+        else:
+            connection.execute(delete(entry.table).where(here))
+    if entry.how in ("inserted", "put"):
         connection.execute(INSERTS[entry.table.name], rows)
-        return
-    for row in rows:
-        here = and_(*(column == row.pop(column.name) for column in entry.table.primary_key))
-        connection.execute(update(entry.table).where(here).values(row))
 
 
 def _passed(kind: str, table: str) -> None:

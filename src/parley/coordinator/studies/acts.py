@@ -1,4 +1,4 @@
-"""What an administrator does to a study: create, pause, resume, cancel, freeze an agent, amend a report."""
+"""What an administrator does to a study: create, pause, resume, cancel, cut a phase, amend a report."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from parley.coordinator.record.writer import write_first
 from parley.coordinator.studies.certify import Drafted, certify, certify_as_drafted, draft_end
 from parley.coordinator.studies.enact import enact, locked
 from parley.coordinator.studies.phases import INLINE_CELLS, close_if_due, load_trial
-from parley.errors import IllegalMove, InvalidInput, ParleyError
+from parley.errors import IllegalMove, ParleyError
 from parley.protocol import (
     TRANSITIONS,
-    Consequences,
     Receipt,
     Report,
     Stage,
@@ -25,13 +24,11 @@ from parley.protocol import (
     Trial,
     admit,
     create,
-    freeze_consequences,
     require_tellable,
 )
 from parley.protocol.canonical import canonical
 from parley.protocol.cuts import CutConsequences, cut_consequences
-from parley.protocol.events import AgentFrozen, Cancelled, Paused, PhaseCut, ReportAmended, Resumed, StudyCreated
-from parley.protocol.stages import require
+from parley.protocol.events import Cancelled, Paused, PhaseCut, ReportAmended, Resumed, StudyCreated
 
 __all__ = [
     "amend_report",
@@ -39,10 +36,8 @@ __all__ = [
     "create_study",
     "cut_phase",
     "draft_cancel",
-    "freeze_agent",
     "pause_study",
     "preview_cut",
-    "preview_freeze",
     "resume_study",
 ]
 
@@ -127,41 +122,6 @@ def cancel_study(
         return None
     row = enact(connection, row, event, actor=actor, at=at, drafted=drafted.end)
     return certify_as_drafted(connection, row, drafted, at)
-
-
-def preview_freeze(storage: Storage, study: str, agent: str) -> tuple[int, Consequences]:
-    """What a freeze would do, to be shown before it is confirmed, and the sequence of the log it was seen at.
-
-    The policy runs ahead, which may take its time: outside of every transaction.
-    """
-
-    def look(connection: Connection) -> tuple[StudyRow, Trial]:
-        row = studies.get(connection, study)
-        if row is None:
-            raise Refusal("not-found", f"no study {study!r}")
-        if agent not in studies.message(connection, row).agents:
-            raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
-        return row, load_trial(connection, row)
-
-    row, trial = storage.read(look)
-    try:
-        require(trial.stage, "agent-frozen")
-        return row.sequence, freeze_consequences(trial, agent)
-    except (IllegalMove, InvalidInput) as error:
-        raise Refusal("illegal-move", str(error), stage=str(row.stage)) from None
-
-
-def freeze_agent(
-    connection: Connection, study: str, agent: str, reason: str, shown: Consequences, seen: int, *, actor: str, at: str
-) -> StudyRow | None:
-    """Ask nothing more of an agent, with the consequences `shown`; None if the log has moved on from where it was."""
-    row = locked(connection, study)
-    if row.sequence != seen:
-        return None
-    event = AgentFrozen(agent=agent, reason=reason, consequences=shown.digest)
-    earlier = reports.revisions(connection, study, row.phase, agent)
-    standing = earlier[-1].report if earlier else None  # whose report is in, is not awaited, frozen or not
-    return close_if_due(connection, enact(connection, row, event, actor=actor, at=at, standing=standing), at)
 
 
 def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, CutConsequences]:

@@ -20,7 +20,7 @@ from parley.protocol import Certificate, Decision, Event, Record, Trial, issue_c
 from parley.protocol.events import Certified
 from parley.totals import Totals
 
-__all__ = ["COORDINATOR", "Drafted", "certify", "certify_as_drafted", "draft_end"]
+__all__ = ["COORDINATOR", "Drafted", "certify", "certify_as_drafted", "draft_end", "totals_of"]
 
 COORDINATOR = "coordinator"  # the actor of what follows from the data alone
 
@@ -77,11 +77,11 @@ def _issued(
         head=row.head,
         version=__version__,
         warnings=warnings(connection, row, trial.study, len(decisions), settled),
-        phases=[_totals(connection, trial, decision.phase) for decision in decisions],
+        phases=[totals_of(connection, trial, decision.phase) for decision in decisions],
     )
 
 
-def _totals(connection: Connection, trial: Trial, phase: int) -> Totals:
+def totals_of(connection: Connection, trial: Trial, phase: int) -> Totals:
     """What the reports of a closed phase add up to."""
     taken = reports.of_phase(connection, trial.id, phase)
     return replace(trial, reports={agent: found.report for agent, found in taken.items()}).totals

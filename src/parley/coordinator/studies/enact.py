@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -36,19 +37,30 @@ def enact(
     standing: Report | None = None,
     revision: int = 0,
     state: str | None = None,
+    states: Sequence[str] = (),
     reported: int = 0,
     drafted: Record | None = None,
 ) -> StudyRow:
     """Let an event happen to a locked study, or raise the refusal; returns the study's row as it is then.
 
-    Of an event about a report: `standing` is the one that counts in its place, `revision` how many stood there.
+    Of an event about an agent's place: `standing` is the report that counts there, `revision` how many stood there.
     Of one that closes a phase with what is in: `reported` is how many reports that are. `drafted` is the event's
     record, if that was made outside of the lock.
     """
     before = situation(connection, row, agent_of(event), standing, reported)
     after = _judged(row, before, event)
     return write(
-        connection, row, event, before, after, actor=actor, at=at, revision=revision, state=state, drafted=drafted
+        connection,
+        row,
+        event,
+        before,
+        after,
+        actor=actor,
+        at=at,
+        revision=revision,
+        state=state,
+        states=states,
+        drafted=drafted,
     )
 
 

@@ -8,6 +8,7 @@ sequence). What is due follows from the stage alone, so a crash strands nothing:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -17,12 +18,13 @@ from parley.coordinator.logs import logger
 from parley.coordinator.record import Storage, StorageUnavailable, phases, reports, studies
 from parley.coordinator.record.killpoints import reached
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end
+from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end, totals_of
 from parley.coordinator.studies.enact import enact
 from parley.errors import ParleyError
 from parley.protocol import Stage, Step, Trial, require_tellable
 from parley.protocol.canonical import canonical
 from parley.protocol.events import StepFailed
+from parley.protocol.stages import CONCLUDED
 
 __all__ = ["INLINE_CELLS", "close_if_due", "closing_studies", "load_trial", "take_step"]
 
@@ -31,8 +33,8 @@ LONGEST = 2_000  # characters of a reason
 INLINE_CELLS = 2_000  # arms x agents up to which a step is taken within the transaction of the last report
 
 
-def load_trial(connection: Connection, row: StudyRow) -> Trial:
-    """A study as the protocol's value, from what the tables hold."""
+def load_trial(connection: Connection, row: StudyRow, *, past: bool = False) -> Trial:
+    """A study as the protocol's value, from what the tables hold; with the `past` if somebody will fold it."""
     study = studies.message(connection, row)
     # The state after this phase is there once it was decided (finished, stalled); before that, the one it began with.
     state = phases.state_after(connection, study, row.id, row.phase)
@@ -42,7 +44,8 @@ def load_trial(connection: Connection, row: StudyRow) -> Trial:
     if state is None or plan is None:
         raise StorageUnavailable(f"the study {row.id} has no state or no plan for phase {row.phase}: damaged data")
     taken = reports.of_phase(connection, row.id, row.phase)
-    return Trial(
+    last = studies.reweighing(connection, row.id)
+    trial = Trial(
         id=row.id,
         study=study,
         stage=row.stage,
@@ -51,7 +54,14 @@ def load_trial(connection: Connection, row: StudyRow) -> Trial:
         reports={agent: found.report for agent, found in taken.items()},
         frozen=frozenset(studies.frozen_agents(connection, row.id)),
         cut=row.awaited == 0,
+        origin=None if last is None else studies.created(connection, row),
+        leaves=frozenset() if last is None else frozenset(last.left),
+        past=None,
     )
+    if not past:
+        return trial
+    decided = phases.decisions(connection, row.id)
+    return replace(trial, past=tuple(totals_of(connection, trial, decision.phase) for decision in decided))
 
 
 def close_if_due(connection: Connection, row: StudyRow, at: str) -> StudyRow:
@@ -113,7 +123,7 @@ def _store(
     row = enact(connection, row, step.event, actor=COORDINATOR, at=at, state=state, drafted=end)
     if drafted is not None:
         return certify_as_drafted(connection, row, drafted, at)
-    return certify(connection, row, trial.close(step), at) if row.stage is Stage.FINISHED else row
+    return certify(connection, row, trial.close(step), at) if row.stage in CONCLUDED else row
 
 
 def closing_studies(connection: Connection) -> list[str]:
@@ -138,7 +148,7 @@ def take_step(storage: Storage, study: str, at: str) -> bool:
     state, drafted = None, None
     if not isinstance(trial, str) and not isinstance(step, str):
         state, after = canonical(step.state.to_json()), trial.close(step)
-        if after.stage is Stage.FINISHED:
+        if after.stage in CONCLUDED:
             drafted = draft_end(storage, seen, after, step.event, step.decision, actor=COORDINATOR, at=at)
     reached("step-computed")
 

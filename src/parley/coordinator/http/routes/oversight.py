@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from parley.coordinator.answers.base import answered
-from parley.coordinator.answers.oversight import CutPreview, FreezePreview, LogPage, Verified
+from parley.coordinator.answers.oversight import CutPreview, LogPage, Verified
 from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.http.context import Context, context_of, principal_of, sight_of, told, written
 from parley.coordinator.http.guard import GuardedRoute, still_welcome
@@ -24,7 +24,7 @@ from parley.coordinator.record import ledger
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts
-from parley.protocol import EVENTS, Consequences, Record
+from parley.protocol import EVENTS, Record
 from parley.protocol.canonical import canonical
 
 __all__ = ["router"]
@@ -59,38 +59,6 @@ async def cancel_study(request: Request, study: str, body: ReasonBody) -> JSONRe
             context.changed(row)
             return answered(told(request, row))
     raise Refusal("changed-meanwhile", "reports came in all the time: try again")
-
-
-@router.get("/studies/{study}/agents/{agent}/freeze", response_model=FreezePreview)
-async def preview_freeze(request: Request, study: str, agent: str) -> Response:
-    """What freezing an agent would do to termination and guarantee; `digest` confirms it."""
-    context, by = context_of(request), principal_of(request)
-
-    def previewed() -> bytes:
-        _, shown = acts.preview_freeze(context.storage, study, agent)
-        return written(FreezePreview(**shown.to_json(), digest=shown.digest))
-
-    return context.sent(await context.heavy.run(by.kid, previewed), to=by.kid)
-
-
-async def _consequences(context: Context, kid: str, study: str, agent: str) -> tuple[int, Consequences]:
-    return await context.heavy.run(kid, partial(acts.preview_freeze, context.storage, study, agent))
-
-
-@router.post("/studies/{study}/agents/{agent}/freeze", response_model=StudyLine)
-async def freeze_agent(request: Request, study: str, agent: str, body: FreezeBody) -> JSONResponse:
-    """Ask nothing more of an agent: its counts stay. Refused unless the consequences are those that were shown."""
-    context, by = context_of(request), principal_of(request)
-    for _ in range(ATTEMPTS):  # reports may come while the consequences are computed, and mostly do not change them
-        seen, shown = await _consequences(context, by.kid, study, agent)
-        if shown.digest != body.consequences:
-            break
-        freeze = partial(acts.freeze_agent, study=study, agent=agent, reason=body.reason, shown=shown, seen=seen)
-        row = await context.change(partial(freeze, actor=by.name, at=context.clock()), by=by)
-        if row is not None:
-            context.changed(row)
-            return answered(told(request, row))
-    raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
 
 
 @router.get("/studies/{study}/phases/{phase}/cut", response_model=CutPreview)

@@ -128,7 +128,7 @@ async def get_study(request: Request, study: str) -> Response:
 
 @router.get("/studies/{study}/document")
 async def get_document(request: Request, study: str) -> Response:
-    """The study as it was created: canonical JSON, whose SHA-256 is the study's digest."""
+    """The study as it is asked now: canonical JSON, whose SHA-256 is the study's digest."""
 
     def work(connection: Connection) -> str:
         return studies.message(connection, require_study(connection, study)).text

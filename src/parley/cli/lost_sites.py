@@ -1,0 +1,146 @@
+"""`parley admin freeze`, `reweigh` and `thaw`: a site is lost, or comes back. What each does is shown first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from parley.cli.console import screen
+from parley.cli.remote import connect, reason_option, remote_options, yes_option
+from parley.errors import InvalidInput
+from parley.words import number
+
+if TYPE_CHECKING:
+    from parley.agent.client import Client
+
+__all__ = ["commands"]
+
+MOST_COLUMNS = 12  # of a re-weighing on a screen
+
+columns_option = click.option(
+    "--column",
+    "given",
+    type=(str, str),
+    multiple=True,
+    metavar="AGENT W1,W2,...",
+    help="Weights of AGENT's mix, a number for every agent; default: its column without the frozen, normalised.",
+)
+
+
+@click.command()
+@click.argument("study")
+@click.argument("agent")
+@reason_option
+@click.option("--reweigh", "anew", is_flag=True, help="And ask everybody else's question anew without it.")
+@yes_option
+@remote_options
+def freeze(study: str, agent: str, reason: str, anew: bool, yes: bool, server: str, token_file: str | None) -> None:
+    """Ask nothing more of AGENT in STUDY. Both ways to go on are shown first: keep the question, or re-weigh."""
+    with connect(server, token_file) as client:
+        shown = client.request("GET", "studies", study, "agents", agent, "freeze")
+        for pair in shown["pairs"]:
+            radius = "none" if pair["smallest_radius"] is None else f"{pair['smallest_radius']:.4g}"
+            gap = "unknown" if pair["gap"] is None else f"{pair['gap']:.4g}"
+            _say(f"  {pair['arm']} of {pair['agent']}: {pair['outlook']} (smallest radius {radius}, gap {gap})")
+        _say(f"Termination: {shown['termination']}.")
+        if shown["keep"] is not None:
+            _say(f"Keep the question: {_prospect(shown['keep'])}.")
+        if shown["reweigh"] is not None:
+            _show_weights(shown["reweigh"])
+        elif shown["no_reweigh"]:
+            _say(f"Re-weigh: not possible. {shown['no_reweigh']}.")
+        _say(f"Guarantee: {shown['guarantee']}.")
+        if not yes:
+            click.confirm(f"Freeze {agent}?" + (" And re-weigh the others?" if anew else ""), abort=True)
+        body = {"reason": reason, "consequences": shown["digest"]}
+        made = client.request("POST", "studies", study, "agents", agent, "freeze", json=body)
+        if anew:
+            made = _reweigh(client, study, reason, {}, yes=True)
+    _say(f"Frozen{' and re-weighed' if anew else ''}. {study} is {made['stage']} in phase {made['phase']}.")
+
+
+@click.command()
+@click.argument("study")
+@reason_option
+@columns_option
+@yes_option
+@remote_options
+def reweigh(
+    study: str, reason: str, given: tuple[tuple[str, str], ...], yes: bool, server: str, token_file: str | None
+) -> None:
+    """Ask STUDY's question anew without its frozen agents. All recorded phases count for it; shown first."""
+    columns = {agent: _numbers(agent, text) for agent, text in given}
+    with connect(server, token_file) as client:
+        made = _reweigh(client, study, reason, columns, yes=yes)
+    _say(f"Re-weighed. {study} is {made['stage']} in phase {made['phase']}.")
+
+
+def _numbers(agent: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput("--column", found=f"{text!r} for {agent}", allowed="numbers, as in 0.5,0,0.5") from None
+
+
+def _reweigh(client: Client, study: str, reason: str, columns: dict[str, list[float]], *, yes: bool) -> Any:
+    shown = client.request("POST", "studies", study, "reweigh", "preview", json={"columns": columns})
+    if not yes:
+        _show_weights(shown)
+        _say(f"Effect: {shown['effect']}.")
+        _say(f"Guarantee: {shown['guarantee']}.")
+        click.confirm(f"Re-weigh {study}?", abort=True)
+    body = {"reason": reason, "columns": columns, "consequences": shown["digest"]}
+    return client.request("POST", "studies", study, "reweigh", json=body)
+
+
+@click.command()
+@click.argument("study")
+@click.argument("agent")
+@reason_option
+@yes_option
+@remote_options
+def thaw(study: str, agent: str, reason: str, yes: bool, server: str, token_file: str | None) -> None:
+    """Ask AGENT of STUDY again. What that does is shown first; weights stay as they are."""
+    with connect(server, token_file) as client:
+        shown = client.request("GET", "studies", study, "agents", agent, "thaw")
+        _say(f"Effect: {shown['effect']}.")
+        _say(f"Then: {_prospect(shown['prospect'])}.")
+        _say(f"Guarantee: {shown['guarantee']}.")
+        if not yes:
+            click.confirm(f"Thaw {agent}?", abort=True)
+        body = {"reason": reason, "consequences": shown["digest"]}
+        made = client.request("POST", "studies", study, "agents", agent, "thaw", json=body)
+    _say(f"Thawed. {study} is {made['stage']} in phase {made['phase']}.")
+
+
+def _show_weights(shown: dict[str, Any]) -> None:
+    _say(f"Re-weigh: {_prospect(shown['prospect'])}.")
+    for column in shown["columns"][:MOST_COLUMNS]:
+        before, after = (", ".join(f"{weight:.3g}" for weight in column[when]) for when in ("before", "after"))
+        _say(f"  {column['agent']} would weigh {after} (now {before})")
+    if len(shown["columns"]) > MOST_COLUMNS:
+        _say(f"  and {number(len(shown['columns']) - MOST_COLUMNS)} more")
+    if shown["withdrawn"]:
+        _say(f"  the answers of {', '.join(shown['withdrawn'])} would be withdrawn")
+
+
+def _prospect(shown: dict[str, Any]) -> str:
+    """A `Prospect` in a sentence."""
+    told = {
+        "answered": "have an answer",
+        "expected": "are expected to get one",
+        "without": "would not get one",
+        "left": "left",
+    }
+    parts = [f"{', '.join(shown[key])} {words}" for key, words in told.items() if shown[key]]
+    cost = f"{number(shown['samples'])} samples in {shown['phases']} phases, if rewards stay as estimated"
+    open_pairs = f"{shown['open_pairs']} arms stay open; " if shown["open_pairs"] else ""
+    return "; ".join(parts) + f" ({open_pairs}about {cost})"
+
+
+def _say(words: str) -> None:
+    screen.print(words, highlight=False, markup=False, soft_wrap=True)
+
+
+commands = (freeze, reweigh, thaw)

@@ -1,0 +1,132 @@
+"""What an administrator does about a site that is lost: freeze it, re-weigh the others, thaw it when it comes back.
+
+What each would do is computed first, outside of every transaction, and shown; it happens only if it was that which was
+confirmed, and only where the log still is where it was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from parley.coordinator.problems import Refusal
+from parley.coordinator.record import Storage, reports, studies
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.studies.certify import certify
+from parley.coordinator.studies.enact import enact, locked
+from parley.coordinator.studies.phases import close_if_due, load_trial
+from parley.errors import IllegalMove, InvalidInput
+from parley.protocol import Consequences, Report, Stage, Trial, freeze_consequences, require_tellable
+from parley.protocol.canonical import canonical
+from parley.protocol.choices import ReweighConsequences, ThawConsequences, reweigh_consequences, thaw_consequences
+from parley.protocol.events import AgentFrozen
+from parley.protocol.lost_sites import reweigh, thaw
+from parley.protocol.stages import require
+
+__all__ = [
+    "freeze_agent",
+    "preview_freeze",
+    "preview_reweigh",
+    "preview_thaw",
+    "reweigh_study",
+    "thaw_agent",
+]
+
+T = TypeVar("T")
+
+
+def preview_freeze(storage: Storage, study: str, agent: str) -> tuple[int, Consequences]:
+    """What a freeze would do, to be shown before it is confirmed, and the sequence of the log it was seen at."""
+    return _preview(storage, study, "agent-frozen", lambda trial: freeze_consequences(trial, agent), agent)
+
+
+def freeze_agent(
+    connection: Connection, study: str, agent: str, reason: str, shown: Consequences, seen: int, *, actor: str, at: str
+) -> StudyRow | None:
+    """Ask nothing more of an agent, with the consequences `shown`; None if the log has moved on from where it was."""
+    row = locked(connection, study)
+    if row.sequence != seen:
+        return None
+    event = AgentFrozen(agent=agent, reason=reason, consequences=shown.digest)
+    row = enact(connection, row, event, actor=actor, at=at, standing=_standing(connection, row, agent))
+    return close_if_due(connection, row, at)
+
+
+def preview_reweigh(
+    storage: Storage, study: str, given: Mapping[str, Sequence[float]]
+) -> tuple[int, tuple[ReweighConsequences, Trial]]:
+    """What asking anew without the frozen agents would do, and the trial that it was seen at."""
+    return _preview(storage, study, "reweighed", lambda trial: (reweigh_consequences(trial, given), trial))
+
+
+def reweigh_study(
+    study: str, reason: str, shown: ReweighConsequences, trial: Trial, seen: int
+) -> Callable[..., StudyRow | None]:
+    """The change that asks anew, as `shown`: its fold is computed here, outside of the transaction it will run in."""
+    anew = reweigh(trial, shown.weights)
+    event, texts = anew.event(reason, shown.digest), [canonical(state.to_json()) for state in anew.states]
+    require_tellable(event)
+
+    def change(connection: Connection, *, actor: str, at: str) -> StudyRow | None:
+        row = locked(connection, study)
+        if row.sequence != seen:
+            return None
+        row = enact(connection, row, event, actor=actor, at=at, states=texts)
+        if row.stage is not Stage.FINISHED:
+            return row
+        return certify(connection, row, load_trial(connection, row), at)
+
+    return change
+
+
+def preview_thaw(storage: Storage, study: str, agent: str) -> tuple[int, tuple[ThawConsequences, Trial]]:
+    """What asking an agent again would do, and the trial that it was seen at."""
+    return _preview(storage, study, "agent-thawed", lambda trial: (thaw_consequences(trial, agent), trial), agent)
+
+
+def thaw_agent(
+    study: str, reason: str, shown: ThawConsequences, trial: Trial, seen: int
+) -> Callable[..., StudyRow | None]:
+    """The change that asks an agent again, as `shown`; a plan is made here, outside of the transaction."""
+    event = thaw(trial, shown.agent).event(reason, shown.digest)
+
+    def change(connection: Connection, *, actor: str, at: str) -> StudyRow | None:
+        row = locked(connection, study)
+        if row.sequence != seen:
+            return None
+        row = enact(connection, row, event, actor=actor, at=at, standing=_standing(connection, row, shown.agent))
+        return certify(connection, row, load_trial(connection, row), at) if row.stage is Stage.STALLED else row
+
+    return change
+
+
+def _standing(connection: Connection, row: StudyRow, agent: str) -> Report | None:
+    """The agent's report in the phase in progress: who has reported is not waited for, so freezing releases none."""
+    earlier = reports.revisions(connection, row.id, row.phase, agent)
+    return earlier[-1].report if earlier else None
+
+
+def _preview(
+    storage: Storage, study: str, kind: str, look: Callable[[Trial], T], agent: str | None = None
+) -> tuple[int, T]:
+    """What is shown of a trial, and the sequence of the log it was seen at. The policy runs ahead: that takes time."""
+
+    def read(connection: Connection) -> tuple[StudyRow, Trial]:
+        row = studies.get(connection, study)
+        if row is None:
+            raise Refusal("not-found", f"no study {study!r}")
+        if agent is not None and agent not in studies.message(connection, row).agents:
+            raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
+        return row, load_trial(connection, row, past=True)
+
+    row, trial = storage.read(read)
+    try:
+        require(trial.stage, kind)
+        return row.sequence, look(trial)
+    except IllegalMove as error:
+        raise Refusal("illegal-move", error.words or str(error), stage=str(row.stage)) from None
+    except InvalidInput as error:
+        wrong = "invalid-request" if error.key.startswith("weights") else "illegal-move"
+        raise Refusal(wrong, str(error), stage=str(row.stage)) from None

@@ -1,0 +1,176 @@
+"""A lost site, live: both ways to go on are shown first, and what is confirmed happens, on either database."""
+
+import numpy as np
+import pytest
+from tests.coordinator.support import report_of, study_message
+from tests.protocol.test_lost_sites import SIX
+
+from parley.coordinator.record import open_for_reading, studies
+from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.record.backup import backup, restore
+from parley.coordinator.studies.phases import load_trial
+from parley.errors import Conflict, NotAllowed, NotThere, Rejected
+
+STUDY = study_message(agents=6, arms=3, policy="evidence", weights=SIX)
+
+
+def sound(house):
+    """The log, and every row of the tables by it."""
+    found = verify_stored(house.storage, "trial")
+    assert found.sound, found.problem
+    assert found.exact
+    stored = house.storage.read(lambda c: load_trial(c, studies.get(c, "trial")))
+    assert stored.state.to_json() == found.trial.state.to_json()
+    assert (stored.study, stored.stage, stored.frozen, stored.leaves) == (
+        found.trial.study, found.trial.stage, found.trial.frozen, found.trial.leaves)  # fmt: skip
+    assert stored.awaited == found.trial.awaited
+    return found
+
+
+def phase(agents, only=range(6)):
+    for place, name in enumerate(STUDY.agents):
+        plan = agents[place].plan("trial", name)
+        if plan.due and place in only:
+            agents[place].send(report_of(plan, place))
+
+
+def freeze(house, agent):
+    shown = house.admin.request("GET", "studies", "trial", "agents", agent, "freeze")
+    body = {"reason": "closed", "consequences": shown["digest"]}
+    return shown, house.admin.request("POST", "studies", "trial", "agents", agent, "freeze", json=body)
+
+
+def reweigh(house, columns=None):
+    shown = house.admin.request("POST", "studies", "trial", "reweigh", "preview", json={"columns": columns or {}})
+    body = {"reason": "closed", "columns": columns or {}, "consequences": shown["digest"]}
+    return shown, house.admin.request("POST", "studies", "trial", "reweigh", json=body)
+
+
+def thaw(house, agent):
+    shown = house.admin.request("GET", "studies", "trial", "agents", agent, "thaw")
+    body = {"reason": "open again", "consequences": shown["digest"]}
+    return shown, house.admin.request("POST", "studies", "trial", "agents", agent, "thaw", json=body)
+
+
+def test_a_site_is_lost_the_study_stalls_is_re_weighed_and_everybody_else_is_decided(house):
+    agents = house.create(STUDY)
+    phase(agents)
+    shown, _ = freeze(house, "agent 6")
+    assert shown["keep"]["without"] == ["agent 1", "agent 2", "agent 3", "agent 6"]
+    assert shown["reweigh"]["prospect"]["left"] == ["agent 6"]
+    status = house.run(STUDY, agents)
+    assert (status["stage"], status["end"]) == ("stalled", "blocked")
+    blocked = house.admin.request("GET", "studies", "trial", "certificate")
+    assert blocked["ends"]["agent 1"] == "blocked"
+    board = house.admin.request("GET", "studies", "trial", "board")
+    assert np.array(board["chosen"]).any(axis=0).tolist() == [False, False, False, True, True, False]
+    sound(house)
+    seen, line = reweigh(house)
+    assert seen["prospect"]["expected"] or seen["finished"]
+    assert line["digest"] != STUDY.digest
+    assert house.admin.request("GET", "studies", "trial", "document")["weights"][5][0] == 0
+    with pytest.raises(NotThere):  # the certificate of the blocked study is history
+        house.admin.request("GET", "studies", "trial", "certificate")
+    sound(house)
+    status = house.run(STUDY, agents)
+    assert (status["stage"], status["end"], status["reweighed"]["left"]) == ("finished", "decided", ["agent 6"])
+    certificate = house.admin.request("GET", "studies", "trial", "certificate")
+    assert certificate["complete"]
+    assert certificate["ends"] == dict.fromkeys(STUDY.agents[:5], "decided") | {"agent 6": "left"}
+    findings = house.admin.request("GET", "studies", "trial", "findings")
+    assert [agent["end"] for agent in findings["agents"]] == ["decided"] * 5 + ["left"]
+    assert not any(arm["chosen"] for arm in findings["agents"][5]["arms"])
+    assert sound(house).certificate is not None
+
+
+def test_a_re_weighing_in_mid_phase_and_a_return_are_the_same_live_and_replayed(house):
+    agents = house.create(STUDY)
+    phase(agents)
+    phase(agents, only=[0, 5])
+    freeze(house, "agent 6")  # it has reported in this phase already: the phase waits for the others as before
+    assert house.admin.status("trial")["awaited"] == 4
+    sound(house)
+    reweigh(house)
+    found = sound(house)
+    assert found.trial.phase == 2
+    assert house.admin.status("trial")["awaited"] == 4
+    phase(agents)
+    sound(house)
+    shown, line = thaw(house, "agent 6")
+    assert "re-weigh" in shown["effect"]
+    sound(house)
+    _, line = reweigh(house)
+    assert line["digest"] == STUDY.digest, "nobody is frozen: the study as it was created"
+    sound(house)
+    assert house.run(STUDY, agents)["stage"] == "finished"
+    sound(house)
+
+
+def test_a_thawed_agent_is_awaited_again(house):
+    agents = house.create(STUDY)
+    freeze(house, "agent 6")
+    plan = agents[5].plan("trial", "agent 6")
+    assert plan.frozen
+    assert not plan.due
+    thaw(house, "agent 6")
+    plan = agents[5].plan("trial", "agent 6")
+    assert plan.due
+    sound(house)
+    agents[5].send(report_of(plan, 5))
+    assert house.admin.status("trial")["awaited"] == 5
+    sound(house)
+
+
+def test_what_was_not_shown_does_not_happen(sqlite_house):
+    house = sqlite_house
+    agents = house.create(STUDY)
+    phase(agents)
+    freeze(house, "agent 6")
+    for body, words in (
+        ({"reason": "why", "consequences": "0" * 64}, "look again"),
+        ({"reason": "why", "consequences": "0" * 64, "columns": {"agent 1": [1, 0, 0, 0, 0, 0]}}, "look again"),
+    ):
+        with pytest.raises(Conflict, match=words):
+            house.admin.request("POST", "studies", "trial", "reweigh", json=body)
+    shown = house.admin.request("POST", "studies", "trial", "reweigh", "preview", json={})
+    other = {"agent 1": [1.0, 0, 0, 0, 0, 0]}
+    body = {"reason": "why", "consequences": shown["digest"], "columns": other}
+    with pytest.raises(Conflict, match="look again"):  # the digest of other weights
+        house.admin.request("POST", "studies", "trial", "reweigh", json=body)
+    wrong = [{"agent 1": [0.5, 0.5]}, {"agent 1": [0, 0, 0, 0, 0, 1.0]}, {"nobody": [1, 0, 0, 0, 0, 0]}]
+    for columns in wrong:
+        with pytest.raises(Rejected, match="weights"):
+            house.admin.request("POST", "studies", "trial", "reweigh", "preview", json={"columns": columns})
+    with pytest.raises(Conflict, match="agent 6"):
+        house.admin.request("GET", "studies", "trial", "agents", "agent 1", "thaw")
+    sound(house)
+
+
+def test_who_sees_a_re_weighing(sqlite_house):
+    """Everybody sees that it happened, why and who left; what it would do is for those who may see the data."""
+    house = sqlite_house
+    agents = house.create(STUDY)
+    phase(agents)
+    freeze(house, "agent 6")
+    reweigh(house)
+    viewer = house.issue("viewer", name="someone")
+    for client in (viewer, agents[0]):
+        assert client.status("trial")["reweighed"] == {"phase": 2, "reason": "closed", "left": ["agent 6"]}
+        assert client.status("trial")["end"] == "open"
+        for parts in (("POST", "reweigh", "preview"), ("GET", "agents", "agent 6", "thaw")):
+            with pytest.raises(NotAllowed, match="may not"):
+                client.request(parts[0], "studies", "trial", *parts[1:], json={} if parts[0] == "POST" else None)
+
+
+def test_a_re_weighed_study_is_backed_up_and_restored(database, house, tmp_path):
+    agents = house.create(STUDY)
+    phase(agents)
+    freeze(house, "agent 6")
+    reweigh(house)
+    backup(database, tmp_path / "copy.db")
+    restore(tmp_path / "copy.db", str(tmp_path / "back.db"))
+    back = open_for_reading(str(tmp_path / "back.db"))
+    found = verify_stored(back, "trial")
+    back.close()
+    assert found.sound, found.problem
+    assert found.trial.leaves == {"agent 6"}
