@@ -14,6 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from tests.coordinator.support import House
+from tests.test_documentation import PAGES
 
 from parley.cli.main import main
 from parley.coordinator.record import open_storage
@@ -22,10 +23,7 @@ from parley.policies import make_policy
 from parley.study import parse_study
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES = [
-    page for page in PAGES if not {"_build", "python"} & set(page.parts) and page.stem not in ("commands", "http-api")
-]
+PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 BASE = 'arms = ["placebo", "A", "B"]\nagents = 3\n'  # what a part of a study file is read with
 

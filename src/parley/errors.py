@@ -34,6 +34,7 @@ An error says what was found, what is allowed and, where it is not obvious, what
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
@@ -105,14 +106,17 @@ class InvalidStudy(InvalidInput):
 
 
 class UnknownName(InvalidInput):
-    """A name that no registry entry has.
+    """A name that no registry entry has, and the one that was perhaps meant.
 
     >>> print(UnknownName("policy", "wcp", ["wcpe", "uniform"]))
-    policy: found 'wcp'; allowed: one of uniform, wcpe
+    policy: found 'wcp'; allowed: one of uniform, wcpe. Did you mean wcpe?
     """
 
     def __init__(self, key: str, found: object, names: Iterable[str]) -> None:
-        super().__init__(key, found=repr(found), allowed="one of " + ", ".join(sorted(names)))
+        known = sorted(names)
+        near = get_close_matches(str(found)[:100], known, n=1, cutoff=0.7)
+        hint = f"Did you mean {near[0]}?" if near else None
+        super().__init__(key, found=repr(found), allowed="one of " + ", ".join(known), hint=hint)
 
 
 class TiedArms(InvalidInput):
@@ -235,11 +239,11 @@ class MissingPackage(InvalidInput):
     """An optional package is not installed.
 
     >>> print(MissingPackage("ray", extra="ray", purpose="the engine ray"))
-    the engine ray: found no package ray; allowed: the package ray, installed by `pip install 'parley[ray]'`
+    the engine ray: found no package ray; allowed: the package ray, installed by `pip install '.[ray]'` in the clone
     """
 
     def __init__(self, package: str, *, extra: str, purpose: str) -> None:
-        allowed = f"the package {package}, installed by `pip install 'parley[{extra}]'`"
+        allowed = f"the package {package}, installed by `pip install '.[{extra}]'` in the clone"
         super().__init__(purpose, found=f"no package {package}", allowed=allowed)
 
 

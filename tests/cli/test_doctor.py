@@ -46,7 +46,7 @@ def test_a_missing_package_and_one_that_is_too_old_are_named(monkeypatch, capsys
     status, out = call(monkeypatch, capsys)
     assert status == 0  # an extra is a choice
     assert "psycopg-binary" in out
-    assert "pip install 'parley[server]'" in out
+    assert "pip install '.[server]'" in out
     monkeypatch.setattr(metadata, "version", lambda name: "1.0" if name == "numpy" else installed(name))
     assert call(monkeypatch, capsys, "--json")[0] == 1
 

@@ -98,7 +98,7 @@ def try_alone(alone: Environment) -> None:
         (["agent", "--study", "x", "--source", "csv:x"], "agent"),
         (["report", "."], "experiments"),
     ):
-        assert f"parley[{extra}]" in alone.parley(*arguments, status=2), arguments
+        assert f".[{extra}]" in alone.parley(*arguments, status=2), arguments
 
 
 def try_experiments(folder: Path, wheel: Path, alone: Environment) -> None:

@@ -123,7 +123,7 @@ def command(db: str | None, as_json: bool) -> int:
     screen.print(shown)
     lacking = [name for name, part in found["extras"].items() if not part["complete"]]
     if lacking:
-        screen.print(f"To add one: pip install 'parley[{lacking[0]}]'", highlight=False)
+        screen.print(f"To add one, in the clone: pip install '.[{lacking[0]}]'", highlight=False)
     screen.print(_told(found["database"]), highlight=False, soft_wrap=True)
     return 0 if found["well"] else 1
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from difflib import get_close_matches
 from typing import NoReturn
 
 import click
@@ -45,8 +46,11 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
+            near = get_close_matches(cmd_name, COMMANDS, n=1, cutoff=0.7)
+            if near:
+                raise click.UsageError(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?", ctx)
             return None
         command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
         return command
