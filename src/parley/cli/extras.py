@@ -17,7 +17,7 @@ def needs(extra: str, what: str) -> Iterator[None]:
     >>> with needs("server", "parley serve"):  # doctest: +ELLIPSIS
     ...     import no_such_package
     Traceback (most recent call last):
-    parley.errors.MissingPackage: parley serve: found no package no_such_package; ... `pip install '.[server]'` in the ...
+    parley.errors.MissingPackage: parley serve: found no package no_such_package; ... '.[server]'` in the clone
     """
     try:
         yield
