@@ -5,15 +5,15 @@ study asks for its plan and sends its report again, and somebody asks `/healthz`
 answered late, and a server that grows, are failures.
 """
 
+import itertools
 import json
 import multiprocessing
 import re
 import socket
 import sys
-import tempfile
 import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import httpx2 as httpx
@@ -23,8 +23,9 @@ from parley.agent.client import Client
 from parley.coordinator.access.bootstrap import prepare
 
 AGENT, HEALTH, GROWTH = 1.0, 0.5, 200  # seconds, seconds, megabytes
-RATE = 50  # requests a second, what a token is allowed; those without one are no faster here
-USUAL = {"PARLEY_RATE": RATE, "PARLEY_BURST": 200}
+LIMITS = {"agent": AGENT, "health": HEALTH, "grown": GROWTH}
+RATE, BURST = 50, 200  # requests a second, and at once, that a token is allowed; without one it is a proxy's to allow
+USUAL = {"PARLEY_RATE": RATE, "PARLEY_BURST": BURST}
 LANES = 8  # threads of an attack
 
 
@@ -35,28 +36,46 @@ def memory(process):
 
 
 class Site:
-    """A server with two studies, and a token of every role."""
+    """A server with four studies, and a token of every role. Prepared once; every attack meets a fresh process."""
 
     def __init__(self, url, token):
-        self.url = url
-        self.host, self.port = re.fullmatch(r"http://([^:]+):(\d+)", url).groups()
         self.clients, self.tokens = {}, {"administrator": token}
-        self.admin = self.client(token)
+        self.at(url)
+        admin = self.client(token)
         for study in ("target", "victim"):
             message = study_message(agents=2, arms=2, policy="uniform")
-            self.admin.request("POST", "studies", json={"id": study, "study": message.to_json()})
+            admin.request("POST", "studies", json={"id": study, "study": message.to_json()})
             self.tokens[study] = self._issue("agent", study=study, agent="agent 1")
-            self.tokens[f"{study} 2"] = self._issue("agent", study=study, agent="agent 2")
         large = study_message(agents=100, arms=200, policy="uniform", name="large")
-        self.admin.request("POST", "studies", json={"id": "large", "study": large.to_json()}, timeout=60)
+        self.large = large.to_json()
+        for study in ("large", "over"):
+            admin.request("POST", "studies", json={"id": study, "study": self.large}, timeout=60)
+        self._decide(large)
+        admin.request("POST", "studies", "over", "cancel", json={"reason": "to have a certificate"}, timeout=60)
         for role in ("viewer", "analyst", "auditor"):
             self.tokens[role] = self._issue(role, name=role)
-        plan = self.client(self.tokens["target"]).plan("target", "agent 1")
-        self.report = report_of(plan, 0)
-        self.client(self.tokens["target"]).send(self.report)
+        client = self.client(self.tokens["target"])
+        self.report = report_of(client.plan("target", "agent 1"), 0)
+        client.send(self.report)
+
+    def _decide(self, study):
+        """The first phase of the large studies, so that there is something to tell of them."""
+        for name in ("large", "over"):
+            for place, agent in enumerate(study.agents):
+                with Client(self.url, self._issue("agent", study=name, agent=agent)) as client:
+                    client.send(report_of(client.plan(name, agent), place))
+            while self.client(self.tokens["administrator"]).status(name)["phase"] == 1:
+                time.sleep(0.1)
 
     def _issue(self, role, **fields):
-        return self.admin.request("POST", "tokens", json={"role": role, **fields})["token"]
+        admin = self.client(self.tokens["administrator"])
+        return admin.request("POST", "tokens", json={"role": role, **fields})["token"]
+
+    def at(self, url):
+        """The server is there now."""
+        self.close()
+        self.url = url
+        self.host, self.port = re.fullmatch(r"http://([^:]+):(\d+)", url).groups()
 
     def client(self, token):
         return self.clients.setdefault(token, Client(self.url, token))
@@ -72,8 +91,8 @@ class Site:
         return socket.create_connection((self.host, int(self.port)), timeout=5)
 
     def close(self):
-        for client in self.clients.values():
-            client.close()
+        while self.clients:
+            self.clients.popitem()[1].close()
 
 
 def form(role, text):
@@ -99,12 +118,34 @@ def report(change, token="target"):
     return prepared
 
 
-def call(role, method, path):
+def call(role, method, path, body=None):
     def prepared(site):
-        client = site.client(site.tokens[role])
-        return lambda: client._http.request(method, path, timeout=30)
+        client, headers = site.client(site.tokens[role]), {"Content-Type": "application/json"}
+        return lambda: client._http.request(method, path, content=body, headers=headers, timeout=30)
 
     return prepared
+
+
+def visit(role, *pages):
+    """Pages of a browser, one after the other."""
+
+    def prepared(site):
+        browser, turns = site.browser(role)[0], itertools.count()
+        return lambda: browser.get(pages[next(turns) % len(pages)])
+
+    return prepared
+
+
+def made_and_cancelled(site):
+    """Large studies: each has a plan, a state and a certificate to be made."""
+    client, turns = site.client(site.tokens["administrator"]), itertools.count()
+
+    def strike():
+        name = f"study-{time.time_ns()}-{next(turns)}"
+        client.request("POST", "studies", json={"id": name, "study": site.large}, timeout=30)
+        client.request("POST", "studies", name, "cancel", json={"reason": "x"}, timeout=30)
+
+    return strike
 
 
 def raw(*parts, pause=0.0, hold=0):
@@ -114,7 +155,6 @@ def raw(*parts, pause=0.0, hold=0):
         held = []
 
         def send():
-            time.sleep(LANES / RATE)
             connection = site.connection()
             with suppress(OSError):
                 for part in parts:
@@ -135,7 +175,9 @@ def long_lists(good):
 
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
-ATTACKS = {
+LOG = b"GET /v1/studies/large/log HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n\r\n"
+JUNK = b'{"study": {"rows": [' + b",".join([b"[" + b"0.12345678901234567," * 999 + b"1]"] * 1_500) + b"]}}"
+FORMS = {  # refused before a database is asked for more than who it is
     "a viewer's form for 6,000 agents": form("viewer", "arms = 2\nagents = 6000"),
     "an administrator's form for 6,000 agents": form("administrator", "arms = 2\nagents = 6000"),
     "a key with 20,000 dots": form("administrator", "a" + ".a" * 20_000 + " = 1"),
@@ -143,17 +185,27 @@ ATTACKS = {
     "a list 5,000 deep": form("administrator", "arms = " + "[" * 5_000),
     "wrong values": report(lambda good: good | {"counts": ["x"] * 180_000}),
     "unknown keys": report(lambda good: good | {f"k{number}": 1 for number in range(60_000)}),
-    "conflicts of 40,000 counts": report(long_lists),
-    "verifications": call("analyst", "POST", "/v1/studies/large/verify"),
-    "large answers": call("analyst", "GET", "/v1/studies/large/history?explain=true"),
+    "half a million lists": report(lambda _: b"[" + b"[]," * 340_000 + b"1]"),
+    "30 MB that are no study": call("administrator", "POST", "/v1/studies", JUNK),
+}
+NAMELESS = {  # without a token: the server has nobody to count
     "endless headers": raw(HEAD, *[b"X: " + b"y" * 1000 + b"\r\n"] * 2_000),
     "endless addresses": raw(b"GET /", *[b"a" * 100_000] * 20),
     "half-sent requests": raw(HEAD, hold=300),
     "nothing sent at all": raw(hold=300),
-    "unread answers": raw(
-        b"GET /v1/studies/large/log HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer TOKEN\r\n\r\n", hold=200
-    ),
 }
+DEEP = {  # the database has to work for them
+    "conflicts of 40,000 counts": report(long_lists),
+    "verifications": call("analyst", "POST", "/v1/studies/large/verify"),
+    "previews of a freeze": call("analyst", "GET", "/v1/studies/large/agents/agent%201/freeze"),
+    "large answers": call("analyst", "GET", "/v1/studies/large/history?explain=true"),
+    "findings": call("analyst", "GET", "/v1/studies/large/findings"),
+    "unread answers": raw(LOG, hold=200),
+    "large pages": visit("auditor", *(f"/studies/over{page}" for page in ("", "/answer", "/report", "/audit"))),
+    "large studies made and cancelled": made_and_cancelled,
+}
+ATTACKS = FORMS | NAMELESS | DEEP
+ELSEWHERE = 0.25  # of the time for what no database notices, on the second one
 
 
 class Watcher:
@@ -182,13 +234,32 @@ class Watcher:
         self.thread.join()
 
 
-def assault(site, attack, seconds, told):
+class Allowed:
+    """As many strikes as a token is allowed: a burst, and so many a second. Without a token there is no burst."""
+
+    def __init__(self, burst):
+        self.left, self.since, self.lock = float(burst), time.monotonic(), threading.Lock()
+
+    def wait(self):
+        while True:
+            with self.lock:
+                now = time.monotonic()
+                self.left, self.since = self.left + (now - self.since) * RATE, now
+                if self.left >= 1:
+                    self.left -= 1
+                    return
+            time.sleep(0.01)
+
+
+def assault(site, attack, seconds, burst, told):
     """The attackers, in a process of their own: nobody else shall wait for them here."""
     site.clients = {}  # connections are not shared with the parent
     strike, strikes, until = attack(site), [0] * LANES, time.monotonic() + seconds
+    allowed = Allowed(burst)
 
     def lane(number):
         while time.monotonic() < until:
+            allowed.wait()
             with suppress(Exception):  # refused, cut off: what the others feel is what counts
                 strike()
             strikes[number] += 1
@@ -200,7 +271,7 @@ def assault(site, attack, seconds, told):
     told.put(sum(strikes))
 
 
-def endure(site, process, attack, seconds):
+def endure(site, process, attack, seconds, burst=BURST):
     """What the others felt while an attack went on."""
     client = site.client(site.tokens["victim"])
     plan = client.plan("victim", "agent 1")
@@ -218,7 +289,7 @@ def endure(site, process, attack, seconds):
 
     before = peak = memory(process)
     told = multiprocessing.get_context("fork").Queue()
-    attackers = multiprocessing.get_context("fork").Process(target=assault, args=(site, attack, seconds, told))
+    attackers = multiprocessing.get_context("fork").Process(target=assault, args=(site, attack, seconds, burst, told))
     attackers.start()
     with Watcher(agent) as answered, Watcher(health) as well:
         until = time.monotonic() + seconds
@@ -226,6 +297,7 @@ def endure(site, process, attack, seconds):
             peak = max(peak, memory(process))
             time.sleep(0.1)
     strikes = told.get(timeout=120)
+    attackers.kill()  # requests that nobody waits for any more
     attackers.join()
     return {
         "strikes": strikes, "agent": answered.longest / 2, "health": well.longest, "grown": peak - before,
@@ -233,29 +305,57 @@ def endure(site, process, attack, seconds):
     }  # fmt: skip
 
 
-def run(seconds, attacks=None):
-    """Every attack for so many seconds; the figures by attack, and the failures."""
-    figures, failures = {}, []
-    for name, attack in (attacks or ATTACKS).items():
-        with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-            address = str(Path(folder) / "parley.db")
-            token = prepare(address)[2]
-            process, url = stack.enter_context(server_process(address, **USUAL))
+def run(seconds, databases, attacks=None):
+    """Every attack for so many seconds on every database: a line each, and the failures."""
+    lines = []
+    for database, address in databases.items():
+        token = prepare(address)[2]
+        with server_process(address) as (_, url):
             site = Site(url, token)
-            stack.callback(site.close)
-            found = endure(site, process, attack, seconds)
-        figures[name] = found
-        print(f"  {name}: {found['strikes']:,} requests; an agent waited {found['agent']:.2f} s, /healthz "
-              f"{found['health']:.2f} s; {found['grown']:+.0f} MB", file=sys.stderr, flush=True)  # fmt: skip
-        for what, most in (("agent", AGENT), ("health", HEALTH), ("grown", GROWTH)):
-            if found[what] > most:
-                failures.append(f"{name}: {what} {found[what]:.2f}, at most {most}")
-        failures += [f"{name}: {trouble}" for trouble in found["troubles"][:2]]
+        for name, attack in (attacks or ATTACKS).items():
+            short = lines and lines[0]["database"] != database and name not in DEEP
+            with server_process(address, **USUAL) as (process, url):
+                site.at(url)
+                long = max(2.0, seconds * ELSEWHERE) if short else seconds
+                found = endure(site, process, attack, long, 1 if name in NAMELESS else BURST)
+                site.close()
+            lines.append(_line(name, database, round(long), found))
+            print("  " + told(lines[-1]), file=sys.stderr, flush=True)
     return {
         "seconds": int(seconds),
-        "attacks": len(figures),
-        "longest_wait_of_an_agent_in_ms": round(1000 * max(found["agent"] for found in figures.values())),
-        "longest_wait_for_healthz_in_ms": round(1000 * max(found["health"] for found in figures.values())),
-        "largest_growth_in_MB": round(max(found["grown"] for found in figures.values())),
-        "failures": failures,
+        "attacks": len({line["attack"] for line in lines}),
+        "longest_wait_of_an_agent_in_ms": max(line["agent_ms"] for line in lines),
+        "longest_wait_for_healthz_in_ms": max(line["healthz_ms"] for line in lines),
+        "largest_growth_in_MB": max(line["grown_MB"] for line in lines),
+        "lines": lines,
+        "failures": [f"{line['attack']} ({line['database']}): {line['wrong']}" for line in lines if line["wrong"]],
     }
+
+
+def _line(name, database, seconds, found):
+    wrong = [f"{what} {found[what]:.2f}, at most {most}" for what, most in LIMITS.items() if found[what] > most]
+    wrong += found["troubles"][:2]
+    return {
+        "attack": name, "database": database, "seconds": seconds, "requests": found["strikes"],
+        "agent_ms": round(1000 * found["agent"]), "healthz_ms": round(1000 * found["health"]),
+        "grown_MB": round(found["grown"]), "wrong": "; ".join(wrong),
+    }  # fmt: skip
+
+
+def told(line):
+    verdict = f"NO: {line['wrong']}" if line["wrong"] else "as promised"
+    return (
+        f"{line['attack']:40s} {line['database']:10s} {line['seconds']:3d} s {line['requests']:6,} requests; an agent "
+        f"waited {line['agent_ms']:5,} ms, /healthz {line['healthz_ms']:4,} ms; {line['grown_MB']:+4d} MB; {verdict}"
+    )
+
+
+def table(lines):
+    """The lines as a table of the page."""
+    head = ("attack", "database", "s", "requests", "agent, ms", "/healthz, ms", "MB", "as promised")
+    rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for line in lines:
+        numbers = [f"{line[key]:,}" for key in ("seconds", "requests", "agent_ms", "healthz_ms", "grown_MB")]
+        verdict = f"**no**: {line['wrong']}" if line["wrong"] else "yes"
+        rows.append("| " + " | ".join([line["attack"], line["database"], *numbers, verdict]) + " |")
+    return rows

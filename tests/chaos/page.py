@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.chaos import attacks
+
 DOCS = Path(__file__).parents[2] / "docs"
 HEAD = """# Reliability, tried hard
 
@@ -134,6 +136,8 @@ def _page(results, parts):
     for name, part in parts.items():
         details = _details(results.get(name, {}).get("found", {}))
         lines.append(f"- **{name}**: {part.about}{details}")
+    if told := results.get("attacks", {}).get("found", {}).get("lines"):
+        lines += ["", "## The attacks", "", *attacks.table(told)]
     return "\n".join(lines) + "\n"
 
 

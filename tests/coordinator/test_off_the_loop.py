@@ -1,5 +1,6 @@
 """What takes its time is done where nobody waits for it: not on the event loop, not in a writer's transaction."""
 
+import gc
 import json
 import re
 import threading
@@ -8,7 +9,7 @@ import httpx2 as httpx
 import pytest
 from tests.coordinator.support import report_of, study_message
 
-from parley.coordinator.http import guard
+from parley.coordinator.http import guard, server
 from parley.coordinator.studies import acts, certify, phases
 from parley.dashboard import entrance
 from parley.errors import Conflict, Rejected
@@ -133,6 +134,19 @@ def test_a_record_that_fills_pages_is_not_drawn():
 
     assert _pretty({"rows": [[1] * 100] * 100}) == TOO_LARGE
     assert _pretty({"reason": "holiday"}) != TOO_LARGE
+
+
+def test_a_server_seldom_stops_to_look_for_garbage():
+    """Looking through everything stops all threads; what a server begins with is never looked through again."""
+    before = gc.get_threshold()
+    try:
+        server.settle_memory()
+        assert gc.get_threshold() == server.GARBAGE
+        assert gc.get_freeze_count() > 10_000
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
 
 
 def test_the_quarantine_is_told_in_pages(house):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import signal
 import socket
@@ -21,6 +22,7 @@ __all__ = ["serve"]
 
 SWITCH = 0.0005  # seconds
 CONNECTIONS, SPARE = 4096, 128  # taken at once; descriptors for files, databases and the like
+GARBAGE = (10_000, 20, 100)  # objects after which the youngest are looked through; how often the older ones
 GRACE = 5  # seconds for requests in progress when stopping
 
 
@@ -47,6 +49,14 @@ def _connections() -> int:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return max(16, min(CONNECTIONS, soft - SPARE))
+
+
+def settle_memory() -> None:
+    """Look for garbage in cycles less often: looking through all there is stops every thread, for a fifth of a second
+    where a large certificate is being read. What is there at the start stays, and is not looked through again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE)
 
 
 class _Orderly(uvicorn.Server):
@@ -88,6 +98,7 @@ def serve(
                 http=gate(Allowance(connections=_connections())),
                 ws="none",
             )
+            settle_memory()
             announce(f"{scheme}://{host}:{port}")
             _Orderly(config).run(sockets=[listener])
     finally:

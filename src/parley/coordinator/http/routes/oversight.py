@@ -163,11 +163,16 @@ async def export_log(request: Request, study: str) -> StreamingResponse:
 async def _lines(context: Context, kid: str, study: str) -> AsyncIterator[str]:
     """A record at a time, and a few at a time from the database: whoever does not read holds up no more than that."""
     after = 0
+
+    def some(connection: Connection) -> tuple[int, list[str]]:
+        batch = ledger.read(connection, study, after=after, limit=200, size=PAGE)
+        return batch[-1].sequence if batch else 0, [record.text + "\n" for record in batch]
+
     with context.streams.taken(kid):
-        while batch := await context.read(partial(ledger.read, stream=study, after=after, limit=200, size=PAGE)):
-            for record in batch:
-                yield record.text + "\n"
-            after = batch[-1].sequence
+        while (found := await context.read(some))[1]:
+            after, lines = found
+            for line in lines:
+                yield line
 
 
 @router.post("/studies/{study}/verify", response_model=Verified)
