@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness estimates savings peers regret prices rewards reproduction screenshots docs clean help
+.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness estimates tolerance savings peers regret prices rewards reproduction screenshots docs clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ correctness: setup  ## error rates at near-ties, full size (most of an hour on t
 
 estimates: setup ## how often intervals hold and how wide they are (minutes); rewrites part of docs/estimates.md
 	$(BIN)/python -m tests.correctness coverage
+
+tolerance: setup ## bad answers at ties and chains, and what a tolerance saves (an hour or two; goes on where it stopped); rewrites part of docs/tolerance.md
+	$(BIN)/python -m tests.correctness tolerance
 
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
 	$(BIN)/python -m tests.correctness savings

@@ -76,7 +76,7 @@ def test_only_what_was_always_written_is_written_at_its_default():
     assert StudyMessage.from_json(document).problem.rules == 1, "what was stored before there was a choice"
     newer = StudyMessage.of(parse_study({"arms": 3, "agents": 2})).to_json()
     assert set(newer) - {"schema"} == first | {"rules"}
-    assert StudyMessage.from_json(newer).problem.rules == 2
+    assert StudyMessage.from_json(newer).problem.rules == 3
 
 
 @pytest.mark.parametrize("key", ["terms", "tolerence"])

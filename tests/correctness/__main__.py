@@ -1,5 +1,5 @@
 """The long versions: `python -m tests.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
-`... flexible`, `... lost-sites`, `... coverage` (make estimates).
+`... flexible`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -7,6 +7,7 @@ Each prints a table and rewrites a page of docs/. Exit code 1 when something is 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 
@@ -19,6 +20,7 @@ from tests.correctness.lost_sites import lost_sites
 from tests.correctness.near_ties import NOISES
 from tests.correctness.prices import prices
 from tests.correctness.rewards import page as rewards
+from tests.correctness.tolerance import tolerance
 
 
 def main() -> int:
@@ -42,10 +44,16 @@ def main() -> int:
     held = work.add_parser("coverage", help="how often the intervals of estimates hold, and how wide they are")
     held.add_argument("--replications", type=int, default=1000, help="of every reward model in every cell")
     held.add_argument("--only", choices=("held", "widths"))
+    near = work.add_parser("tolerance", help="what a tolerance saves, and how often an answer is bad")
+    near.add_argument("--replications", type=int, default=100_000, help="of every cell")
+    near.add_argument("--seconds", type=float, default=math.inf, help="stop after a block, once so many have passed")
+    near.add_argument("--first", action="store_true", help="the figures of the paper's instance and the mutants again")
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
     if arguments.what == "lost-sites":
         good = lost_sites(arguments.share)
+    elif arguments.what == "tolerance":
+        good = tolerance(arguments.replications, arguments.seconds, first=arguments.first)
     elif arguments.what == "coverage":
         good = coverage(arguments.replications, arguments.only)
     elif arguments.what == "flexible":

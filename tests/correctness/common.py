@@ -17,6 +17,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def fill(page: Path, name: str, text: str) -> None:
+    """Put something between its marks on a page."""
+    told = page.read_text(encoding="utf-8")
+    head, rest = told.split(f"<!-- {name} -->\n")
+    page.write_text(head + f"<!-- {name} -->\n{text}\n<!-- /{name} -->" + rest.split(f"<!-- /{name} -->")[1], "utf-8")
+
+
 def in_parallel(run: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[tuple[Task, Result]]:
     """Results as they come, each with its task; says how far it is."""
     with ProcessPoolExecutor(workers) as pool:

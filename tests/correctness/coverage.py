@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 
-from tests.correctness.common import DOCS, table
+from tests.correctness.common import DOCS, fill, table
 from tests.correctness.widths import measure
 from tests.test_estimates import DELTA, MODELS, missed, studied
 
@@ -21,19 +21,12 @@ CELLS = {  # name -> truth, draws of a cell in the first phase, phases, whether 
 PAGE, KNOWN = DOCS / "estimates.md", DOCS / "estimates.json"
 
 
-def between(name: str, text: str) -> None:
-    """Put a table between its marks on the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    head, rest = page.split(f"<!-- {name} -->\n")
-    PAGE.write_text(head + f"<!-- {name} -->\n{text}\n<!-- /{name} -->" + rest.split(f"<!-- /{name} -->")[1], "utf-8")
-
-
 def coverage(runs: int, only: str | None = None) -> bool:
     """Every reward model in every cell; and how wide they are at the end of the paper's instance."""
     good = only == "widths" or _held(runs)
     if only != "held":
         shown = [[name, f"{alone:.2f}", f"{jointly:.2f}"] for name, (alone, jointly) in measure().items()]
-        between("widths", table(["rewards", "times the usual width", "times the usual joint width"], shown))
+        fill(PAGE, "widths", table(["rewards", "times the usual width", "times the usual joint width"], shown))
     return good
 
 
@@ -51,7 +44,7 @@ def _held(runs: int) -> bool:
             print(name, known[name], flush=True)
             KNOWN.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     rows = [[model, *(_shown(known[f"{model}, {cell}"]) for cell in CELLS)] for model in MODELS]
-    between("coverage", table(["rewards", *(f"{cell}, %" for cell in CELLS)], rows))
+    fill(PAGE, "coverage", table(["rewards", *(f"{cell}, %" for cell in CELLS)], rows))
     most = DELTA + 3 * math.sqrt(DELTA * (1 - DELTA) / runs)
     noticed = all(known[f"{model}, tie"]["narrower"] > DELTA * runs for model in MODELS)
     return noticed and all(cell["missed"] <= most * runs for cell in known.values())

@@ -7,7 +7,7 @@ import pytest
 from tests.support import paper_study, random_weights
 
 from parley import Instance, InvalidInput, Problem, make_policy, simulate
-from parley.policies.acceptance import acceptance_line
+from parley.policies.acceptance import acceptance_line, claims
 from parley.policies.wealth import Reign
 from parley.simulation import phases
 
@@ -97,3 +97,30 @@ def test_the_lines_of_all_reigns_spend_their_share_of_delta_and_no_more():
     spent = 3 * np.exp(-acceptance_line(problem, np.arange(1, 200_001))).sum()
     assert spent == pytest.approx(0.035, rel=1e-4)
     assert spent <= 0.035
+
+
+@pytest.mark.parametrize(("means", "share"), [([0.5, 0.5, 0.2, 0.0], 0.95), ([0.5, 0.5, 0.5, 0.5], 0.8)])
+def test_who_leads_stays_unless_another_is_better_by_half_of_the_tolerance(means, share):
+    """At a tie a reign lasts, and is not paid for again and again; the second edition changed leaders every time."""
+    costs = {}
+    for rules in (2, 3):
+        problem = Problem(arms=4, weights=[[1.0]], tolerance=0.1, rules=rules)
+        instance = Instance(problem=problem, means=[[mean] for mean in means])
+        costs[rules] = simulate(make_policy("evidence", problem), instance, replications=COUNT, seed=5).costs.mean()
+    assert costs[3] < share * costs[2]
+
+
+@pytest.mark.parametrize("ahead", [0.04, 0.06])
+def test_a_reign_ends_when_another_arm_is_better_by_more_than_half_of_the_tolerance(ahead):
+    problem = Problem(arms=3, weights=[[1.0]], tolerance=0.1)
+    policy = make_policy("evidence", problem)
+    counts = np.full((3, 1), 100)
+    state = replace(
+        policy.start(), phase=np.array(2), counts=counts, sums=counts * np.array([[0.5], [0.5 + ahead], [0.0]]),
+        leaders=np.array([[True], [False], [False]]), reign=np.array([1]),
+    )  # fmt: skip
+    shown = claims(problem, state, policy.contrasts(state))
+    assert shown.leaders[:, 0].tolist() == [ahead < 0.05, ahead > 0.05, False]
+    assert shown.reign.tolist() == [1 if ahead < 0.05 else 2]
+    before = replace(policy, problem=problem.with_(rules=2))
+    assert claims(before.problem, state, before.contrasts(state)).leaders[:, 0].tolist() == [False, True, False]

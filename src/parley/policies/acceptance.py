@@ -1,6 +1,7 @@
 """Tolerance: an agent may also answer with its leaders, once it is sure that no arm beats one of them by more.
 
-Before a phase an agent's *leaders* are fixed: the N best estimates among its candidates. For every leader l and every
+Before a phase an agent's *leaders* are fixed: the N best estimates among its candidates, and who leads stays unless
+another is better by half of the tolerance (any choice by the past alone will do). For every leader l and every
 other candidate j a second wealth bets on "j is not better than l by the tolerance or more": the contrast l minus j,
 raised by the tolerance, settled by fresh draws only. When all of them stand on their line, the agent answers with its
 leaders. The wealths begin anew with every change of leaders, and the t-th *reign* has the share 6 / (pi^2 t^2) of half
@@ -21,9 +22,10 @@ from parley.policies.evidence_plan import Contrasts
 from parley.policies.wealth import Reign
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-__all__ = ["SHARE", "Claims", "accept", "accept_leaders", "acceptance_line", "claims", "leading", "nobody"]
+__all__ = ["SHARE", "Claims", "accept", "accept_leaders", "acceptance_line", "claims", "leading", "nobody", "standing"]
 
 SHARE = 0.5  # of delta, for accepting; the exact race has the rest
+LOYALTY = 0.5  # of the tolerance: by which another arm must be better to end a reign
 S = TypeVar("S", bound=State)
 
 
@@ -36,6 +38,17 @@ def acceptance_line(problem: Problem, reign: IntArray) -> FloatArray:
     times = np.maximum(reign, 1).astype(np.float64)
     share = math.log(problem.question_count) - math.log(SHARE * problem.delta)
     return np.asarray(share + math.log(math.pi**2 / 6) + 2 * np.log(times))
+
+
+def standing(problem: Problem, state: State) -> FloatArray:
+    """`(..., arm, agent)`: estimates by which arms are ranked. Who leads has half of the tolerance in advance.
+
+    At a tie the best estimate changes with every phase, and each change would end a reign and what it had won.
+    """
+    mixed = problem.mixed(state.means)
+    if not isinstance(state, Reign) or problem.rules < 3:
+        return mixed
+    return mixed + np.where(state.leaders, LOYALTY * problem.tolerance, 0.0)
 
 
 def leading(mixed: FloatArray, active: BoolArray, top: int) -> BoolArray:
@@ -79,7 +92,7 @@ def claims(problem: Problem, state: Reign, contrasts: Contrasts) -> Claims:
     A candidate that does not lead has the leaders as its opponents in the exact race; so a claim about it is that
     contrast, raised by the tolerance.
     """
-    leaders = leading(problem.mixed(state.means), state.active, problem.top)
+    leaders = leading(standing(problem, state), state.active, problem.top)
     same = (leaders == state.leaders).all(axis=-2)
     reign = np.asarray(state.reign + ~same)
     line = acceptance_line(problem, reign)[..., None, None, :]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parley.policies.acceptance import SHARE, accept_leaders, claims, nobody
+from parley.policies.acceptance import SHARE, accept_leaders, claims, nobody, standing
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination
 from parley.policies.evidence_options import Tempered
@@ -92,7 +92,7 @@ class EvidenceRacing(Tempered):
         """What the past fixes before a phase, and nothing of the phase itself: opponents, estimates, wealth."""
         top = self.problem.top
         mixed = self.problem.mixed(state.means)
-        order = np.argsort(np.where(state.active, -mixed, np.inf), axis=-2, kind="stable")
+        order = np.argsort(np.where(state.active, -standing(self.problem, state), np.inf), axis=-2, kind="stable")
         rank = np.argsort(order, axis=-2, kind="stable")[..., None, :, :]
         slot = np.arange(top)[:, None, None]
         opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
