@@ -38,7 +38,7 @@ def served(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     db = str(tmp_path / "parley.db")
     out = run("admin", "init", "--db", db, "--token-file", str(tmp_path / "root.token"))
-    assert "from nothing to revision 0003" in out
+    assert "from nothing to revision 0004" in out
     assert (tmp_path / "root.token").stat().st_mode & 0o777 == 0o600
     token = (tmp_path / "root.token").read_text().strip()
     assert token not in out
@@ -196,6 +196,26 @@ def test_only_too_fast_is_asked_again():
     with pytest.raises(Unreachable):
         paced(call)
     assert len(calls) == 1
+
+
+def test_a_report_that_is_held_is_shown_refused_and_taken(served):
+    agents = served.create(study_message(agents=2, arms=2, policy="uniform"))
+    report = report_of(agents[0].plan("trial", "agent 1"), 0).to_json()
+    report["sums"][0], report["squares"][0] = 1.7e12, 1.7e24
+    for by in (1, 2):
+        body = report | {
+            "sums": [by * value for value in report["sums"]],
+            "squares": [4 * v for v in report["squares"]],
+        }
+        with pytest.raises(Unreachable, match="waits for an administrator"):
+            agents[0].request("PUT", "studies", "trial", "phases", 1, "reports", "agent 1", json=body)
+        assert "its report is held: the mean" in " ".join(run("admin", "status", "trial").split())
+        if by == 1:
+            assert "asked for another report" in run("admin", "refuse", "trial", "agent 1", "--reason", "a slip")
+    assert "Taken" in run("admin", "take", "trial", "agent 1", "--reason", "so it was")
+    with pytest.raises(InvalidInput, match="none is"):
+        run("admin", "take", "trial", "agent 1", "--reason", "again")
+    assert "held" not in run("admin", "status", "trial")
 
 
 def test_tokens_freeze_amend_pause_and_cancel(served, tmp_path):

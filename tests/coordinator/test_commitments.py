@@ -174,11 +174,13 @@ def test_a_database_of_before_is_upgraded_and_its_log_stays_sound(storage, datab
 
     def undo(connection):
         connection.execute(text("ALTER TABLE log DROP COLUMN salt"))
+        for column in ("why", "refused"):
+            connection.execute(text(f"ALTER TABLE quarantine DROP COLUMN {column}"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
 
     storage.change(undo)
     storage.close()
-    assert initialise(database) == ("0002", "0003")
+    assert initialise(database) == ("0002", "0004")
     again = open_storage(database)
     assert verify_stored(again, "trial", [receipt]).sound
     again.close()

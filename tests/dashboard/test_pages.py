@@ -152,6 +152,27 @@ def test_only_administrators_may_estimate_or_launch(here):
             assert browser.post("/new", data={**data, "do": do}).status_code == 403
 
 
+def test_a_report_that_is_held_is_told_and_refused_or_taken(either):
+    study = either.create(study_id="held")
+    with either.api(either.agent_token(study, "North")) as agent:
+        plan = agent.plan(study, "North")
+
+        def send(shift):
+            with pytest.raises(Exception, match="waits for an administrator"):
+                agent.send(plan.report(exactly(plan.draws, MEANS[:, 0] * shift)))
+
+        with either.browser() as browser:
+            for do, shift, words in (("refuse", 1e9, "Refused: a slip"), ("take", 2e9, "by an amendment")):
+                send(shift)
+                assert "The report of North is held" in browser.get(f"/studies/{study}").text
+                page = browser.get(f"/studies/{study}/administration")
+                sequence = re.findall(r'name="sequence" value="(\d+)"', page.text)[0]
+                data = {"csrf": form_token(page), "sequence": sequence, "reason": "a slip", "do": do}
+                assert words in browser.post(f"/studies/{study}/held", data=data).text
+                assert browser.post(f"/studies/{study}/held", data=data).status_code == 404
+            assert "is held" not in browser.get(f"/studies/{study}").text
+
+
 def test_a_quarantined_report_can_be_let_stand(either):
     study = either.create(study_id="amended")
     with either.api(either.agent_token(study, "North")) as agent:

@@ -85,7 +85,7 @@ def test_the_expectation_under_the_stated_scale_is_1_or_less(factor):
 
 
 def test_the_certificate_says_it_and_verify_repeats_it_and_older_certificates_stay_sound():
-    trial, reports, events = played({"kind": "gaussian", "scale": 1.0}, 6.0, phases=40)
+    trial, reports, events = played({"kind": "gaussian", "scale": 1.0}, 3.0, phases=40)
     assert bool(trial.state.finished)
     warnings = scale_warnings(trial.study, added_scatter(trial.study, reports))
     data = [event.decision.data for event in events if isinstance(event, PhaseClosed)]

@@ -22,6 +22,7 @@ from parley.protocol.events import (
     ReportAccepted,
     ReportAmended,
     ReportQuarantined,
+    ReportRefused,
     Resumed,
     Reweighed,
     StepFailed,
@@ -122,6 +123,9 @@ def any_event(trial, kind):
         "report-accepted": lambda: ReportAccepted(report=report),
         "report-quarantined": lambda: ReportQuarantined(report=report, stands=standing.digest),
         "report-amended": lambda: ReportAmended(report=report, replaces=standing.digest, reason="why"),
+        "report-refused": lambda: ReportRefused(
+            phase=trial.phase, agent=report.agent, report=report.digest, reason="why"
+        ),
         "phase-closed": lambda: trial.step().event,
         "step-failed": lambda: StepFailed(phase=trial.phase, error="why"),
         "agent-frozen": lambda: AgentFrozen(agent=trial.study.agents[0], reason="why", consequences=""),
@@ -151,7 +155,7 @@ def test_every_move_is_in_the_table_or_refused_with_the_state_unchanged(stage, k
         try:
             assert apply(trial, event).stage in targets
         except IllegalMove:  # legal here, but not for what this trial holds
-            assert kind in ("report-amended", "phase-cut", "agent-thawed", "reweighed")
+            assert kind in ("report-amended", "report-refused", "phase-cut", "agent-thawed", "reweighed")
             assert not (trial.reports and kind.startswith(("report", "phase")))
     assert (trial.stage, trial.state.to_json(), trial.plan, dict(trial.reports), trial.frozen) == before
 

@@ -118,6 +118,11 @@ class Outbox:
         path.replace(path.with_suffix(".refused"))
         sync_folder(path.parent)
 
+    def was_aside(self, report: Report) -> bool:
+        """Whether this very report was set aside before."""
+        path = self.folder / "draws" / f"{report.phase}.refused"
+        return path.exists() and path.read_text(encoding="utf-8") == report.text
+
     def pending(self) -> Report | None:
         """The oldest report without a receipt."""
         waiting = set(self._phases("draws")) - set(self._phases("receipts"))

@@ -22,6 +22,8 @@ __all__ = ["Backoff", "Worker", "persistent"]
 
 CLOSED = "urn:parley:problem:phase-closed"
 FROZEN = "urn:parley:problem:agent-frozen"
+HELD = "urn:parley:problem:report-held"
+REFUSED = "urn:parley:problem:report-refused"
 SETTLED = ("urn:parley:problem:report-conflict", "urn:parley:problem:receipt-unknown")
 
 
@@ -96,6 +98,7 @@ class Worker:
         self._heard = heard
         self._backoff = Backoff()
         self._idle = 0  # the last phase that asks nothing more of this agent
+        self._doubted = ""  # what was last said of a report that is held
 
     def run(self) -> AgentPlan:
         """Work until nothing more will be asked; returns the last plan seen."""
@@ -126,6 +129,8 @@ class Worker:
             self._backoff.reset()
             return plan
         except Unreachable as error:
+            if error.problem.get("type") == HELD:
+                self._note_held(error)
             self._wait(str(error))
         except NotYet as error:
             self._wait(str(error))
@@ -142,6 +147,15 @@ class Worker:
                 f"phase {plan.phase}: a report of {plan.agent!r} stands that was not sent from this outbox. If the "
                 "outbox is new, or an older one was lost, that is why. If not, somebody else holds this agent's "
                 "token: tell the administrator, who can revoke it, look into the log and amend the report"
+            )
+
+    def _note_held(self, error: Unreachable) -> None:
+        """The coordinator doubts what was sent: say so, once, where somebody looks."""
+        if str(error) != self._doubted:
+            self._doubted = str(error)
+            self._warn(
+                f"{error}. Look at what was entered, and tell the administrator whether it is right: until then the "
+                "study waits for this agent, and this agent for the administrator"
             )
 
     def _answer(self, plan: AgentPlan) -> AgentPlan | None:
@@ -186,6 +200,10 @@ class Worker:
                 self._outbox.set_aside(report.phase)
                 self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
                 return None
+            if kind == REFUSED and not self._outbox.was_aside(report):
+                self._outbox.set_aside(report.phase)
+                self._warn(f"phase {report.phase}: {error}. It is set aside in the outbox, and drawn or read again")
+                return None
             raise CoordinatorError(_advice(kind, error, report), error.problem) from None
         reached("report-sent")
         self._outbox.acknowledge(receipt)
@@ -199,6 +217,8 @@ class Worker:
 
 
 def _advice(kind: str, error: CoordinatorError, report: Report) -> str:
+    if kind == REFUSED:
+        return f"{error}. The same numbers came again: correct them, or tell the administrator to take them"
     if kind not in SETTLED:
         return f"the report of phase {report.phase} was refused: {error}"
     if kind.endswith("receipt-unknown"):

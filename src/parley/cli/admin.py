@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from parley.cli import database, lost_sites
+from parley.cli import database, held, lost_sites
 from parley.cli.answer import answer
 from parley.cli.console import json_option, print_json, progress_bar, screen, table
 from parley.cli.remote import connect, paced, reason_option, remote_options, yes_option
@@ -34,7 +34,7 @@ def command() -> None:
     """
 
 
-for part in (*database.commands, *lost_sites.commands, answer):
+for part in (*database.commands, *lost_sites.commands, answer, *held.commands):
     command.add_command(part)
 
 
@@ -152,6 +152,8 @@ def _show_study(found: dict[str, Any]) -> None:
     )
     for entry in found["missing"]:
         screen.print(f"  waits for {entry['agent']} since {entry['since']}", highlight=False, markup=False)
+        if entry["held"]:
+            screen.print(f"    its report is held: {entry['held']} (take, refuse)", highlight=False, markup=False)
     for entry in found["frozen"]:
         screen.print(f"  frozen: {entry['agent']} in phase {entry['phase']}: {entry['reason']}", markup=False)
     anew = found["reweighed"]

@@ -31,6 +31,8 @@ PROBLEMS: dict[str, Kind] = {
     "not-found": Kind(404, "There is no such thing"),
     "method-not-allowed": Kind(405, "This address does not take that method"),
     "report-conflict": Kind(409, "Another report stands in this place; this one is kept in quarantine"),
+    "report-held": Kind(409, "The report waits for an administrator", retry=True),
+    "report-refused": Kind(409, "An administrator refused this report"),
     "wrong-plan": Kind(409, "The report follows another plan"),
     "phase-closed": Kind(409, "The phase is closed"),
     "phase-future": Kind(409, "The phase has not begun"),

@@ -10,6 +10,7 @@ from parley.protocol.moves import apply, create, replay
 from parley.protocol.reports import check_exactly, check_rewards
 from parley.protocol.stages import TRANSITIONS, Stage
 from parley.protocol.trial import Step, Trial
+from parley.protocol.turns import Held, past_of
 from parley.protocol.verify import Amendment, Verification, read_log, verify_log
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Consequences",
     "Decision",
     "Event",
+    "Held",
     "Place",
     "Plan",
     "Receipt",
@@ -43,6 +45,7 @@ __all__ = [
     "issue_certificate",
     "kind_of",
     "new_salt",
+    "past_of",
     "read_event",
     "read_log",
     "replay",

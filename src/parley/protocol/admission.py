@@ -22,15 +22,17 @@ from parley.protocol.events import (
     ReportAccepted,
     ReportAmended,
     ReportQuarantined,
+    ReportRefused,
     Resumed,
     Reweighed,
     StepFailed,
     kind_of,
 )
 from parley.protocol.messages import Plan, Report, StudyMessage
-from parley.protocol.reports import check_rewards
 from parley.protocol.reweighing import ask_anew, not_reweighable
 from parley.protocol.stages import Stage, illegal, require
+from parley.protocol.turns import Held, judge_report, settled
+from parley.rewards import Past
 
 __all__ = ["Place", "Situation", "admit", "agent_of"]
 
@@ -43,6 +45,8 @@ class Place:
     draws: tuple[int, ...] | None  # None: the phase asks nothing of the agent
     frozen: bool = False
     standing: Report | None = None  # the report that counts, if there is one
+    held: Held | None = None  # the one that waits for an administrator; of no account where one counts
+    refused: frozenset[str] = field(default=frozenset(), compare=False)  # those that an administrator did not take
 
     @property
     def awaited(self) -> bool:
@@ -66,6 +70,7 @@ class Situation:
     awaited: int  # reports that the phase still needs
     reported: int = field(default=0, compare=False)  # reports that are in; only closing the phase with them asks
     place: Place | None = None
+    against: Past | None = field(default=None, compare=False)  # what reports are held against; None: nothing
 
 
 def agent_of(event: Event) -> str | None:
@@ -77,7 +82,7 @@ def agent_of(event: Event) -> str | None:
     match event:
         case ReportAccepted(report=report) | ReportAmended(report=report) | ReportQuarantined(report=report):
             return report.agent
-        case AgentFrozen(agent=agent) | AgentThawed(agent=agent):
+        case AgentFrozen(agent=agent) | AgentThawed(agent=agent) | ReportRefused(agent=agent):
             return agent
         case _:
             return None
@@ -93,15 +98,8 @@ def admit(here: Situation, event: Event) -> Situation:
     """
     kind = kind_of(event)
     match event:
-        case ReportAccepted(report=report):
-            _check_turn(here, report, kind)
-            _check_numbers(here, report, kind)
-            after = _settled(replace(here, awaited=here.awaited - 1))
-        case ReportAmended(report=report, replaces=replaces):
-            require(here.stage, kind)
-            _check_standing(here, report, replaces, kind)
-            _check_numbers(here, report, kind)
-            after = here
+        case ReportAccepted() | ReportAmended() | ReportRefused() | ReportQuarantined(stands=""):
+            after = judge_report(here, event)
         case AgentFrozen() | AgentThawed():
             require(here.stage, kind)
             after = _present(here, event, kind)
@@ -109,7 +107,7 @@ def admit(here: Situation, event: Event) -> Situation:
             after = _asked_anew(here, event, kind)
         case PhaseCut(phase=phase):
             _check_cut(here, phase, kind)
-            after = _settled(replace(here, awaited=0))
+            after = settled(replace(here, awaited=0))
         case PhaseClosed(decision=decision, plan=plan):
             if plan is None:
                 after = replace(here, stage=Stage.FINISHED if decision.finished else Stage.STALLED, awaited=0)
@@ -119,7 +117,7 @@ def admit(here: Situation, event: Event) -> Situation:
             after = replace(here, stage=Stage.PAUSED)
         case Resumed():
             require(here.stage, kind)
-            after = _settled(replace(here, stage=Stage.RUNNING))
+            after = settled(replace(here, stage=Stage.RUNNING))
         case Cancelled():
             after = replace(here, stage=Stage.CANCELLED)
         case _:  # quarantined, certified: kept for the record; a second creation is in no row of the table
@@ -135,7 +133,7 @@ def _present(here: Situation, event: AgentFrozen | AgentThawed, kind: str) -> Si
         words = "is no agent that could be frozen" if freezes else "is not frozen"
         raise illegal(here.stage, kind, f"{event.agent!r} {words}")
     if isinstance(event, AgentFrozen):
-        return _settled(replace(here, awaited=here.awaited - place.awaited))
+        return settled(replace(here, awaited=here.awaited - place.awaited))
     if event.plan is not None:
         return _planned(here, event.plan, kind)
     # A phase that waits for nobody is about to be decided: then the place opens with the next one.
@@ -169,38 +167,6 @@ def _planned(here: Situation, plan: Plan, kind: str) -> Situation:
     return _opened(here, plan)
 
 
-def _settled(here: Situation) -> Situation:
-    """Running or closing, whichever the reports say; a paused study stays paused."""
-    if here.stage is Stage.PAUSED:
-        return here
-    return replace(here, stage=Stage.RUNNING if here.awaited else Stage.CLOSING)
-
-
-def _check_turn(here: Situation, report: Report, kind: str) -> None:
-    """Refuse a report that is not awaited, for the reason that helps the agent most."""
-
-    def refused(reason: str, words: str) -> Exception:
-        return illegal(here.stage, kind, words, reason)
-
-    if report.study != here.id:
-        raise refused("illegal-move", f"it is of {report.study!r}, not of {here.id!r}")
-    if report.phase > here.phase:
-        raise refused("phase-future", f"the study is in phase {here.phase}")
-    if report.phase < here.phase or here.stage in (Stage.FINISHED, Stage.STALLED, Stage.CLOSING):
-        raise refused("phase-closed", f"the study is {here.stage} in phase {here.phase}")
-    if here.stage is Stage.PAUSED:
-        raise refused("study-paused", "it takes no report until it is resumed")
-    require(here.stage, kind)
-    if report.agent not in here.study.agents:
-        raise refused("not-found", f"no agent {report.agent!r} in {here.id!r}")
-    if here.place is None or here.place.draws is None:
-        raise refused("nothing-asked", f"phase {report.phase} asks nothing of {report.agent!r}")
-    if here.place.frozen:
-        raise refused("agent-frozen", f"{report.agent!r} is asked for nothing more")
-    if here.place.standing is not None:
-        raise refused("report-conflict", f"a report of {report.agent!r} stands")
-
-
 def _check_cut(here: Situation, phase: int, kind: str) -> None:
     """A phase is closed with what is in where the policy's guarantee allows other counts, and if something is in."""
     require(here.stage, kind)
@@ -211,26 +177,3 @@ def _check_cut(here: Situation, phase: int, kind: str) -> None:
         raise illegal(here.stage, kind, words)
     if not here.reported:
         raise illegal(here.stage, kind, "no report of this phase is in: there is nothing to close it with")
-
-
-def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -> None:
-    """Refuse to amend what is not in the phase in progress, or does not stand."""
-    if (report.study, report.phase) != (here.id, here.phase):
-        words = f"phase {report.phase} is not in progress: a decision made on a report is not unmade by another"
-        raise illegal(here.stage, kind, words, "phase-closed")
-    standing = None if here.place is None else here.place.standing
-    if standing is None:
-        words = f"no report of {report.agent!r} in phase {report.phase} to amend"
-        raise illegal(here.stage, kind, words, "not-found")
-    if standing.digest != replaces:
-        raise illegal(here.stage, kind, f"the report of {report.agent!r} that it replaces does not stand")
-
-
-def _check_numbers(here: Situation, report: Report, kind: str) -> None:
-    """Refuse a report on another plan than the one in force, and one that cannot be true."""
-    assert here.place is not None
-    if report.plan != here.place.plan:
-        raise illegal(here.stage, kind, "the report names another plan than the one in force", "wrong-plan")
-    problem = here.study.problem
-    least = problem.minimum_cell if here.study.flexible else None
-    check_rewards(report, here.place.draws or (), problem.noise, least)

@@ -6,7 +6,7 @@ Facts, not wishes: an event is written after it was found to be legal (`stages.T
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, get_args
 
 from parley.errors import InvalidInput, UnknownName
 from parley.protocol.canonical import read_json
@@ -27,6 +27,7 @@ __all__ = [
     "ReportAccepted",
     "ReportAmended",
     "ReportQuarantined",
+    "ReportRefused",
     "Resumed",
     "Reweighed",
     "StepFailed",
@@ -57,20 +58,37 @@ class ReportAccepted(Message):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportQuarantined(Message):
-    """Another report for a place that is taken: kept, not used."""
+    """A report that is kept and not used: another one for a place that is taken, or one with a mean that the stated
+    model rules out. That one is held: nothing stands in its place until an administrator takes or refuses it.
+    """
 
     schema: ClassVar[str] = "parley/event/report-quarantined/1"
+    later: ClassVar[frozenset[str]] = frozenset({"why"})
     report: Report
-    stands: str  # digest of the report that stands
+    stands: str  # digest of the report that stands; empty where this one is held
+    why: str = ""  # it is held
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportAmended(Message):
-    """An administrator put another report in the place of an accepted one, before the phase was decided."""
+    """An administrator put another report in the place of an accepted one, before the phase was decided; or one in the
+    place of one that is held, most often that one itself.
+    """
 
     schema: ClassVar[str] = "parley/event/report-amended/1"
     report: Report
-    replaces: str
+    replaces: str  # digest of the accepted one; empty where one is held
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportRefused(Message):
+    """An administrator refused a report that was held: the agent is asked for another."""
+
+    schema: ClassVar[str] = "parley/event/report-refused/1"
+    phase: int
+    agent: str
+    report: str  # digest of the one that was held
     reason: str
 
 
@@ -187,6 +205,7 @@ Event: TypeAlias = (
     | ReportAccepted
     | ReportQuarantined
     | ReportAmended
+    | ReportRefused
     | PhaseClosed
     | PhaseCut
     | StepFailed
@@ -201,26 +220,7 @@ Event: TypeAlias = (
 )
 
 # kind -> class; the kind is the middle of the schema: "parley/event/paused/1" is "paused"
-EVENTS: dict[str, type[Event]] = {
-    kind.schema.split("/")[2]: kind
-    for kind in (
-        StudyCreated,
-        ReportAccepted,
-        ReportQuarantined,
-        ReportAmended,
-        PhaseClosed,
-        PhaseCut,
-        StepFailed,
-        AgentFrozen,
-        AgentThawed,
-        Reweighed,
-        Paused,
-        Resumed,
-        Disputed,
-        Cancelled,
-        Certified,
-    )
-}
+EVENTS: dict[str, type[Event]] = {kind.schema.split("/")[2]: kind for kind in get_args(Event)}
 
 
 def kind_of(event: Event) -> str:

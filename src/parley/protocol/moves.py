@@ -15,6 +15,8 @@ from parley.protocol.events import (
     PhaseCut,
     ReportAccepted,
     ReportAmended,
+    ReportQuarantined,
+    ReportRefused,
     Reweighed,
     StudyCreated,
     kind_of,
@@ -25,6 +27,7 @@ from parley.protocol.plans import make_plan
 from parley.protocol.recorded import check_fold, check_following, check_plan, check_step
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial
+from parley.protocol.turns import Held, past_of
 
 __all__ = ["apply", "create", "replay"]
 
@@ -34,7 +37,8 @@ def create(study_id: str, study: StudyMessage) -> Trial:
     policy = study.make_policy()
     state = policy.start()
     plan = make_plan(policy, state, study_id, 1, ())
-    return Trial(id=study_id, study=study, stage=Stage.RUNNING, state=state, plan=plan)
+    against = past_of(study, state.totals, 0)
+    return Trial(id=study_id, study=study, stage=Stage.RUNNING, state=state, plan=plan, against=against)
 
 
 def apply(trial: Trial, event: Event) -> Trial:
@@ -43,6 +47,11 @@ def apply(trial: Trial, event: Event) -> Trial:
     match event:
         case ReportAccepted(report=report) | ReportAmended(report=report):
             return replace(trial, stage=after.stage, reports={**trial.reports, report.agent: report})
+        case ReportQuarantined(report=report, stands="", why=why):
+            return replace(trial, held={**trial.held, report.agent: Held(report.digest, why)})
+        case ReportRefused(agent=agent, report=digest):
+            held = {name: found for name, found in trial.held.items() if name != agent}
+            return replace(trial, held=held, refused=trial.refused | {digest})
         case AgentFrozen(agent=agent):
             return replace(trial, stage=after.stage, frozen=trial.frozen | {agent})
         case AgentThawed(agent=agent):

@@ -30,7 +30,8 @@ R, C, P, S, F, X = Stage.RUNNING, Stage.CLOSING, Stage.PAUSED, Stage.STALLED, St
 # (where it is, what happens) -> where it may be then. Where two are possible, the trial's content tells which.
 TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (R, "report-accepted"): frozenset({R, C}),
-    (R, "report-amended"): frozenset({R}),
+    (R, "report-amended"): frozenset({R, C}),  # C: one that was held is taken, and nobody else is awaited
+    (R, "report-refused"): frozenset({R}),
     (R, "agent-frozen"): frozenset({R, C}),
     (R, "agent-thawed"): frozenset({R}),
     (R, "reweighed"): frozenset({R, F}),
@@ -47,6 +48,7 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (C, "disputed"): frozenset({P}),
     (C, "cancelled"): frozenset({X}),
     (P, "report-amended"): frozenset({P}),
+    (P, "report-refused"): frozenset({P}),
     (P, "agent-frozen"): frozenset({P}),
     (P, "agent-thawed"): frozenset({P}),
     (P, "reweighed"): frozenset({P, F}),

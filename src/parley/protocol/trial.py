@@ -18,6 +18,8 @@ from parley.protocol.events import PhaseClosed
 from parley.protocol.messages import Decision, Plan, Report, StudyMessage
 from parley.protocol.plans import next_plan, rows
 from parley.protocol.stages import Stage
+from parley.protocol.turns import Held, past_of
+from parley.rewards import Past
 from parley.totals import Totals
 
 __all__ = ["Step", "Trial", "ends_at"]
@@ -59,6 +61,9 @@ class Trial:
     origin: StudyMessage | None = None  # the study as it was created, once it was re-weighed
     leaves: frozenset[str] = frozenset()  # whose question rests since, while they are frozen
     past: tuple[Totals, ...] | None = field(default=(), compare=False)  # of decided phases; None: were not read
+    held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
+    refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator did not take
+    against: Past | None = field(default=None, compare=False)  # what reports are held against
 
     @property
     def phase(self) -> int:
@@ -98,6 +103,8 @@ class Trial:
                 draws=draws if any(draws) else None,
                 frozen=agent in self.frozen,
                 standing=self.reports.get(agent),
+                held=self.held.get(agent),
+                refused=self.refused,
             )
         return Situation(
             id=self.id,
@@ -107,6 +114,7 @@ class Trial:
             awaited=len(self.awaited),
             reported=len(self.reports),
             place=place,
+            against=self.against,
         )
 
     @property
@@ -153,7 +161,8 @@ class Trial:
 
     def opened(self, plan: Plan) -> Trial:
         """In the phase of a new plan."""
-        return replace(self, plan=plan, reports={}, cut=False)
+        against = past_of(self.study, self.state.totals, plan.phase - 1)
+        return replace(self, plan=plan, reports={}, cut=False, held={}, refused=frozenset(), against=against)
 
 
 def ends_at(policy: Policy, state: State, stage: Stage) -> list[End]:

@@ -16,6 +16,7 @@ from parley.rewards.base import Bets, RewardModel, Sampler
 from parley.rewards.binary import Binary
 from parley.rewards.bounded import Bounded
 from parley.rewards.cells import Flaw
+from parley.rewards.doubts import Past
 from parley.rewards.gap_bounds import Look
 from parley.rewards.gaussian import Gaussian
 from parley.rewards.spread import BoundedSpread
@@ -32,6 +33,7 @@ __all__ = [
     "Gaussian",
     "Look",
     "Noise",
+    "Past",
     "RewardModel",
     "Sampler",
     "SubGaussian",

@@ -6,8 +6,9 @@ hold and how to simulate. Policies, bounds, the protocol and the simulator ask i
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from parley.errors import InvalidInput, UnknownName
 from parley.keys import Key
 from parley.rewards import cells, sampling
 from parley.rewards.cells import Flaw
+from parley.rewards.doubts import Doubt, Past, doubt
 from parley.rewards.gap_bounds import Bound, Look, known_variance_bound
 from parley.rewards.intervals import Interval, Seen, gaussian_interval
 from parley.rewards.sampling import Sampler
@@ -208,6 +210,23 @@ class RewardModel(ABC):
     def estimated_scale(self, past: Totals) -> FloatArray | None:  # noqa: ARG002
         """`(..., arm, agent)`: what the past says of a scale that is not known; None where there is nothing to say."""
         return None
+
+    def ceiling(self, past: Totals, phases: int) -> FloatArray | None:  # noqa: ARG002
+        """`(arm, agent)`: what variances are at most after so many phases, inf where nobody knows; None with bounds."""
+        return None
+
+    def past(self, totals: Totals, phases: int) -> Past | None:
+        """What so many decided phases say of every cell, to hold reports against; None where rewards have bounds."""
+        ceiling = self.ceiling(totals, phases)
+        return None if ceiling is None else Past(totals=totals, ceiling=ceiling, phases=phases)
+
+    def doubt(
+        self, counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, largest_gap: float
+    ) -> Doubt | None:
+        """What an agent's report, arm by arm, holds that the model rules out; None if nothing."""
+        most = self.first_variance
+        guess = math.sqrt(most if isinstance(most, float) else np.max(most))
+        return doubt(counts, sums, past, agent, guess=guess, largest_gap=largest_gap)
 
     def imagined(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
         """How a forecast draws: rewards with means and a scale that were guessed, `(..., arm, agent)`."""

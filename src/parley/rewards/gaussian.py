@@ -13,6 +13,7 @@ from parley.keys import Key
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel, Sampler
 from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, plain_scale, squared_scale
+from parley.totals import Totals
 
 __all__ = ["Gaussian", "Scaled"]
 
@@ -43,6 +44,9 @@ class Scaled(RewardModel):
 
     def fit(self, shape: tuple[int, int]) -> None:
         fitting("noise.scale", self.scale, shape)
+
+    def ceiling(self, past: Totals, phases: int) -> FloatArray:  # noqa: ARG002
+        return np.broadcast_to(self.variance, past.counts.shape)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
         return squared_scale(self.scale if scale is None else scale)

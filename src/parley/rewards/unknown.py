@@ -14,6 +14,7 @@ from parley.confidence.student import log_floored_bet, normal_score
 from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import BOLDNESS, LOG_SHARES, Bets, RewardModel, Sampler, wagers
+from parley.rewards.doubts import LEVEL, ROUNDING, largest_variance
 from parley.rewards.gap_bounds import Bound, Look, student_bound
 from parley.rewards.intervals import Interval, Seen, student_interval
 from parley.rewards.products import at_bets, contrast_variance
@@ -146,6 +147,17 @@ class UnknownScale(RewardModel):
 
     def estimated_scale(self, past: Totals) -> FloatArray:
         return np.sqrt(self.cell_variances(past))
+
+    def ceiling(self, past: Totals, phases: int) -> FloatArray:
+        """By the scatter of the past around its own mean: no less than that of each phase, of which it has the degrees
+        of freedom.
+        """
+        axes = SCOPES[self.scale]
+        scatter = past.scatter + ROUNDING * past.require_squares()
+        degrees = np.maximum(past.counts - phases, 0).astype(np.float64)
+        level = LEVEL / 4 / past.counts.size
+        most = largest_variance(_pooled(scatter, axes), _pooled(degrees, axes), level)
+        return np.broadcast_to(most, past.counts.shape)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
         return squared_scale(self.guess if scale is None else scale)

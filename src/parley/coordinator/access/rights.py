@@ -45,6 +45,7 @@ ACCESS: dict[str, frozenset[Role]] = {
     "verify_study": UNBLINDED,
     "list_quarantine": UNBLINDED,
     "amend_report": ADMINS,
+    "refuse_report": ADMINS,
     "preview_freeze": frozenset({ANALYST, ADMIN}),
     "freeze_agent": ADMINS,
     "preview_reweigh": frozenset({ANALYST, ADMIN}),

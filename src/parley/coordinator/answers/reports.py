@@ -61,10 +61,14 @@ class Reports(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Aside(Answer):
-    """A report that came for a taken place."""
+    """A report that came for a taken place, or one that is held: the stated model rules out a mean of it."""
 
     report: dict[str, Any]
-    stands: str  # digest of the one that stands
+    digest: str
+    stands: str  # digest of the one that stood as it came; empty: none did, and it was held
+    why: str  # it was held
+    refused: str | None  # the reason with which an administrator refused it
+    held: bool  # it still waits for an administrator
     at: str
     sequence: int
 

@@ -91,6 +91,7 @@ class Awaited(Answer):
     since: str
     recruited: int | None = None
     observed: int | None = None
+    held: str | None = None  # why its report waits for an administrator; not told to blinded readers
 
 
 @dataclass(frozen=True, kw_only=True)

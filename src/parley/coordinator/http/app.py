@@ -24,7 +24,17 @@ from parley.coordinator.http.guard import answer_problem, refusal_of
 from parley.coordinator.http.heavy import Heavy, Turns
 from parley.coordinator.http.limits import Pace
 from parley.coordinator.http.readiness import Readiness
-from parley.coordinator.http.routes import health, lost_sites, oversight, reports, sessions, streams, studies, tokens
+from parley.coordinator.http.routes import (
+    health,
+    lost_sites,
+    oversight,
+    quarantine,
+    reports,
+    sessions,
+    streams,
+    studies,
+    tokens,
+)
 from parley.coordinator.http.schemas import ProblemView
 from parley.coordinator.logs import logger
 from parley.coordinator.metrics import Metrics
@@ -97,7 +107,7 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
     )
     app.state.context = context
     # What agents use is found first.
-    for part in (reports, studies, oversight, lost_sites, streams, tokens, sessions, health):
+    for part in (reports, studies, oversight, quarantine, lost_sites, streams, tokens, sessions, health):
         app.include_router(part.router)
     for kind in (Refusal, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _problem)

@@ -125,6 +125,12 @@ class AmendBody(ReasonBody):
     report: ReportBody
 
 
+class RefuseBody(ReasonBody):
+    """`report` is the digest of the one that is held: what was seen is what is refused."""
+
+    report: Digest
+
+
 class TokenBody(Body):
     """Whom a token is for. An agent's needs study and agent; an administrator's neither."""
 

@@ -12,9 +12,9 @@ from parley.coordinator.record import phases, reports, studies, tables
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.scatter import warnings
 from parley.coordinator.record.studies import StudyRow
-from parley.protocol import Stage
+from parley.protocol import Held, Stage
 
-__all__ = ["pulse", "require_study", "status", "summary"]
+__all__ = ["held_now", "pulse", "require_study", "status", "summary"]
 
 
 def require_study(connection: Connection, study: str) -> StudyRow:
@@ -47,9 +47,21 @@ def summary(row: StudyRow, sight: Sight, marks: Marks) -> StudyLine:
     )
 
 
-def _awaited(connection: Connection, row: StudyRow, agent: str, sight: Sight) -> Awaited:
+def _awaited(connection: Connection, row: StudyRow, agent: str, sight: Sight, held: str | None) -> Awaited:
     recruited, observed = memory_of(connection).recruited.get((row.id, agent, row.phase)) or (None, None)
-    return Awaited(agent=agent, since=sight.time(row.opened_at), recruited=recruited, observed=observed)
+    shown = held if sight.whole or sight.agent == agent else None
+    since = sight.time(row.opened_at)
+    return Awaited(agent=agent, since=since, recruited=recruited, observed=observed, held=shown)
+
+
+def held_now(connection: Connection, row: StudyRow) -> dict[str, Held]:
+    """agent -> its report that waits for an administrator, in the phase in progress."""
+    if row.stage not in (Stage.RUNNING, Stage.PAUSED) or not row.awaited:
+        return {}
+    waits = {one.agent: one for one in reports.held(connection, row.id, row.phase) if one.refused is None}
+    taken = reports.reported_agents(connection, row.id, row.phase) if waits else {}
+    gone = {*taken, *studies.frozen_agents(connection, row.id)} if waits else set()
+    return {agent: Held(one.digest, one.why) for agent, one in waits.items() if agent not in gone}
 
 
 def _reweighed(connection: Connection, row: StudyRow) -> ReweighedStudy | None:
@@ -70,6 +82,7 @@ def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) ->
     asked = phases.asked_agents(connection, row.id, row.phase)
     reported = reports.reported_agents(connection, row.id, row.phase)
     frozen = studies.frozen_agents(connection, row.id)
+    waits = held_now(connection, row)
     waiting = row.stage in (Stage.RUNNING, Stage.PAUSED)
     missing = [
         name for name in study.agents if name in asked and name not in reported and name not in frozen and waiting
@@ -87,7 +100,9 @@ def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) ->
         reported=[
             Reported(agent=name, at=sight.time(reported[name], name)) for name in study.agents if name in reported
         ],
-        missing=[_awaited(connection, row, name, sight) for name in missing],
+        missing=[
+            _awaited(connection, row, name, sight, waits[name].why if name in waits else None) for name in missing
+        ],
         end=end_of(connection, row).value,
         reweighed=_reweighed(connection, row),
         frozen=[

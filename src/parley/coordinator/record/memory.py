@@ -12,6 +12,7 @@ from parley.policies import Explanation, State
 from parley.problem import IntArray
 from parley.protocol import StudyMessage
 from parley.protocol.scatter import Scatter
+from parley.rewards import Past
 from parley.totals import Totals
 
 __all__ = ["Memory", "PhaseKey", "memory_of"]
@@ -29,6 +30,7 @@ class Memory:
         )
         self.states: Remembered[PhaseKey, tuple[State, Explanation]] = Remembered(24)
         self.scatters: Remembered[PhaseKey, Scatter] = Remembered(24)
+        self.pasts: Remembered[PhaseKey, Past | None] = Remembered(24)  # by when its phase began
         self.decisions: Remembered[PhaseKey, tuple[IntArray, IntArray, bool]] = Remembered(48)
         self.totals: Remembered[PhaseKey, Totals] = Remembered(
             500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000

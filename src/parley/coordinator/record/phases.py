@@ -8,17 +8,20 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Table, and_, bindparam, func, select
 
+from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import COLUMNS, StudyRow, row_of
-from parley.coordinator.record.tables import assignments, frozen, phases, reports, states, studies
+from parley.coordinator.record.tables import assignments, frozen, phases, quarantine, reports, states, studies
 from parley.policies import State
-from parley.protocol import Decision, Place, Plan, Report, StudyMessage
+from parley.protocol import Decision, Held, Place, Plan, Report, StudyMessage, past_of
 from parley.protocol.canonical import read_json
+from parley.rewards import Past
 
 __all__ = [
     "Turn",
     "asked_agents",
     "decisions",
     "draws_of_many",
+    "past",
     "phase_row",
     "place_of",
     "plan_of",
@@ -29,7 +32,13 @@ __all__ = [
 
 # Built once: building a statement costs more than running it.
 PLACE = (
-    select(assignments.c.draws, phases.c.plan_digest, frozen.c.agent.label("frozen"))
+    select(
+        assignments.c.draws,
+        phases.c.plan_digest,
+        frozen.c.agent.label("frozen"),
+        quarantine.c.digest.label("held"),
+        quarantine.c.why,
+    )
     .select_from(phases)
     .outerjoin(
         assignments,
@@ -40,6 +49,16 @@ PLACE = (
         ),
     )
     .outerjoin(frozen, and_(frozen.c.study == phases.c.study, frozen.c.agent == bindparam("agent")))
+    .outerjoin(
+        quarantine,
+        and_(
+            quarantine.c.study == phases.c.study,
+            quarantine.c.phase == phases.c.phase,
+            quarantine.c.agent == bindparam("agent"),
+            quarantine.c.stands == "",
+            quarantine.c.refused.is_(None),
+        ),
+    )
     .where(phases.c.study == bindparam("study"), phases.c.phase == bindparam("phase"))
 )
 TURN = (
@@ -100,8 +119,23 @@ def place_of(connection: Connection, row: StudyRow, agent: str, standing: Report
     found = connection.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
     if found is None:
         return None
-    draws = None if found.draws is None else tuple(read_json(found.draws))
-    return Place(plan=found.plan_digest, draws=draws, frozen=found.frozen is not None, standing=standing)
+    return Place(
+        plan=found.plan_digest,
+        draws=None if found.draws is None else tuple(read_json(found.draws)),
+        frozen=found.frozen is not None,
+        standing=standing,
+        held=None if found.held is None else Held(found.held, found.why),
+    )
+
+
+def past(connection: Connection, row: StudyRow, study: StudyMessage) -> Past | None:
+    """What reports of the phase in progress are held against; read once a phase, while it is remembered."""
+
+    def made() -> Past | None:
+        state = state_after(connection, study, row.id, row.phase - 1)
+        return None if state is None else past_of(study, state.totals, row.phase - 1)
+
+    return memory_of(connection).pasts.made((row.id, row.opened_at, row.phase), made)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ __all__ = [
     "Quarantined",
     "Taken",
     "count_aside",
+    "held",
     "is_aside",
     "of_phase",
     "quarantined",
@@ -36,10 +38,12 @@ class Taken:
 
 @dataclass(frozen=True, kw_only=True)
 class Quarantined:
-    """A report that came for a taken place."""
+    """A report that came for a taken place, or one that was held."""
 
     report: Report
-    stands: str
+    stands: str  # empty: it was held
+    why: str  # it was
+    refused: str | None  # the reason, if an administrator refused it
     at: str
     sequence: int
 
@@ -113,19 +117,46 @@ def count_aside(connection: Connection, study: str, phase: int, agent: str) -> i
 
 
 def quarantined(
-    connection: Connection, study: str, *, after: int = 0, limit: int = 100, size: int | None = None
+    connection: Connection,
+    study: str,
+    *,
+    after: int = 0,
+    limit: int = 100,
+    size: int | None = None,
+    only: Collection[str] | None = None,
 ) -> tuple[list[Quarantined], int | None]:
     """Some of what was put aside after a record of the log, oldest first, and after which one it goes on.
 
-    No more once they are together larger than `size`.
+    No more once they are together larger than `size`. `only` those with these digests.
     """
     here = and_(quarantine.c.study == study, quarantine.c.sequence > after)
     query = select(quarantine).where(here).order_by(quarantine.c.sequence).limit(limit)
+    if only is not None:
+        query = query.where(quarantine.c.digest.in_(only))
     found: list[Quarantined] = []
     length, cut = 0, False
     for row in connection.execute(query):
-        found.append(Quarantined(report=Report.read(row.body), stands=row.stands, at=row.at, sequence=row.sequence))
+        found.append(
+            Quarantined(
+                report=Report.read(row.body),
+                stands=row.stands,
+                why=row.why,
+                refused=row.refused,
+                at=row.at,
+                sequence=row.sequence,
+            )
+        )
         length += len(row.body)
         if cut := size is not None and length > size:
             break
     return found, found[-1].sequence if cut or len(found) == limit else None
+
+
+HELD = select(quarantine.c.agent, quarantine.c.digest, quarantine.c.why, quarantine.c.refused, quarantine.c.at).where(
+    quarantine.c.study == bindparam("study"), quarantine.c.phase == bindparam("phase"), quarantine.c.stands == ""
+)
+
+
+def held(connection: Connection, study: str, phase: int) -> Sequence[Row[*tuple[Any, ...]]]:
+    """What was held in a phase, decided on or not: agent, digest, why, refused, at. Mostly nothing."""
+    return connection.execute(HELD, {"study": study, "phase": phase}).all()

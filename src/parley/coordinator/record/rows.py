@@ -27,6 +27,7 @@ from parley.protocol.events import (
     ReportAccepted,
     ReportAmended,
     ReportQuarantined,
+    ReportRefused,
     Resumed,
     Reweighed,
     StepFailed,
@@ -71,8 +72,11 @@ def rows_of(
             return [document, *_state(0, state), *_opened(plan, study.agents, record.at)]
         case ((ReportAccepted(report=report) | ReportAmended(report=report)), _):
             return [Entry(reports, [{**_report(report, record), "revision": revision, "head": record.hash}])]
-        case ReportQuarantined(report=report, stands=stands), _:
-            return [Entry(quarantine, [{**_report(report, record), "stands": stands}])]
+        case ReportQuarantined(report=report, stands=stands, why=why), _:
+            return [Entry(quarantine, [{**_report(report, record), "stands": stands, "why": why, "refused": None}])]
+        case ReportRefused(phase=phase, agent=agent, report=digest, reason=reason), _:
+            place = {"phase": phase, "agent": agent, "digest": digest}
+            return [Entry(quarantine, [{**place, "refused": reason}], changes=True)]
         case PhaseClosed(decision=decision, plan=plan), Situation(study=study):
             closed = {"phase": decision.phase, "decision": decision.text, "closed_at": record.at}
             opened = [] if plan is None else _opened(plan, study.agents, record.at)

@@ -28,7 +28,7 @@ def newest() -> str:
     """The revision this version of Parley works with.
 
     >>> newest()
-    '0003'
+    '0004'
     """
     head = _scripts()[1].get_current_head()
     assert head is not None

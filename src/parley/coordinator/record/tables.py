@@ -134,7 +134,9 @@ quarantine = Table(
     Column("agent", Text, nullable=False),
     Column("digest", String(64), nullable=False),
     Column("body", Text, nullable=False),
-    Column("stands", String(64), nullable=False),
+    Column("stands", String(64), nullable=False),  # empty: nothing did, it was held
+    Column("why", Text, nullable=False, server_default=""),  # it was held
+    Column("refused", Text),  # the reason with which an administrator refused it
     Column("at", Text, nullable=False),
     Column("sequence", BigInteger, nullable=False),
     PrimaryKeyConstraint("study", "phase", "agent", "digest"),

@@ -1,4 +1,4 @@
-"""What an administrator does to a study: create, pause, resume, cancel, cut a phase, amend a report."""
+"""What an administrator does to a study: create, pause, resume, cancel, cut a phase, amend or refuse a report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from parley.protocol import (
 )
 from parley.protocol.canonical import canonical
 from parley.protocol.cuts import CutConsequences, cut_consequences
-from parley.protocol.events import Cancelled, Paused, PhaseCut, ReportAmended, Resumed, StudyCreated
+from parley.protocol.events import Cancelled, Paused, PhaseCut, ReportAmended, ReportRefused, Resumed, StudyCreated
 
 __all__ = [
     "amend_report",
@@ -38,6 +38,7 @@ __all__ = [
     "draft_cancel",
     "pause_study",
     "preview_cut",
+    "refuse_report",
     "resume_study",
 ]
 
@@ -157,10 +158,21 @@ def cut_phase(
 def amend_report(
     connection: Connection, report: Report, reason: str, *, actor: str, at: str
 ) -> tuple[StudyRow, Receipt]:
-    """Put another report in the place of one that was accepted in the phase in progress; both are kept."""
+    """Put another report in the place of one that was accepted in the phase in progress, or is held; both are kept."""
     row = locked(connection, report.study)
     earlier = reports.revisions(connection, report.study, report.phase, report.agent)
     standing = earlier[-1].report if earlier else None
     event = ReportAmended(report=report, replaces=standing.digest if standing else "", reason=reason)
     row = enact(connection, row, event, actor=actor, at=at, standing=standing, revision=len(earlier))
-    return row, Receipt.of(report, sequence=row.sequence, head=row.head)
+    receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
+    return (row if earlier else close_if_due(connection, row, at)), receipt
+
+
+def refuse_report(
+    connection: Connection, study: str, phase: int, agent: str, digest: str, reason: str, *, actor: str, at: str
+) -> StudyRow:
+    """Refuse a report that is held: the agent is asked for another."""
+    row = locked(connection, study)
+    found = reports.revisions(connection, study, phase, agent)
+    event = ReportRefused(phase=phase, agent=agent, report=digest, reason=reason)
+    return enact(connection, row, event, actor=actor, at=at, standing=found[-1].report if found else None)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import phases, studies
+from parley.coordinator.record import phases, reports, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import write
 from parley.errors import IllegalMove, ImpossibleReport
-from parley.protocol import Event, Record, Report, Situation, admit, check_exactly
+from parley.protocol import Event, Record, Report, Situation, Stage, admit, check_exactly
 from parley.protocol.admission import agent_of
-from parley.protocol.events import ReportAccepted, ReportAmended
+from parley.protocol.events import ReportAccepted, ReportAmended, ReportQuarantined
 
 __all__ = ["enact", "locked", "situation"]
 
@@ -48,6 +49,7 @@ def enact(
     record, if that was made outside of the lock.
     """
     before = situation(connection, row, agent_of(event), standing, reported)
+    before = _with_past(connection, row, before, event)
     after = _judged(row, before, event)
     return write(
         connection,
@@ -68,7 +70,7 @@ def _judged(row: StudyRow, before: Situation, event: Event) -> Situation:
     """The judge's answer, a refusal in the words of the API."""
     try:
         after = admit(before, event)
-        if isinstance(event, ReportAccepted | ReportAmended):
+        if isinstance(event, ReportAccepted | ReportAmended | ReportQuarantined):
             check_exactly(event.report, before.study.problem.noise)
         return after
     except IllegalMove as error:
@@ -92,3 +94,14 @@ def situation(
         reported=reported,
         place=None if agent is None else phases.place_of(connection, row, agent, standing),
     )
+
+
+def _with_past(connection: Connection, row: StudyRow, here: Situation, event: Event) -> Situation:
+    """What a report that comes is held against, and what was refused in its place before."""
+    if row.stage is not Stage.RUNNING or not isinstance(event, ReportAccepted | ReportQuarantined):
+        return here
+    place = here.place
+    if place is not None and isinstance(event, ReportQuarantined):
+        held = reports.held(connection, row.id, row.phase)
+        place = replace(place, refused=frozenset(one.digest for one in held if one.refused is not None))
+    return replace(here, place=place, against=phases.past(connection, row, here.study))

@@ -21,7 +21,7 @@ from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end, totals_of
 from parley.coordinator.studies.enact import enact
 from parley.errors import ParleyError
-from parley.protocol import Stage, Step, Trial, require_tellable
+from parley.protocol import Held, Stage, Step, Trial, require_tellable
 from parley.protocol.canonical import canonical
 from parley.protocol.events import StepFailed
 from parley.protocol.stages import CONCLUDED
@@ -44,6 +44,7 @@ def load_trial(connection: Connection, row: StudyRow, *, past: bool = False) -> 
     if state is None or plan is None:
         raise StorageUnavailable(f"the study {row.id} has no state or no plan for phase {row.phase}: damaged data")
     taken = reports.of_phase(connection, row.id, row.phase)
+    held = reports.held(connection, row.id, row.phase)
     last = studies.reweighing(connection, row.id)
     trial = Trial(
         id=row.id,
@@ -57,6 +58,8 @@ def load_trial(connection: Connection, row: StudyRow, *, past: bool = False) -> 
         origin=None if last is None else studies.created(connection, row),
         leaves=frozenset() if last is None else frozenset(last.left),
         past=None,
+        held={one.agent: Held(one.digest, one.why) for one in held if one.refused is None},
+        refused=frozenset(one.digest for one in held if one.refused is not None),
     )
     if not past:
         return trial

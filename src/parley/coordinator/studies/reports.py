@@ -52,9 +52,23 @@ def take_report(
             return Accepted(receipt=receipt, repeated=True, row=row)
     if earlier:
         return _put_aside(connection, row, report, actor=actor, at=at)
-    row = enact(connection, row, ReportAccepted(report=report), actor=actor, at=at)
+    try:
+        row = enact(connection, row, ReportAccepted(report=report), actor=actor, at=at)
+    except Refusal as refusal:
+        if refusal.slug != "report-doubtful":
+            raise
+        return _hold(connection, row, report, refusal.detail, actor=actor, at=at)
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
     return Accepted(receipt=receipt, repeated=False, row=close_if_due(connection, row, at))
+
+
+def _hold(connection: Connection, row: StudyRow, report: Report, why: str, *, actor: str, at: str) -> Refusal:
+    """A report that the stated model rules out: keep it apart, write it down, and wait for an administrator."""
+    for one in reports.held(connection, report.study, report.phase):
+        if one.digest == report.digest and one.refused is not None:
+            raise Refusal("report-refused", f"{one.refused}. It was refused since {one.why}")
+    row = enact(connection, row, ReportQuarantined(report=report, stands="", why=why), actor=actor, at=at)
+    return Refusal("report-held", f"it waits until an administrator takes or refuses it: {why}")
 
 
 def _put_aside(connection: Connection, row: StudyRow, report: Report, *, actor: str, at: str) -> Refusal:

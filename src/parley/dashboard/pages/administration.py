@@ -1,5 +1,5 @@
 """What an administrator does to a study: pause, resume, cancel, freeze an agent, close a phase with what is in,
-amend a quarantined report."""
+take, refuse or amend a quarantined report."""
 
 from __future__ import annotations
 
@@ -35,12 +35,16 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
         except ApiRefusal as refusal:
             problem = problem or str(refusal.problem["detail"])
     aside = await shown.api.get("studies", shown.study, "quarantine", after=shown.place("after") or None, limit=A_PAGE)
+    aside["quarantine"] = [entry for entry in aside["quarantine"] if not entry["held"]]
+    held = (await shown.api.get("studies", shown.study, "quarantine", held=True))[
+        "quarantine"
+    ]  # what waits stands first
     return await shown.show(
         "administration.html",
         code=code,
         tab="administration",
         **head,
-        quarantine=[await _beside(shown, entry, phase) for entry in aside["quarantine"]],
+        quarantine=[await _beside(shown, entry, phase) for entry in (*held, *aside["quarantine"])],
         next=aside["next"],
         cut=cut,
         consequences=consequences,
@@ -52,7 +56,14 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
 async def _beside(shown: Page, entry: dict[str, Any], phase: int) -> dict[str, Any]:
     """A report that was put aside, with the one that stands; it can be used while its phase is in progress."""
     report = entry["report"]
-    stands = await shown.api.get("studies", shown.study, "phases", report["phase"], "reports", report["agent"])
+    if entry["held"] or entry["refused"] is not None:
+        return {**entry, "stands": None, "open": False, "used": False}
+    try:
+        stands = await shown.api.get("studies", shown.study, "phases", report["phase"], "reports", report["agent"])
+    except ApiRefusal as refusal:
+        if refusal.status != 404:
+            raise
+        return {**entry, "stands": None, "open": False, "used": False}  # held as its phase was closed without it
     used = any(taken["report"] == report for taken in (stands, *stands["earlier"]))
     return {**entry, "stands": stands["report"], "open": report["phase"] == phase and not used, "used": used}
 
@@ -109,10 +120,24 @@ async def amend(shown: Page) -> Response:
     return await _act(shown, "phases", report["phase"], "reports", report["agent"], "amend", body=body)
 
 
+async def held(shown: Page) -> Response:
+    """Take or refuse a report that is held."""
+    aside = (await shown.api.get("studies", shown.study, "quarantine", held=True))["quarantine"]
+    chosen = [entry for entry in aside if str(entry["sequence"]) == shown.form.get("sequence")]
+    what = {"take": "amend", "refuse": "refuse"}.get(shown.form.get("do", ""))
+    if not chosen or what is None:
+        return await _show(shown, problem="There is no such report that is held", code=404)
+    report = chosen[0]["report"]
+    named = report if what == "amend" else chosen[0]["digest"]
+    body = {"reason": shown.form.get("reason", "").strip(), "report": named}
+    return await _act(shown, "phases", report["phase"], "reports", report["agent"], what, body=body)
+
+
 routes: list[Route] = [
     page("/studies/{study}/administration", administration_page),
     page("/studies/{study}/act", act, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/freeze", freeze, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/cut", cut_phase, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/amend", amend, "POST", only=ADMINISTRATORS),
+    page("/studies/{study}/held", held, "POST", only=ADMINISTRATORS),
 ]

@@ -16,7 +16,14 @@ from parley.coordinator.answers.oversight import CutPreview, LogPage, Verified
 from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.http.context import Context, context_of, principal_of, sight_of, told, written
 from parley.coordinator.http.guard import GuardedRoute, still_welcome
-from parley.coordinator.http.schemas import PAGE, AmendBody, FreezeBody, Limit, PathPhase, ReasonBody, Sequence
+from parley.coordinator.http.schemas import (
+    PAGE,
+    FreezeBody,
+    Limit,
+    PathPhase,
+    ReasonBody,
+    Sequence,
+)
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.views import require_study
 from parley.coordinator.reading.watch import Glance
@@ -27,7 +34,7 @@ from parley.coordinator.studies import acts
 from parley.protocol import EVENTS, Record
 from parley.protocol.canonical import canonical
 
-__all__ = ["router"]
+__all__ = ["act", "router"]
 
 router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["oversight"])
 
@@ -38,13 +45,13 @@ HEARTBEAT = 15.0  # seconds; keeps proxies from closing a quiet stream
 @router.post("/studies/{study}/pause", response_model=StudyLine)
 async def pause_study(request: Request, study: str, body: ReasonBody) -> JSONResponse:
     """Take no report until resumed."""
-    return await _act(request, lambda c, by, at: acts.pause_study(c, study, body.reason, actor=by, at=at))
+    return await act(request, lambda c, by, at: acts.pause_study(c, study, body.reason, actor=by, at=at))
 
 
 @router.post("/studies/{study}/resume", response_model=StudyLine)
 async def resume_study(request: Request, study: str, body: ReasonBody) -> JSONResponse:
     """Go on where it was."""
-    return await _act(request, lambda c, by, at: acts.resume_study(c, study, body.reason, actor=by, at=at))
+    return await act(request, lambda c, by, at: acts.resume_study(c, study, body.reason, actor=by, at=at))
 
 
 @router.post("/studies/{study}/cancel", response_model=StudyLine)
@@ -87,20 +94,8 @@ async def cut_phase(request: Request, study: str, phase: PathPhase, body: Freeze
     raise Refusal("changed-meanwhile", "the consequences are not those that were confirmed: look again")
 
 
-@router.post("/studies/{study}/phases/{phase}/reports/{agent}/amend", response_model=StudyLine)
-async def amend_report(request: Request, study: str, phase: PathPhase, agent: str, body: AmendBody) -> JSONResponse:
-    """Put another report in an accepted one's place, while its phase is in progress. Both are kept."""
-    report = body.report.message()
-    if (report.study, report.phase, report.agent) != (study, phase, agent):
-        raise Refusal("invalid-request", "study, phase and agent of the report are not those of the address")
-
-    def work(connection: Connection, by: str, at: str) -> StudyRow:
-        return acts.amend_report(connection, report, body.reason, actor=by, at=at)[0]
-
-    return await _act(request, work)
-
-
-async def _act(request: Request, work: Any) -> JSONResponse:
+async def act(request: Request, work: Any) -> JSONResponse:
+    """What an administrator does to a study: the line of it as it is then."""
     context, by = context_of(request), principal_of(request)
     row: StudyRow = await context.change(lambda connection: work(connection, by.name, context.clock()), by=by)
     context.changed(row)

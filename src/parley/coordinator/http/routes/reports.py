@@ -15,8 +15,6 @@ from parley.coordinator.access.rights import INSPECTORS
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.reports import (
     AgentTurn,
-    Aside,
-    Quarantine,
     ReportOfAgent,
     Reports,
     SaltedReport,
@@ -26,13 +24,10 @@ from parley.coordinator.http.context import Context, context_of, principal_of
 from parley.coordinator.http.guard import GuardedRoute
 from parley.coordinator.http.schemas import (
     LARGEST_PHASE,
-    PAGE,
-    Limit,
     PathPhase,
     ProblemView,
     ReceiptView,
     ReportBody,
-    Sequence,
 )
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.views import require_study
@@ -211,19 +206,3 @@ async def list_reports(request: Request, study: str, phase: PathPhase) -> Respon
 def _taken(taken: reports.Taken) -> TakenReport:
     report, receipt = taken.report.to_json(), taken.receipt.to_json()
     return TakenReport(report=report, revision=taken.revision, at=taken.at, receipt=receipt)
-
-
-@router.get("/quarantine", response_model=Quarantine)
-async def list_quarantine(request: Request, study: str, after: Sequence = 0, limit: Limit = 100) -> Response:
-    """Reports that came for a taken place, with the digest of the one that stands; `after` continues."""
-
-    def work(connection: Connection) -> Quarantine:
-        require_study(connection, study)
-        found, following = reports.quarantined(connection, study, after=after, limit=limit, size=PAGE)
-        told = [
-            Aside(report=aside.report.to_json(), stands=aside.stands, at=aside.at, sequence=aside.sequence)
-            for aside in found
-        ]
-        return Quarantine(study=study, quarantine=told, next=following)
-
-    return await context_of(request).answer(work, to=principal_of(request))

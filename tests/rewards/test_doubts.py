@@ -1,0 +1,95 @@
+"""Means that the stated model rules out are noticed, and hardly ever others."""
+
+import numpy as np
+import pytest
+
+from parley.rewards import make_model
+from parley.rewards.doubts import LEVEL, largest_variance
+from parley.totals import Totals
+
+ARMS = ("placebo", "drug", "both")
+MEANS = np.array([0.5, 0.2, 0.0])
+MODELS = {
+    "known": {"scale": 5.0},
+    "by agent": {"scale": [5.0, 1.0]},
+    "subgaussian": {"kind": "subgaussian", "scale": 5.0},
+    "unknown": {"scale": "unknown", "guess": 5.0},
+    "per agent": {"scale": "unknown per agent", "guess": 5.0},
+    "per cell": {"scale": "unknown per cell", "guess": 5.0},
+}
+
+
+def drawn(generator, count, means=MEANS, scale=5.0):
+    return Totals.of([mean + scale * generator.standard_normal(count) for mean in means])
+
+
+def doubted(model, told, past, phases):
+    found = model.doubt(told.counts.tolist(), told.sums.tolist(), model.past(past, phases), 0, 1.0)
+    return None if found is None else found.words(ARMS)
+
+
+@pytest.mark.parametrize("keys", MODELS.values(), ids=MODELS)
+def test_seventeen_placebo_draws_with_a_sum_of_1_7e12_are_doubted_and_sound_ones_are_not(keys):
+    model, generator = make_model(**keys), np.random.default_rng(1)
+    nothing, first = Totals.zero((3, 2)), drawn(generator, 17)
+    far = np.array([1.7e12, 0, 0])
+    off = Totals(counts=first.counts, sums=first.sums + far, squares=first.squares + far * 1e11)
+    assert "the mean 1e+11 of placebo" in doubted(model, off, nothing, 0)
+    past = Totals.columns([drawn(generator, 400), drawn(generator, 400)], 3)
+    moved = drawn(generator, 400, MEANS + np.array([0, 8.0, 0]))
+    assert "of drug is further from the one it had before" in doubted(model, moved, past, 1)
+    for phase in range(200):
+        assert doubted(model, drawn(generator, 17 + phase), nothing if phase % 2 else past, 1 - phase % 2) is None
+
+
+def test_rewards_with_bounds_are_refused_elsewhere():
+    for keys in ({"kind": "binary"}, {"kind": "bounded", "low": 0, "high": 1, "method": "variance"}):
+        assert make_model(**keys).past(Totals.zero((3, 2)), 0) is None
+
+
+@pytest.mark.parametrize("keys", MODELS.values(), ids=MODELS)
+def test_the_unit_of_the_rewards_does_not_matter(keys):
+    """All numbers times a million: the same answer, at the brink too."""
+    generator = np.random.default_rng(2)
+    past = Totals.columns([drawn(generator, 40), drawn(generator, 40)], 3)
+    known = not isinstance(keys["scale"], str)
+    big = {**keys, "scale": (np.array(keys["scale"]) * 1e6).tolist()} if known else {**keys, "guess": 5e6}
+    for off in np.linspace(0, 20, 21):
+        told = drawn(generator, 40, MEANS + np.array([0, 0, off]))
+        found = []
+        for unit, model in ((1.0, make_model(**keys)), (1e6, make_model(**big))):
+            before = Totals(counts=past.counts, sums=past.sums * unit, squares=past.squares * unit**2)
+            sums = (told.sums * unit).tolist()
+            found.append(model.doubt(told.counts.tolist(), sums, model.past(before, 1), 0, unit) is None)
+        assert found[0] == found[1]
+
+
+def test_a_scale_is_bounded_from_above_at_its_level():
+    """However the phases are cut: the pooled scatter with a degree of freedom less per phase is no smaller."""
+    generator, level, high = np.random.default_rng(3), 0.05, 0
+    for _ in range(400):
+        x = generator.standard_normal(600)
+        ends = np.cumsum(generator.integers(2, 40, 20))
+        mosts = [
+            largest_variance(np.array(np.var(x[:n]) * n), np.array(float(n - phase)), level)
+            for phase, n in enumerate(ends, start=1)
+        ]
+        high += min(mosts) < 1.0
+    assert high <= 400 * level
+    assert LEVEL == 1e-6
+
+
+def test_the_level_holds_where_it_can_be_counted(monkeypatch):
+    """At a level that shows in a few hundred studies, and without the room for sites that change."""
+    monkeypatch.setattr("parley.rewards.doubts.LEVEL", 0.2)
+    monkeypatch.setattr("parley.rewards.doubts.DRIFT", 0.0)
+    model, generator, held = make_model(scale=1.0), np.random.default_rng(4), 0
+    for _ in range(300):
+        past, any_held = Totals.zero((2, 1)), False
+        for phase in range(12):
+            told = drawn(generator, 2 + int(abs(past.sums.sum())) % 7, (0.0, 0.0), 1.0)  # counts follow the past
+            found = model.doubt(told.counts.tolist(), told.sums.tolist(), model.past(past, phase), 0, 1.0)
+            any_held |= found is not None
+            past = past + told[:, None]
+        held += any_held
+    assert held <= 300 * 0.2
