@@ -76,7 +76,7 @@ def rows_of(
             return [Entry(quarantine, [{**_report(report, record), "stands": stands, "why": why, "refused": None}])]
         case ReportRefused(phase=phase, agent=agent, report=digest, reason=reason), _:
             place = {"phase": phase, "agent": agent, "digest": digest}
-            return [Entry(quarantine, [{**place, "refused": reason}], changes=True)]
+            return [Entry(quarantine, [{**place, "refused": reason}], "changed")]
         case PhaseClosed(decision=decision, plan=plan), Situation(study=study):
             closed = {"phase": decision.phase, "decision": decision.text, "closed_at": record.at}
             opened = [] if plan is None else _opened(plan, study.agents, record.at)
