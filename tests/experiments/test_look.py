@@ -5,6 +5,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from parley.experiments.look.axes import delta_axis, legend_below, sample_axis
+from parley.experiments.look.page import picture
 
 
 @pytest.mark.parametrize("words", [1, 6])
@@ -35,3 +36,12 @@ def test_ticks_are_plain_numbers():
     assert "10,000" in shown
     assert not any("^" in text or "$" in text for text in shown)
     assert panel.get_xlim()[0] > panel.get_xlim()[1]
+
+
+def test_the_words_of_a_picture_stay_words_in_the_page():
+    def draw(theme):
+        figure = Figure()
+        figure.subplots().set_title(f"samples, {theme}")
+        return figure
+
+    assert ">samples, dark</text>" in picture(draw, "a label")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -141,7 +142,8 @@ def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
             for box in boxes["boxes"]:
                 box.set_facecolor(colour)
             spread.plot([], [], "s", color=colour, label=label)
-        spread.set_xticks(list(places), [estimate.scenario.replace(" (", "\n(") for estimate in plan.scenarios], size=8)
+        lines = [re.sub(r" (?=\(|against )|, ", "\n", estimate.scenario) for estimate in plan.scenarios]
+        spread.set_xticks(list(places), lines, size=8)
         spread.set_yscale("log")
         counted = plan_head(plan)[1].partition(",")[0]
         spread.set_ylabel(f"{counted} of all agents")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from parley.words import is_number
@@ -19,15 +20,18 @@ FONT = files("parley") / "dashboard" / "static" / "fonts" / "inter.woff2"
 STYLE = """
 @font-face { font-family: "Inter"; src: url(data:font/woff2;base64,FONT) format("woff2"); font-weight: 100 900; }
 :root { color-scheme: light dark; --ink: #1c2128; --paper: #fcfcfa; --line: #e4e3de; --soft: #59616c;
-  --accent: #0b5563; --type: "Inter", system-ui, -apple-system, "Segoe UI", sans-serif; }
+  --accent: #0b5563; --cue: #1c212838; --type: "Inter", system-ui, -apple-system, "Segoe UI", sans-serif; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e7e9ec; --paper: #13161a; --line: #2b3139; --soft: #a2aab5;
-  --accent: #7ccad8; } }
+  --accent: #7ccad8; --cue: #e7e9ec4d; } }
 body { font: 400 1rem/1.6 var(--type); color: var(--ink); background: var(--paper); margin: 0 auto;
   max-width: 64rem; padding: 2rem 1.5rem 3rem; }
 h1, h2, h3 { line-height: 1.2; font-weight: 620; letter-spacing: -.018em; }
 h2 { font-size: 1.3rem; margin-top: 2.6rem; }
 .soft { color: var(--soft); } a { color: var(--accent); }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .93rem; }
+.scroll, figure > div { overflow-x: auto; background:
+    linear-gradient(to left, var(--paper) 40%, transparent) right / 2.4rem 100% no-repeat local,
+    linear-gradient(to left, var(--cue), transparent) right / .8rem 100% no-repeat scroll; }
+table { border-collapse: collapse; font-size: .93rem; }
 th, td { padding: .5rem 1.4rem .5rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 th { color: var(--soft); font-weight: 500; font-size: .84rem; vertical-align: bottom; }
 .num { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
@@ -35,7 +39,7 @@ figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; } svg text { fon
 .dark { display: none; }
 @media (prefers-color-scheme: dark) { .light { display: none; } .dark { display: block; } }
 @media (max-width: 40rem) {
-  body { padding: 1.25rem 1rem; } figure { overflow-x: auto; } figure svg { min-width: 46rem; }
+  body { padding: 1.25rem 1rem; } figure svg { max-width: none; } td:first-child { min-width: 8rem; }
 }
 code { font-size: .9em; overflow-wrap: anywhere; }
 """
@@ -48,7 +52,8 @@ def _style() -> str:
 def _svg(figure: Figure) -> str:
     """A figure as SVG to stand inside a page."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    with rc_context({"svg.fonttype": "none"}):  # text stays text, in the page's typeface
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 
