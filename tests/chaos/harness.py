@@ -4,20 +4,18 @@ What counts: every acknowledged report is in the log under its receipt, none is 
 the chain holds, every decision is the one the reports give, and every study finishes (`findings.py`).
 """
 
-import json
 import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cache
 
 from tests.chaos.findings import examine
+from tests.chaos.forks import Forks
 from tests.coordinator.support import bootstrap, report_of, study_message
 
 from parley.agent.client import Client
@@ -25,42 +23,23 @@ from parley.coordinator.record import open_for_reading, open_storage
 from parley.coordinator.record.killpoints import POINTS
 from parley.errors import Conflict, Unreachable
 
-ROOT = Path(__file__).parents[2]
 PATIENCE = 180.0
 
 
-class Launcher:
-    """The process that forks servers."""
+class Launcher(Forks):
+    """The process that forks coordinators."""
 
     def __init__(self):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.launcher"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        )
-
-    def _ask(self, **order):
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        super().__init__("tests.chaos.launcher")
 
     def start(self, db, port, kill_at="", *, inline=True):
-        return self._ask(db=db, port=port, kill_at=kill_at, inline=inline)["pid"]
+        return self.ask(db=db, port=port, kill_at=kill_at, inline=inline)["pid"]
 
-    def dead(self, pid):
-        return self._ask(dead=pid)["dead"]
 
-    def wait(self, pid):
-        return self._ask(wait=pid)["status"]
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
+@cache
+def launcher():
+    """One for all tests of this process; it ends with it."""
+    return Launcher()
 
 
 @dataclass
@@ -172,7 +151,7 @@ def run(db, *, kills, seed, lanes=2, places=(*POINTS, "at random", "after-commit
     token = bootstrap(storage)
     storage.close()
     message = message or study_message(agents=3, arms=3, policy="uniform")
-    port, launcher = free_port(), Launcher()
+    port, servers = free_port(), launcher()
     url = f"http://127.0.0.1:{port}"
     workers = [
         threading.Thread(target=_studies, args=(books, url, token, lane, message), daemon=True) for lane in range(lanes)
@@ -185,26 +164,26 @@ def run(db, *, kills, seed, lanes=2, places=(*POINTS, "at random", "after-commit
             # What happens once in a study is waited for once, not six times.
             named = "" if place == "at random" else f"{place}:{chance.randint(1, 1 if 'step' in place else 6)}"
             # Now and then as a large study: the step and the end are made outside of the lock.
-            pid = launcher.start(db, port, named, inline=chance.random() < 0.75)
+            pid = servers.start(db, port, named, inline=chance.random() < 0.75)
             timer = None
             if not named:
                 timer = threading.Timer(chance.uniform(0.05, 0.6), os.kill, (pid, signal.SIGKILL))
                 timer.start()
-            status = launcher.wait(pid)
+            status = servers.wait(pid)
             if timer is not None:
                 timer.cancel()
             assert os.WIFSIGNALED(status), f"the server ended by itself with {status}"
             books.kills[place] += 1
         books.enough.set()
-        last = launcher.start(db, port)
+        last = servers.start(db, port)
         for worker in workers:
             worker.join(timeout=2 * PATIENCE)
             assert not worker.is_alive(), "a study is stuck"
         os.kill(last, signal.SIGTERM)
-        launcher.wait(last)
+        servers.wait(last)
     finally:
         books.enough.set()
-        launcher.close()
+        servers.clear()
     assert not books.failures, books.failures
     storage = open_for_reading(db)
     try:

@@ -1,14 +1,9 @@
-"""Starts coordinators quickly: everything is imported once, then every server is a fork of this process.
+"""Coordinators as forks (`forks.py`): orders are {"db", "port", "kill_at", "inline"}.
 
-Reads a JSON object a line ({"db", "port", "kill_at", "inline"}) and answers {"pid"}; {"wait": pid} is answered with
-{"status"} when that server has died, {"dead": pid} at once with whether it has. `inline` false: every step is taken
-outside of the lock, as those of large studies are. Run as `python -m tests.chaos.launcher`.
+`inline` false: every step is taken outside of the lock, as those of large studies are.
 """
 
-import json
-import os
-import sys
-
+from tests.chaos.forks import loop
 from tests.chaos.mutants import apply_chosen
 
 from parley.coordinator.http import server
@@ -25,30 +20,9 @@ def serve(order):
     settings = Settings(
         db=order["db"], port=order["port"], rate=1e6, burst=10**6, log_level="error", statement_timeout=10.0
     )
-    code = 1
-    try:
-        server.serve(settings, create_service, lambda _: None)
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def main():
-    apply_chosen()
-    for line in sys.stdin:
-        order = json.loads(line)
-        if "wait" in order:
-            answer = {"status": os.waitpid(order["wait"], 0)[1]}
-        elif "dead" in order:
-            looked = os.waitid(os.P_PID, order["dead"], os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            answer = {"dead": looked is not None}
-        else:
-            pid = os.fork()
-            if pid == 0:
-                serve(order)
-            answer = {"pid": pid}
-        print(json.dumps(answer), flush=True)
+    server.serve(settings, create_service, lambda _: None)
 
 
 if __name__ == "__main__":
-    main()
+    apply_chosen()
+    loop(serve)

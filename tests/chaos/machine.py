@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.chaos.harness import Launcher, free_port
+from tests.chaos.harness import free_port, launcher
 from tests.coordinator.support import bootstrap, rewards, study_message
 
 from parley.agent.plans import AgentPlan
@@ -52,7 +52,7 @@ def workshop():
     storage = open_storage(str(address))
     token = bootstrap(storage)
     storage.close()
-    return Launcher(), folder, address, token
+    return launcher(), folder, address, token
 
 
 def noisy(report, noise):

@@ -19,7 +19,10 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """`test` must fail, and say one of `words`; it passes without the mutant. `long` ones wait for `make chaos`."""
+    """`test` must fail, and say one of `words`; it passes without the mutant. `long` ones wait for `make chaos`.
+
+    Those take their time, or share their test with one that is tried in every run.
+    """
 
     name: str
     promise: int
@@ -51,6 +54,7 @@ MUTANTS = (
         test="promise_05_one_advance.py::test_two_servers_on_one_database",
         words=("an agent was not answered", "stuck"),
         apply=mutations.take_no_lock,
+        long=True,
     ),
     Mutant(
         name="closes a phase without compare-and-set",
@@ -72,6 +76,7 @@ MUTANTS = (
         test="promise_01_exactly_once.py::test_the_same_report_again_gives_the_first_receipt_at_any_time[sqlite]",
         words=("AssertionError",),
         apply=mutations.take_reports_twice,
+        long=True,
     ),
     Mutant(
         name="takes reports that follow another plan",
@@ -93,6 +98,7 @@ MUTANTS = (
         test="promise_01_exactly_once.py::test_wrong_plans_phases_and_numbers_are_refused_and_change_nothing[sqlite]",
         words=("DID NOT RAISE",),
         apply=mutations.check_no_rewards,
+        long=True,
     ),
     Mutant(
         name="leaves the hashes of the log unchecked",
@@ -107,6 +113,7 @@ MUTANTS = (
         test="promise_07_tampering.py::test_a_cut_log_is_found_by_the_receipts_that_agents_hold",
         words=("cut after",),
         apply=mutations.leave_receipts_unchecked,
+        long=True,
     ),
     Mutant(
         name="takes a receipt for any report",
@@ -142,6 +149,7 @@ MUTANTS = (
         test="promise_09_access.py::test_the_whole_matrix",
         words=("'agent 2'",),
         apply=mutations.skip_the_agent_of_a_token,
+        long=True,
     ),
     Mutant(
         name="takes revoked tokens",
@@ -156,6 +164,7 @@ MUTANTS = (
         test="promise_09_access.py::test_a_revoked_token_opens_nothing_at_once_and_two_may_live_for_rotation[sqlite]",
         words=("DID NOT RAISE",),
         apply=mutations.remember_revoked_tokens,
+        long=True,
     ),
     Mutant(
         name="fails at reports that cannot be true",
@@ -170,6 +179,7 @@ MUTANTS = (
         test="promise_11_secrets.py::test_no_secret_in_database_logs_backup_or_export[sqlite]",
         words=("a secret in the",),
         apply=mutations.keep_secrets_in_clear,
+        long=True,
     ),
 )
 

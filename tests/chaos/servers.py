@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tests.chaos.findings import examine
-from tests.chaos.harness import PATIENCE, Launcher, agent_token, free_port, retried
+from tests.chaos.harness import PATIENCE, agent_token, free_port, launcher, retried
 from tests.chaos.lossy import LossyProxy
 from tests.coordinator.support import bootstrap, report_of, study_message
 
@@ -75,8 +75,8 @@ def run(db, *, phases, seed):
     storage = open_storage(db)
     token = bootstrap(storage)
     storage.close()
-    launcher, ports = Launcher(), [free_port(), free_port()]
-    pids = [launcher.start(db, port, inline=inline) for port, inline in zip(ports, (True, False), strict=True)]
+    servers, ports = launcher(), [free_port(), free_port()]
+    pids = [servers.start(db, port, inline=inline) for port, inline in zip(ports, (True, False), strict=True)]
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     networks = [LossyProxy(port, seed=seed + place, loss=LOSS) for place, port in enumerate(ports)]
     race = Race(urls, [f"http://127.0.0.1:{network.port}" for network in networks], token, phases, seed)
@@ -93,11 +93,11 @@ def run(db, *, phases, seed):
         assert not race.failures, race.failures
         for pid in pids:
             os.kill(pid, signal.SIGTERM)
-            launcher.wait(pid)
+            servers.wait(pid)
     finally:
         for network in networks:
             network.close()
-        launcher.close()
+        servers.clear()
     reading = open_for_reading(db)
     try:
         flaws = examine(reading, race.studies, race.receipts)

@@ -5,19 +5,17 @@ and what the coordinator took is what the journal adds up to.
 """
 
 import contextlib
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 
 import httpx2
-from tests.chaos.harness import ROOT, free_port
+from tests.chaos.forks import Forks
+from tests.chaos.harness import free_port
 from tests.coordinator.support import House, study_message
 
 from parley.agent.entries import Assigned
@@ -54,30 +52,6 @@ class Ledger:
     unsure: dict = field(default_factory=dict)  # key -> outcomes sent since, without an answer
     wrong: Counter = field(default_factory=Counter)
     answers: int = 0
-
-
-class Launcher:
-    """The process that forks services."""
-
-    def __init__(self):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.site_launcher"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            cwd=ROOT,
-        )
-
-    def ask(self, **order):
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
 
 
 class Crowd:
@@ -202,7 +176,7 @@ def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random")):
     """Kill the service `kills` times; returns counts, flaws among them."""
     chance = random.Random(seed)
     storage = open_storage(db)
-    house, launcher = House(storage), Launcher()
+    house, launcher = House(storage), Forks("tests.chaos.site_launcher")
     total, by_place, number = Counter(), Counter(), 0
     try:
         while sum(by_place.values()) < kills:
@@ -253,7 +227,7 @@ def _one_life(launcher, order, crowd, chance, places):
     working = threading.Thread(target=_work, args=(crowd, over))
     working.start()
     begun = time.monotonic()
-    status = launcher.ask(wait=pid)["status"]
+    status = launcher.wait(pid)
     random_end = bool(kill_at) and time.monotonic() - begun > LATE - 0.1
     over.set()
     working.join()
@@ -303,4 +277,4 @@ def _last_life(launcher, order, crowd):
                 time.sleep(0.02)
     finally:
         os.kill(pid, signal.SIGKILL)
-        launcher.ask(wait=pid)
+        launcher.wait(pid)

@@ -1,10 +1,12 @@
 """Other counts than planned, through a real coordinator: reports with a reason, and phases closed with what is in."""
 
+import os
 import signal
 
 import numpy as np
 import pytest
-from tests.coordinator.support import House, bootstrap, report_of, rewards, server_process, study_message
+from tests.chaos.harness import free_port, launcher, retried
+from tests.coordinator.support import House, bootstrap, report_of, rewards, study_message
 
 from parley.agent.client import Client
 from parley.agent.outbox import Outbox
@@ -98,10 +100,13 @@ def test_killed_while_a_phase_is_closed_it_is_closed_once_or_not_at_all(tmp_path
     house.close()
     storage.close()
     body = {"reason": "why", "consequences": shown["digest"]}
-    with server_process(db, PARLEY_KILL_AT=point) as (process, url), Client(url, token) as admin:
+    port = free_port()
+    pid = launcher().start(db, port, point)
+    with Client(f"http://127.0.0.1:{port}", token) as admin:
+        retried(lambda: admin.request("GET", "whoami"))
         with pytest.raises(Unreachable):
             admin.request("POST", "studies", "trial", "phases", 1, "cut", json=body)
-        assert process.wait(timeout=120) == -signal.SIGKILL
+    assert os.WTERMSIG(launcher().wait(pid)) == signal.SIGKILL
     storage = open_storage(db)
     try:
         found = verify_stored(storage, "trial")

@@ -16,7 +16,7 @@ from parley.problem import Instance, Problem
 from parley.rewards import Noise
 from parley.totals import Totals
 
-LAWS = settings(deadline=None, max_examples=12)
+LAWS = settings(deadline=None, max_examples=5)
 MOST_PHASES = 60
 HORIZON = 20_000
 every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
