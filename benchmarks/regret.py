@@ -169,8 +169,8 @@ def binary() -> Section:
     return Section(
         title="Yes or no, at rates of 2 to 6 %",
         words="Six arms, three agents, alpha 0.5, `noise = binary`, `largest_gap = 0.04`, smallest gap "
-        f"{instance.smallest_gap:.4f}, 300 replications. C* is the Gaussian one with the variances of the rates, an "
-        "approximation. `pf-ucb` takes rewards for what is known before any data, a scale of 1/2.",
+        f"{instance.smallest_gap:.4f}, 300 replications. C* is that of 0/1 rewards. `pf-ucb` takes rewards "
+        "for what is known before any data, a scale of 1/2.",
         columns=COLUMNS,
         rows=rows,
     )

@@ -41,7 +41,6 @@ def command(
     from parley.experiments.sweeps.figures import sweep_figures
     from parley.experiments.sweeps.report import html_report
     from parley.experiments.sweeps.results import load_results, summary
-    from parley.experiments.sweeps.storage import BILLED
 
     if not 0 < level < 1:
         raise InvalidInput("--level", found=level, allowed="a number strictly between 0 and 1")
@@ -65,8 +64,9 @@ def command(
             | {"damaged": list(loaded.damaged), "summary": rows, "report": str(page), "figures": list(map(str, files))}
         )
         return
-    billed = [name for name in BILLED if name in found]
-    head = (*loaded.grouping, "samples", "rounds", "errors", "/ c*", *billed)
+    billed = loaded.billed
+    bound = "/ c*" if loaded.unit == "samples" else "/ C* log T"
+    head = (*loaded.grouping, loaded.unit, "rounds", "errors", bound, *billed)
     shown = table(f"{loaded.name}: {len(loaded.cells):,} cells", *head)
     for _, row in found.head(MOST_LINES).iterrows():
         shown.add_row(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from parley import __version__
-from parley.bounds import bai, expected_samples
+from parley.bounds import bai, expected_samples, regret
 from parley.errors import InvalidInput
 from parley.policies import Policy, make_policy
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
@@ -98,8 +99,8 @@ class CellResult:
     mistaken: BoolArray
     finished: BoolArray
     draws: FloatArray  # (arm, agent): mean draws
-    lower_bound: float | None  # on the expected samples; None where arms tie
-    isolated_bound: float | None  # the same with W = Id, every agent alone; None where arms tie then
+    lower_bound: float | None  # on the expected samples, on regret with a horizon; None where arms tie
+    isolated_bound: float | None  # on samples with W = Id, every agent alone; None where arms tie then, or are played
     seconds: float
     money: FloatArray | None = None  # where prices are stated
     days: FloatArray | None = None  # where rates are stated
@@ -125,7 +126,7 @@ def run_cell(cell: Cell) -> CellResult:
         finished=outcome.finished,
         draws=outcome.draws,
         lower_bound=_bound(instance),
-        isolated_bound=_bound(_isolated(instance)),
+        isolated_bound=_bound(_isolated(instance)) if instance.problem.horizon is None else None,
         seconds=outcome.seconds,
         money=outcome.bill.money,
         days=outcome.bill.days,
@@ -141,4 +142,9 @@ def _isolated(instance: Instance) -> Instance:
 
 
 def _bound(instance: Instance) -> float | None:
-    return None if instance.tied else expected_samples(bai(instance, accuracy=1e-6), instance.problem.delta)
+    horizon = instance.problem.horizon
+    if instance.tied or horizon == "open":
+        return None
+    if isinstance(horizon, int):
+        return regret(instance, accuracy=1e-6).proven * math.log(horizon)
+    return expected_samples(bai(instance, accuracy=1e-6), instance.problem.delta)

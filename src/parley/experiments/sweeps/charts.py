@@ -18,6 +18,7 @@ SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 DASHES = ("solid", "dash", "dashdot", "dot")
 COLOURS = 8  # of a theme; dashes change where they begin again
 MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
+FEW, LEAST_HEIGHT, LINE = 6, 430, 14
 FONT = {"family": "Inter, system-ui, sans-serif", "size": 14}
 
 
@@ -28,6 +29,7 @@ def lines(
     y: str,
     bounds: Sequence[Curve] = (),
     log_x: bool = False,
+    falling: bool = False,
     log_y: bool = False,
 ) -> dict[str, Any]:
     """Curves with bands, and bounds as dotted lines in ink."""
@@ -66,16 +68,16 @@ def lines(
             meta={"place": -1},
             hovertemplate="lower bound<br>%{x:.4~g}: %{y:,.0f}<extra></extra>",
         )
-    figure.update_xaxes(title=x, type="log" if log_x else "linear", autorange="reversed" if log_x else True)
+    figure.update_xaxes(title=x, type="log" if log_x else "linear", autorange="reversed" if falling else True)
     figure.update_yaxes(title=y, type="log" if log_y else "linear", rangemode="normal" if log_y else "tozero")
     if log_y:
         figure.update_yaxes(dtick="D2", tickformat=",.0f")
     if log_x:
-        figure.update_xaxes(dtick=1, tickformat="~g")
+        figure.update_xaxes(dtick=1, tickformat="~g" if falling else ",d")
     return _document(figure)
 
 
-def box_plots(made: Sequence[Boxes]) -> dict[str, Any]:
+def box_plots(made: Sequence[Boxes], *, y: str) -> dict[str, Any]:
     """Boxes by group, a colour for every policy; drawn from quartiles, so that a page stays small."""
     figure = go.Figure()
     for place, one in enumerate(made):
@@ -96,7 +98,7 @@ def box_plots(made: Sequence[Boxes]) -> dict[str, Any]:
             meta={"place": place},
         )
     figure.update_layout(boxmode="group")
-    figure.update_yaxes(title="samples until every agent has its answer", type="log", dtick="D2", tickformat=",.0f")
+    figure.update_yaxes(title=y, type="log", dtick="D2", tickformat=",.0f")
     return _document(figure)
 
 
@@ -130,6 +132,9 @@ def heat_maps(draws: Sequence[tuple[str, FloatArray]], problem: Problem) -> dict
 def _document(figure: go.Figure) -> dict[str, Any]:
     if figure.layout.margin.t is None:
         figure.update_layout(margin=MARGIN)
+    named = sum(trace.showlegend is not False for trace in figure.data)
+    if named > FEW:  # the legend stands below, and takes its rows from the chart
+        figure.update_layout(height=LEAST_HEIGHT + LINE * named)
     figure.update_layout(template="none", font=FONT, legend={"orientation": "h", "y": -0.2})
     for axis in (figure.update_xaxes, figure.update_yaxes):
         axis(automargin=True, title_standoff=12)

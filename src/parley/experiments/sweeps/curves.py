@@ -12,7 +12,18 @@ from scipy import stats
 from parley.experiments.sweeps.results import Results
 from parley.problem import FloatArray
 
-__all__ = ["TITLES", "Boxes", "Curve", "bound_curve", "box_axis", "boxes", "curves", "drawn_axes", "saving_curves"]
+__all__ = [
+    "LOGARITHMIC",
+    "TITLES",
+    "Boxes",
+    "Curve",
+    "bound_curve",
+    "box_axis",
+    "boxes",
+    "curves",
+    "drawn_axes",
+    "saving_curves",
+]
 
 # What axes mean, with their units, for the axis of a figure.
 TITLES = {
@@ -22,8 +33,10 @@ TITLES = {
     "M": "agents, M",
     "N": "arms to find per agent, N",
     "noise.scale": "noise scale (standard deviation of a reward)",
+    "horizon": "horizon T (draws per agent)",
     "truth.min_gap": "smallest gap allowed between mixed means (reward)",
 }
+LOGARITHMIC = ("delta", "horizon")  # axes that are drawn by their logarithm
 INSTANCES = ("seed", "truth.seed")  # an axis of instances is averaged over, not drawn along
 
 
@@ -125,7 +138,7 @@ def boxes(results: Results, x: str | None) -> list[Boxes]:
     """Costs by policy and by the values of `x` (all together without one); nothing where rows are cells."""
     if not results.per_replication:
         return []
-    frame = results.pandas()
+    frame = results.costs()
     made = []
     for policy, group in frame.groupby("policy", sort=False):
         parts = [(f"{x} = {_number(value)}", part) for value, part in group.groupby(x)] if x else [("all cells", group)]

@@ -51,7 +51,7 @@ def cost_against(results: Results, summary: pd.DataFrame, x: str, *, theme: str 
         _along(panel, x, drawn)
         panel.set_yscale("log")
         sample_axis(panel)
-        panel.set(title=f"{results.name}: samples", ylabel="mean samples (band: 95% interval)")
+        panel.set(title=f"{results.name}: {results.unit}", ylabel=f"mean {results.unit} (band: 95% interval)")
         legend_below(figure, panel)
     return figure
 
@@ -67,7 +67,7 @@ def cost_and_rounds(results: Results, summary: pd.DataFrame, x: str, *, theme: s
         _lines(rounds, curves(results, summary, x, "rounds"), look)
         costs.set_yscale("log")
         sample_axis(costs)
-        costs.set(title="Samples", ylabel="mean samples (band: 95% interval)")
+        costs.set(title=results.unit.capitalize(), ylabel=f"mean {results.unit} (band: 95% interval)")
         rounds.set(title="Rounds of communication", ylabel="mean rounds (band: 95% interval)", ylim=(0, None))
         for panel in (costs, rounds):
             _along(panel, x, drawn)
@@ -106,7 +106,7 @@ def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figu
         panel.set_yscale("log")
         sample_axis(panel)
         panel.grid(axis="x", visible=False)
-        panel.set(title=f"{results.name}: samples of every run", ylabel="samples until every agent has its answer")
+        panel.set(title=f"{results.name}: {results.unit} of every run", ylabel=results.unit)
         legend_below(figure, panel)
     return figure
 
@@ -201,5 +201,7 @@ def _lines(panel: Axes, drawn: Sequence[Curve], look: Theme) -> None:
 
 def _along(panel: Axes, x: str, drawn: Sequence[Curve]) -> None:
     panel.set_xlabel(TITLES.get(x, x))
+    if x == "horizon":
+        panel.set_xscale("log")
     if x == "delta":
         delta_axis(panel, sorted({float(value) for curve in drawn for value in curve.x}))

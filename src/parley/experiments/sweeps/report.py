@@ -16,13 +16,22 @@ from parley.experiments.look.page import page, table
 from parley.experiments.look.palette import THEMES
 from parley.experiments.optional import need
 from parley.experiments.sweeps import charts
-from parley.experiments.sweeps.curves import TITLES, bound_curve, box_axis, boxes, curves, drawn_axes, saving_curves
+from parley.experiments.sweeps.curves import (
+    LOGARITHMIC,
+    TITLES,
+    bound_curve,
+    box_axis,
+    boxes,
+    curves,
+    drawn_axes,
+    saving_curves,
+)
 from parley.experiments.sweeps.figures import last_draws
 from parley.experiments.sweeps.results import Results, compare
-from parley.experiments.sweeps.storage import BILLED
 
 __all__ = ["html_report"]
 
+UNTIL = {"samples": "samples until every agent has its answer", "regret": "regret of all agents at the horizon"}
 MOST_ROWS = 200  # of a table in the page; the rest is in the files
 STYLE = """<style>
 .chart { width: 100%; min-height: 27rem; } .chart.tall { min-height: 32rem; }
@@ -77,7 +86,7 @@ def html_report(results: Results, summary: pd.DataFrame, *, command: str) -> str
     parts += _allocation(results)
     parts += _comparison(results)
     parts.append("<h2>Every cell</h2>")
-    parts.append(_frame_table(summary, _summary_columns(results, summary)))
+    parts.append(_frame_table(summary, _summary_columns(results)))
     themes = {
         name: {key: getattr(one, key) for key in ("ink", "ground", "faint", "muted", "series")}
         for name, one in THEMES.items()
@@ -101,8 +110,8 @@ def _facts(results: Results, summary: pd.DataFrame) -> str:
     if summary["ratio"].notna().any():
         best = summary.sort_values("ratio").iloc[0]
         words = (
-            f"<p>Closest to the lower bound is <code>{escape(str(best['policy']))}</code>: {best['cost']:,.0f} samples "
-            f"on average, {best['ratio']:.1f} times the bound. The largest error rate of any cell is "
+            f"<p>Closest to the lower bound is <code>{escape(str(best['policy']))}</code>: {best['cost']:,.0f} "
+            f"{results.unit} on average, {best['ratio']:.1f} times the bound. The largest error rate of any cell is "
             f"{summary['error_rate'].max():.4f}.</p>"
         )
     return f'<dl class="facts">{listed}</dl>{words}'
@@ -118,28 +127,29 @@ def _warnings(results: Results) -> list[str]:
 
 def _along(results: Results, summary: pd.DataFrame, x: str) -> list[str]:
     title = TITLES.get(x, x)
+    scale: dict[str, Any] = {"log_x": x in LOGARITHMIC, "falling": x == "delta"}
     costs = charts.lines(
         curves(results, summary, x, "cost"),
         bounds=bound_curve(results, summary, x),
         x=title,
-        y="mean samples",
-        log_x=x == "delta",
+        y=f"mean {results.unit}",
         log_y=True,
+        **scale,
     )
-    rounds = charts.lines(curves(results, summary, x, "rounds"), x=title, y="mean rounds", log_x=x == "delta")
+    rounds = charts.lines(curves(results, summary, x, "rounds"), x=title, y="mean rounds", **scale)
     parts = [
         f"<h2>Along {escape(x)}</h2>",
-        _chart(costs, "Mean samples until every agent has its answer; bands are 95% intervals."),
+        _chart(costs, f"Mean {UNTIL[results.unit]}; bands are 95% intervals."),
         _chart(rounds, "Mean rounds of communication; bands are 95% intervals."),
     ]
-    for name in (name for name in BILLED if name in summary and summary[name].notna().all()):
-        chart = charts.lines(curves(results, summary, x, name), x=title, y=f"mean {name}", log_x=x == "delta")
+    for name in (name for name in results.billed if summary[name].notna().all()):
+        chart = charts.lines(curves(results, summary, x, name), x=title, y=f"mean {name}", **scale)
         parts.append(_chart(chart, f"Mean {name} of a study; bands are 95% intervals."))
     if saved := saving_curves(results, x):
-        chart = charts.lines(saved, x=title, y="lower bound alone / together", log_x=x == "delta")
+        chart = charts.lines(saved, x=title, y="lower bound alone / together", **scale)
         words = (
             "The lower bound with every agent alone (W = Id) over the one together: above 1, collaborating saves "
-            "samples; below, an agent that cares about others has to learn about them."
+            f"{results.unit}; below, an agent that cares about others has to learn about them."
         )
         parts.append(_chart(chart, words))
     return parts
@@ -148,8 +158,8 @@ def _along(results: Results, summary: pd.DataFrame, x: str) -> list[str]:
 def _spread(results: Results, x: str | None) -> list[str]:
     if not (made := boxes(results, x)):
         return []
-    caption = "Samples of every run: median, quartiles, whiskers to 1.5 times their distance."
-    return ["<h2>Spread</h2>", _chart(charts.box_plots(made), caption, tall=True)]
+    caption = f"{results.unit.capitalize()} of every run: median, quartiles, whiskers to 1.5 times their distance."
+    return ["<h2>Spread</h2>", _chart(charts.box_plots(made, y=UNTIL[results.unit]), caption, tall=True)]
 
 
 def _allocation(results: Results) -> list[str]:
@@ -171,7 +181,7 @@ def _comparison(results: Results) -> list[str]:
     others = [name for name in results.grouping if name != "policy"]
     columns = {
         **{name: (name, None) for name in (*others, "policy")},
-        "saving": ("samples, beside it", None),
+        "saving": (f"{results.unit}, beside it", None),
         "difference": ("mean difference", "{:+,.0f}"),
         "difference_low": ("from", "{:+,.0f}"),
         "difference_high": ("to", "{:+,.0f}"),
@@ -180,7 +190,8 @@ def _comparison(results: Results) -> list[str]:
     }
     words = (
         f"Every policy against <code>{escape(str(reference))}</code> on the same seeds, pair by pair: the mean "
-        "difference in samples with its 95% interval, how often the policy was the cheaper one, and Wilcoxon's test."
+        f"difference in {results.unit} with its 95% interval, how often the policy was the cheaper one, and "
+        "Wilcoxon's test."
     )
     return ["<h2>Policies compared</h2>", f"<p>{words}</p>", _frame_table(made, columns)]
 
@@ -189,16 +200,16 @@ def _times(saving: float) -> str:
     """A ratio of means, in words that are never below 1.
 
     >>> _times(3.2), _times(0.8)
-    ('3.20 x fewer', '1.25 x more')
+    ('3.20 x less', '1.25 x more')
     """
-    return f"{saving:,.2f} x fewer" if saving >= 1 else f"{1 / saving:,.2f} x more"
+    return f"{saving:,.2f} x less" if saving >= 1 else f"{1 / saving:,.2f} x more"
 
 
-def _summary_columns(results: Results, summary: pd.DataFrame) -> dict[str, tuple[str, str | None]]:
+def _summary_columns(results: Results) -> dict[str, tuple[str, str | None]]:
     return {
         **{name: (name, None) for name in results.grouping},
         "replications": ("replications", "{:,}"),
-        "cost": ("samples, mean", "{:,.0f}"),
+        "cost": (f"{results.unit}, mean", "{:,.0f}"),
         "cost_low": ("from", "{:,.0f}"),
         "cost_high": ("to", "{:,.0f}"),
         "cost_std": ("std", "{:,.0f}"),
@@ -207,8 +218,7 @@ def _summary_columns(results: Results, summary: pd.DataFrame) -> dict[str, tuple
         "ratio": ("over the bound", "{:.1f}"),
     } | {
         f"{name}{part}": (title.format(name), "{:,.0f}")
-        for name in BILLED
-        if name in summary
+        for name in results.billed
         for part, title in {"": "{}, mean", "_p10": "10%", "_p90": "90%"}.items()
     }
 

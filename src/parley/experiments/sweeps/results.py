@@ -44,6 +44,25 @@ class Results:
         frame: pd.DataFrame = self.table.to_pandas()
         return frame
 
+    @property
+    def unit(self) -> str:
+        """What a study costs: samples, or regret where every cell plays until a horizon."""
+        stated = "regret" in self.table.column_names and not self.table["regret"].null_count
+        return "regret" if stated else "samples"
+
+    def costs(self) -> pd.DataFrame:
+        """All rows, with `cost` in the unit that counts."""
+        frame = self.pandas()
+        if self.unit == "samples":
+            return frame
+        told = {name: f"regret{name[4:]}" for name in ("cost", "cost_std") if name in frame}
+        return frame.assign(**{name: frame[other] for name, other in told.items()})
+
+    @property
+    def billed(self) -> list[str]:
+        """What else is told of every cell, where it is stated."""
+        return [name for name in BILLED if name in self.table.column_names and name != self.unit]
+
     def polars(self) -> Any:
         """All rows as a Polars frame (needs the extra `polars`)."""
         return need("polars", extra="polars", purpose="a Polars frame").from_arrow(self.table)
@@ -108,8 +127,11 @@ def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed
 
 
 def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.DataFrame:
-    """A row per cell: mean cost and rounds with intervals, error rate with an exact one, and the ratio to c*."""
-    frame = results.pandas()
+    """A row per cell: mean cost and rounds with intervals, error rate with an exact one, and the ratio to the bound.
+
+    The bound is c* on samples; on regret, where every cell plays until a horizon, it is C* log T.
+    """
+    frame = results.costs()
     if not results.per_replication:
         return _of_cells(frame, results.grouping)
     rows = []
@@ -179,7 +201,7 @@ def compare(results: Results, *, axis: str = "policy", against: Any = None, leve
     """
     if not results.per_replication:
         raise InvalidInput("rows", found="a row per cell", allowed='rows = "replication", to pair replications')
-    frame = results.pandas()
+    frame = results.costs()
     if axis not in frame.columns or axis not in results.grouping:
         raise UnknownName("axis", axis, results.grouping)
     values = list(dict.fromkeys(frame[axis]))
