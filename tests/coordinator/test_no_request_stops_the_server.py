@@ -12,7 +12,7 @@ from tests.coordinator.support import House, report_of, study_message
 
 from parley.coordinator.http import heavy
 from parley.coordinator.http.gate import Allowance
-from parley.coordinator.http.limits import Pace
+from parley.coordinator.http.limits import Throttle
 from parley.coordinator.record import initialise, open_storage
 from parley.dashboard.upload import uploaded_study
 from parley.errors import InvalidInput, Rejected, Unreachable
@@ -168,7 +168,7 @@ def test_a_hostile_body_is_refused_shortly_and_at_once(house, name):
 
 
 def test_large_requests_take_more_of_the_allowed_rate():
-    pace = Pace(rate=1, burst=20, timer=lambda: 0.0)
+    pace = Throttle(rate=1, burst=20, timer=lambda: 0.0)
     assert pace.wait("a", 10) == pace.wait("a", 10) == 0
     assert pace.wait("a", 1) == 1
     assert pace.wait("b", 1e9) == 0, "what is allowed at all is possible"

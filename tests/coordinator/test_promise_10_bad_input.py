@@ -11,12 +11,13 @@ from parley.coordinator.record import initialise, open_storage
 from parley.errors import Rejected
 
 
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)  # the one that is easier to upset
 def test_requests_made_from_the_openapi_document(house):
-    found = fuzz(house, examples=5)
+    found = fuzz(house, examples=4)
     assert found["failures"] == []
     assert found["operations"] >= 30
     requests, statuses = found["requests"], found["statuses"]
-    assert requests >= 250
+    assert requests >= 200
     assert statuses["403"] + statuses["404"] <= 0.35 * requests, "most requests get past the doors"
     assert statuses["200"] + statuses["201"] >= 0.15 * requests, "and many get through"
 

@@ -8,8 +8,8 @@ import click
 from rich.text import Text
 
 from parley.cli.console import errors, screen
-from parley.cli.extras import needs
 from parley.cli.remote import connect, remote_options
+from parley.optional import needs
 from parley.protocol import Report
 
 __all__ = ["command"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from parley.cli.console import screen
-from parley.cli.extras import needs
 from parley.cli.secrets import hand_over
+from parley.optional import needs
 
 __all__ = ["commands"]
 

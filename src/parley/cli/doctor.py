@@ -14,8 +14,8 @@ from packaging.requirements import Requirement
 
 from parley import __version__
 from parley.cli.console import json_option, print_json, screen, table
-from parley.cli.extras import needs
 from parley.errors import ParleyError
+from parley.optional import needs
 
 __all__ = ["EXTRAS", "command", "unmet"]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from parley.cli.console import print_json, screen, table
-from parley.cli.extras import needs
 from parley.errors import ParleyError
+from parley.optional import needs
 from parley.study import Study, load_study
 
 __all__ = ["run_live", "show_live"]

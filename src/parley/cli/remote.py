@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from parley.cli.extras import needs
 from parley.errors import Unreachable
+from parley.optional import needs
 
 if TYPE_CHECKING:
     from parley.agent.client import Client

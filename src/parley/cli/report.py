@@ -9,7 +9,7 @@ import click
 
 from parley.cli.console import errors, json_option, print_json, screen, table, write_page
 from parley.errors import InvalidInput
-from parley.experiments.optional import need
+from parley.optional import need
 
 __all__ = ["command"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from parley.cli.console import screen
-from parley.cli.extras import needs
+from parley.optional import needs
 
 with needs("server", "parley serve"):
     from parley.coordinator.http.server import serve

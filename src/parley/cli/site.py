@@ -11,9 +11,9 @@ import click
 
 from parley.agent.entries import Opened, read_entry
 from parley.cli.console import errors, json_option, print_json, screen
-from parley.cli.extras import needs
 from parley.cli.remote import connect, remote_options
 from parley.errors import InvalidInput, ParleyError, Unreachable
+from parley.optional import needs
 from parley.protocol.canonical import read_json
 from parley.protocol.deviations import REASONS
 

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from parley.cli.console import errors, json_option, print_json, progress_bar, screen
-from parley.experiments.optional import need
 from parley.experiments.sweeps.engines import ENGINES, Engine
 from parley.experiments.sweeps.sweep import load_sweep
+from parley.optional import need
 
 __all__ = ["command"]
 

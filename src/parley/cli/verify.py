@@ -10,9 +10,9 @@ import click
 
 from parley.agent.outbox import kept_files
 from parley.cli.console import json_option, print_json, screen
-from parley.cli.extras import needs
 from parley.cli.remote import connect
 from parley.errors import BrokenChain, InvalidInput
+from parley.optional import needs
 from parley.protocol import Receipt, Record, Verification, read_log, verify_log
 from parley.protocol.canonical import read_json
 

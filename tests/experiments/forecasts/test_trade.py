@@ -31,7 +31,7 @@ day_cost = 20
 
 
 def planner(**changes: object) -> Planner:
-    return Planner(**({"policy": "evidence", "options": {}, "replications": 25, "seed": 3} | changes))
+    return Planner(**({"policy": "evidence", "options": {}, "replications": 10, "seed": 3} | changes))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_a_dearer_day_makes_a_faster_and_dearer_study(scenario):
     days, money = ([point.bill.told()[part]["mean"] for point in points] for part in ("days", "money"))
     assert days[-1] < 0.8 * days[0]
     assert money[0] < 0.8 * money[-1]
-    assert sum(counted) == trade_studies(planner(), problem, scenario) == 25 * len(points)
+    assert sum(counted) == trade_studies(planner(), problem, scenario) == 10 * len(points)
     timed = logistics(planner(replications=1), problem, scenario)
     assert len(trade_rows(timed)) == len(points)
     assert trade_figure(timed, theme="dark").axes[0].get_ylabel() == "money, mean"

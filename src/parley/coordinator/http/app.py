@@ -22,7 +22,7 @@ from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.context import Context
 from parley.coordinator.http.guard import answer_problem, refusal_of
 from parley.coordinator.http.heavy import Heavy, Turns
-from parley.coordinator.http.limits import Pace
+from parley.coordinator.http.limits import Throttle
 from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.http.routes import (
     health,
@@ -65,7 +65,7 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         clock=clock,
         forward=Forward(clock),
         metrics=metrics,
-        pace=Pace(rate=settings.rate, burst=settings.burst),
+        pace=Throttle(rate=settings.rate, burst=settings.burst),
         watch=watch,
         closer=Closer(storage, clock, metrics, watch.tell),
         keyring=Keyring(storage),

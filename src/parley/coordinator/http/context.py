@@ -21,7 +21,7 @@ from parley.coordinator.answers.base import Answer
 from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.clock import Clock
 from parley.coordinator.http.heavy import Heavy, Turns
-from parley.coordinator.http.limits import Pace
+from parley.coordinator.http.limits import Throttle
 from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
@@ -50,7 +50,7 @@ class Context:
     clock: Clock
     forward: Forward
     metrics: Metrics
-    pace: Pace
+    pace: Throttle
     watch: Watch
     closer: Closer
     keyring: Keyring

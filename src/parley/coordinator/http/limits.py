@@ -12,7 +12,7 @@ from starlette.types import Message, Receive
 from parley.coordinator.problems import Refusal
 from parley.coordinator.remembered import Remembered
 
-__all__ = ["Pace", "bounded", "check_shape", "cost_of"]
+__all__ = ["Throttle", "bounded", "check_shape", "cost_of"]
 
 USUAL = 64 * 1024  # bytes
 DEEPEST = 32
@@ -20,10 +20,10 @@ NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 REMEMBERED = 10_000  # tokens whose pace is kept; the longest silent is forgotten first
 
 
-class Pace:
+class Throttle:
     """A bucket of `burst` requests a token, refilled at `rate` a second. Per process, in memory. Large ones cost more.
 
-    >>> pace = Pace(rate=1, burst=2, timer=lambda: 0.0)
+    >>> pace = Throttle(rate=1, burst=2, timer=lambda: 0.0)
     >>> [pace.wait("a") for _ in range(3)]
     [0.0, 0.0, 1.0]
     """

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from parley.errors import InvalidInput, NoCluster, ParleyError, UnknownName
-from parley.experiments.optional import need
+from parley.optional import need
 
 __all__ = ["ENGINES", "Crew", "Engine", "WorkersLost"]
 

@@ -14,7 +14,6 @@ import pandas as pd
 
 from parley.experiments.look.page import page, table
 from parley.experiments.look.palette import THEMES
-from parley.experiments.optional import need
 from parley.experiments.sweeps import charts
 from parley.experiments.sweeps.curves import (
     LOGARITHMIC,
@@ -28,6 +27,7 @@ from parley.experiments.sweeps.curves import (
 )
 from parley.experiments.sweeps.figures import last_draws
 from parley.experiments.sweeps.results import Results, compare
+from parley.optional import need
 
 __all__ = ["html_report"]
 

@@ -1,13 +1,15 @@
-"""Say what to install when an optional part is missing."""
+"""Optional packages, imported where they are needed; what is missing is told with what to install."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from parley.errors import MissingPackage
 
-__all__ = ["needs"]
+__all__ = ["need", "needs"]
 
 
 @contextmanager
@@ -26,3 +28,13 @@ def needs(extra: str, what: str) -> Iterator[None]:
         if missing == "parley":
             raise
         raise MissingPackage(missing, extra=extra, purpose=what) from None
+
+
+def need(module: str, *, extra: str, purpose: str) -> Any:
+    """A module of a package that may not be there.
+
+    >>> need("json", extra="none", purpose="this example").dumps([1])
+    '[1]'
+    """
+    with needs(extra, purpose):
+        return importlib.import_module(module)
