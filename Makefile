@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness estimates tolerance savings peers regret prices rewards reproduction screenshots docs clean help
+.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness estimates tolerance savings peers regret prices rewards reproduction screenshots docs links clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -98,6 +98,9 @@ screenshots: setup ## the dashboard's pages as pictures, into docs/images
 docs: $(SITE)    ## the documentation site, into docs/_build/html; every warning is an error
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+links: setup     ## every address of another host in the pages, asked once
+	$(BIN)/python -m tests.links
 
 clean:           ## remove what was made
 	rm -rf $(VENV) build dist docs/_build docs/more.md docs/images/generated docs/reference/python docs/reference/commands.md docs/reference/http-api.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

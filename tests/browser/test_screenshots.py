@@ -6,6 +6,9 @@ from pathlib import Path
 from playwright.sync_api import expect
 from tests.browser.live import THREE
 
+from parley import load_study, make_policy, phases
+from parley.experiments.look.course import elimination_course
+
 PICTURES = {
     "dashboard": ("/studies/waiting", 1280, "light"),
     "dashboard-dark": ("/studies/waiting", 1280, "dark"),
@@ -18,6 +21,15 @@ PICTURES = {
     "dashboard-freeze": ("/studies/waiting/administration?freeze=Lille", 1280, "light"),
     "dashboard-new": ("/new", 1280, "light"),
 }
+
+
+def test_the_picture_of_a_course(tmp_path):
+    """The first picture of README and site: a run of the paper's instance, phase by phase."""
+    study = load_study(Path(__file__).parents[2] / "examples" / "paper.toml")
+    run = list(phases(make_policy(study.policy, study.problem), study.require_truth(), seed=0))
+    folder = Path(os.environ.get("PARLEY_SCREENSHOTS", tmp_path))
+    elimination_course(run, study.problem).savefig(folder / "course.png", dpi=110)
+    assert (folder / "course.png").stat().st_size > 10_000
 
 
 def test_pictures_of_the_main_pages(visit, server, tmp_path):
