@@ -80,6 +80,18 @@ def test_page_report_and_file_say_what_the_api_says(here, half):
     assert "for comparison only" in page
 
 
+def test_how_it_ended_has_the_same_words_everywhere(here):
+    here.create(CONTROLLED.replace("[weights]", "max_rounds = 1\n\n[weights]"), "spent")
+    here.run("spent")
+    found = here.call("GET", "studies/spent/findings")
+    assert {agent["end"] for agent in found["agents"]} == {"exhausted"} == {here.call("GET", "studies/spent")["end"]}
+    with here.browser() as browser:
+        for page in ("", "/answer", "/report"):
+            text = browser.get(f"/studies/spent{page}").text
+            assert "xhausted: the budget came first" in text, page
+            assert "Stopped early" not in text
+
+
 def test_a_viewer_gets_none_of_it(here, half):
     viewer = here.issue("viewer", "Vi")
     headers = {"Authorization": f"Bearer {viewer}"}

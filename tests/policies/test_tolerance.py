@@ -124,3 +124,18 @@ def test_a_reign_ends_when_another_arm_is_better_by_more_than_half_of_the_tolera
     assert shown.reign.tolist() == [1 if ahead < 0.05 else 2]
     before = replace(policy, problem=problem.with_(rules=2))
     assert claims(before.problem, state, before.contrasts(state)).leaders[:, 0].tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("name", ["evidence", "wcpe"])
+def test_without_a_tolerance_nothing_of_it_is_run_and_no_edition_changes_a_bit(name, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("nobody asked for a tolerance")
+
+    for place in ("evidence_racing.claims", "evidence_racing.accept_leaders", "wcpe.accept", "wcpe.leading"):
+        monkeypatch.setattr(f"parley.policies.{place}", never)
+    study, last = paper_study(), []
+    for asked in ({}, {"tolerance": 0.0}, {"rules": 2}):
+        problem = study.problem.with_(**asked)
+        instance = Instance(problem=problem, means=study.instance.means)
+        last.append(list(phases(make_policy(name, problem), instance, seed=4))[-1].after.to_json())
+    assert last[0] == last[1] == last[2]

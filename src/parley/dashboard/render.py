@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from parley import __version__
 from parley.dashboard import words
+from parley.ends import End
 from parley.protocol.pieces import weight
 from parley.words import measured
 
@@ -70,6 +71,7 @@ def environment(*folders: Path) -> Environment:
         "clock": words.clock,
         "stamp": words.stamp,
         "gap": words.gap,
+        "ended": lambda end: End(end).words,
         "stage": _stage,
         "pretty": _pretty,
         "part": lambda text: quote(str(text), safe=""),

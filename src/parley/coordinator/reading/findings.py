@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from parley.coordinator.answers.findings import AgentFound, ArmFound, Findings, Measured
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import Columns, latest_phase, policy_of, state_at
-from parley.coordinator.record import reports, studies
+from parley.coordinator.record import phases, reports, studies
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow
 from parley.ends import End
@@ -25,17 +25,16 @@ __all__ = ["findings"]
 def findings(connection: Connection, row: StudyRow, *, columns: Columns, phase: int | None) -> Findings:
     """Of some agents, after a decided phase, or after the latest."""
     study = studies.message(connection, row)
-    state = state_at(connection, row, latest_phase(row))
-    last = int(state.phase)
+    state, last = state_at(connection, row, latest_phase(row)), phases.decided(connection, row.id)
     if phase is not None and phase > last:
         raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
     now = phase is None or phase == last
-    state = state if phase is None else state_at(connection, row, phase)
+    state, told = (state, last) if phase is None else (state_at(connection, row, phase), phase)
     ends = ends_at(policy_of(connection, row), state, row.stage) if now else [End.OPEN] * len(study.agents)
     return Findings(
         study=row.id,
         stage=str(row.stage),
-        phase=int(state.phase),
+        phase=told,
         phases=last,
         level=1 - study.problem.delta,
         control=study.problem.control,
@@ -43,7 +42,7 @@ def findings(connection: Connection, row: StudyRow, *, columns: Columns, phase: 
         words=WORDS,
         first=columns.first,
         agent_count=len(study.agents),
-        agents=_agents(connection, row, study, state, ends, columns, over=now and row.stage in CONCLUDED),
+        agents=_agents(connection, row, study, state, told, ends, columns, over=now and row.stage in CONCLUDED),
     )
 
 
@@ -52,14 +51,15 @@ def _agents(
     row: StudyRow,
     study: StudyMessage,
     state: State,
+    last: int,
     ends: list[End],
     columns: Columns,
     *,
     over: bool,
 ) -> list[AgentFound]:
-    if not int(state.phase):  # nothing is decided, and nobody is told what single reports say
+    if not last:  # nothing is decided, and nobody is told what single reports say
         return [AgentFound(agent=name, end=End.OPEN, leader=None, arms=[]) for name in study.agents[columns.slice]]
-    found = _estimated(connection, row, study, state, columns)
+    found = _estimated(connection, row, study, state, last, columns)
     quantile, control = fixed_quantile(study.problem), found.control
     answered = np.array([end.answered for end in ends], dtype=np.bool_) & over
     some, answers = columns.slice, np.asarray(state.answers)
@@ -84,9 +84,14 @@ def _agents(
     return told
 
 
-def _estimated(connection: Connection, row: StudyRow, study: StudyMessage, state: State, columns: Columns) -> Estimates:
-    """From the fresh draws of every phase up to the state's; the differences are to the leader among the answers."""
-    last, memory = int(state.phase), memory_of(connection)
+def _estimated(
+    connection: Connection, row: StudyRow, study: StudyMessage, state: State, last: int, columns: Columns
+) -> Estimates:
+    """From the fresh draws of every phase up to the `last`; the differences are to the leader among the answers.
+
+    A re-weighed study may have had its answers before the last of its phases: all of them count, as in a certificate.
+    """
+    memory = memory_of(connection)
 
     def drawn(phase: int) -> Totals:
         def made() -> Totals:

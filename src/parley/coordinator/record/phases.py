@@ -19,6 +19,7 @@ from parley.rewards import Past
 __all__ = [
     "Turn",
     "asked_agents",
+    "decided",
     "decisions",
     "draws_of_many",
     "past",
@@ -186,6 +187,12 @@ def state_after(connection: Connection, study: StudyMessage, study_id: str, phas
     here = and_(states.c.study == study_id, states.c.phase == phase)
     text = connection.execute(select(states.c.state).where(here)).scalar_one_or_none()
     return None if text is None else study.make_policy().restore(read_json(text))
+
+
+def decided(connection: Connection, study: str) -> int:
+    """How many phases were decided."""
+    query = select(func.count()).select_from(phases).where(phases.c.study == study, phases.c.decision.is_not(None))
+    return int(connection.execute(query).scalar_one())
 
 
 def decisions(connection: Connection, study: str) -> list[Decision]:

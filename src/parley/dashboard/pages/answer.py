@@ -75,6 +75,7 @@ def _answer(certificate: Mapping[str, Any], agent: int) -> dict[str, Any]:
         "arms": certificate["answers"][name],
         "cells": cells,
         "margin": min(bounds) if known else None,
+        "end": (certificate.get("ends") or {}).get(name),
     }
 
 
