@@ -1,7 +1,7 @@
 """Tolerance: an agent may also answer with its leaders, once it is sure that no arm beats one of them by more.
 
 Before a phase an agent's *leaders* are fixed: the N best estimates among its candidates, and who leads stays unless
-another is better by half of the tolerance (any choice by the past alone will do). For every leader l and every
+another is better by a quarter of the tolerance (any choice by the past alone will do). For every leader l and every
 other candidate j a second wealth bets on "j is not better than l by the tolerance or more": the contrast l minus j,
 raised by the tolerance, settled by fresh draws only. When all of them stand on their line, the agent answers with its
 leaders. The wealths begin anew with every change of leaders, and the t-th *reign* has the share 6 / (pi^2 t^2) of half
@@ -25,7 +25,7 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 __all__ = ["SHARE", "Claims", "accept", "accept_leaders", "acceptance_line", "claims", "leading", "nobody", "standing"]
 
 SHARE = 0.5  # of delta, for accepting; the exact race has the rest
-LOYALTY = 0.5  # of the tolerance: by which another arm must be better to end a reign
+LOYALTY = 0.25  # of the tolerance: by which another arm must be better to end a reign
 S = TypeVar("S", bound=State)
 
 
@@ -41,7 +41,7 @@ def acceptance_line(problem: Problem, reign: IntArray) -> FloatArray:
 
 
 def standing(problem: Problem, state: State) -> FloatArray:
-    """`(..., arm, agent)`: estimates by which arms are ranked. Who leads has half of the tolerance in advance.
+    """`(..., arm, agent)`: estimates by which arms are ranked. Who leads has a quarter of the tolerance in advance.
 
     At a tie the best estimate changes with every phase, and each change would end a reign and what it had won.
     """
