@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from parley.coordinator.answers.studies import Who
 from parley.coordinator.http.context import LARGE, context_of
 from parley.coordinator.http.guard import refusal_of
 from parley.coordinator.http.limits import bounded, cost_of
@@ -45,7 +46,7 @@ class Page:
 
     request: Request
     api: Api
-    who: Mapping[str, Any] | None
+    who: Who | None
     csrf: str
     form: Mapping[str, str] = field(default_factory=dict)
 
@@ -67,14 +68,14 @@ class Page:
         """What somebody who is signed in takes away, drawn off the event loop; large ones cost more."""
         assert self.who is not None
         context = context_of(self.request)
-        content = await context.drawing.run(self.who["kid"], drawn)
-        context.pace.charge(self.who["kid"], len(content) / LARGE)
+        content = await context.drawing.run(self.who.kid, drawn)
+        context.pace.charge(self.who.kid, len(content) / LARGE)
         return content
 
     async def compute(self, work: Callable[[], T]) -> T:
         """What takes its time, when it is its turn, off the event loop."""
         assert self.who is not None
-        return await context_of(self.request).heavy.run(self.who["kid"], work)
+        return await context_of(self.request).heavy.run(self.who.kid, work)
 
     @property
     def study(self) -> str:
@@ -92,7 +93,7 @@ class Page:
 
     def may(self, *roles: str) -> bool:
         """Whether the reader has one of some roles; only to leave out what would be refused anyway."""
-        return self.who is not None and self.who["role"] in roles
+        return self.who is not None and self.who.role in roles
 
 
 Handler = Callable[[Page], Awaitable[Response]]
@@ -160,14 +161,14 @@ async def _entered(
         response: Response = RedirectResponse(sign_in_address(request), status_code=303)
         response.delete_cookie(**cookie)
         return response
-    if only is not None and (who is None or who["role"] not in only):
+    if only is not None and (who is None or who.role not in only):
         raise Refusal("not-allowed", f"this is for {' and '.join(sorted(only))}s")
     bound = secret if who is not None else request.cookies.get(FORM_COOKIE, "")
     fresh = secrets.token_urlsafe(32) if not bound else ""
-    large = uploads and who is not None and who["role"] == "administrator"
+    large = uploads and who is not None and who.role == "administrator"
     if large and who is not None:
         context = context_of(request)
-        context.pace.check(who["kid"], cost_of(request, context.settings.study_body_limit))
+        context.pace.check(who.kid, cost_of(request, context.settings.study_body_limit))
     form = await _form(request, bound, large=large) if request.method == "POST" else {}
     shown = Page(request=request, api=api, who=who, csrf=_form_token(bound or fresh), form=form)
     response = await handler(shown)
@@ -176,14 +177,13 @@ async def _entered(
     return response
 
 
-async def _who(api: Api) -> Mapping[str, Any] | None:
+async def _who(api: Api) -> Who | None:
     try:
-        found: Mapping[str, Any] = await api.get("whoami")
+        return await api.read(Who, "whoami")
     except ApiRefusal as refusal:
         if refusal.status == 401:
             return None
         raise
-    return found
 
 
 async def _form(request: Request, bound: str, *, large: bool) -> Mapping[str, str]:

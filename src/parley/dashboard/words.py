@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from parley.words import DASH, gap, number, real
 
@@ -107,10 +106,10 @@ def stamp(text: str) -> str:
     return f"{moment.day} {moment:%b %Y, %H:%M:%S}"
 
 
-def principal(who: dict[str, Any]) -> str:
+def principal(name: str, role: str) -> str:
     """The name of who is signed in, without the role that stands beside it.
 
-    >>> principal({"principal": "analyst:statistics", "role": "analyst"})
+    >>> principal("analyst:statistics", "analyst")
     'statistics'
     """
-    return str(who["principal"]).removeprefix(f"{who['role']}:") or str(who["role"])
+    return name.removeprefix(f"{role}:") or role

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from parley.coordinator.answers.studies import Studies
 from parley.coordinator.http.context import context_of
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import ADMINISTRATORS, Page, page
@@ -36,14 +37,15 @@ async def studies_page(shown: Page) -> Response:
     """The studies that the reader may see; a reader of one study sees that one."""
     search, stage = shown.asked("search")[:100], shown.asked("stage")
     stage = stage if stage in STAGES else ""
-    found = await shown.api.get("studies", search=search, stage=stage, after=shown.asked("after")[:64], limit=A_PAGE)
+    wanted = {"search": search, "stage": stage, "after": shown.asked("after")[:64], "limit": A_PAGE}
+    found = await shown.api.read(Studies, "studies", **wanted)
     return await shown.show(
         "studies.html",
-        studies=found["studies"],
-        next=found["next"],
+        studies=found.studies,
+        next=found.next,
         search=search,
         stage=stage,
-        mark=found["version"],
+        mark=found.version,
     )
 
 

@@ -93,7 +93,7 @@ class BoardCell:
 async def heading(shown: Page) -> dict[str, Any]:
     """What stands at the top of every page of a study."""
     status = await shown.api.read(StudyStatus, "studies", shown.study)
-    return {"status": status, "mark": status.version, "blinded": shown.who is not None and shown.who["blinded"]}
+    return {"status": status, "mark": status.version, "blinded": shown.who is not None and shown.who.blinded}
 
 
 async def outlook(shown: Page, pages: Pages) -> OutlookTold | None:

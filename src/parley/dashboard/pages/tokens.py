@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from parley.coordinator.answers.tokens import IssuedToken, Tokens
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import ADMINISTRATORS, Page, page
 
@@ -16,11 +15,11 @@ ROLES = ("viewer", "analyst", "auditor", "administrator", "agent")
 A_PAGE = 50
 
 
-async def _show(shown: Page, *, issued: dict[str, Any] | None = None, problem: str = "", code: int = 200) -> Response:
-    tokens = (await shown.api.get("tokens", study=shown.asked("study")))["tokens"]
+async def _show(shown: Page, *, issued: IssuedToken | None = None, problem: str = "", code: int = 200) -> Response:
+    tokens = (await shown.api.read(Tokens, "tokens", study=shown.asked("study"))).tokens
     wanted = shown.asked("search").strip().lower()
-    live = [token for token in tokens if wanted in token["principal"].lower() or wanted in token["kid"]]
-    live.sort(key=lambda token: (token["revoked_at"] is not None, token["principal"]))
+    live = [token for token in tokens if wanted in token.principal.lower() or wanted in token.kid]
+    live.sort(key=lambda token: (token.revoked_at is not None, token.principal))
     first = min(shown.place("first"), max(len(live) - 1, 0)) // A_PAGE * A_PAGE
     return await shown.show(
         "tokens.html",
@@ -48,7 +47,7 @@ async def issue(shown: Page) -> Response:
     body = {"role": fields["role"], "name": fields["name"]}
     body |= {name: fields[name] for name in ("study", "agent") if fields[name]}
     try:
-        return await _show(shown, issued=await shown.api.send("POST", "tokens", body=body))
+        return await _show(shown, issued=IssuedToken.from_json(await shown.api.send("POST", "tokens", body=body)))
     except ApiRefusal as refusal:
         if refusal.status not in (404, 409, 422):
             raise
