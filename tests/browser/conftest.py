@@ -20,7 +20,7 @@ def chromium():
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    """A coordinator process with a finished study and one in mid-phase."""
+    """A coordinator process with a finished study, one in mid-phase and one that has lost a site."""
     made = Server(tmp_path_factory.mktemp("server"))
     finished = Agents(made, made.create(study_id="finished"), MEANS)
     finished.run()
@@ -30,6 +30,11 @@ def server(tmp_path_factory):
     waiting.phase()
     waiting.phase()
     waiting.phase(but=(1,))
+    lost = Agents(made, made.create(THREE.replace("Three centres", "A centre closed"), "lost"), MEANS, seed=5)
+    lost.phase()
+    shown = made.call("GET", "studies/lost/agents/Lille/freeze")
+    body = {"reason": "the centre closed", "consequences": shown["digest"]}
+    made.call("POST", "studies/lost/agents/Lille/freeze", json=body)
     yield made
     made.stop()
 

@@ -14,6 +14,7 @@ PAGES = {
     "error": "/studies/nowhere",
     **{f"waiting{page}": f"/studies/waiting{page}" for page in ("", "/evidence", "/samples", "/answer", "/audit")},
     "freeze": "/studies/waiting/administration?freeze=Lille",
+    **{f"lost {act}": f"/studies/lost/administration?{act}" for act in ("reweigh=1", "thaw=Lille")},
     **{f"finished{page}": f"/studies/finished{page}" for page in ("", "/evidence", "/answer", "/report")},
 }
 

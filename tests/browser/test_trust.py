@@ -34,7 +34,7 @@ def test_names_and_reasons_are_only_text(visit, server):
     page.get_by_role("button", name="Show the consequences").click()
     expect(page.get_by_role("heading", name=f"If {agents.names[0]} is frozen")).to_be_visible()
     page.locator("#freeze-reason").fill(reason)
-    page.get_by_role("button", name=re.compile("^Freeze agent")).click()
+    page.get_by_role("button", name=re.compile("^Freeze agent.*keep the question", re.DOTALL)).click()
     expect(page.locator("main")).to_contain_text("frozen in phase 2")
     server.issue("viewer", INJECTION)
     for path in _pages(study):
@@ -58,7 +58,15 @@ def test_names_and_reasons_are_only_text(visit, server):
 
 
 def _pages(study):
-    own = ("", "/evidence", "/samples", "/answer", "/audit", "/administration?freeze=javascript:window.hacked%3D1")
+    own = (
+        "",
+        "/evidence",
+        "/samples",
+        "/answer",
+        "/audit",
+        "/administration?freeze=javascript:window.hacked%3D1",
+        "/administration?reweigh=1",
+    )
     search = "/?search=" + INJECTION.replace("<", "%3C").replace(" ", "%20")
     return ("/", search, "/tokens", "/log", "/new", *(f"/studies/{study}{page}" for page in own))
 

@@ -48,12 +48,13 @@ def main() -> int:
     near.add_argument("--replications", type=int, default=100_000, help="of every cell")
     near.add_argument("--seconds", type=float, default=math.inf, help="stop after a block, once so many have passed")
     near.add_argument("--first", action="store_true", help="the figures of the paper's instance and the mutants again")
+    near.add_argument("--top", type=int, choices=(1, 2), help="only cells that ask for so many arms")
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
     if arguments.what == "lost-sites":
         good = lost_sites(arguments.share)
     elif arguments.what == "tolerance":
-        good = tolerance(arguments.replications, arguments.seconds, first=arguments.first)
+        good = tolerance(arguments.replications, arguments.seconds, first=arguments.first, top=arguments.top)
     elif arguments.what == "coverage":
         good = coverage(arguments.replications, arguments.only)
     elif arguments.what == "flexible":

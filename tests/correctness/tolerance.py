@@ -120,14 +120,14 @@ def mutants(size: int = 4000) -> dict[str, float]:
     return shares
 
 
-def tolerance(replications: int, seconds: float, *, first: bool) -> bool:
-    """Go on for so many seconds; with `first` the figures and mutants too."""
+def tolerance(replications: int, seconds: float, *, first: bool, top: int | None = None) -> bool:
+    """Go on for so many seconds; with `first` the figures and mutants too; of cells that ask for `top` arms alone."""
     begun = time.monotonic()
     known: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
     if first or "figures" not in known:
         known["figures"], known["mutants"] = figures(), mutants()
         _write(known, replications)
-    while (name := _next(known, replications)) and time.monotonic() - begun < seconds:
+    while (name := _next(known, replications, top)) and time.monotonic() - begun < seconds:
         told = known.setdefault("cells", {}).setdefault(name, dict.fromkeys(("replications", "bad"), 0))
         more = block(CELLS[name], told["replications"] // BLOCK)
         known["cells"][name] = {key: told.get(key, 0) + value for key, value in more.items()}
@@ -139,18 +139,19 @@ def tolerance(replications: int, seconds: float, *, first: bool) -> bool:
     )
 
 
-def _next(known: dict[str, Any], replications: int) -> str | None:
+def _next(known: dict[str, Any], replications: int, top: int | None) -> str | None:
     """The cell that has the fewest so far; None when all are done."""
     done = {name: known.get("cells", {}).get(name, {}).get("replications", 0) for name in CELLS}
-    fewest = min(done, key=done.__getitem__)
-    return fewest if done[fewest] < replications else None
+    left = {name: size for name, size in done.items() if size < replications and top in (None, CELLS[name].top)}
+    return min(left, key=left.__getitem__, default=None)
 
 
 def _write(known: dict[str, Any], replications: int) -> None:
     KNOWN.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     head = ["tolerance", "samples, mean", "rounds", "samples of the prototype", "bad answers"]
     fill(PAGE, "figures", table(head, known["figures"]))
-    rows = [_row(name, cell, replications) for name, cell in known.get("cells", {}).items()]
+    counted = known.get("cells", {})
+    rows = [_row(name, counted[name], replications) for name in CELLS if name in counted]
     fill(PAGE, "cells", table(["truth", "replications", "bad answers, %", "samples", "rounds", "unfinished"], rows))
     rows = [[name, f"{100 * share:.2f}"] for name, share in known["mutants"].items()]
     fill(PAGE, "mutants", table(["rule", "bad answers, %"], rows))

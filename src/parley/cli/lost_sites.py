@@ -8,7 +8,7 @@ import click
 
 from parley.cli.console import screen
 from parley.cli.remote import connect, reason_option, remote_options, yes_option
-from parley.errors import InvalidInput
+from parley.errors import Conflict, InvalidInput
 from parley.words import number
 
 if TYPE_CHECKING:
@@ -51,12 +51,18 @@ def freeze(study: str, agent: str, reason: str, anew: bool, yes: bool, server: s
         elif shown["no_reweigh"]:
             _say(f"Re-weigh: not possible. {shown['no_reweigh']}.")
         _say(f"Guarantee: {shown['guarantee']}.")
+        if anew and shown["reweigh"] is None:
+            raise click.ClickException("nothing was frozen: the others cannot be re-weighed as they are asked")
         if not yes:
             click.confirm(f"Freeze {agent}?" + (" And re-weigh the others?" if anew else ""), abort=True)
         body = {"reason": reason, "consequences": shown["digest"]}
         made = client.request("POST", "studies", study, "agents", agent, "freeze", json=body)
         if anew:
-            made = _reweigh(client, study, reason, {}, yes=True)
+            try:
+                made = _reweigh(client, study, reason, {}, yes=True)
+            except Conflict as refusal:  # the freeze may have been what the study's end waited for
+                _say(f"Frozen. {study} is {made['stage']} in phase {made['phase']}.")
+                raise Conflict(f"not re-weighed: {refusal}", refusal.problem) from None
     _say(f"Frozen{' and re-weighed' if anew else ''}. {study} is {made['stage']} in phase {made['phase']}.")
 
 

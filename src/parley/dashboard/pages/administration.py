@@ -1,8 +1,9 @@
-"""What an administrator does to a study: pause, resume, cancel, freeze an agent, close a phase with what is in,
-take, refuse or amend a quarantined report."""
+"""What an administrator does to a study: pause, resume, cancel, freeze and thaw agents, re-weigh the others, close a
+phase with what is in, take, refuse or amend a quarantined report."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -11,23 +12,20 @@ from starlette.routing import Route
 
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import ADMINISTRATORS, Page, page
+from parley.dashboard.pages.lost_sites import BadColumns, columns_of, considered, freeze_and_go_on
 from parley.dashboard.pages.study import heading
 
 __all__ = ["routes"]
 
 ACTS = ("pause", "resume", "cancel")
 A_PAGE = 10  # of reports in quarantine
-MOST_PAIRS = 30  # of a freeze's consequences that are listed one by one
+TOLD = (404, 409, 422)  # what an act may be refused with, and is told on the page
 
 
 async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
     head = await heading(shown)
-    agent, consequences = shown.asked("freeze") or shown.form.get("agent", ""), None
-    if agent:
-        try:
-            consequences = await shown.api.get("studies", shown.study, "agents", agent, "freeze")
-        except ApiRefusal as refusal:
-            problem = problem or str(refusal.problem["detail"])
+    told, why = await considered(shown)
+    problem = problem or why
     cut, phase = None, head["status"].phase
     if shown.asked("cut"):
         try:
@@ -47,8 +45,7 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
         quarantine=[await _beside(shown, entry, phase) for entry in (*held, *aside["quarantine"])],
         next=aside["next"],
         cut=cut,
-        consequences=consequences,
-        most=MOST_PAIRS,
+        **told,
         problem=problem,
     )
 
@@ -69,7 +66,7 @@ async def _beside(shown: Page, entry: dict[str, Any], phase: int) -> dict[str, A
 
 
 async def administration_page(shown: Page) -> Response:
-    """The forms, and the consequences of a freeze that is being considered."""
+    """The forms, and the consequences of what is being considered."""
     return await _show(shown)
 
 
@@ -77,10 +74,19 @@ async def _act(shown: Page, *parts: object, body: Any) -> Response:
     try:
         await shown.api.send("POST", "studies", shown.study, *parts, body=body)
     except ApiRefusal as refusal:
-        if refusal.status not in (404, 409, 422):
-            raise
-        words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
-        return await _show(shown, problem=words, code=refusal.status)
+        return await _told(shown, refusal)
+    return _done(shown)
+
+
+async def _told(shown: Page, refusal: ApiRefusal) -> Response:
+    """The page again, with why something was refused."""
+    if refusal.status not in TOLD:
+        raise refusal
+    words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
+    return await _show(shown, problem=words, code=refusal.status)
+
+
+def _done(shown: Page) -> Response:
     return RedirectResponse(f"/studies/{quote(shown.study, safe='')}/administration", status_code=303)
 
 
@@ -93,18 +99,37 @@ async def act(shown: Page) -> Response:
 
 
 async def freeze(shown: Page) -> Response:
-    """Confirm a freeze whose consequences were shown."""
-    body = {
-        "reason": shown.form.get("reason", "").strip(),
-        "consequences": shown.form.get("consequences", ""),
-    }
-    return await _act(shown, "agents", shown.form.get("agent", ""), "freeze", body=body)
+    """Confirm a freeze whose consequences were shown, and the way to go on that was chosen."""
+    try:
+        why = await freeze_and_go_on(shown)
+    except ApiRefusal as refusal:
+        return await _told(shown, refusal)
+    return _done(shown) if not why else await _show(replace(shown, form={}), problem=why, code=409)
+
+
+async def reweigh(shown: Page) -> Response:
+    """Show what other weights would do, or confirm what was shown."""
+    if "consequences" not in shown.form:
+        return await _show(shown)
+    try:
+        columns = columns_of(shown.form.get("columns", ""))
+    except BadColumns as error:
+        return await _show(shown, problem=str(error), code=422)
+    return await _act(shown, "reweigh", body={**_confirmed(shown), "columns": columns})
+
+
+async def thaw(shown: Page) -> Response:
+    """Confirm that an agent is asked again."""
+    return await _act(shown, "agents", shown.form.get("agent", ""), "thaw", body=_confirmed(shown))
+
+
+def _confirmed(shown: Page) -> dict[str, Any]:
+    return {"reason": shown.form.get("reason", "").strip(), "consequences": shown.form.get("consequences", "")}
 
 
 async def cut_phase(shown: Page) -> Response:
     """Confirm that a phase is closed with what is in."""
-    body = {"reason": shown.form.get("reason", "").strip(), "consequences": shown.form.get("consequences", "")}
-    return await _act(shown, "phases", shown.form.get("phase", ""), "cut", body=body)
+    return await _act(shown, "phases", shown.form.get("phase", ""), "cut", body=_confirmed(shown))
 
 
 async def amend(shown: Page) -> Response:
@@ -137,6 +162,8 @@ routes: list[Route] = [
     page("/studies/{study}/administration", administration_page),
     page("/studies/{study}/act", act, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/freeze", freeze, "POST", only=ADMINISTRATORS),
+    page("/studies/{study}/reweigh", reweigh, "POST", only=ADMINISTRATORS),
+    page("/studies/{study}/thaw", thaw, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/cut", cut_phase, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/amend", amend, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/held", held, "POST", only=ADMINISTRATORS),

@@ -15,6 +15,7 @@ from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.estimates import attached, found_so_far, with_panels
 from parley.dashboard.pages.study import agents_on_page, heading, verified
+from parley.ends import End
 from parley.findings import harmless
 
 __all__ = ["answer_csv", "routes"]
@@ -70,12 +71,14 @@ def _answer(certificate: Mapping[str, Any], agent: int) -> dict[str, Any]:
     bounds = [cell["gap_at_least"] for cell in cells if cell["ruled_out_in_phase"]]
     name = certificate["evidence"]["agents"][agent]["agent"]
     known = bounds and all(bound is not None for bound in bounds)
+    end = (certificate.get("ends") or {}).get(name)
     return {
         "agent": name,
         "arms": certificate["answers"][name],
         "cells": cells,
         "margin": min(bounds) if known else None,
-        "end": (certificate.get("ends") or {}).get(name),
+        "end": end,
+        "answered": certificate["complete"] if end is None else End(end).answered,
     }
 
 

@@ -40,8 +40,13 @@ def in_words(kind: str, payload: Mapping[str, Any]) -> str:
             out = sum(cell == decision["phase"] for row in decision["eliminated_in"] for cell in row)
             words = f"phase {decision['phase']} decided: {number(out)} {'pair' if out == 1 else 'pairs'} ruled out"
             return words + ("; the study is finished" if decision["finished"] else "")
-        case "agent-frozen":
+        case "agent-frozen" | "agent-thawed":
             return f"{payload['agent']}: {payload['reason']}"
+        case "reweighed":
+            without = f", without {', '.join(payload['left'])}" if payload["left"] else ""
+            return f"asked anew in phase {payload['phase']}{without}: {payload['reason']}"
+        case "report-refused":
+            return f"{payload['agent']}, phase {payload['phase']}: {payload['reason']}"
         case "phase-cut":
             without = ", ".join(payload["without"])
             return f"phase {payload['phase']} closed without {without}: {payload['reason']}"
