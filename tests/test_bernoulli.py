@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from parley.bernoulli import Contrasts, cheapest, identified, regretted
 from parley.bounds import bai, exact_rates, regret
+from parley.bounds.bernoulli import Contrasts, cheapest, identified, regretted
 from parley.problem import Instance, Problem
 from parley.rewards import Binary, Gaussian
 

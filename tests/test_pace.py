@@ -11,7 +11,7 @@ from tests.support import random_weights
 
 from parley.errors import InvalidInput, NotConverged
 from parley.harmonic import ArmPrograms, ContrastPrograms, Status, proven_gap, solve
-from parley.pace import Pace, days_needed
+from parley.harmonic.pace import Pace, days_needed
 
 JUDGE_TOLERANCE = 5e-6  # what Clarabel is trusted with; our own gap is proven
 KINDS = ("prices", "time", "mix")

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tests.support import instances, paper_study
 
 from parley.bounds import bai, regret
+from parley.bounds.prices import cost, priced_bounds, regret_and_money, time, time_and_money
 from parley.errors import InvalidInput, TiedArms
-from parley.pace import days_needed
-from parley.price_bounds import cost, priced_bounds, regret_and_money, time, time_and_money
+from parley.harmonic.pace import days_needed
 from parley.problem import Instance, Problem
 
 LAWS = settings(deadline=None, max_examples=40)

@@ -17,7 +17,10 @@ ROOMS: dict[str, tuple[str, list[str]]] = {
     "parley": ("The public names", ["parley"]),
     "problems": ("Problems, weights, totals", ["parley.problem", "parley.weights", "parley.totals", "parley.study"]),
     "rewards": ("Reward models", ["parley.rewards"]),
-    "solver": ("Bounds and the solver", ["parley.bounds", "parley.harmonic", "parley.programs", "parley.quotas"]),
+    "solver": (
+        "Bounds and the solver",
+        ["parley.bounds", "parley.harmonic", "parley.quotas"],
+    ),
     "confidence": ("Thresholds and evidence", ["parley.confidence"]),
     "policies": ("Policies", ["parley.policies"]),
     "simulation": ("Simulation", ["parley.simulation"]),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.pace import Pace, agent_days
+from parley.harmonic.pace import Pace, agent_days
 from parley.problem import FloatArray, IntArray, Problem
 
 __all__ = ["Currency", "money_of", "phase_days", "round_overhead", "stated_rates"]

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 
 from parley.confidence.evidence import LARGEST_STAKE, gap_lower_bound, log_bet, log_boost, stake_that_crosses
-from parley.rewards.base import LOG_SHARES
+from parley.rewards.bets import LOG_SHARES
 
 DIGITS = 50
 LAWS = settings(deadline=None, max_examples=60)

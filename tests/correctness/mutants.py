@@ -14,7 +14,7 @@ from parley.policies.evidence_racing import EvidenceRacing
 from parley.policies.wealth import Wealth
 from parley.problem import FloatArray, IntArray
 from parley.rewards import Bets, Binary, BoundedSpread, UnknownScale
-from parley.rewards.base import BOLDNESS, LOG_SHARES, wagers
+from parley.rewards.bets import BOLDNESS, LOG_SHARES, wagers
 from parley.totals import Totals
 
 

@@ -15,9 +15,9 @@ from tests.correctness.common import DOCS, SEED, in_parallel, table
 from tests.support import paper_study, random_weights
 
 from parley.bounds import bai
-from parley.pace import days_needed
+from parley.bounds.prices import cost, time
+from parley.harmonic.pace import days_needed
 from parley.policies import make_policy
-from parley.price_bounds import cost, time
 from parley.problem import Instance, Problem
 from parley.simulation import Outcome, simulate
 

@@ -16,7 +16,7 @@ from tests.correctness.near_ties import NOISES, Cell, allowance, every_cell
 
 from parley.confidence.evidence import log_boost
 from parley.policies import make_policy
-from parley.rewards import base
+from parley.rewards import bets as wagered
 
 SEED = 77
 SHORT = [
@@ -67,7 +67,7 @@ def test_a_broken_policy_is_found_out(mutant, cell):
 
 
 def test_twice_the_multiplier_is_found_out(monkeypatch):
-    monkeypatch.setattr(base, "log_boost", lambda *bet: log_boost(*bet) + math.log(2))
+    monkeypatch.setattr(wagered, "log_boost", lambda *bet: log_boost(*bet) + math.log(2))
     cell = Cell(arms=2, agents=1)
     assert cell.run(2000, seed=SEED).error_rate > allowance(cell.delta, 2000, deviations=4)
 

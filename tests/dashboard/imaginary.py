@@ -14,7 +14,7 @@ import pytest
 from tests.dashboard.site import MEANS, TWO, form_token, site
 
 import parley
-from parley.bounds import twice_the_patience
+from parley.bounds.paper import twice_the_patience
 from parley.cli.main import run
 from parley.errors import InvalidInput
 from parley.experiments.sweeps.axes import checked_axis

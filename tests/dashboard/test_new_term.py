@@ -17,7 +17,7 @@ PLACES = {
         '\n    patience: int = term(0, (int,), counted(0, 9), "days that somebody waits",\n'
         '        section="imaginary", told="somebody waits {value} days")\n',
     ),
-    "bounds.py": (None, "\n\ndef twice_the_patience(problem):\n    return 2 * problem.patience\n"),
+    "bounds/paper.py": (None, "\n\ndef twice_the_patience(problem):\n    return 2 * problem.patience\n"),
 }
 
 

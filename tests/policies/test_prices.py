@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tests.support import paper_study, random_instance
 
 from parley.bounds import expected_samples
+from parley.bounds.prices import time
 from parley.currency import Currency, money_of, phase_days
 from parley.errors import InvalidInput
 from parley.policies import make_policy
-from parley.price_bounds import time
 from parley.problem import Instance, Problem
 from parley.simulation import phases, simulate
 

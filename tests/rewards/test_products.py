@@ -9,7 +9,7 @@ from parley.confidence.rates import log_ratios
 from parley.confidence.spread import log_spread_bet, spread_stakes
 from parley.rewards import Bets, Binary, BoundedSpread
 from parley.rewards import products as by_products
-from parley.rewards.base import wagers
+from parley.rewards.bets import wagers
 from parley.rewards.products import contrast_variance, log_rate_products, log_spread_products
 from parley.rewards.sides import in_parts
 from parley.totals import Totals

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from parley.bounds import Bound, Bounds, Guarantee, expected_samples, lower_bounds
+from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, print_json, screen, study_argument, table
 from parley.policies import option_names
-from parley.price_bounds import priced_bounds
 from parley.problem import Instance
 from parley.study import load_study
 

@@ -10,9 +10,9 @@ import click
 import numpy as np
 
 from parley.bounds import bai, exact_rates, expected_samples, regret
+from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, policy_option, print_json, progress_bar, screen, study_argument, table
 from parley.policies import make_policy
-from parley.price_bounds import priced_bounds
 from parley.problem import FloatArray, Instance, IntArray
 from parley.simulation import ENVIRONMENTS, Outcome, Regret, simulate
 from parley.study import load_study

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from parley.currency import Currency, round_overhead, stated_rates
-from parley.pace import days_needed
+from parley.harmonic.pace import days_needed
 from parley.policies.evidence_plan import FIRST_MARGIN, TEMPERS, first_draws
 from parley.problem import Problem
 

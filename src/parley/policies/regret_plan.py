@@ -51,7 +51,7 @@ def draw_costs(problem: Problem, state: State) -> Costs:
 
     The leader costs what it is expected to lose to the candidates that may be better: the sum over them of
     E max(gap, 0), their gap being normal around its estimate. Where prices are stated they stand beside the gaps: a
-    draw of another arm than the leader costs both (`parley.price_bounds.regret_and_money`).
+    draw of another arm than the leader costs both (`parley.bounds.prices.regret_and_money`).
     """
     mixed = problem.mixed(state.means)
     variances = problem.mixed_variances(np.maximum(state.counts, 1), problem.noise.cell_variances(state.totals))

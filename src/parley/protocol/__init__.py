@@ -1,6 +1,6 @@
 """A live study without I/O: messages, events, the one table of transitions, the log's chain, and its verification."""
 
-from parley.protocol.admission import Place, Situation, admit
+from parley.protocol.admission import admit
 from parley.protocol.certificates import issue_certificate
 from parley.protocol.chain import GENESIS, Record, chained, check_receipts, new_salt
 from parley.protocol.consequences import Consequences, freeze_consequences
@@ -8,9 +8,10 @@ from parley.protocol.events import EVENTS, Event, kind_of, read_event, require_t
 from parley.protocol.messages import Certificate, Decision, Plan, Receipt, Report, StudyMessage
 from parley.protocol.moves import apply, create, replay
 from parley.protocol.reports import check_exactly, check_rewards
+from parley.protocol.situation import Held, Place, Situation
 from parley.protocol.stages import TRANSITIONS, Stage
 from parley.protocol.trial import Step, Trial
-from parley.protocol.turns import Held, past_of
+from parley.protocol.turns import past_of
 from parley.protocol.verify import Amendment, Verification, read_log, verify_log
 
 __all__ = [

@@ -8,7 +8,7 @@ rewards can have, an `ImpossibleReport`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from parley.protocol.events import (
     AgentFrozen,
@@ -28,49 +28,13 @@ from parley.protocol.events import (
     StepFailed,
     kind_of,
 )
-from parley.protocol.messages import Plan, Report, StudyMessage
+from parley.protocol.messages import Plan
 from parley.protocol.reweighing import ask_anew, not_reweighable
+from parley.protocol.situation import Situation
 from parley.protocol.stages import Stage, illegal, require
-from parley.protocol.turns import Held, judge_report, settled
-from parley.rewards import Past
+from parley.protocol.turns import judge_report, settled
 
-__all__ = ["Place", "Situation", "admit", "agent_of"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """One agent's place in the phase in progress."""
-
-    plan: str  # digest of the plan in force
-    draws: tuple[int, ...] | None  # None: the phase asks nothing of the agent
-    frozen: bool = False
-    standing: Report | None = None  # the report that counts, if there is one
-    held: Held | None = None  # the one that waits for an administrator; of no account where one counts
-    refused: frozenset[str] = field(default=frozenset(), compare=False)  # those that an administrator did not take
-
-    @property
-    def awaited(self) -> bool:
-        """Whether the phase waits for a report here."""
-        return self.due and not self.frozen
-
-    @property
-    def due(self) -> bool:
-        """Whether the phase asks for a report that is not in, frozen or not."""
-        return self.draws is not None and self.standing is None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Situation:
-    """As much of a study as decides what may happen to it. `place` is that of the agent an event is about."""
-
-    id: str
-    study: StudyMessage
-    stage: Stage
-    phase: int  # in progress; the last one once it is over
-    awaited: int  # reports that the phase still needs
-    reported: int = field(default=0, compare=False)  # reports that are in; only closing the phase with them asks
-    place: Place | None = None
-    against: Past | None = field(default=None, compare=False)  # what reports are held against; None: nothing
+__all__ = ["admit", "agent_of"]
 
 
 def agent_of(event: Event) -> str | None:

@@ -25,9 +25,10 @@ from parley.protocol.lost_sites import reweigh, thaw
 from parley.protocol.messages import StudyMessage
 from parley.protocol.plans import make_plan
 from parley.protocol.recorded import check_fold, check_following, check_plan, check_step
+from parley.protocol.situation import Held
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial
-from parley.protocol.turns import Held, past_of
+from parley.protocol.turns import past_of
 
 __all__ = ["apply", "create", "replay"]
 

@@ -12,13 +12,14 @@ from functools import cached_property
 
 from parley.ends import End
 from parley.policies import Policy, State
-from parley.protocol.admission import Place, Situation, admit
+from parley.protocol.admission import admit
 from parley.protocol.canonical import digest
 from parley.protocol.events import PhaseClosed
 from parley.protocol.messages import Decision, Plan, Report, StudyMessage
 from parley.protocol.plans import next_plan, rows
+from parley.protocol.situation import Held, Place, Situation
 from parley.protocol.stages import Stage
-from parley.protocol.turns import Held, past_of
+from parley.protocol.turns import past_of
 from parley.rewards import Past
 from parley.totals import Totals
 

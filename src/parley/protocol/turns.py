@@ -7,28 +7,18 @@ open until an administrator takes it (an amendment of nothing) or refuses it, an
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
 
 from parley.protocol.events import ReportAccepted, ReportAmended, ReportQuarantined, ReportRefused, kind_of
 from parley.protocol.messages import Report, StudyMessage
 from parley.protocol.reports import check_rewards
+from parley.protocol.situation import Situation
 from parley.protocol.stages import Stage, illegal, require
 from parley.rewards import Past
 from parley.totals import Totals
 
-if TYPE_CHECKING:
-    from parley.protocol.admission import Situation
-
-__all__ = ["Held", "judge_report", "past_of", "settled"]
+__all__ = ["judge_report", "past_of", "settled"]
 
 HOLDS = 3  # the edition of the rules since which reports are held
-
-
-class Held(NamedTuple):
-    """A report that waits for an administrator."""
-
-    digest: str
-    why: str
 
 
 def past_of(study: StudyMessage, totals: Totals, phases: int) -> Past | None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from parley.errors import UnknownName
 from parley.keys import Key
-from parley.rewards.base import Bets, RewardModel, Sampler
+from parley.rewards.base import RewardModel, Sampler
+from parley.rewards.bets import Bets
 from parley.rewards.binary import Binary
 from parley.rewards.bounded import Bounded
 from parley.rewards.cells import Flaw

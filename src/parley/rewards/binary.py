@@ -13,7 +13,8 @@ from parley.confidence.rates import SMALLEST_RATE, log_ratios, null_reference, s
 from parley.errors import InvalidInput
 from parley.keys import NUMBER, Key
 from parley.rewards import sampling
-from parley.rewards.base import LOG_SHARES, Bets, RewardModel, Sampler, better, wagers
+from parley.rewards.base import RewardModel, Sampler
+from parley.rewards.bets import LOG_SHARES, Bets, better, wagers
 from parley.rewards.cells import Flaw, two_valued_flaw
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
 from parley.rewards.intervals import Interval, Seen, in_range

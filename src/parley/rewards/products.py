@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from parley.checks import FloatArray
-from parley.rewards.base import Bets
+from parley.rewards.bets import Bets
 
 __all__ = [
     "MANY_AGENTS",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.checks import FloatArray, IntArray
-from parley.rewards.base import Bets
+from parley.rewards.bets import Bets
 
 __all__ = ["Sides", "in_parts"]
 

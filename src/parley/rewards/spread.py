@@ -10,7 +10,8 @@ import numpy as np
 from parley.checks import FloatArray, positive
 from parley.confidence.spread import log_spread_bet, spread_stakes
 from parley.rewards import sampling
-from parley.rewards.base import LOG_SHARES, Bets, Sampler, better, wagers
+from parley.rewards.base import Sampler
+from parley.rewards.bets import LOG_SHARES, Bets, better, wagers
 from parley.rewards.bounded import Bounded
 from parley.rewards.gap_bounds import Bound, Look, betting_bound
 from parley.rewards.intervals import Interval, Seen, in_range

@@ -13,7 +13,8 @@ from parley.confidence.evidence import LARGEST_STAKE
 from parley.confidence.student import log_floored_bet, normal_score
 from parley.errors import InvalidInput
 from parley.rewards import sampling
-from parley.rewards.base import BOLDNESS, LOG_SHARES, Bets, RewardModel, Sampler, wagers
+from parley.rewards.base import RewardModel, Sampler
+from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, wagers
 from parley.rewards.doubts import LEVEL, ROUNDING, largest_variance
 from parley.rewards.gap_bounds import Bound, Look, student_bound
 from parley.rewards.intervals import Interval, Seen, student_interval

@@ -25,7 +25,7 @@ from parley.policies.base import State
 from parley.policies.evidence_racing import EvidenceRacing
 from parley.policies.wealth import Wealth
 from parley.problem import Instance
-from parley.rewards.base import BOLDNESS, LOG_SHARES, POINTS
+from parley.rewards.bets import BOLDNESS, LOG_SHARES, POINTS
 from parley.rewards.sampling import gaussian, two_valued
 from parley.totals import Totals
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from parley.bill import Bill
+from parley.bounds.prices import cost
 from parley.currency import money_of, stated_rates
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import Scenario
-from parley.pace import days_needed
+from parley.harmonic.pace import days_needed
 from parley.policies import POLICIES, make_policy
-from parley.price_bounds import cost
 from parley.problem import IntArray, Problem
 from parley.simulation import phases
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from parley.currency import phase_days, stated_rates
 from parley.experiments.look.palette import theme_named
-from parley.pace import agent_days
+from parley.harmonic.pace import agent_days
 from parley.problem import FloatArray, IntArray, Problem
 
 __all__ = ["calendar", "phase_calendar"]

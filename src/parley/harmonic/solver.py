@@ -9,10 +9,10 @@ whatever found it, and every returned allocation is feasible.
 **Method.** Scale rows so that b = 1 and keep `sum lam = 1`. Put `x = sqrt(A lam / c)`, `F = sum c x`,
 `r = A^T (1/x)`: at the optimum `r_j = F` wherever `lam_j > 0`, and `F^2` is the certificate. The classical
 multiplicative step is `lam_j *= r_j / F` (as in optimal experimental design); here every row has an exponent of its
-own, which `parley.multipliers` lets grow and shrink. `benchmarks/solver.py` counts the steps against the fixed
-exponent. The rare small program that is still open after `POLISH_AFTER` steps gets one round of Newton's method
-(`parley.interior`). No convergence proof is claimed or needed: the certificate is checked, not assumed, and a program
-that misses the accuracy raises `NotConverged`. `parley.pace` says how time enters.
+own, which `multipliers` lets grow and shrink. `benchmarks/solver.py` counts the steps against the fixed exponent. The
+rare small program that is still open after `POLISH_AFTER` steps gets one round of Newton's method (`interior`). No
+convergence proof is claimed or needed: the certificate is checked, not assumed, and a program that misses the accuracy
+raises `NotConverged`. `pace` says how time enters.
 
 Each step costs two products with A, which are products of an `(arm, agent)` array with `weights**2`.
 """
@@ -24,12 +24,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import InvalidInput, NotConverged
-from parley.interior import newton_polish
-from parley.multipliers import FLOOR, Multipliers, largest, per_program, total
-from parley.pace import Pace, Tolls
+from parley.harmonic.interior import newton_polish
+from parley.harmonic.multipliers import FLOOR, Multipliers, largest, per_program, total
+from parley.harmonic.pace import Pace, Tolls
+from parley.harmonic.programs import ArmPrograms, ContrastPrograms, Programs
+from parley.harmonic.solution import Solution, Status
 from parley.problem import BoolArray, FloatArray, IntArray
-from parley.programs import ArmPrograms, ContrastPrograms, Programs
-from parley.solution import Solution, Status
 
 __all__ = ["ArmPrograms", "ContrastPrograms", "Solution", "Status", "proven_gap", "solve"]
 

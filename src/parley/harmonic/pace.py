@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.multipliers import Multipliers
+from parley.harmonic.multipliers import Multipliers
 from parley.problem import BoolArray, FloatArray, IntArray
 
 __all__ = ["Pace", "Tolls", "agent_days", "days_needed"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.bernoulli import Contrasts, cheapest, identified, regretted
+from parley.bounds.bernoulli import Contrasts, cheapest, identified, regretted
 from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import FloatArray, Instance, Problem
@@ -156,7 +156,7 @@ def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
     """All four bounds of an instance; raises `TiedArms` where they are infinite.
 
-    They are about samples and the exact question: a tolerance is refused; money and days are `parley.price_bounds`.
+    They are about samples and the exact question: a tolerance is refused; money and days are `parley.bounds.prices`.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from parley.bounds import ACCURACY, Bound, arm_by_arm, best_arm_only, identification
+from parley.bounds.paper import ACCURACY, Bound, arm_by_arm, best_arm_only, identification
 from parley.currency import stated_rates
 from parley.harmonic import solve
-from parley.pace import Pace
+from parley.harmonic.pace import Pace
 from parley.problem import FloatArray, Instance
 
 __all__ = ["cost", "priced_bounds", "regret_and_money", "time", "time_and_money"]

@@ -1,0 +1,55 @@
+"""As much of a study as decides what may happen to it: its stage and phase, and the place of the agent concerned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from parley.protocol.messages import Report, StudyMessage
+from parley.protocol.stages import Stage
+from parley.rewards import Past
+
+__all__ = ["Held", "Place", "Situation"]
+
+
+class Held(NamedTuple):
+    """A report that waits for an administrator."""
+
+    digest: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One agent's place in the phase in progress."""
+
+    plan: str  # digest of the plan in force
+    draws: tuple[int, ...] | None  # None: the phase asks nothing of the agent
+    frozen: bool = False
+    standing: Report | None = None  # the report that counts, if there is one
+    held: Held | None = None  # the one that waits for an administrator; of no account where one counts
+    refused: frozenset[str] = field(default=frozenset(), compare=False)  # those that an administrator did not take
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the phase waits for a report here."""
+        return self.due and not self.frozen
+
+    @property
+    def due(self) -> bool:
+        """Whether the phase asks for a report that is not in, frozen or not."""
+        return self.draws is not None and self.standing is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """As much of a study as decides what may happen to it. `place` is that of the agent an event is about."""
+
+    id: str
+    study: StudyMessage
+    stage: Stage
+    phase: int  # in progress; the last one once it is over
+    awaited: int  # reports that the phase still needs
+    reported: int = field(default=0, compare=False)  # reports that are in; only closing the phase with them asks
+    place: Place | None = None
+    against: Past | None = field(default=None, compare=False)  # what reports are held against; None: nothing
