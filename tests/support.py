@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -52,3 +55,9 @@ def instances(draw: st.DrawFn, max_arms: int = 6, max_agents: int = 5, top: int 
         top=top if top is not None else draw(st.integers(1, arms - 1)),
         min_gap=1e-3,
     )
+
+
+def awaited(coroutine):
+    """Its value, from a loop of its own: a browser of another test may hold this thread's."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()

@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 from tests.coordinator.support import House, report_of, study_message
+from tests.support import awaited
 
 import parley.agent
 from parley.agent import AsyncClient, Client
@@ -62,7 +63,7 @@ def test_a_receipt_for_another_report_is_refused(house, monkeypatch):
             await client.send(report_of(await client.plan("trial", "agent 2"), 1))
 
     with pytest.raises(WrongReceipt, match="did not acknowledge"):
-        asyncio.run(hand_over())
+        awaited(hand_over())
 
 
 def test_an_agent_reads_its_own_report_and_no_other(house):
@@ -100,7 +101,7 @@ def test_the_same_for_asyncio(house):
     async def both():
         return await asyncio.gather(*(agent(place, name) for place, name in enumerate(message.agents)))
 
-    assert asyncio.run(both()) == ["finished", "finished"]
+    assert awaited(both()) == ["finished", "finished"]
 
 
 def test_errors_have_types(house):

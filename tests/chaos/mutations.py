@@ -161,9 +161,9 @@ def take_reports_twice():
 
 
 def take_reports_of_any_plan():
-    from parley.protocol import admission
+    from parley.protocol import turns
 
-    rewrite(admission, "_check_numbers", "report.plan != here.place.plan", "False")
+    rewrite(turns, "_check_numbers", "report.plan != here.place.plan", "False")
 
 
 def write_other_rows_than_the_log_tells():

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from tests.coordinator.support import House, study_message
+from tests.support import awaited
 
 from parley.coordinator.access import auth, keyring
 from parley.coordinator.access.keyring import Keyring
@@ -37,13 +38,13 @@ def looks(storage, monkeypatch):
 def test_a_token_shown_again_is_looked_up_only_where_another_process_may_revoke_it(storage, token, monkeypatch):
     keys, seen = Keyring(storage), looks(storage, monkeypatch)
     for _ in range(3):
-        assert asyncio.run(keys.principal(token)).role is auth.Role.ADMINISTRATOR
+        assert awaited(keys.principal(token)).role is auth.Role.ADMINISTRATOR
     assert len(seen) == (1 if storage.exclusive else 3)
     with pytest.raises(Refusal, match="unknown or revoked"):
-        asyncio.run(keys.principal(token[:-3] + "AAA"))
+        awaited(keys.principal(token[:-3] + "AAA"))
     keys.forget(revoke(storage, token))
     with pytest.raises(Refusal, match="unknown or revoked"):
-        asyncio.run(keys.principal(token))
+        awaited(keys.principal(token))
 
 
 def test_what_was_read_before_a_revocation_is_not_kept_after_it(storage, token, monkeypatch):
@@ -68,7 +69,7 @@ def test_what_was_read_before_a_revocation_is_not_kept_after_it(storage, token, 
         with pytest.raises(Refusal, match="unknown or revoked"):
             await keys.principal(token)
 
-    asyncio.run(both())
+    awaited(both())
 
 
 def test_the_ring_has_an_end(storage, token, monkeypatch):
@@ -80,7 +81,7 @@ def test_the_ring_has_an_end(storage, token, monkeypatch):
     )[0]
     keys = Keyring(storage)
     for shown in (token, other, token):
-        assert asyncio.run(keys.principal(shown)).kid == auth.read_token(shown)[0]
+        assert awaited(keys.principal(shown)).kid == auth.read_token(shown)[0]
     assert len(keys._rows) == (1 if storage.exclusive else 0)
 
 

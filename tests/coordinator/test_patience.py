@@ -11,7 +11,7 @@ from tests.coordinator.support import report_of, study_message
 
 from parley.coordinator.record import StorageUnavailable
 from parley.coordinator.record.postgres import PostgresStorage
-from parley.coordinator.studies import acts as administration
+from parley.coordinator.studies import lost_sites
 from parley.coordinator.studies import phases as taking
 from parley.errors import Conflict, ParleyError
 from parley.protocol import Trial, freeze_consequences
@@ -173,7 +173,7 @@ def test_a_freeze_confirmed_on_what_was_shown_holds_though_reports_come_meanwhil
         agents[0].send(report_of(plan, 0))
         return freeze_consequences(trial, agent)
 
-    monkeypatch.setattr(administration, "freeze_consequences", slow)
+    monkeypatch.setattr(lost_sites, "freeze_consequences", slow)
     body = {"reason": "why", "consequences": shown["digest"]}
     assert house.admin.request("POST", "studies", "trial", "agents", "agent 3", "freeze", json=body)["awaited"] == 1
     assert looked == [0, 1]

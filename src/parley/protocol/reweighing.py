@@ -42,7 +42,7 @@ def weights_without(
     >>> weights = ((0.5, 0.4, 0.2), (0.1, 0.4, 0.2), (0.4, 0.2, 0.6))
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y", "z"), weights=weights, policy="evidence")
     >>> [[round(w, 3) for w in row] for row in weights_without(study, ["z"])]
-    [[0.833, 0.667, 0.2], [0.167, 0.333, 0.2], [0.0, 0.0, 0.6]]
+    [[0.833, 0.5, 0.2], [0.167, 0.5, 0.2], [0.0, 0.0, 0.6]]
     """
     given = given or {}
     places = _places(study, frozen)

@@ -70,7 +70,7 @@ def largest_variance(scatter: FloatArray, degrees: FloatArray, level: float) -> 
     over the variance, is the logarithm of a martingale: so q is never below `(nu log(1/f) - 2 line) / (1/f - 1)`.
 
     >>> [round(float(v), 2) for v in largest_variance(np.array([5.0, 1000.0]), np.array([5.0, 1000.0]), 1e-6)]
-    [inf, 1.36]
+    [inf, 1.3]
     """
     line = math.log(len(FACTORS) / level)
     least = (degrees[..., None] * np.log(1 / FACTORS) - 2 * line) / (1 / FACTORS - 1)

@@ -42,7 +42,7 @@ def test_an_address_that_is_none(address):
 
 def test_an_engine_that_is_not_installed_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)  # how Python itself marks a package that cannot be imported
-    with pytest.raises(MissingPackage, match=r"pip install 'parley\[ray\]'"), Engine(name="ray").open():
+    with pytest.raises(MissingPackage, match=r"pip install '\.\[ray\]'"), Engine(name="ray").open():
         pass
 
 

@@ -72,7 +72,7 @@ def check_shape(body: bytes, *, keys: int) -> None:
     Every wrong value and every unknown key costs an error that is described at length: few are enough.
 
     >>> check_shape(b'{"a": [1, 2]}', keys=3)
-    >>> check_shape(b"[" * 100, keys=3)
+    >>> check_shape(b"[" * 100, keys=200)
     Traceback (most recent call last):
     parley.coordinator.problems.Refusal: the body is nested more than 32 deep
     """

@@ -22,7 +22,7 @@ from parley.experiments.sweeps.sweep import parse_sweep
 from parley.policies import make_policy
 from parley.study import parse_study
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 BASE = 'arms = ["placebo", "A", "B"]\nagents = 3\n'  # what a part of a study file is read with
