@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -52,3 +52,14 @@ def in_process(module: str, *arguments: str) -> dict[str, float]:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return answer
+
+
+def rewrite(page: Path, sections: Mapping[str, Callable[[], Section]]) -> None:
+    """Measure the sections that the command line names, or all, and put each where the page has its mark."""
+    for name in sys.argv[1:] or sections:
+        made = sections[name]().markdown()
+        print(made, flush=True)
+        head, rest = page.read_text(encoding="utf-8").split(f"<!-- {name} -->\n")
+        page.write_text(
+            f"{head}<!-- {name} -->\n{made}\n<!-- end -->{rest.split('<!-- end -->', 1)[1]}", encoding="utf-8"
+        )

@@ -6,14 +6,12 @@ One agent: ten arms, 0.5 against 0.2 to 0.34, yes or no, and its Gaussian twin. 
 from __future__ import annotations
 
 import math
-import re
-import sys
 from collections.abc import Callable
 
 import numpy as np
 from tests.correctness.rewards import TEN
 
-from benchmarks.common import ROOT, Section
+from benchmarks.common import ROOT, Section, rewrite
 from benchmarks.peer_races import elimination, every_draw, geometric, kl_lucb
 from benchmarks.peer_rules import Bernoulli, Family, Normal, Peer, Threshold, track_and_stop
 from parley.policies import make_policy
@@ -114,15 +112,5 @@ SECTIONS: dict[str, Callable[[], Section]] = {
 }
 
 
-def main() -> int:
-    for name in sys.argv[1:] or SECTIONS:
-        made = SECTIONS[name]().markdown()
-        print(made, flush=True)
-        page = PAGE.read_text(encoding="utf-8")
-        mark = re.compile(rf"<!-- {name} -->\n.*?<!-- end -->", flags=re.DOTALL)
-        PAGE.write_text(mark.sub(lambda _: f"<!-- {name} -->\n{made}\n<!-- end -->", page), encoding="utf-8")  # noqa: B023
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    rewrite(PAGE, SECTIONS)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
-import sys
 from collections.abc import Callable
 from time import process_time
 
 import numpy as np
 
-from benchmarks.common import ROOT, Section
+from benchmarks.common import ROOT, Section, rewrite
 from parley.bounds import regret
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
@@ -200,15 +198,5 @@ SECTIONS: dict[str, Callable[[], Section]] = {
 }
 
 
-def main() -> int:
-    for name in sys.argv[1:] or SECTIONS:
-        made = SECTIONS[name]().markdown()
-        print(made, flush=True)
-        page = PAGE.read_text(encoding="utf-8")
-        mark = re.compile(rf"<!-- {name} -->\n.*?<!-- end -->", flags=re.DOTALL)
-        PAGE.write_text(mark.sub(lambda _: f"<!-- {name} -->\n{made}\n<!-- end -->", page), encoding="utf-8")  # noqa: B023
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    rewrite(PAGE, SECTIONS)
