@@ -50,7 +50,7 @@ def test_the_promise_is_kept_where_nobody_can_count(delta):
     policy = make_policy("evidence", instance.problem)
     found = ruled_out_probability(policy, instance, arm=0, agent=0, replications=1500, seed=2)
     assert 0.4 * delta < found.probability < delta + 3 * found.standard_error
-    assert found.standard_error < 0.12 * found.probability
+    assert found.standard_error < 0.05 * found.probability, "tilted to where a boosted bet crosses, not beyond"
     assert found.believable
 
 

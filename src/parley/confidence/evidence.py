@@ -29,8 +29,14 @@ BOOST_STEPS, STAKE_STEPS = 16, 14
 
 
 def _log_sum_exp(values: FloatArray) -> FloatArray:
-    top = values.max(axis=-1)
-    return np.asarray(top + np.log(np.exp(values - top[..., None]).sum(axis=-1)))
+    """Over the last axis, which is short: column by column is faster, in the same order and so to the same bit."""
+    top = values[..., 0]
+    for place in range(1, values.shape[-1]):
+        top = np.maximum(top, values[..., place])
+    summed = np.exp(values[..., 0] - top)
+    for place in range(1, values.shape[-1]):
+        summed = summed + np.exp(values[..., place] - top)
+    return np.asarray(top + np.log(summed))
 
 
 def log_bet(z: FloatArray, stakes: FloatArray, log_shares: FloatArray) -> FloatArray:

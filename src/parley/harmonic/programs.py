@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
@@ -176,23 +177,23 @@ class ContrastPrograms:
         opponents = np.broadcast_to(itself, (len(bounds), 1, *bounds.shape[-2:]))
         return cls.of(squared_weights, opponents, 2 * bounds[:, None], costs, variances)
 
-    def _flat(self) -> tuple[IntArray, int]:
-        """Position of every row's opponent in a flattened (program, arm, agent) array, and that array's size."""
+    @cached_property
+    def _opposite(self) -> IntArray:
+        """`(programs, opponent, arm, agent)`: every row's opponent in a flattened `(program, arm, agent)`."""
         programs, _, arms, agents = self.inverse.shape
-        program = np.arange(programs)[:, None, None, None]
-        return ((program * arms + self.opponents) * agents + np.arange(agents)).ravel(), programs * arms * agents
+        first = np.arange(0, programs * arms * agents, arms * agents)[:, None, None, None]
+        return np.asarray(first + self.opponents * agents + np.arange(agents))
 
     def columns(self, multipliers: FloatArray) -> FloatArray:
         weighted = multipliers * self.inverse
-        where, size = self._flat()
-        on_opponents = np.bincount(where, weights=weighted.ravel(), minlength=size)
-        own = weighted.sum(axis=1)
+        own = weighted[:, 0] if weighted.shape[1] == 1 else weighted.sum(axis=1)
+        on_opponents = np.bincount(self._opposite.ravel(), weights=weighted.ravel(), minlength=own.size)
         on_variables: FloatArray = (own + on_opponents.reshape(own.shape)) @ self.squared_weights.T
         return _scattered(on_variables, self.variances)
 
     def rows(self, reciprocals: FloatArray) -> FloatArray:
         variances = (_scattered(reciprocals, self.variances) @ self.squared_weights)[:, None]
-        return (variances + np.take_along_axis(variances, self.opponents, axis=2)) * self.inverse
+        return np.asarray((variances + variances.ravel()[self._opposite]) * self.inverse)
 
     def touched(self) -> BoolArray:
         positive = (self.squared_weights > 0).astype(np.float64)
@@ -204,9 +205,8 @@ class ContrastPrograms:
         # Scaling an arm by the largest ratio of the rows that touch it settles each of those rows, and leaves the
         # arms of slack rows alone: far cheaper than scaling everything by the single worst row.
         programs, _, arms, _ = ratios.shape
-        per_arm = ratios.max(axis=(1, 3))
-        pair = (np.arange(programs)[:, None, None, None] * arms + self.opponents).ravel()
-        flat = per_arm.ravel()
+        flat = ratios.max(axis=3).max(axis=1).ravel()
+        pair = (np.arange(0, programs * arms, arms)[:, None, None, None] + self.opponents).ravel()
         np.maximum.at(flat, pair, ratios.ravel())
         return np.asarray(allocation * flat.reshape(programs, arms, 1))
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri_exp
 
 from parley.checks import BoolArray, FloatArray, IntArray
 from parley.errors import InvalidInput
@@ -176,7 +177,12 @@ def _bet(policy: EvidenceRacing, instance: Instance, state: Wealth, quotas: IntA
     variance = _true_variance(instance, quotas, direction)
     boldness = BOLDNESS if policy.problem.noise.boosted else 1.0
     gaps = boldness * np.maximum(of_slot(contrasts.gap)[:, None] + of_slot(contrasts.error)[:, None] * POINTS, 0.0)
-    stakes = np.where(live[:, None], gaps / np.where(variance > 0, variance, 1.0)[:, None], 0.0)
+    variance = np.where(variance > 0, variance, 1.0)[:, None]
+    stakes = np.where(live[:, None], gaps / variance, 0.0)
+    if policy.problem.noise.boosted:
+        # However much a boosted bet stakes, it reaches the line at a score of about the quantile of what is missing.
+        score = np.maximum(-ndtri_exp(-np.maximum(of_slot(contrasts.missing), 1e-9)), 0.5)
+        stakes = np.minimum(stakes, score[:, None] / np.sqrt(variance))
     return _Bet(direction=direction, stakes=stakes, shares=np.exp(LOG_SHARES) / np.exp(LOG_SHARES).sum())
 
 
