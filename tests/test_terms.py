@@ -213,3 +213,10 @@ def test_a_lower_bound_is_not_given_for_another_question(keys):
 if __name__ == "__main__":
     for path, anew in PRINTED.items():
         path.write_text(anew(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def test_many_numbers_are_told_by_their_span_and_equal_ones_once():
+    price = TERMS["price"]
+    assert price.tell(np.array([[2.0, 40.0]])) == "a draw costs from 2 to 40"
+    assert price.tell(np.array([[3.0, 3.0]])) == price.tell(3.0) == "a draw costs 3"
+    assert "from 1 to 30" in TERMS["delay"].tell(np.array([1.0, 30.0]))

@@ -31,7 +31,7 @@ class Term(Key):
     section: str = ""
     usual: Any
     check: Check
-    told: str = ""  # a sentence on a value that is not the usual one; may name {value}, {low} and {high}
+    told: str = ""  # a sentence on a value that is not the usual one; may name {value}, and {span} of many numbers
     always: bool = False  # written even where it is the usual one, as it was before there was a choice
     wish: bool = False  # who does not say that it honours it refuses a value that is not the usual one
     granted: tuple[Any, ...] = ()  # values that are no wish: everybody can do them
@@ -46,8 +46,9 @@ class Term(Key):
     def tell(self, value: Any) -> str:
         """The sentence on a value."""
         low, high = (0, 0) if isinstance(value, str) else (np.min(value), np.max(value))
+        span = f"{low:,.10g}" if low == high else f"from {low:,.10g} to {high:,.10g}"
         shown = f"{value:,}" if type(value) is int and "{value}" in self.told else value
-        return self.told.format(value=shown, low=low, high=high)
+        return self.told.format(value=shown, span=span)
 
 
 def term(usual: Any, kinds: tuple[type, ...], check: Check, meaning: str, *, default: str = "", **row: Any) -> Any:

@@ -86,11 +86,11 @@ class Terms:
     price: FloatArray = term(
         1.0, NUMBERS, per_cell, "what a draw costs: a number, one per agent, or a row per arm with a column per agent; "
         "0 only together with `day_cost`",
-        section="sampling", told="a draw costs from {low:,.10g} to {high:,.10g}",
+        section="sampling", told="a draw costs {span}",
     )
     rate: FloatArray | None = term(
         None, NUMBERS, or_none(per_agent), "draws a day: a number, or one per agent; 0 only for who has no weight",
-        default="not known", section="sampling", told="agents make from {low:,.10g} to {high:,.10g} draws a day",
+        default="not known", section="sampling", told="agents make {span} draws a day",
     )
     day_cost: float = term(
         0.0, NUMBER, at_least_zero, "what a day of the study is worth, in the unit of `price`; needs `rate`",
@@ -104,7 +104,7 @@ class Terms:
     delay: FloatArray = term(
         0.0, NUMBERS, per_agent, "days from a draw to its outcome: a number, or one per agent; a phase waits for the "
         "outcomes of its last draws; needs `rate`",
-        section="sampling", told="an outcome comes {low:,.10g} to {high:,.10g} days after its draw", needs="rate",
+        section="sampling", told="days from a draw to its outcome: {span}", needs="rate",
     )
     site_counts: str | None = term(
         None, (str,), or_none(choice("exact", "flexible")),
