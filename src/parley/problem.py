@@ -103,6 +103,12 @@ class Problem(Terms):
         """How many distinct questions are asked: what the union over agents pays for."""
         return int(self.questions.sum())
 
+    @property
+    def asks_exactly(self) -> bool:
+        """Whether lower bounds on samples are about this study: it ends with every answer, and each is the best."""
+        early = self.tolerance or self.max_samples is not None or self.max_rounds is not None
+        return not early and self.horizon is None
+
     def mixed(self, values: FloatArray) -> FloatArray:
         """`(..., arm, agent)` local values to mixed ones: `values @ weights`."""
         return values @ self.weights

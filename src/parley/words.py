@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["DASH", "deserved", "gap", "is_number", "measured", "number", "ranged", "real"]
+__all__ = ["DASH", "deserved", "gap", "is_number", "let_go", "measured", "number", "ranged", "real"]
 
 DASH = "–"
 NUMBER = re.compile(
@@ -88,6 +90,19 @@ def gap(value: float | None) -> str:
     ('0.035', 'above 0', '–')
     """
     return "above 0" if value is not None and value < 0.0005 else real(value)
+
+
+def let_go(arm: Mapping[str, Any], line: float) -> bool:
+    """Whether an arm of a certificate was not ruled out: its agent accepted another one, within the tolerance.
+
+    It may be as good as the answer, or better by less than the tolerance; nothing is claimed of how much worse it is.
+
+    >>> let_go({"eliminated_in": 4, "log_acceptance": 4.1, "log_wealth": -0.2}, line=4.1)
+    True
+    >>> let_go({"eliminated_in": 4, "log_wealth": 3.4}, line=3.4)
+    False
+    """
+    return bool(arm["eliminated_in"]) and "log_acceptance" in arm and arm["log_wealth"] < line
 
 
 def is_number(cell: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from tests.support import paper_study
 
-from parley.cli.demo import _eliminations
+from parley.cli.demo_words import eliminations
 from parley.cli.main import run
 from parley.cli.tables import table
 from parley.experiments.look.page import table as html_table
@@ -45,7 +45,7 @@ def test_the_reason_of_an_elimination_and_the_certificate_name_the_same_opponent
     told = [
         (phase, sentence)
         for phase in phases(policy, study.instance, seed=3)
-        for sentence in _eliminations(policy, phase)
+        for sentence in eliminations(policy, phase)
     ]
     assert told
     final = policy.certificate(told[-1][0].after)

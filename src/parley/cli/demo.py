@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import click
 import numpy as np
 
-from parley.bounds import bai, expected_samples
 from parley.cli.console import checked_output, print_json, progress_bar, screen, table, write_page
-from parley.cli.simulate import summary
+from parley.cli.demo_words import answers_told, eliminations, ending, sizes_told
+from parley.cli.simulate import least_of, summary
+from parley.ends import End
 from parley.errors import InvalidInput
 from parley.experiments.look.demo_page import demo_page
 from parley.policies import POLICIES, Policy, make_policy
 from parley.problem import Instance
 from parley.simulation import Phase, phases, simulate
+from parley.simulation.simulate import check_end
 from parley.study import DEFAULT_POLICY, Study, load_study, parse_study
-from parley.words import real
 
 __all__ = ["command"]
 
-HORIZON = 100_000  # of the embedded study, with --regret
 EMBEDDED: dict[str, Any] = {
     "name": "the paper's instance",
     "arms": 6,
@@ -32,6 +31,7 @@ EMBEDDED: dict[str, Any] = {
     "policy": {"name": DEFAULT_POLICY},
     "truth": {"generate": "paper", "seed": 0},
 }
+PLAYED: dict[str, Any] = {"horizon": 100_000, "policy": {}}  # with --regret
 
 
 @click.command()
@@ -74,11 +74,12 @@ def command(
     checked_output(output)
     if replications < 1:
         raise InvalidInput("--replications", found=replications, allowed="at least 1")
-    if regret:
+    loaded = load_study(study) if study else parse_study(EMBEDDED | PLAYED if regret else EMBEDDED)
+    if regret or loaded.problem.horizon is not None:
         from parley.cli.demo_regret import show_regret
 
         show_regret(
-            load_study(study) if study else parse_study(EMBEDDED | {"horizon": HORIZON, "policy": {}}),
+            loaded,
             replications=replications,
             seed=seed,
             output=output,
@@ -86,37 +87,23 @@ def command(
             as_json=as_json,
         )
         return
-    loaded = load_study(study) if study else parse_study(EMBEDDED)
     instance = loaded.require_truth()
-    instance.require_distinct()
+    check_end(loaded.problem, instance, None)
     policy = make_policy(loaded.policy, loaded.problem, loaded.options, instance)
     if not as_json:
-        screen.print(f"{loaded.name}: {_sizes(instance)}")
+        screen.print(f"{loaded.name}: {sizes_told(instance)}")
         screen.print(f"Policy {policy.name}: {policy.guarantee}.\n")
     course, reasons = [], []
     for phase in phases(policy, instance, seed=seed):
         course.append(phase)
-        told = list(_eliminations(policy, phase))
+        told = list(eliminations(policy, phase))
         reasons += told
         if not as_json:
             _show(phase, told)
     certificate = policy.certificate(course[-1].after)
-    least = expected_samples(bai(instance, accuracy=1e-6), loaded.problem.delta)
+    least = least_of(instance).get("samples")
     results = _compare(loaded, instance, replications, seed, least, quiet=as_json)
-    billed = {"cost": "money", "days": "days"} if "samples" in results[0] else {"days": "days"}
-    billed = {key: f"{unit}, mean" for key, unit in billed.items() if key in results[0]}
-    head = ("policy", "samples, mean ± sd", "rounds", "wrong answers", "over the lower bound", *billed.values())
-    rows = [
-        [
-            result["policy"],
-            f"{drawn['mean']:,.0f} ± {drawn['std']:,.0f}",
-            f"{result['rounds']['mean']:.2f}",
-            f"{result['error_rate'] * result['replications']:,.0f} of {result['replications']:,}",
-            f"{drawn['ratio']:.1f} x" if drawn["ratio"] is not None else "-",
-            *(f"{result[key]['mean']:,.0f}" for key in billed),
-        ]
-        for result, drawn in ((result, result.get("samples", result["cost"])) for result in results)
-    ]
+    head, rows = _side_by_side(results)
     page = demo_page(
         title=f"Parley: {loaded.name}",
         problem=loaded.problem,
@@ -130,7 +117,9 @@ def command(
         command=f"parley demo{_named(study)} --replications {replications} --seed {seed}",
     )
     path = write_page(output, page)
-    right = bool((course[-1].after.answers == instance.best).all())
+    ends = [End(word) for word in policy.ends(course[-1].after).tolist()]
+    answered = np.array([end.answered for end in ends])
+    right = not (course[-1].after.answers & ~instance.good & answered).any()
     if as_json:
         answers = course[-1].after.answers.T
         chosen = {
@@ -144,11 +133,12 @@ def command(
             | {"certificate": certificate}
         )
         return
-    screen.print(f"\nEvery agent has its answer, and {'all are right' if right else 'at least one is WRONG'}.")
-    for line in _bounds(certificate):
+    screen.print(f"\n{ending(loaded.problem, ends, right=right)}.")
+    for line in answers_told(certificate):
         screen.print("  " + line)
     screen.print()
-    shown = table(f"{replications:,} runs each; no algorithm can expect fewer than {least:,.0f} samples", *head)
+    bound = "" if least is None else f"; no algorithm can expect fewer than {least:,.0f} samples"
+    shown = table(f"{replications:,} runs each{bound}", *head)
     for row in rows:
         shown.add_row(*row)
     screen.print(shown)
@@ -158,40 +148,27 @@ def command(
     )
 
 
+def _side_by_side(results: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the comparison: samples, rounds, errors; the bound, money and days where there are such."""
+    drawn = [result.get("samples", result["cost"]) for result in results]
+    columns = {
+        "policy": [result["policy"] for result in results],
+        "samples, mean ± sd": [f"{found['mean']:,.0f} ± {found['std']:,.0f}" for found in drawn],
+        "rounds": [f"{result['rounds']['mean']:.2f}" for result in results],
+        "wrong answers": [
+            f"{result['error_rate'] * result['replications']:,.0f} of {result['replications']:,}" for result in results
+        ],
+    }
+    if all(found["ratio"] is not None for found in drawn):
+        columns["over the lower bound"] = [f"{found['ratio']:.1f} x" for found in drawn]
+    for key, unit in (("cost", "money"), ("days", "days")):
+        if key in results[0] and (key == "days" or "samples" in results[0]):
+            columns[f"{unit}, mean"] = [f"{result[key]['mean']:,.0f}" for result in results]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
 def _named(study: str | None) -> str:
     return f" --study {study}" if study else ""
-
-
-def _bounds(certificate: dict[str, Any]) -> Iterator[str]:
-    """For every agent its answer, and what is proven of the gaps where the policy bounds them."""
-    for agent in certificate["agents"]:
-        told = f"{agent['agent']}: {', '.join(agent['chosen'])}"
-        proven = [
-            f"{arm['arm']} by {arm['gap_at_least']:.2f}" for arm in agent["arms"] if arm.get("gap_at_least", 0) >= 0.005
-        ]
-        yield f"{told}, proven better than {', '.join(proven)} at least" if proven else told
-
-
-def _sizes(instance: Instance) -> str:
-    problem = instance.problem
-    return (
-        f"{problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, delta {problem.delta:g}, "
-        f"smallest gap {instance.smallest_gap:.3f}"
-    )
-
-
-def _eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
-    """One sentence for every arm that this phase ruled out."""
-    problem, told = policy.problem, policy.certificate(phase.after)["agents"]
-    for arm, agent in np.argwhere(phase.before.active & ~phase.after.active):
-        entries = {entry["arm"]: entry for entry in told[agent]["arms"]}
-        out = entries[problem.arms[arm]]
-        rivals = out.get("opponents") or told[agent]["chosen"]  # those that beat it, as the certificate has them
-        against = " and ".join(f"{real(entries[rival]['mixed_mean'])} of {rival}" for rival in rivals)
-        yield (
-            f"Phase {phase.number}: {out['arm']} is out for {problem.agents[agent]}, mixed mean "
-            f"{real(out['mixed_mean'])} against {against}."
-        )
 
 
 def _show(phase: Phase, told: list[str]) -> None:
@@ -205,7 +182,7 @@ def _show(phase: Phase, told: list[str]) -> None:
 
 
 def _compare(
-    study: Study, instance: Instance, replications: int, seed: int, least: float, *, quiet: bool
+    study: Study, instance: Instance, replications: int, seed: int, least: float | None, *, quiet: bool
 ) -> list[dict[str, Any]]:
     made: list[Policy] = []
     for name in POLICIES:
@@ -218,5 +195,5 @@ def _compare(
     with progress_bar("comparing policies", replications * len(made), hidden=quiet) as advance:
         for policy in made:
             outcome = simulate(policy, instance, replications=replications, seed=seed, progress=advance)
-            results.append(summary(outcome, {"samples": least}))
+            results.append(summary(outcome, {} if least is None else {"samples": least}))
     return results

@@ -130,7 +130,7 @@ def least_of(instance: Instance) -> dict[str, float]:
     horizon = instance.problem.horizon
     if isinstance(horizon, int):  # every draw is made: what counts is what it costs
         return {"regret": regret(instance, accuracy=1e-6).proven * math.log(horizon)}
-    if horizon is not None:
+    if not instance.problem.asks_exactly:
         return {}
     bounds = priced_bounds(instance, accuracy=1e-6) | {"samples": bai(instance, accuracy=1e-6)}
     return {key: expected_samples(bound, instance.problem.delta) for key, bound in bounds.items()}

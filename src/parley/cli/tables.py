@@ -14,6 +14,7 @@ from parley.words import is_number
 __all__ = ["Shown", "table"]
 
 LEAST_WORDS = 12  # columns of a terminal that a column of words may be squeezed to
+LONGEST_WORD = 24  # a word up to this long is not broken, where there is room
 EDGES = 3  # of a column: a space on either side, and a line
 
 
@@ -45,16 +46,19 @@ class Shown:
         ([18, 15], [13, 10], None)
         """
         space = room - EDGES * len(self.columns) - 1
-        return self._squeezed(space, whole=True) or self._squeezed(space, whole=False)
+        for whole, least in ((True, LONGEST_WORD), (True, LEAST_WORDS), (False, LEAST_WORDS)):
+            if found := self._squeezed(space, least, whole=whole):
+                return found
+        return None
 
-    def _squeezed(self, space: int, *, whole: bool) -> list[int] | None:
+    def _squeezed(self, space: int, least_words: int, *, whole: bool) -> list[int] | None:
         wanted, least = [], []
         for place, heading in enumerate(self.columns):
             cells = [row[place] for row in self.rows]
             longest, word = (max(map(len, parts), default=0) for parts in (cells, " ".join(cells).split()))
             wanted.append(max(longest, len(heading)))
-            needed = (longest if whole else word) if self._right(place) else min(longest, LEAST_WORDS)
-            least.append(max(needed, *map(len, heading.split())))
+            needed = (longest if whole else word) if self._right(place) else min(max(word, LEAST_WORDS), least_words)
+            least.append(max(min(needed, longest), *map(len, heading.split())))
         while sum(wanted) > space:
             slack = [have - need for have, need in zip(wanted, least, strict=True)]
             if max(slack) <= 0:

@@ -43,6 +43,7 @@ class Arm:
     scores: Sequence[float | None]
     out_in: int  # the phase that ruled it out, 0 while it is a candidate
     chosen: bool = False
+    let_go: bool = False  # not ruled out: its agent accepted another one, within the tolerance
     first: int = 1  # the phase of the first entry: of a long study only the latest are drawn
 
 
@@ -173,7 +174,7 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
 def _state(arm: Arm) -> str:
     """What stands beside the bar; evidence that is not above 0 is none."""
     if arm.chosen or arm.out_in:
-        return "chosen ★" if arm.chosen else f"out in {arm.out_in}"
+        return "chosen ★" if arm.chosen else f"{'let go' if arm.let_go else 'out'} in {arm.out_in}"
     score = arm.scores[-1]
     return "none" if score is not None and score < 0.005 else real(score, 2)
 

@@ -21,7 +21,7 @@ from parley.simulation.environments import Environment, make_environment
 from parley.simulation.outcome import Outcome, Tally
 from parley.totals import Totals
 
-__all__ = ["Outcome", "Phase", "phase_totals", "phases", "simulate"]
+__all__ = ["Outcome", "Phase", "check_end", "phase_totals", "phases", "simulate"]
 
 BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
 CHUNK_VALUES = 2**25  # all that a policy holds for a chunk takes about 256 MiB at most
@@ -95,7 +95,7 @@ def simulate(
     if seed < 0:
         raise InvalidInput("seed", found=seed, allowed="a whole number of at least 0")
     _check_fit(policy, instance)
-    _check_end(policy.problem, instance, max_samples)
+    check_end(policy.problem, instance, max_samples)
     begun = perf_counter()
     size = instance.means.size
     block = max(1, min(256, BLOCK_VALUES // size))
@@ -120,7 +120,7 @@ def _check_fit(policy: Policy, instance: Instance) -> None:
         )
 
 
-def _check_end(asked: Problem, instance: Instance, max_samples: int | None) -> None:
+def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> None:
     """A run must end: by a budget, a tolerance or a horizon, or because no arms tie."""
     budget = max_samples or asked.max_samples or asked.max_rounds
     if asked.horizon == "open" and not budget:

@@ -17,6 +17,7 @@ from parley.dashboard.pages.estimates import attached, found_so_far, with_panels
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.ends import End
 from parley.findings import harmless
+from parley.words import let_go
 
 __all__ = ["answer_csv", "routes"]
 
@@ -43,6 +44,7 @@ def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
     """Every arm of an agent, as a line of the table, the CSV and the report."""
     found = evidence["agents"][agent]
     for place, arm in enumerate(found["arms"]):
+        spared = let_go(arm, evidence["line"])
         yield {
             "agent": found["agent"],
             "arm": arm["arm"],
@@ -52,8 +54,9 @@ def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
             "mixed_mean": arm["mixed_mean"],
             "score": arm["score"],
             "line": evidence["line"],
-            "gap_at_least": arm.get("gap_at_least") if arm["eliminated_in"] else None,
+            "gap_at_least": arm.get("gap_at_least") if arm["eliminated_in"] and not spared else None,
             **_estimated(evidence, agent, place),
+            "let_go": spared,
         }
 
 
@@ -123,7 +126,7 @@ def answer_csv(certificate: Mapping[str, Any]) -> str:
     table.writeheader()
     for agent in range(len(certificate["evidence"]["agents"])):
         for cell in _cells(certificate["evidence"], agent):
-            table.writerow({key: harmless(value) for key, value in cell.items()})
+            table.writerow({key: harmless(cell[key]) for key in HEAD})
     return written.getvalue()
 
 

@@ -22,10 +22,19 @@ PHASES = 20  # of a long study: the latest; the log has them all
 LARGEST_LOOKED_AT = 20_000  # arms x agents of a study whose document is fetched for the range of its rewards
 
 
-def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
+def arms_of(history: History, board: Board, agent: int, tolerance: float = 0.0) -> list[Arm]:
     """One agent's arms over the decided phases, of a board that is not blinded."""
     phases = [phase.explanation for phase in history.phases if phase.explanation is not None]
     out_in = board.eliminated_in or []
+
+    def let_go(arm: int) -> bool:
+        """Without a tolerance arms go for one reason only; of phases before those that are told, nothing is known."""
+        place = out_in[arm][agent] - history.phases[0].phase
+        if not tolerance or not out_in[arm][agent] or not 0 <= place < len(phases):
+            return False
+        score = phases[place].score[arm][agent]
+        return score is not None and score < phases[place].line
+
     return [
         Arm(
             name=name,
@@ -34,6 +43,7 @@ def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
             scores=[phase.score[arm][agent] for phase in phases],
             out_in=out_in[arm][agent],
             chosen=is_answer(board, arm, agent),
+            let_go=let_go(arm),
             first=history.phases[0].phase,
         )
         for arm, name in enumerate(board.arms)
@@ -55,7 +65,8 @@ async def evidence_page(shown: Page) -> Response:
         if latest is not None:
             words = latest.words
             within = await _range(shown, head["status"])
-            panels = partial(_panels, history, board, latest.line, within, rates=head["status"].rates)
+            asked = {"rates": head["status"].rates, "tolerance": head["status"].terms["tolerance"]}
+            panels = partial(_panels, history, board, latest.line, within, **asked)
     told: dict[str, Any] = {"pages": pages, "words": words, "made": lambda: {"panels": panels()}}
     return await shown.show("evidence.html", tab="evidence", **head, **told)
 
@@ -73,19 +84,31 @@ async def _range(shown: Page, status: StudyStatus) -> tuple[float, float] | None
 
 
 def _panels(
-    history: History, board: Board, limit: float, within: tuple[float, float] | None, *, rates: bool = False
+    history: History,
+    board: Board,
+    limit: float,
+    within: tuple[float, float] | None,
+    *,
+    rates: bool = False,
+    tolerance: float = 0.0,
 ) -> list[dict[str, Any]]:
     """A panel an agent; agents of whom everything is the same share one."""
-    alike: dict[str, list[int]] = {}
+    alike: dict[str, tuple[list[Arm], list[int]]] = {}
     for place in range(len(board.agents)):
-        alike.setdefault(repr(arms_of(history, board, place)), []).append(place)
-    return [_panel(history, board, places, limit, within, rates) for places in alike.values()]
+        arms = arms_of(history, board, place, tolerance)
+        alike.setdefault(repr(arms), (arms, []))[1].append(place)
+    return [_panel(arms, board, places, limit, within, rates) for arms, places in alike.values()]
 
 
 def _panel(
-    history: History, board: Board, places: Sequence[int], limit: float, within: tuple[float, float] | None, rates: bool
+    arms: Sequence[Arm],
+    board: Board,
+    places: Sequence[int],
+    limit: float,
+    within: tuple[float, float] | None,
+    rates: bool,
 ) -> dict[str, Any]:
-    arms, agent = arms_of(history, board, places[0]), ", ".join(board.agents[place] for place in places)
+    agent = ", ".join(board.agents[place] for place in places)
     left = board.candidates[places[0]]
     begun = any(score for arm in arms for score in arm.scores)  # the first phase informs, and has no bets
     course = f"Mixed means of {agent} over the phases, with intervals; numbers are below"

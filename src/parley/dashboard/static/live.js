@@ -124,6 +124,10 @@
     }
   }, 10000);
 
+  // On a phone the tabs scroll: the one that is open is in sight.
+  const tab = document.querySelector(".tabs [aria-current]");
+  if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - tab.parentElement.offsetLeft - 48;
+
   // A chosen file goes into the text field, where it can be read and changed before it is sent.
   for (const chooser of document.querySelectorAll("input[type=file][data-into]")) {
     chooser.addEventListener("change", async () => {

@@ -124,11 +124,12 @@ def _copies(state: S, count: int) -> S:
 def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
     """`(arm, agent)`: draws that no delta-correct policy could do without, were the estimated means the true ones.
 
-    The allocation of Theorem 1 times log(1 / (2.4 delta)); None where two estimates tie.
+    The allocation of Theorem 1 times log(1 / (2.4 delta)); None where two estimates tie, and of a study that may end
+    without the exact answers.
     """
     problem = policy.problem
     factor = math.log(1 / (2.4 * problem.delta))
-    if factor <= 0 or not state.counts.any():
+    if factor <= 0 or not problem.asks_exactly or not state.counts.any():
         return None
     try:
         scale = problem.noise.estimated_scale(state.totals)

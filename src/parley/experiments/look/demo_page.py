@@ -10,9 +10,10 @@ from parley.experiments.look.course import elimination_course
 from parley.experiments.look.page import page, picture, table
 from parley.problem import Problem
 from parley.simulation import Phase
-from parley.words import gap, real
+from parley.words import DASH, gap, let_go, real
 
 __all__ = ["certificate_rows", "demo_page"]
+LET_GO = "Let go: the agent accepted its answer, which is within the tolerance of the best; this arm may be as good."
 
 
 def certificate_rows(certificate: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
@@ -22,11 +23,13 @@ def certificate_rows(certificate: dict[str, Any]) -> tuple[Sequence[str], Sequen
     rows = []
     for agent in certificate["agents"]:
         for arm in agent["arms"]:
-            out = str(arm["eliminated_in"]) if arm["eliminated_in"] else "chosen" if arm["chosen"] else "-"
+            spared = let_go(arm, certificate["line"])
+            out = str(arm["eliminated_in"]) if arm["eliminated_in"] else "chosen" if arm["chosen"] else DASH
+            out = f"let go in {out}" if spared else out
             row = [agent["agent"], arm["arm"], real(arm["mixed_mean"]), out, real(arm["score"], 2)]
             if bounded:
-                against = ", ".join(arm["opponents"]) if arm["eliminated_in"] else ""
-                row += [against, gap(arm["gap_at_least"]) if arm["eliminated_in"] else ""]
+                beaten = arm["eliminated_in"] and not spared
+                row += [", ".join(arm["opponents"]), gap(arm["gap_at_least"])] if beaten else ["", ""]
             rows.append(row)
     return ([*head, "beaten by", "worse than the chosen by at least"] if bounded else head), rows
 
@@ -41,7 +44,7 @@ def demo_page(
     certificate: dict[str, Any],
     reasons: Sequence[str],
     comparison: tuple[Sequence[str], Sequence[Sequence[str]]],
-    lower_bound: float,
+    lower_bound: float | None,
     command: str,
 ) -> str:
     """The whole page."""
@@ -55,6 +58,8 @@ def demo_page(
         [agent, ", ".join(arm for arm, chosen in zip(problem.arms, final[:, m], strict=True) if chosen)]
         for m, agent in enumerate(problem.agents)
     ]
+    told = [let_go(arm, certificate["line"]) for agent in certificate["agents"] for arm in agent["arms"]]
+    spared = f" {LET_GO}" if any(told) else ""
     listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
     return page(
         title,
@@ -72,10 +77,13 @@ def demo_page(
         "<h2>Why arms are out</h2>",
         f"<ul>{listed}</ul>",
         "<h2>Certificate</h2>",
-        f"<p>{escape(certificate['score'].capitalize())}. An arm is out at {certificate['line']:.2f}.</p>",
+        f"<p>Score: {escape(certificate['score'].split(';')[0])}. An arm is out at {certificate['line']:.2f}.",
+        f"{spared}</p>",
         table(*certificate_rows(certificate)),
         "<h2>Policies over many runs</h2>",
-        f"<p>No algorithm with error at most {problem.delta:g} can expect to draw fewer than {lower_bound:,.0f} "
+        ""
+        if lower_bound is None
+        else f"<p>No algorithm with error at most {problem.delta:g} can expect to draw fewer than {lower_bound:,.0f} "
         "samples.</p>",
         table(*comparison),
         command=command,

@@ -39,7 +39,7 @@ figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; } svg text { fon
 .dark { display: none; }
 @media (prefers-color-scheme: dark) { .light { display: none; } .dark { display: block; } }
 @media (max-width: 40rem) {
-  body { padding: 1.25rem 1rem; } figure svg { max-width: none; } td:first-child { min-width: 8rem; }
+  body { padding: 1.25rem 1rem; } figure svg { max-width: none; } table { width: max-content; } td { max-width: 16rem; }
 }
 code { font-size: .9em; overflow-wrap: anywhere; }
 """

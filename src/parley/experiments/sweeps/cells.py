@@ -99,7 +99,7 @@ class CellResult:
     mistaken: BoolArray
     finished: BoolArray
     draws: FloatArray  # (arm, agent): mean draws
-    lower_bound: float | None  # on the expected samples, on regret with a horizon; None where arms tie
+    lower_bound: float | None  # on the expected samples, on regret with a horizon; None where it says nothing
     isolated_bound: float | None  # on samples with W = Id, every agent alone; None where arms tie then, or are played
     seconds: float
     money: FloatArray | None = None  # where prices are stated
@@ -143,8 +143,10 @@ def _isolated(instance: Instance) -> Instance:
 
 def _bound(instance: Instance) -> float | None:
     horizon = instance.problem.horizon
-    if instance.tied or horizon == "open":
+    if instance.tied:
         return None
     if isinstance(horizon, int):
         return regret(instance, accuracy=1e-6).proven * math.log(horizon)
+    if not instance.problem.asks_exactly:
+        return None
     return expected_samples(bai(instance, accuracy=1e-6), instance.problem.delta)
