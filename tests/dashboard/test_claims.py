@@ -1,4 +1,4 @@
-"""Pages claim what is proven and no more: of arms that were let go, of play, of studies that may end without the best."""
+"""Pages claim what is proven and no more: of arms that were let go, of play, of studies that may end early."""
 
 import re
 
