@@ -41,4 +41,5 @@ def _more(source: Path) -> str:
     )
     if not rest:
         return "---\norphan: true\n---\n# More pages\n\nThere are none: every page has its place.\n"
-    return "\n".join(["# More pages", "", "```{toctree}", ":maxdepth: 1", "", *sorted(rest), "```", ""])
+    head = ["---", "orphan: true", "---", "# More pages", ""]
+    return "\n".join([*head, "```{toctree}", ":maxdepth: 1", "", *sorted(rest), "```", ""])

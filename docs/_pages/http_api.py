@@ -61,7 +61,8 @@ def _route(method: str, path: str, told: Mapping[str, Any]) -> Iterator[str]:
         yield "| parameter | in | type | |"
         yield "|---|---|---|---|"
         for one in parameters:
-            needed = "needed" if one.get("required") else f"default {one['schema'].get('default')}"
+            default = one["schema"].get("default")
+            needed = "needed" if one.get("required") else "" if default in (None, "") else f"default {default}"
             yield f"| `{one['name']}` | {one['in']} | {_type(one['schema'])} | {needed} |"
         yield ""
     if body:
@@ -124,4 +125,8 @@ LIMITS = {
 
 
 def _plain(text: str) -> str:
-    return text.replace("<", "\\<").replace("[", "\\[").replace("*", "\\*")
+    """Markdown that shows the text as it is; between backticks it is shown as it is anyway."""
+    parts = text.split("`")
+    for place in range(0, len(parts), 2):
+        parts[place] = parts[place].replace("<", "\\<").replace("[", "\\[").replace("*", "\\*")
+    return "`".join(parts)
