@@ -123,8 +123,8 @@ class Terms:
         3, (int,), counted(1, 3),
         "the edition of Parley's rules that decides. 1 is what studies follow that were stored before there was a "
         "choice; since 2 agents with the same weights pay for one question, and plans know who is frozen; since 3 an "
-        "agent's leaders go on leading until another arm is better by a quarter of the tolerance, and a report with a "
-        "mean that the stated model rules out is held",
+        "agent's leaders go on leading until another arm is better by a quarter of the tolerance, the top N are tested "
+        "as one set (one arm: as before), and a report with a mean that the stated model rules out is held",
         told="it follows edition {value} of the rules", before=1,
     )
     # fmt: on

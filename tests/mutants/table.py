@@ -16,6 +16,7 @@ class Mutant:
 
 
 RACING = "tests/policies/test_evidence_racing.py::"
+SETS = "tests/policies/test_sets.py::"
 CERTIFICATE = "tests/policies/test_evidence_certificate.py::"
 EVIDENCE = "tests/confidence/test_evidence.py::"
 SOLVER = "tests/test_harmonic.py::"
@@ -80,12 +81,18 @@ MUTANTS = [
          "np.maximum(cap - log_bet(accepted, u, log_shares) + 1e-6, 0.0)", EVIDENCE + "test_the_multiplier_is_never_above_its_exact_value_and_hardly_below"),
         ("the bound on a gap forgets the height", "confidence/evidence.py", "height = np.sqrt(2 * line + np.log1p(weight))",
          "height = np.sqrt(2 * line)", EVIDENCE + "test_the_bound_on_a_gap_is_the_inverted_mixture_a_little_below"),
-        ("the line forgets the agents", "policies/evidence_racing.py", "math.log(self.problem.top * self.problem.question_count) - math.log(delta)",
-         "math.log(self.problem.top) - math.log(delta)", RACING + "test_the_line_pays_for_every_top_arm_of_every_distinct_question"),
-        ("a slot inherits what another has won", "policies/evidence_racing.py", "wealth = np.where(same, state.log_wealth, state.log_wealth.min(axis=-3, keepdims=True))",
-         "wealth = state.log_wealth", RACING + "test_a_change_of_opponents_leaves_every_slot_the_least_wealth"),
-        ("one slot on the line is enough", "policies/evidence_racing.py", "(after.log_wealth >= self.line).all(axis=-3)",
-         "(after.log_wealth >= self.line).any(axis=-3)", RACING + "test_an_arm_is_out_only_when_all_its_slots_are_on_the_line"),
+        ("the line forgets the agents", "policies/evidence_racing.py", "math.log(tests * self.problem.question_count) - math.log(delta)",
+         "math.log(tests) - math.log(delta)", RACING + "test_the_line_pays_for_every_distinct_question_and_before_sets_for_every_top_arm"),
+        ("a set keeps what its new slot had of another", "policies/sets.py", "wealth[some] = np.take_along_axis(mine, np.minimum(at, top - 1), axis=1)",
+         "pass", SETS + "test_a_slot_begins_with_the_least_that_any_of_its_sets_had"),
+        ("the least of a slot's sets is taken of the leaders alone", "policies/sets.py", "free = top - 1 - r",
+         "free = 0", SETS + "test_a_slot_begins_with_the_least_that_any_of_its_sets_had"),
+        ("an arm goes when its own slots are on the line", "policies/sets.py", "np.minimum(mine, others)", "mine",
+         SETS + "test_no_slot_has_more_than_any_of_its_sets_and_no_arm_goes_before_all_its_sets"),
+        ("a slot inherits what another has won", "policies/sets.py", "return np.where(same, state.log_wealth, state.log_wealth.min(axis=-3, keepdims=True)), None",
+         "return state.log_wealth, None", RACING + "test_a_change_of_opponents_leaves_every_slot_the_least_wealth"),
+        ("one slot on the line is enough", "policies/sets.py", "least = np.asarray(state.log_wealth.min(axis=-3))",
+         "least = np.asarray(state.log_wealth.max(axis=-3))", RACING + "test_an_arm_is_out_only_when_all_its_slots_are_on_the_line"),
         ("the first phase is evidence", "policies/evidence_racing.py", "betting = ((state.phase > 0) & ~state.finished)[..., None, None]",
          "betting = (~state.finished)[..., None, None]", RACING + "test_the_first_phase_is_no_evidence"),
     ),

@@ -112,7 +112,7 @@ def test_all_bounds_on_gaps_hold_together(top):
     losers = ~instance.best
     wrong = ((state.gap_at_least > instance.gaps) & losers).any(axis=(-2, -1))
     assert wrong.mean() <= 0.2
-    assert (state.gap_at_least[:, losers] > 0).mean() > 0.2, "and they say something"
+    assert (state.gap_at_least[:, losers] > 0).mean() > 0.15, "and they say something"
 
 
 def test_the_certificate_tells_the_bounds_that_the_evidence_gives():

@@ -96,7 +96,7 @@ def test_the_first_phase_gives_every_mixed_mean_its_precision_and_draws_nothing_
 
 def test_a_change_of_opponents_leaves_every_slot_the_least_wealth():
     """Were slots to inherit one by one, an arm that truly beats k could leave one slot and return in another."""
-    policy = racing(tie(arms=4, top=2).problem)
+    policy = racing(tie(arms=4, top=2, rules=2).problem)
     state = after_first_phase(policy, [0.9, 0.8, 0.7, 0.0])
     wealth = np.broadcast_to(np.array([3.0, 0.5])[:, None, None], state.log_wealth.shape)
     same = replace(state, log_wealth=wealth, opponents=policy.contrasts(state).opponents)
@@ -191,8 +191,10 @@ def test_boosting_is_for_gaussian_noise_only():
     assert not racing(tie(noise=Noise.bounded(low=0, high=1)).problem).problem.noise.boosted
 
 
-def test_the_line_pays_for_every_top_arm_of_every_distinct_question():
+def test_the_line_pays_for_every_distinct_question_and_before_sets_for_every_top_arm():
     weights = [[0.5, 0.5, 0.2], [0.5, 0.5, 0.2], [0.0, 0.0, 0.6]]
     problem = Problem(arms=4, weights=weights, top=2, delta=0.01)
-    assert racing(problem).line == pytest.approx(math.log(2 * 2 / 0.01))
+    assert racing(problem).line == pytest.approx(math.log(2 / 0.01))
+    assert racing(problem.with_(tolerance=0.1)).line == pytest.approx(math.log(2 / 0.005))
+    assert racing(problem.with_(rules=2)).line == pytest.approx(math.log(2 * 2 / 0.01))
     assert racing(problem.with_(rules=1)).line == pytest.approx(math.log(2 * 3 / 0.01))

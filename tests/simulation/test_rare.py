@@ -16,11 +16,11 @@ from parley.simulation.ties import hardest_ties
 CAP = 20_000  # both are stopped here: what is compared is the same event
 
 
-def counted(policy, instance, arm, agent, runs):
-    """The share of plain runs in which the arm was ruled out before the cap."""
+def counted(policy, instance, top, agent, runs):
+    """The share of plain runs in which one of the true top N (the first arms) was ruled out before the cap."""
     outcome = simulate(policy, instance, replications=runs, seed=11)
-    chosen = (outcome.chosen[:, :, agent] == arm).any(axis=-1)
-    return ((outcome.chosen[:, 0, agent] >= 0) & ~chosen).mean()
+    kept = (np.sort(outcome.chosen[:, :, agent], axis=-1) == np.arange(top)).all(axis=-1)
+    return ((outcome.chosen[:, 0, agent] >= 0) & ~kept).mean()
 
 
 @pytest.mark.parametrize(
@@ -37,18 +37,20 @@ def test_tilted_and_counted_agree(terms, means, arm):
     instance = Instance(problem=problem, means=means)
     policy = make_policy("evidence", problem)
     runs = 4000
-    plain = counted(policy, instance, arm, 0, runs)
+    plain = counted(policy, instance, problem.top, 0, runs)
     tilted = ruled_out_probability(policy, instance, arm=arm, agent=0, replications=1500, seed=5).require_believable()
     error = np.hypot(np.sqrt(plain * (1 - plain) / runs), tilted.standard_error)
     assert abs(tilted.probability - plain) <= 3.5 * error
     assert tilted.probability <= problem.delta
 
 
+@pytest.mark.parametrize("top", [1, 2, 3])
 @pytest.mark.parametrize("delta", [1e-5, 1e-10])
-def test_the_promise_is_kept_where_nobody_can_count(delta):
-    instance = Instance(problem=Problem(arms=2, weights=[[1.0]], delta=delta), means=[[0.0], [0.0]])
-    policy = make_policy("evidence", instance.problem)
-    found = ruled_out_probability(policy, instance, arm=0, agent=0, replications=1500, seed=2)
+def test_the_promise_is_kept_where_nobody_can_count_and_hardly_less_is_risked(delta, top):
+    """For every N at its least favourable tie, two arms equal and the others clearly better: the line pays for one."""
+    tie = hardest_ties(Problem(arms=top + 1, weights=[[1.0]], delta=delta, top=top))[0]
+    policy = make_policy("evidence", tie.instance.problem)
+    found = ruled_out_probability(policy, tie.instance, arm=tie.arm, agent=0, replications=1500, seed=2)
     assert 0.4 * delta < found.probability < delta + 3 * found.standard_error
     assert found.standard_error < 0.05 * found.probability, "tilted to where a boosted bet crosses, not beyond"
     assert found.believable
@@ -62,11 +64,11 @@ class LineTooLow(EvidenceRacing):
         return super().line - np.log(3)
 
 
-def test_a_line_that_is_too_low_is_caught_at_a_delta_of_1e_10():
-    instance = Instance(problem=Problem(arms=2, weights=[[1.0]], delta=1e-10), means=[[0.0], [0.0]])
-    found = ruled_out_probability(
-        LineTooLow(problem=instance.problem), instance, arm=0, agent=0, replications=1500, seed=2
-    )
+@pytest.mark.parametrize("top", [1, 2])
+def test_a_line_that_is_too_low_is_caught_at_a_delta_of_1e_10(top):
+    tie = hardest_ties(Problem(arms=top + 1, weights=[[1.0]], delta=1e-10, top=top))[0]
+    policy = LineTooLow(problem=tie.instance.problem)
+    found = ruled_out_probability(policy, tie.instance, arm=tie.arm, agent=0, replications=1500, seed=2)
     assert found.probability > 1e-10 + 3 * found.standard_error
 
 

@@ -172,7 +172,7 @@ class Policy(ABC):
                             "mixed_mean": float(case.mixed_means[k, m]),
                             "score": float(case.score[k, m]),
                         }
-                        | self._certified(state, k, m)
+                        | self._certified(state, case, k, m)
                         for k, arm in enumerate(self.problem.arms)
                     ],
                 }
@@ -180,7 +180,7 @@ class Policy(ABC):
             ],
         }
 
-    def _certified(self, state: State, arm: int, agent: int) -> dict[str, Any]:  # noqa: ARG002
+    def _certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:  # noqa: ARG002
         """What a policy adds to the certificate of one arm for one agent."""
         return {}
 

@@ -69,6 +69,7 @@ class Contrasts:
     missing: FloatArray  # log wealth still needed
     live: BoolArray  # bets are placed
     losing: BoolArray  # live, and the arm looks like a loser: worth drawing for
+    ranks: IntArray | None = None  # (..., arm, agent): the order by which slots speak for sets, where they do
 
 
 def require_possible(samples: float) -> None:
@@ -176,8 +177,9 @@ def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatA
 
 
 def _cheaper(rows: FloatArray, other: FloatArray) -> FloatArray:
-    """For every arm the way whose hardest opponent asks for less."""
-    return np.where((other.min(axis=-3) > rows.min(axis=-3))[..., None, :, :], other, rows)
+    """For every arm the way whose hardest opponent asks for less; and the other one where one has nothing to ask."""
+    best = rows.min(axis=-3)
+    return np.where(((other.min(axis=-3) > best) | np.isinf(best))[..., None, :, :], other, rows)
 
 
 def against(values: FloatArray, opponents: IntArray) -> FloatArray:

@@ -1,10 +1,9 @@
 """Evidence racing (W-CER), Parley's own policy: an arm is out when the evidence against it, as wealth, reaches a line.
 
-For agent m and arm k the null is "k is among m's top N". If it is true, then among any N other arms at least one is no
-better than k. So before a phase N *opponents* are fixed for every (k, m), each with a *slot* that holds the wealth of
-bets on "this opponent beats k", settled by the phase's fresh draws only. When all N slots stand on the line
-N M / delta, k is out. `docs/evidence-racing.md` has the proof; the error of the whole answer is at most delta,
-whatever the options: they only trade samples for rounds.
+Before a phase N *opponents* are fixed for every arm k of agent m, each with a *slot* that holds the wealth of bets on
+"this opponent beats k", settled by the phase's fresh draws only. A slot speaks against sets of N arms (`policies.sets`)
+and rejects them on the line M / delta; when all that have k are rejected, k is out. `docs/evidence-racing.md` has the
+proof; the error of the whole answer is at most delta, whatever the options: they only trade samples for rounds.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination
 from parley.policies.evidence_options import Tempered
 from parley.policies.evidence_plan import Contrasts, against, both, first_draws, further_draws, require_possible
+from parley.policies.sets import carried, goes_by_sets, scores
 from parley.policies.wealth import Reign, Wealth
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import Bets, Look
@@ -40,12 +40,14 @@ class EvidenceRacing(Tempered):
 
     @property
     def line(self) -> float:
-        """log(N M / delta): what every slot must reach; with a tolerance, at the exact race's share of delta.
+        """log(M / delta): what every slot must reach; with a tolerance, at the exact race's share of delta.
 
-        Agents with the same weights have the same evidence and err together: M counts their distinct columns.
+        Agents with the same weights have the same evidence and err together: M counts their distinct columns. Up to
+        the second edition of the rules every arm was tested by itself, on the line log(N M / delta).
         """
         delta = self.problem.delta * (1 - SHARE) if self.problem.tolerance else self.problem.delta
-        return math.log(self.problem.top * self.problem.question_count) - math.log(delta)
+        tests = 1 if goes_by_sets(self.problem) else self.problem.top
+        return math.log(tests * self.problem.question_count) - math.log(delta)
 
     def start(self, batch: tuple[int, ...] = ()) -> Wealth:
         slots = (*batch, self.problem.top, *self.problem.shape)
@@ -56,6 +58,7 @@ class EvidenceRacing(Tempered):
             "signal": np.zeros_like(blank["sums"]),
             "information": np.zeros_like(blank["sums"]),
             "gap_at_least": np.zeros_like(blank["sums"]),
+            "ranks": np.full((*batch, *self.problem.shape), -1) if goes_by_sets(self.problem) else None,
         }
         return Wealth(**wealth) if not self.problem.tolerance else Reign(**wealth, **nobody(self.problem, batch))
 
@@ -97,10 +100,7 @@ class EvidenceRacing(Tempered):
         slot = np.arange(top)[:, None, None]
         opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
         opponents = np.sort(opponents, axis=-3)  # a set: slots in the order of arms
-        # A slot keeps its wealth while the set stays. When the set changes, no slot may inherit more than the least:
-        # an arm that beats k could leave one slot and come back in another, and no slot would be null throughout.
-        same = (opponents == state.opponents).all(axis=-3, keepdims=True)
-        wealth = np.where(same, state.log_wealth, state.log_wealth.min(axis=-3, keepdims=True))
+        wealth, ranks = carried(state, rank[..., 0, :, :], opponents, self.line)
         undecided = state.active.sum(axis=-2, keepdims=True) > top
         live = (state.active & undecided)[..., None, :, :] & (wealth < self.line)
         return Contrasts(
@@ -111,6 +111,7 @@ class EvidenceRacing(Tempered):
             missing=np.maximum(self.line - wealth, 0.0),
             live=live,
             losing=live & (rank >= top),
+            ranks=ranks,
         )
 
     def _variances(self, counts: IntArray, past: Totals) -> FloatArray:
@@ -163,6 +164,7 @@ class EvidenceRacing(Tempered):
             signal=signal,
             information=information,
             gap_at_least=np.maximum(state.gap_at_least, bound),
+            ranks=contrasts.ranks,
             **self._remembered(state, line, racing),
         )
 
@@ -218,7 +220,7 @@ class EvidenceRacing(Tempered):
     def _keep(self, before: State, after: State) -> BoolArray:
         assert isinstance(after, Wealth)
         undecided = before.active.sum(axis=-2, keepdims=True) > self.problem.top
-        out = before.active & undecided & (after.log_wealth >= self.line).all(axis=-3)
+        out = before.active & undecided & (scores(after) >= self.line)
         keep = before.active & ~out
         # All slots of too many arms on the line at once can only follow an error: keep the N best estimates then.
         short = keep.sum(axis=-2, keepdims=True) < self.problem.top
@@ -237,22 +239,22 @@ class EvidenceRacing(Tempered):
         return Explanation(
             mixed_means=self.problem.mixed(state.means),
             radius=np.where(self.problem.drawn(state.counts), 2 * error, 0.0),
-            score=np.minimum(state.log_wealth.min(axis=-3), self.line),
+            score=np.minimum(scores(state), self.line),
             line=self.line,
             words="log evidence against the arm, by the opponent that beats it least; bars are two standard errors",
         )
 
-    def _certified(self, state: State, arm: int, agent: int) -> dict[str, Any]:
+    def _certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:
         assert isinstance(state, Wealth)
-        opponents = state.opponents[:, arm, agent]
+        own, score = float(state.log_wealth[:, arm, agent].min()), float(case.score[arm, agent])
+        ruled_out = score >= case.line
         bound = state.gap_at_least[arm, agent] if state.eliminated_in[arm, agent] else 0.0  # it is about losers only
         tolerant: dict[str, Any] = {}
         if isinstance(state, Reign):
             tolerant["log_acceptance"] = float(state.log_acceptance[:, arm, agent].min())
-            ruled_out = state.log_wealth[:, arm, agent].min() >= self.line
             bound = bound if ruled_out else 0.0  # what was only found not to be better by much may be the best
         return tolerant | {
-            "log_wealth": float(state.log_wealth[:, arm, agent].min()),
-            "opponents": [self.problem.arms[place] for place in opponents if place >= 0],
+            "log_wealth": own if ruled_out or state.ranks is None else score,
+            "opponents": [self.problem.arms[place] for place in state.opponents[:, arm, agent] if place >= 0],
             "gap_at_least": float(bound),
         }

@@ -19,6 +19,7 @@ class Wealth(State):
     signal: FloatArray  # (..., arm, agent): sum of smallest contrast / largest variance, for the bound on the gap
     information: FloatArray  # (..., arm, agent): sum of 1 / largest variance
     gap_at_least: FloatArray  # (..., arm, agent): the best such bound so far, at least 0
+    ranks: IntArray | None = None  # (..., arm, agent): the last phase's order (`policies.sets`); -1 for who was out
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

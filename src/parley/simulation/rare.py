@@ -8,7 +8,8 @@ proportion to its weight over its draws. Then
     P(the arm is ruled out) = E_tilted[ L 1{ruled out} ],   L = prod over phases of 1 / sum_i p_i exp(lam_i Y - psi_i),
 
 exactly, whatever the policy makes of the rewards (psi_i is the log of E exp(lam_i Y) under the truth), and where the
-error happens L is about delta: few runs tell a probability of 1e-10 to some per cent.
+error happens L is about delta: few runs tell a probability of 1e-10 to some per cent. Where sets of N arms are tested
+(`policies.sets`), the bets are those of the true top N, and an error is that any of them is ruled out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from scipy.special import ndtri_exp
 from parley.checks import BoolArray, FloatArray, IntArray
 from parley.errors import InvalidInput
 from parley.policies.base import State
+from parley.policies.evidence_plan import Contrasts
 from parley.policies.evidence_racing import EvidenceRacing
+from parley.policies.sets import goes_by_sets, slot_of
 from parley.policies.wealth import Wealth
 from parley.problem import Instance
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, POINTS
@@ -77,7 +80,8 @@ def ruled_out_probability(
 ) -> RareError:
     """P(`arm`, one of the true top N, is ruled out for `agent`) under the truth of `instance`.
 
-    A run that has neither ruled it out nor made it safe after 400 times the samples of its first phase is left open.
+    Where sets are tested: P(one of N is), which are `arm` and the N - 1 best of the others. A run that has neither
+    ruled it out nor made it safe after 400 times the samples of its first phase is left open.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -119,14 +123,15 @@ def _run(
     policy: EvidenceRacing, instance: Instance, arm: int, agent: int, count: int, generator: np.random.Generator
 ) -> tuple[FloatArray, float]:
     """The weight of every run in which the arm was ruled out, 0 for the others; and what was left open."""
-    result, members, log_weight = np.zeros(count), np.arange(count), np.zeros(count)
+    result, runs, log_weight = np.zeros(count), np.arange(count), np.zeros(count)
     left_open, law, first = 0.0, _law(instance), 0
+    members = _members(policy, instance, arm, agent)
     state: State = policy.start((count,))
     while True:
         quotas = policy.plan(state)
         assert isinstance(state, Wealth)
-        bet = _bet(policy, instance, state, quotas, arm, agent)
-        chosen = (generator.random(len(members))[:, None] > np.cumsum(bet.shares)[:-1]).sum(axis=-1)
+        bet = _bet(policy, instance, state, quotas, members, agent)
+        chosen = (generator.random(len(runs))[:, None] > np.cumsum(bet.shares)[:-1]).sum(axis=-1)
         lam = np.take_along_axis(bet.stakes, chosen[:, None], axis=-1)[:, 0]
         fresh = law.draw(generator, quotas, lam[:, None, None] * bet.direction)
         told = (bet.direction * fresh.sums).sum(axis=(-2, -1))
@@ -134,15 +139,15 @@ def _run(
         terms = np.log(bet.shares) + bet.stakes * told[:, None] - psi
         log_weight = log_weight - np.logaddexp.reduce(terms, axis=-1)
         state = policy.update(state, fresh)
-        out = ~state.active[:, arm, agent]
-        result[members[out]] = np.exp(log_weight[out])
+        out = ~state.active[:, members, agent].all(axis=-1)
+        result[runs[out]] = np.exp(log_weight[out])
         over = out | (state.active[:, :, agent].sum(axis=-1) <= instance.problem.top) | state.finished
         first = first or int(quotas[0].sum())
         endless = ~over & (state.counts.sum(axis=(-2, -1)) > STRETCH * first)
         left_open += float(np.exp(log_weight[endless]).sum())
         on = ~(over | endless)
-        members, log_weight, state = members[on], log_weight[on], state.take(on)
-        if not members.size:
+        runs, log_weight, state = runs[on], log_weight[on], state.take(on)
+        if not runs.size:
             break
     return result, left_open
 
@@ -156,22 +161,31 @@ class _Bet:
     shares: FloatArray  # (mixture,)
 
 
-def _bet(policy: EvidenceRacing, instance: Instance, state: Wealth, quotas: IntArray, arm: int, agent: int) -> _Bet:
-    """The bet of the slot whose opponent is, in truth, furthest from beating the arm: what keeps an error rare."""
+def _members(policy: EvidenceRacing, instance: Instance, arm: int, agent: int) -> IntArray:
+    """The arms of which none may be ruled out: the arm; where sets are tested, with the N - 1 best others."""
+    if not goes_by_sets(policy.problem):
+        return np.array([arm])
+    order = np.argsort(-instance.mixed_means[:, agent], kind="stable")
+    return np.concatenate([[arm], order[order != arm][: policy.problem.top - 1]])
+
+
+def _bet(
+    policy: EvidenceRacing, instance: Instance, state: Wealth, quotas: IntArray, members: IntArray, agent: int
+) -> _Bet:
+    """The bet that keeps an error rare, tilted: of the true top N's set, or of the arm."""
     contrasts, weights = policy.contrasts(state), instance.problem.weights[:, agent]
-    rivals = contrasts.opponents[:, :, arm, agent]  # (run, slot)
-    slot = np.argmin(instance.mixed_means[rivals, agent], axis=-1)[:, None]
+    runs = np.arange(len(quotas))
+    slot, arm = _slot(instance, contrasts, members, agent)
 
     def of_slot(values: FloatArray | BoolArray | IntArray) -> FloatArray:
-        return np.asarray(np.take_along_axis(values[:, :, arm, agent], slot, axis=-1)[:, 0])
+        return np.asarray(values[runs, slot, arm, agent])
 
     opponent = of_slot(contrasts.opponents).astype(np.int64)
-    runs = np.arange(len(opponent))
     direction = np.zeros(quotas.shape)
     with np.errstate(divide="ignore", invalid="ignore"):
         direction[runs, opponent] = weights / quotas[runs, opponent]
-        direction[:, arm] = -weights / quotas[:, arm]
-    seen = np.isfinite(np.where(weights > 0, direction[runs, opponent] + direction[:, arm], 0.0)).all(axis=-1)
+        direction[runs, arm] = -weights / quotas[runs, arm]
+        seen = np.isfinite(np.where(weights > 0, direction[runs, opponent] + direction[runs, arm], 0.0)).all(axis=-1)
     live = of_slot(contrasts.live).astype(bool) & seen & (state.phase > 0)
     direction = np.where(live[:, None, None] & np.isfinite(direction), direction, 0.0)
     variance = _true_variance(instance, quotas, direction)
@@ -184,6 +198,14 @@ def _bet(policy: EvidenceRacing, instance: Instance, state: Wealth, quotas: IntA
         score = np.maximum(-ndtri_exp(-np.maximum(of_slot(contrasts.missing), 1e-9)), 0.5)
         stakes = np.minimum(stakes, score[:, None] / np.sqrt(variance))
     return _Bet(direction=direction, stakes=stakes, shares=np.exp(LOG_SHARES) / np.exp(LOG_SHARES).sum())
+
+
+def _slot(instance: Instance, contrasts: Contrasts, members: IntArray, agent: int) -> tuple[IntArray, IntArray]:
+    """`(run,)` each: the slot of the set and its arm; for a single arm, that of the truly worst opponent."""
+    if contrasts.ranks is None:
+        rivals = contrasts.opponents[:, :, members[0], agent]
+        return np.argmin(instance.mixed_means[rivals, agent], axis=-1), np.full(len(rivals), members[0])
+    return slot_of(contrasts.ranks[..., agent], contrasts.opponents[..., agent], contrasts.wealth[..., agent], members)
 
 
 def _true_variance(instance: Instance, quotas: IntArray, direction: FloatArray) -> FloatArray:
