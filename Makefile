@@ -59,7 +59,7 @@ reproduction: setup  ## the paper's tables again, into docs/reproduction and its
 	$(BIN)/parley reproduce all --out docs/reproduction
 	$(BIN)/python -m benchmarks.reproduction_page
 
-correctness: setup  ## error rates at near-ties, full size (most of an hour on two idle cores); rewrites docs/delta-correctness.md
+correctness: setup  ## errors at ties, counted, and tilted down to 1e-10 (an hour; goes on where it stopped); rewrites docs/delta-correctness.md
 	$(BIN)/python -m tests.correctness ties
 
 estimates: setup ## how often intervals hold and how wide they are (minutes); rewrites part of docs/estimates.md

@@ -40,9 +40,13 @@ def test_an_exported_log_is_enough(house, policy, cell):
         ("wcpe", {"scale": 1.0}),
         ("evidence", {"scale": 1.0}),
         ("evidence", {"scale": "unknown"}),
+        ("evidence", {"scale": "unknown per agent"}),
         ("evidence", {"scale": "unknown per cell"}),
         ("evidence", {"scale": [0.5, 2.0]}),
+        ("evidence", {"scale": [[0.5, 2.0], [1.0, 1.5]]}),
+        ("evidence", {"kind": "subgaussian", "scale": 1.0}),
         ("evidence", {"kind": "binary"}),
+        ("evidence", {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "hoeffding"}),
         ("evidence", {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"}),
     ],
     ids=str,
@@ -55,7 +59,9 @@ def test_live_and_simulated_studies_decide_alike(house, policy, noise, tmp_path)
 
     study = load_study("examples/two-by-two.toml")
     problem = study.problem.with_(noise=make_model(**noise))
-    study = replace(study, problem=problem, instance=Instance(problem=problem, means=study.instance.means))
+    uneven = [0.6, 1.4] if "per" in str(noise.get("scale")) else None  # what scatters differently is told to
+    instance = Instance(problem=problem, means=study.instance.means, scale=uneven)
+    study = replace(study, problem=problem, instance=instance)
     message = StudyMessage.of(study)
     message = StudyMessage.from_json({**message.to_json(), "policy": policy, "options": {}})
     assert np.array_equal(message.problem.weights, study.problem.weights), "to the last bit"

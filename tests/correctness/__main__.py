@@ -27,10 +27,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.correctness", description=__doc__)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     work = parser.add_subparsers(dest="what", required=True)
-    long = work.add_parser("ties", help="error rates at near-ties")
-    long.add_argument("--replications", type=int, default=100_000, help="of every cell")
-    long.add_argument("--noise", action="append", choices=sorted(NOISES), help="only cells with this noise")
-    long.add_argument("--resume", action="store_true", help="leave out cells that were run at this size")
+    long = work.add_parser("ties", help="error rates at ties, counted and tilted; goes on where it stopped")
+    long.add_argument("--replications", type=int, default=100_000, help="of every counted row")
+    long.add_argument("--noise", action="append", choices=sorted(NOISES), help="only rows with these rewards")
+    long.add_argument("--top", action="append", type=int, help="only rows with this N")
+    long.add_argument("--anew", action="store_true", help="every row again, also those that stand")
     short = work.add_parser("savings", help="samples against W-CPE")
     short.add_argument("--replications", type=int, default=20, help="of each policy on each instance")
     priced = work.add_parser("prices", help="days and money against the plan with the fewest draws")
@@ -66,8 +67,13 @@ def main() -> int:
     elif arguments.what == "savings":
         good = savings(arguments.replications, arguments.workers)
     else:
-        noises = arguments.noise or list(NOISES)
-        good = ties(arguments.replications, arguments.workers, resume=arguments.resume, noises=noises)
+        noises, tops = arguments.noise or list(NOISES), arguments.top or [1, 2, 3]
+        good = ties(
+            arguments.replications,
+            arguments.workers,
+            anew=arguments.anew,
+            chosen=lambda row: row.tie.noise in noises and row.tie.top in tops,
+        )
     return 0 if good else 1
 
 

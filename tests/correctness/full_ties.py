@@ -1,97 +1,98 @@
-"""Every near-tie at full size: results are kept cell by cell as they come, so that a long run can be taken up again."""
+"""`make correctness`: every tie counted and tilted, row by row, each kept as it comes; then the page.
+
+A row that another version measured is recognised by a few runs that come out the same to the last count, and run anew
+otherwise. So the command goes on where it stopped, and when it ends all rows are this version's.
+"""
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
-from tests.correctness.common import DOCS, SEED, in_parallel, table
-from tests.correctness.near_ties import CAP, GAP, Cell, allowance, every_cell
+from tests.correctness.common import DOCS, SEED, in_parallel
+from tests.correctness.fingerprint import fingerprint
+from tests.correctness.mutants import MUTANTS
+from tests.correctness.tie_page import page
+from tests.correctness.tie_rows import Result, Row, confirmed, every_row, read, write
+from tests.correctness.ties import Measured
 
-RESULTS, PAGE = DOCS / "delta-correctness.json", DOCS / "delta-correctness.md"
-COLUMNS = (
-    "noise", "K", "M", "N", "weights", "delta", "replications", "error rate", "over delta", "±", "rounds", "ended",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What came of one cell."""
-
-    replications: int
-    error_rate: float
-    rounds: float
-    finished: float
-
-    def kept(self, cell: Cell) -> bool:
-        """Not above delta but for chance; and sharp where only one bet can go wrong."""
-        sharp = cell.noise == "gaussian" and cell.arms == 2 and cell.agents == 1
-        safe = self.error_rate <= allowance(cell.delta, self.replications)
-        return safe and not (sharp and self.error_rate < cell.delta / 2)
-
-    def row(self, cell: Cell) -> list[str]:
-        rate, delta = self.error_rate, cell.delta
-        error = math.sqrt(max(rate, 1 / self.replications) * (1 - rate) / self.replications)
-        row = [cell.noise, f"{cell.arms}", f"{cell.agents}", f"{cell.top}", "mix" if cell.mixed else "identity"]
-        row += [f"{delta:g}", f"{self.replications:,}", f"{rate:.5f}", f"{rate / delta:.2f}", f"{error / delta:.2f}"]
-        return [*row, f"{self.rounds:.1f}", f"{100 * self.finished:.1f} %"]
+PAGE = DOCS / "delta-correctness.md"
+FARTHEST = 3.0  # standard errors between counted and tilted
 
 
-def run_cell(cell: Cell, replications: int) -> Result:
-    outcome = cell.run(replications, seed=SEED)
-    return Result(
-        replications=replications,
-        error_rate=outcome.error_rate,
-        rounds=float(outcome.rounds.mean()),
-        finished=float(outcome.finished.mean()),
-    )
+def ties(runs: int, workers: int, *, anew: bool, chosen: Callable[[Row], bool]) -> bool:
+    """Run what is missing or stale (with `anew` everything) and say whether all is as promised."""
+    known = {} if anew else _confirmed(read(), runs)
+    wanted = [row for row in every_row() if row not in known and chosen(row)]
+    print(f"version {fingerprint()}: {len(known)} rows stand, {len(wanted)} to run", flush=True)
+    for row, result in in_parallel(partial(_run, runs=runs), wanted, workers):
+        known[row] = result
+        write(known)
+    apart = [row for row in known if row.tilted and not known[row].again and _apart(row, known) > FARTHEST]
+    for row, result in in_parallel(partial(_again, known=known), apart, workers):
+        known[row] = result
+        write(known)
+    write(known)
+    whole = len(known) == len(every_row())  # flaws are tried at the end, when the rest stands
+    broken = dict(in_parallel(_mutant, range(len(MUTANTS)), workers)) if whole else {}
+    faults = [*_faults(known), *_survivors(broken)]
+    PAGE.write_text(page(known, broken, faults), encoding="utf-8")
+    print(PAGE.read_text(encoding="utf-8"))
+    return not faults
 
 
-def read() -> dict[Cell, Result]:
-    if not RESULTS.exists():
-        return {}
-    document = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return {Cell(**entry["cell"]): Result(**entry["result"]) for entry in document}
+def _run(row: Row, runs: int) -> Result:
+    return row.run(runs)
 
 
-def write(results: dict[Cell, Result]) -> None:
-    document = [{"cell": asdict(cell), "result": asdict(results[cell])} for cell in every_cell() if cell in results]
-    RESULTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(results), encoding="utf-8")
+def _again(row: Row, known: dict[Row, Result]) -> Result:
+    return row.again(known[row])
 
 
-def page(results: dict[Cell, Result]) -> str:
-    cells = [cell for cell in every_cell() if cell in results]
-    broken = [str(cell) for cell in cells if not results[cell].kept(cell)]
-    missing = len(every_cell()) - len(cells)
-    return f"""# Delta-correctness, tried hard
-
-`make correctness` runs evidence racing where errors are likeliest and rewrites this page. In every cell the top N arms
-are better than the others by {GAP:g}, for every agent, so that nearly nothing can be told apart; a run stops before the
-phase that would exceed {CAP} times its first phase. *Error rate* is the share of the replications (seed {SEED}) in
-which some agent lost one of its true top arms, whether or not the run ended; ± is its standard error, over delta.
-*Ended* is the share of runs that found every answer within the cap. Bounded rewards are 0 or 1.
-
-{table(COLUMNS, [results[cell].row(cell) for cell in cells])}
-
-Cells not run: {missing or "none"}. Error rates above delta plus three standard errors, or below half of delta for
-boosted Gaussian evidence with two arms and one agent (the test is sharp, not just safe): {", ".join(broken) or "none"}.
-
-A test of the test: `tests/correctness/test_near_ties.py` breaks the policy and the reward models in eight
-ways, each of which must push an error rate above delta. [Evidence racing](evidence-racing.md) has the proof.
-"""
+def _confirmed(known: dict[Row, Result], runs: int) -> dict[Row, Result]:
+    asked = {row: confirmed(row, result, runs) for row, result in known.items() if row in set(every_row())}
+    return {row: result for row, result in asked.items() if result is not None}
 
 
-def ties(replications: int, workers: int, *, resume: bool, noises: list[str]) -> bool:
-    """Run the cells (with `resume` only those not yet run at this size) and write every result at once."""
-    results = read()
-    wanted = [cell for cell in every_cell() if cell.noise in noises]
-    if resume:
-        wanted = [cell for cell in wanted if cell not in results or results[cell].replications < replications]
-    for cell, result in in_parallel(partial(run_cell, replications=replications), wanted, workers):
-        results[cell] = result
-        write(results)
-    print(page(results))
-    return len(results) == len(every_cell()) and all(result.kept(cell) for cell, result in results.items())
+def _apart(row: Row, known: dict[Row, Result]) -> float:
+    """Standard errors between a tilted row and the counted one, if there is one."""
+    other = known.get(replace(row, tilted=False))
+    return 0.0 if other is None else other.apart(known[row])
+
+
+def _mutant(place: int) -> tuple[Measured, Measured]:
+    """Counted at delta 0.1, tilted at 1e-5."""
+    mutant = MUTANTS[place]
+    tie = replace(mutant.tie, delta=1e-5)
+    return mutant.tie.counted(20_000, SEED, mutant.make), tie.tilted(8000, SEED, mutant.make)
+
+
+def _faults(known: dict[Row, Result]) -> list[str]:
+    """What is not as promised, in words."""
+    told = []
+    for row, result in known.items():
+        tie, found = row.tie, result.measured
+        name = f"{'tilted' if row.tilted else 'counted'} {tie}"
+        if result.above(tie.delta):
+            told.append(f"above delta: {name}")
+        if row.tilted and _apart(row, known) > FARTHEST:
+            told.append(f"counted and tilted disagree: {name}")
+        small = (tie.arms, tie.agents) == (2, 1)
+        if not row.tilted and tie.noise == "gaussian" and small and found.agents_wrong < tie.delta / 2:
+            told.append(f"safe but not sharp: {name}")
+        allowed = 0.1 if small else 0.25 if (tie.arms, tie.agents) == (5, 3) else math.inf
+        if row.tilted and tie.delta == 1e-10 and found.error > allowed * found.agents_wrong:
+            told.append(f"standard error of more than {allowed:.0%}: {name}")
+    missing = len(every_row()) - len(known)
+    return told + ([f"{missing} numbers not measured yet"] if missing else [])
+
+
+def _survivors(broken: dict[int, tuple[Measured, Measured]]) -> list[str]:
+    return [
+        f"a flaw that went unnoticed: {MUTANTS[place].words}, delta {delta:g}"
+        for place, pair in broken.items()
+        for delta, found in zip((MUTANTS[place].tie.delta, 1e-5), pair, strict=True)
+        if found.agents_wrong <= delta + 3 * found.error
+    ]

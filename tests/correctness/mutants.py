@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 import numpy as np
+from tests.correctness.ties import Maker, Tie
 
 from parley.confidence.evidence import LARGEST_STAKE, log_bet, log_boost
 from parley.policies.evidence_plan import Contrasts
 from parley.policies.evidence_racing import EvidenceRacing
 from parley.policies.wealth import Wealth
-from parley.problem import FloatArray, IntArray
-from parley.rewards import Bets, Binary, BoundedSpread, UnknownScale
+from parley.problem import FloatArray, IntArray, Problem
+from parley.rewards import Bets, Binary, BoundedSpread, Gaussian, RewardModel, UnknownScale
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, wagers
 from parley.totals import Totals
 
@@ -42,6 +43,13 @@ class VarianceUnderstated(EvidenceRacing):
 
     def _variances(self, counts: IntArray, past: Totals) -> FloatArray:
         return super()._variances(counts, past) * 2 / 3
+
+
+class TwiceTheMultiplier(Gaussian):
+    """A bet is multiplied by twice what the cap wins back."""
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        return super().payoff(bets) + math.log(2)
 
 
 class RatesAfterTheData(Binary):
@@ -80,3 +88,47 @@ class StakesBeyondTheLimit(BoundedSpread):
 
 def _without_limit(_shares: FloatArray, _reference: FloatArray, gaps: FloatArray, variance: FloatArray) -> FloatArray:
     return gaps / variance[:, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A flaw, and a tie at which it must show."""
+
+    words: str
+    make: Maker
+    tie: Tie
+
+
+def _model(broken: RewardModel) -> Maker:
+    return lambda problem: EvidenceRacing(problem=problem.with_(noise=broken), rounds=8)
+
+
+def _tie(noise: str = "gaussian", *, arms: int = 5, agents: int = 1) -> Tie:
+    return Tie(noise=noise, arms=arms, agents=agents, top=1, all_tied=arms > 2)
+
+
+def _policy(kind: type[EvidenceRacing]) -> Maker:
+    def make(problem: Problem) -> EvidenceRacing:
+        return kind(problem=problem)
+
+    return make
+
+
+MUTANTS = (
+    Mutant(words="opponents chosen after the data", make=_policy(OpponentsAfterTheData), tie=_tie()),
+    Mutant(words="a line without the agents", make=_policy(ThresholdWithoutAgents), tie=_tie(agents=3)),
+    Mutant(words="a third of the variance overlooked", make=_policy(VarianceUnderstated), tie=_tie()),
+    Mutant(words="twice the multiplier", make=_model(TwiceTheMultiplier()), tie=_tie(arms=2)),
+    Mutant(words="floor left out", make=_model(FloorLeftOut()), tie=_tie("unknown", arms=2)),
+    Mutant(
+        words="scale pooled over unequal cells",
+        make=_model(PooledOverUnequalCells(scale="unknown per cell")),
+        tie=replace(_tie("unknown per cell", arms=2, agents=3), mixed=False),
+    ),
+    Mutant(words="reference after the data", make=_model(RatesAfterTheData(rate=0.1)), tie=_tie("binary 0.1")),
+    Mutant(
+        words="stakes beyond the limit",
+        make=_model(StakesBeyondTheLimit(low=0, high=1, guess=0.1)),
+        tie=_tie("variance 0.05"),
+    ),
+)

@@ -1,7 +1,7 @@
 """Evidence racing where errors are likeliest: gaps so small that a run rarely ends before its cap of samples.
 
 Every pair of arms is then all but a true null, and the policy is given hundreds of times its first phase to go wrong.
-`python -m tests.correctness` runs every cell at full size; the tests run a few of them, and the mutants.
+The tests run a few of these; `make correctness` measures exact ties of the same worlds (`tests.correctness.ties`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class World:
 
 NOISES: dict[str, World] = {
     "gaussian": World(model=Noise()),
+    "gaussian 5 / 1 / 0.2": World(model=Noise(scale=[5.0, 1.0, 0.2]), scale=(5.0, 1.0, 0.2)),
     "subgaussian": World(model=Noise(kind="subgaussian")),
     "bounded": World(model=Noise.bounded(low=0, high=1)),
     "unknown": World(model=Noise(scale="unknown")),
@@ -77,18 +78,6 @@ class Cell:
         return simulate(
             policy, self.instance, replications=replications, seed=seed, max_samples=cap * first, chunk=CHUNK
         )
-
-
-def every_cell() -> list[Cell]:
-    """K = 2 and 5, M = 1 and 3, N = 1 and 2, identity and a mix, both deltas, every kind of noise."""
-    shapes = [(2, 1, 1), (2, 3, 1), (5, 1, 1), (5, 1, 2), (5, 3, 1), (5, 3, 2)]
-    return [
-        Cell(arms=arms, agents=agents, top=top, delta=delta, noise=noise, mixed=mixed)
-        for noise in NOISES
-        for arms, agents, top in shapes
-        for mixed in (False, True)[: 1 if agents == 1 else 2]
-        for delta in (0.1, 0.01)
-    ]
 
 
 def allowance(delta: float, replications: int, deviations: float = 3.0) -> float:

@@ -1,21 +1,14 @@
 """The short version of `make correctness`, and the test of the test."""
 
-import math
+from dataclasses import replace
 
 import pytest
-from tests.correctness.mutants import (
-    FloorLeftOut,
-    OpponentsAfterTheData,
-    PooledOverUnequalCells,
-    RatesAfterTheData,
-    StakesBeyondTheLimit,
-    ThresholdWithoutAgents,
-    VarianceUnderstated,
-)
-from tests.correctness.near_ties import NOISES, Cell, allowance, every_cell
+from tests.correctness.fingerprint import fingerprint
+from tests.correctness.mutants import MUTANTS
+from tests.correctness.near_ties import NOISES, Cell, allowance
+from tests.correctness.tie_rows import FURTHER, UNEVEN, Result, Row, confirmed, every_row
+from tests.correctness.ties import Measured, Tie
 
-from parley.confidence.evidence import log_boost
-from parley.policies import make_policy
 from parley.rewards import bets as wagered
 
 SEED = 77
@@ -52,47 +45,66 @@ def test_no_error_rate_above_delta(cell, count):
     assert outcome.rounds.mean() >= 4, "it had its chances to go wrong"
 
 
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.words.replace(" ", "-"))
+def test_a_broken_race_or_model_is_found_out(mutant):
+    found = mutant.tie.counted(1500, SEED, mutant.make)
+    assert found.agents_wrong > allowance(mutant.tie.delta, 1500, deviations=4)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS[2:4], ids=lambda mutant: mutant.words.replace(" ", "-"))
+def test_it_is_found_out_where_nobody_can_count(mutant):
+    found = replace(mutant.tie, delta=1e-5).tilted(600, SEED, mutant.make)
+    assert found.agents_wrong > 1e-5 + 4 * found.error
+
+
 @pytest.mark.parametrize(
-    ("mutant", "cell"),
+    "tie",
     [
-        (OpponentsAfterTheData, Cell(arms=5, agents=1)),
-        (ThresholdWithoutAgents, Cell(arms=5, agents=3)),
-        (VarianceUnderstated, Cell(arms=5, agents=1)),
+        Tie(noise="unknown per cell", arms=2, agents=3, top=1),
+        Tie(noise="binary 0.01", arms=5, agents=1, top=1, all_tied=True),
+        Tie(noise="variance", arms=2, agents=1, top=1),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=lambda tie: tie.noise.replace(" ", "-"),
 )
-def test_a_broken_policy_is_found_out(mutant, cell):
-    outcome = cell.run(2000, seed=SEED, make=lambda problem: mutant(problem=problem))
-    assert outcome.error_rate > allowance(cell.delta, 2000, deviations=4)
+def test_counted_and_tilted_agree(tie):
+    row = Row(tie=tie, tilted=True)
+    counted, tilted = (
+        Result(measured=found, sources="", probe=0) for found in (tie.counted(3000, 1), tie.tilted(800, 1))
+    )
+    assert counted.apart(tilted) < 3.5
+    assert not counted.above(tie.delta)
+    assert not tilted.above(tie.delta)
+    assert row in every_row()
 
 
-def test_twice_the_multiplier_is_found_out(monkeypatch):
-    monkeypatch.setattr(wagered, "log_boost", lambda *bet: log_boost(*bet) + math.log(2))
-    cell = Cell(arms=2, agents=1)
-    assert cell.run(2000, seed=SEED).error_rate > allowance(cell.delta, 2000, deviations=4)
+def test_a_disagreement_and_an_error_above_delta_are_told():
+    def found(wrong, error, **more):
+        return Result(
+            measured=Measured(replications=100_000, agents_wrong=wrong, error=error, **more), sources="", probe=0
+        )
+
+    counted = found(0.07, 0.0008, studies_wrong=0.07)
+    assert counted.apart(found(0.072, 0.001)) < 3 < counted.apart(found(0.08, 0.001))
+    assert found(0.11, 0.001, studies_wrong=0.11).above(0.1)
+    assert not found(0.0, 0.0, studies_wrong=0.0).above(0.01)
 
 
 def test_the_full_run_covers_what_was_promised():
-    cells = every_cell()
-    assert len(cells) == len(set(cells)) == 18 * len(NOISES)
-    assert {cell.arms for cell in cells} == {2, 5}
-    assert {cell.agents for cell in cells} == {1, 3}
-    assert {cell.top for cell in cells} == {1, 2}
+    rows = every_row()
+    assert len(rows) == len(set(rows))
+    for tilted, deltas in ((False, {0.1, 0.01}), (True, {0.1, 0.01, 1e-5, 1e-10})):
+        ties = [row.tie for row in rows if row.tilted == tilted]
+        assert {tie.delta for tie in ties} == deltas
+        assert {(tie.arms, tie.agents) for tie in ties} >= {(2, 1), (2, 3), (5, 1), (5, 3)}
+        for noise in set(NOISES) - FURTHER - {UNEVEN}:
+            assert {tie.top for tie in ties if tie.noise == noise} == {1, 2, 3}
+            assert {tie.all_tied for tie in ties if tie.noise == noise} == {True, False}
 
 
-@pytest.mark.parametrize(
-    ("broken", "cell"),
-    [
-        (RatesAfterTheData(rate=0.1), Cell(arms=5, agents=1, noise="binary 0.1")),
-        (PooledOverUnequalCells(scale="unknown per cell"), Cell(arms=2, agents=3, noise="unknown per cell")),
-        (FloorLeftOut(), Cell(arms=2, agents=1, noise="unknown")),
-        (StakesBeyondTheLimit(low=0, high=1, guess=0.1), Cell(arms=5, agents=1, noise="variance 0.05")),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_a_broken_reward_model_is_found_out(broken, cell):
-    def make(problem):
-        return make_policy("evidence", problem.with_(noise=broken), {"rounds": 8})
-
-    outcome = cell.run(1500, seed=SEED, make=make, cap=1000)
-    assert outcome.error_rate > allowance(cell.delta, 1500, deviations=4)
+def test_a_row_stands_as_long_as_the_race_does_the_same(monkeypatch):
+    row = Row(tie=Tie(noise="gaussian", arms=2, agents=1, top=1), tilted=False)
+    stored = replace(row.run(300), sources="another version")
+    assert confirmed(row, stored, 300) == replace(stored, sources=fingerprint())
+    assert confirmed(row, stored, 301) is None, "it had fewer runs"
+    monkeypatch.setattr(wagered, "BOLDNESS", 1.3)
+    assert confirmed(row, stored, 300) is None

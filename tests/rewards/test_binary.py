@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from parley.errors import InvalidInput
-from parley.experiments.forecasts.scenarios import gap_scenario, usual_gaps
+from parley.experiments.forecasts.scenarios import gap_scenario, prior_scenario, usual_gaps
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import Binary, Bounded, make_model
@@ -79,3 +79,15 @@ def test_scenarios_of_a_plan_speak_of_rates_and_lifts():
     assert scenario.name == "5 % against 6 %, a lift of 20 %"
     assert scenario.means.min() == pytest.approx(0.05)
     assert usual_gaps(problem.with_(noise=Binary())) == [0.5, 0.25, 0.125]
+
+
+def test_truths_to_plan_for_lie_around_the_rate_also_where_no_largest_gap_was_stated():
+    problem = parse_study({"arms": 3, "agents": 2, "noise": {"kind": "binary", "rate": 0.04}}).problem
+    assert problem.largest_gap == 1, "a guessed rate bounds nothing"
+    spread = problem.noise.usual_spread(problem.largest_gap)
+    few = {"heterogeneity": 0.5, "min_gap": 1e-3, "instances": 5, "seed": 0}
+    means = prior_scenario(problem, spread=spread, **few).means
+    assert means.min() >= 0.02 - 1e-12
+    assert means.max() <= 0.06 + 1e-12
+    with pytest.raises(InvalidInput, match=r"spread: found 0\.1 around 0\.04; allowed: at most 0\.08"):
+        prior_scenario(problem, spread=0.1, **few)

@@ -58,7 +58,11 @@ __all__ = ["command"]
     type=float,
     help="A gap scenario; may be repeated. Default: 1/2 to 1/8 of largest_gap; for rates lifts of 40, 20, 10 %.",
 )
-@click.option("--spread", type=float, help="Prior: how far apart arms can be. Default: largest_gap.")
+@click.option(
+    "--spread",
+    type=float,
+    help="Prior: how far apart arms can be. Default: largest_gap; with a stated rate no more than that.",
+)
 @click.option(
     "--heterogeneity", default=0.5, show_default=True, help="Prior: how much agents differ, from 0 (not at all) to 1."
 )
@@ -114,7 +118,7 @@ def command(
         raise InvalidInput("policy", found=name, allowed="a policy that can run without knowing the truth")
     options = loaded.options if name == loaded.policy else {}
     chosen = make_policy(name, problem, options)
-    wide = spread if spread is not None else problem.largest_gap
+    wide = spread if spread is not None else problem.noise.usual_spread(problem.largest_gap)
     least = min_gap if min_gap is not None else wide / 20
     wanted = gaps or usual_gaps(problem)
     scenarios = [gap_scenario(problem, gap) for gap in wanted]

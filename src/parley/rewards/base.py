@@ -99,6 +99,10 @@ class RewardModel(ABC):
         """The gaps to try a study on where nobody named any: a half, a quarter and an eighth of the largest."""
         return [largest_gap / 2, largest_gap / 4, largest_gap / 8]
 
+    def usual_spread(self, largest_gap: float) -> float:
+        """How far apart arms may be in truths to try a study on."""
+        return largest_gap
+
     def scenario(self, gap: float) -> tuple[str, float]:
         """What a truth with this gap is called, and the mean of the arms that are not the best."""
         return f"gap {gap:g}", self.usual_mean - gap / 2

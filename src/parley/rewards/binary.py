@@ -92,6 +92,10 @@ class Binary(RewardModel):
             return super().usual_gaps(largest_gap)
         return [min(lift * min(self.rate, 1 - self.rate), largest_gap) for lift in LIFTS]
 
+    def usual_spread(self, largest_gap: float) -> float:
+        """Half the rate up and down, where one is stated."""
+        return largest_gap if self.rate is None else min(largest_gap, self.rate, 1 - self.rate)
+
     def scenario(self, gap: float) -> tuple[str, float]:
         """In the words of rates: a base rate, and the lift over it."""
         level = self._usual_rate - gap / 2 if self.rate is None else self.rate

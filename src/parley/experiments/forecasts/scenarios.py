@@ -62,6 +62,7 @@ def prior_scenario(
     ):
         if not allowed:
             raise InvalidInput(key, found=value, allowed="above 0 (heterogeneity: between 0 and 1)")
+    _require_room(problem, spread)
     generator = np.random.default_rng(seed)
     kept = [_draw(problem, generator, spread, heterogeneity, min_gap) for _ in range(instances)]
     return Scenario(name=f"prior, spread {spread:g}", means=np.stack(kept))
@@ -74,7 +75,7 @@ def _draw(
     for _ in range(MAX_DRAWS):
         common = generator.uniform(-half, half, (problem.arm_count, 1)) * (1 - heterogeneity)
         own = generator.uniform(-half, half, problem.shape) * heterogeneity
-        means: FloatArray = _centre(problem) + common + own
+        means: FloatArray = problem.noise.usual_mean + common + own
         if Instance(problem=problem, means=means).smallest_gap >= min_gap:
             return means
     raise InvalidInput(
@@ -84,8 +85,15 @@ def _draw(
     )
 
 
-def _centre(problem: Problem) -> float:
-    return problem.noise.usual_mean
+def _require_room(problem: Problem, spread: float) -> None:
+    """Where rewards have bounds, means around the usual one must stay within."""
+    low, high, centre = problem.noise.low, problem.noise.high, problem.noise.usual_mean
+    if low is not None and high is not None and spread / 2 > min(centre - low, high - centre):
+        raise InvalidInput(
+            "spread",
+            found=f"{spread:g} around {centre:g}",
+            allowed=f"at most {2 * min(centre - low, high - centre):g}: means lie between {low:g} and {high:g}",
+        )
 
 
 def with_weights(problem: Problem, weights: FloatArray) -> Problem:

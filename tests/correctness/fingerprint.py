@@ -1,0 +1,46 @@
+"""What a stored row was measured by: a digest of the sources that an error rate depends on.
+
+Comments and docstrings do not count; neither do rooms that no race enters (the coordinator, pages, commands).
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[2] / "src" / "parley"
+ROOMS = ("policies", "rewards", "confidence", "simulation", "harmonic")
+FILES = ("problem.py", "totals.py", "currency.py")
+
+
+@cache
+def fingerprint() -> str:
+    """Twelve hex digits.
+
+    >>> len(fingerprint())
+    12
+    """
+    paths = [path for room in ROOMS for path in (SOURCES / room).rglob("*.py")] + [SOURCES / name for name in FILES]
+    return digest((path.relative_to(SOURCES).as_posix(), path.read_text(encoding="utf-8")) for path in sorted(paths))
+
+
+def digest(sources: Iterable[tuple[str, str]]) -> str:
+    """Of named sources, by what they do.
+
+    >>> digest([("a.py", "x = 1  # one")]) == digest([("a.py", "x = 1")]) != digest([("a.py", "x = 2")])
+    True
+    """
+    told = hashlib.sha256()
+    for name, text in sources:
+        told.update(f"{name}\n{ast.dump(_bare(ast.parse(text)))}\n".encode())
+    return told.hexdigest()[:12]
+
+
+def _bare(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            node.body = node.body[1:]
+    return tree
