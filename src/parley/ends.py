@@ -14,7 +14,7 @@ class End(StrEnum):
     DECIDED = "decided"  # its N arms are found
     ACCEPTED = "accepted"  # its leaders are within the tolerance
     LEFT = "left"  # it is gone, and the others' questions were re-weighed without it
-    EXHAUSTED = "exhausted"  # the budget of samples or rounds came first
+    EXHAUSTED = "exhausted"  # the budget of samples or rounds, or the horizon, came first
     BLOCKED = "blocked"  # what is missing can come from nobody any more
     CANCELLED = "cancelled"  # an administrator stopped the study first
     OPEN = "open"  # not yet
@@ -33,7 +33,7 @@ class End(StrEnum):
         """
         meaning = {
             End.ACCEPTED: "within the tolerance of the best",
-            End.EXHAUSTED: "the budget came first",
+            End.EXHAUSTED: "the budget or the horizon came first",
             End.BLOCKED: "what is missing can come from nobody any more",
             End.LEFT: "the others were re-weighed without it",
         }.get(self)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
-__all__ = ["DASH", "deserved", "gap", "is_number", "let_go", "measured", "number", "ranged", "real"]
+__all__ = ["DASH", "deserved", "gap", "is_number", "let_go", "measured", "number", "ranged", "real", "typed"]
 
 DASH = "–"
 NUMBER = re.compile(
@@ -35,6 +36,18 @@ def real(value: float | None, digits: int = 3) -> str:
         return DASH
     shown = f"{value:,.{digits}f}"
     return shown.replace("-", "−") if float(shown.replace(",", "")) != 0 else shown.lstrip("-")
+
+
+def typed(value: object) -> str:
+    """A value of a setting as it is typed, with thousands separators: 0.00001 and not 1e-05; words as they are.
+
+    >>> typed(1e-05), typed(0.5), typed(3), typed(1_000_000), typed("wcpe")
+    ('0.00001', '0.5', '3', '1,000,000', 'wcpe')
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return str(value)
+    one = float(value)
+    return f"{one:.10f}".rstrip("0").rstrip(".") if 1e-9 < abs(one) < 1 else f"{one:,.10g}"
 
 
 def deserved(radius: float) -> int:

@@ -10,6 +10,7 @@ import click
 from parley.cli.console import errors, json_option, print_json, screen, table, write_page
 from parley.errors import InvalidInput
 from parley.optional import need
+from parley.words import real, typed
 
 __all__ = ["command"]
 
@@ -70,11 +71,11 @@ def command(
     shown = table(f"{loaded.name}: {len(loaded.cells):,} cells", *head)
     for _, row in found.head(MOST_LINES).iterrows():
         shown.add_row(
-            *(f"{row[name]:g}" if isinstance(row[name], float) else str(row[name]) for name in loaded.grouping),
+            *(typed(row[name]) for name in loaded.grouping),
             f"{row['cost']:,.0f} ({row['cost_low']:,.0f} to {row['cost_high']:,.0f})",
             f"{row['rounds']:.2f}",
             f"{row['error_rate']:.4f}",
-            f"{row['ratio']:.1f}",
+            real(row["ratio"], 1),
             *(
                 f"{row[name]:,.0f} (10% to 90%: {row[f'{name}_p10']:,.0f} to {row[f'{name}_p90']:,.0f})"
                 for name in billed

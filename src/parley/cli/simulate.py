@@ -12,6 +12,7 @@ import numpy as np
 from parley.bounds import bai, exact_rates, expected_samples, regret
 from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, policy_option, print_json, progress_bar, screen, study_argument, table
+from parley.ends import End
 from parley.policies import make_policy
 from parley.problem import FloatArray, Instance, IntArray
 from parley.simulation import ENVIRONMENTS, Outcome, Regret, simulate
@@ -101,7 +102,7 @@ def command(
     shown.add_row(allowed, f"{document['error_rate']:.5f}")
     for end, share in document["ends"].items():
         if share and document["ends"]["decided"] < 1:
-            shown.add_row(f"ended as {end}", f"{share:.1%}")
+            shown.add_row(f"ended as {End(end).words}", f"{share:.1%}")
     shown.add_row("replications per second", f"{replications / outcome.seconds:,.0f}")
     screen.print(shown)
     screen.print(f"Guarantee: {chosen.guarantee}.")
@@ -117,7 +118,8 @@ def _told(figures: dict[str, Any] | None, unit: str, whose: str) -> list[tuple[s
         (f"{unit}, smallest to largest", f"{figures['min']:,.0f} to {figures['max']:,.0f}"),
     ]
     if figures["lower_bound"] is not None:
-        told.append((f"lower bound on the expected {unit}{whose}", f"{figures['lower_bound']:,.0f}"))
+        about = ", for long horizons (C* log T)" if unit == "regret" else whose
+        told.append((f"lower bound on the expected {unit}{about}", f"{figures['lower_bound']:,.0f}"))
     if figures["ratio"] is not None:
         told.append((f"mean {unit} over the lower bound", f"{figures['ratio']:.1f}"))
     return told

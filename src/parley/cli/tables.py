@@ -5,6 +5,8 @@ Where not even the numbers fit beside each other, each row becomes a small list 
 
 from __future__ import annotations
 
+from itertools import product
+
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -46,7 +48,7 @@ class Shown:
         ([18, 15], [13, 10], None)
         """
         space = room - EDGES * len(self.columns) - 1
-        for whole, least in ((True, LONGEST_WORD), (True, LEAST_WORDS), (False, LEAST_WORDS)):
+        for least, whole in product((LONGEST_WORD, LEAST_WORDS), (True, False)):
             if found := self._squeezed(space, least, whole=whole):
                 return found
         return None

@@ -28,7 +28,7 @@ STAGES: dict[str, tuple[str, str, str]] = {
     "closing": ("◐", "Deciding", "Every report is in; the decision is being computed."),
     "paused": ("‖", "Paused", "No report is taken until it is resumed."),
     "stalled": ("▲", "Stalled", "Not decided, and nobody is left who may be asked."),
-    "finished": ("✓", "Finished", "Every agent has its answer, or the budget came first."),
+    "finished": ("✓", "Finished", "Every agent has its answer, or the budget or the horizon came first."),
     "cancelled": ("■", "Cancelled", "Stopped before every agent had its answer."),
 }
 

@@ -35,6 +35,11 @@ LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per ag
 BILL_HEAD = ("scenario", "what", "mean", "10% to 90%")
 TRADE_HEAD = ("a day is worth", "days, mean", "10% to 90%", "money, mean", "10% to 90%")
 
+SAME = (
+    "The truths are the same in every setting; near-ties are left out as the study's own weights see them, so other "
+    "weights may meet some, and their upper ends are long."
+)
+
 
 def plan_head(plan: Forecast) -> tuple[str, ...]:
     """The heads of `plan_rows`: samples count, or regret where there is a horizon."""
@@ -49,7 +54,7 @@ def plan_rows(plan: Forecast) -> list[list[str]]:
 
 def move_rows(plan: Forecast) -> list[list[str]]:
     """How the cost of the reference scenario moves, one setting a row."""
-    settings = [(f"{plan.level_axis} {value:,g}", estimate) for value, estimate in plan.by_level]
+    settings = [(f"{plan.level_axis} {value:,.10g}", estimate) for value, estimate in plan.by_level]
     settings += [(f"{plan.weights_axis} {value:g}", estimate) for value, estimate in plan.by_weights]
     return [[setting, f"{estimate.quantiles(0.5)[0]:,.0f}"] for setting, estimate in settings]
 
@@ -108,7 +113,8 @@ def trade_figure(timed: Logistics, *, theme: str = "light") -> Figure:
         panel.plot(days, money, "o-", color=look.colour(0))
         for point, x, y in zip(timed.trade, days, money, strict=True):
             worth = "only days" if math.isinf(point.day_cost) else f"{point.day_cost:,g}"
-            panel.annotate(worth, (x, y), textcoords="offset points", xytext=(6, 5), size=8)
+            aside = (6, -12) if math.isinf(point.day_cost) else (6, 5)  # the last two are often nearly the same
+            panel.annotate(worth, (x, y), textcoords="offset points", xytext=aside, size=8)
             if point.own:
                 panel.plot(x, y, "o", markersize=13, markerfacecolor="none", color=look.colour(1), label="this study")
         for axis in (panel.xaxis, panel.yaxis):
@@ -138,9 +144,11 @@ def plan_figure(plan: Forecast, *, theme: str = "light") -> Figure:
                 showfliers=False,
                 patch_artist=True,
                 medianprops={"color": look.ink},
+                whiskerprops={"color": colour},
+                capprops={"color": colour},
             )
             for box in boxes["boxes"]:
-                box.set_facecolor(colour)
+                box.set(facecolor=colour, edgecolor=colour, alpha=0.75)
             spread.plot([], [], "s", color=colour, label=label)
         lines = [re.sub(r" (?=\(|against )|, ", "\n", estimate.scenario) for estimate in plan.scenarios]
         spread.set_xticks(list(places), lines, size=8)
@@ -187,6 +195,9 @@ def plan_page(
     per_agent: Sequence[Sequence[str]] = [
         [estimate.scenario, *(f"{value:,.0f}" for value in estimate.per_agent)] for estimate in plan.scenarios
     ]
+    shares = ["<h2>Who will draw how much</h2>", table(("scenario, mean draws", *problem.agents), per_agent)]
+    if problem.horizon is not None:  # everybody draws to the end
+        shares = []
     unusual = "".join(f" {words[:1].upper()}{words[1:]}." for words in problem.told().values())
     return page(
         title,
@@ -198,9 +209,8 @@ def plan_page(
         table(plan_head(plan), plan_rows(plan)),
         *(operating_parts(characteristics) if characteristics else ()),
         *_billed(plan, problem, timed),
-        "<h2>Who will draw how much</h2>",
-        table(("scenario, mean draws", *problem.agents), per_agent),
-        f"<h2>What moves the cost</h2><p>Scenario: {escape(reference.scenario)}.</p>",
+        *shares,
+        f"<h2>What moves the cost</h2><p>Scenario: {escape(reference.scenario)}. {SAME}</p>",
         table(("setting", plan_head(plan)[1].replace("mean", "median")), move_rows(plan)),
         command=command,
     )

@@ -11,6 +11,7 @@ from scipy import stats
 
 from parley.experiments.sweeps.results import Results
 from parley.problem import FloatArray
+from parley.words import typed
 
 __all__ = [
     "LOGARITHMIC",
@@ -141,7 +142,7 @@ def boxes(results: Results, x: str | None) -> list[Boxes]:
     frame = results.costs()
     made = []
     for policy, group in frame.groupby("policy", sort=False):
-        parts = [(f"{x} = {_number(value)}", part) for value, part in group.groupby(x)] if x else [("all cells", group)]
+        parts = [(f"{x} = {typed(value)}", part) for value, part in group.groupby(x)] if x else [("all cells", group)]
         made.append(
             Boxes(
                 label=str(policy),
@@ -164,19 +165,8 @@ def _label(names: Sequence[str], key: object, frame: pd.DataFrame) -> str:
     """The policy, and every other axis that has more than one value."""
     values = key if isinstance(key, tuple) else (key,)
     words = [
-        str(value) if name == "policy" else f"{name} = {_number(value)}"
+        str(value) if name == "policy" else f"{name} = {typed(value)}"
         for name, value in zip(names, values, strict=True)
         if name == "policy" or frame[name].nunique() > 1
     ]
     return ", ".join(reversed(words))
-
-
-def _number(value: object) -> str:
-    """As it is typed: 0.00001 and not 1e-05.
-
-    >>> _number(1e-05), _number(0.5), _number(3)
-    ('0.00001', '0.5', '3')
-    """
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.10f}".rstrip("0").rstrip(".") if 1e-9 < abs(value) < 1 else f"{value:g}"

@@ -28,6 +28,7 @@ from parley.experiments.sweeps.curves import (
 from parley.experiments.sweeps.figures import last_draws
 from parley.experiments.sweeps.results import Results, compare
 from parley.optional import need
+from parley.words import typed
 
 __all__ = ["html_report"]
 
@@ -233,7 +234,7 @@ def _frame_table(frame: pd.DataFrame, columns: dict[str, tuple[str, str | None]]
 def _cell(value: Any, form: str | None) -> str:
     if form is not None:
         return "–" if pd.isna(value) else form.format(value)  # not stated in this cell
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return typed(value)
 
 
 def _chart(figure: dict[str, Any], caption: str, *, tall: bool = False) -> str:
