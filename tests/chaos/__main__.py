@@ -130,7 +130,9 @@ PARTS = {
         run=kills_sqlite,
         full=1000,
         unit="kills",
-        about=f"the server on SQLite dies of SIGKILL at random and at named points of its transaction, {ANSWER}.",
+        about=f"the server on SQLite dies of SIGKILL at random and at named points of its transaction, {ANSWER}. In "
+        "five of six studies a report is held and refused, or a site is frozen, the others are re-weighed in mid-phase "
+        "or once they are blocked, or it is thawed.",
     ),
     "kills-postgres": Part(run=kills_postgres, full=1000, unit="kills", about="the same on PostgreSQL."),
     "restarts": Part(
@@ -160,9 +162,10 @@ PARTS = {
         run=state_machine,
         full=1000,
         unit="cases",
-        about=f"up to {STEPS} steps by hypothesis over HTTP: reports, conflicts, pauses, freezes, amendments, and "
-        "SIGKILL at rest or at a named point while a report is taken: no 5xx, every refusal problem+json, after every "
-        "step the log replays to what the tables say.",
+        about=f"up to {STEPS} steps by hypothesis over HTTP: reports, conflicts, pauses, freezes, thaws, re-weighings, "
+        "amendments, budgets and ties, and SIGKILL at rest or at a named point while a report is taken or a study is "
+        "re-weighed: no 5xx, every refusal problem+json, after every step the log replays to what the tables say, and "
+        "what was asked for is bounded.",
     ),
     "agents": Part(
         run=killed_agents,

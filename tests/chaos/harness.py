@@ -1,4 +1,5 @@
-"""Studies with retrying agents while their coordinator is killed again and again; then the books are checked.
+"""Studies with retrying agents, and administrators who freeze, re-weigh and thaw, while their coordinator is killed
+again and again; then the books are checked.
 
 What counts: every acknowledged report is in the log under its receipt, none is there twice, no phase was decided twice,
 the chain holds, every decision is the one the reports give, and every study finishes (`findings.py`).
@@ -16,11 +17,12 @@ from functools import cache
 
 from tests.chaos.findings import examine
 from tests.chaos.forks import Forks
-from tests.coordinator.support import bootstrap, report_of, study_message
+from tests.chaos.office import SCRIPTS, Office
+from tests.coordinator.support import bootstrap, far_off, report_of, study_message
 
 from parley.agent.client import Client
 from parley.coordinator.record import open_for_reading, open_storage
-from parley.coordinator.record.killpoints import POINTS
+from parley.coordinator.record.killpoints import ACTS, POINTS
 from parley.errors import Conflict, Unreachable
 
 PATIENCE = 180.0
@@ -81,7 +83,16 @@ def retried(call):
             time.sleep(0.01)
 
 
-def _study(books, url, admin_token, number, message):
+def _held(client, report):
+    """Whether a report that cannot be was held; an administrator will refuse it, maybe did already."""
+    try:
+        client.send(report)
+    except (Unreachable, Conflict) as error:
+        return error.problem.get("type", "").rpartition(":")[2] in ("report-held", "report-refused")
+    raise AssertionError("a report that the model rules out was taken")
+
+
+def _study(books, url, admin_token, number, message, *, acts):
     """One study from its creation to its end, its agents taking turns at random."""
     study = f"study-{number}"
     chance = random.Random(number)
@@ -93,18 +104,25 @@ def _study(books, url, admin_token, number, message):
                 raise
         clients = {name: Client(url, agent_token(admin, study, name)) for name in message.agents}
         places = {name: place for place, name in enumerate(message.agents)}
-        waiting = set(clients)
+        script, slip = chance.choice(SCRIPTS) if acts else SCRIPTS[0]
+        office, waiting = Office(admin, study, retried, script), set(clients)
         while waiting:
+            office.look()
             name = chance.choice(sorted(waiting))
             plan = retried(lambda name=name: clients[name].plan(study, name))
             if plan.over:
                 waiting.discard(name)
             elif plan.due:
                 report = report_of(plan, places[name])
+                if slip:
+                    slip = not _held(clients[name], far_off(report))
+                    continue
                 known = books.receipts.get((study, plan.phase - 1, name))
                 try:
-                    receipt = retried(lambda c=clients[name], r=report, k=known: c.send(r, receipt=k))
+                    receipt = sent(clients[name], report, known, office)
                 except Conflict as error:
+                    if error.problem["type"].endswith(("agent-frozen", "phase-closed", "report-refused")):
+                        continue  # its freeze was quicker
                     if not error.problem["type"].endswith("receipt-unknown"):
                         raise
                     break  # something acknowledged was lost, and the study is paused: the examination counts it
@@ -114,6 +132,19 @@ def _study(books, url, admin_token, number, message):
                 time.sleep(0.002)
         for client in clients.values():
             client.close()
+
+
+def sent(client, report, known, office):
+    """The receipt of a report. A place with a report that is held waits until that is refused."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return client.send(report, receipt=known)
+        except Unreachable:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+            office.look()
 
 
 def agent_token(admin, study, name):
@@ -130,12 +161,12 @@ def agent_token(admin, study, name):
     raise AssertionError("no token after 20 attempts")
 
 
-def _studies(books, url, token, lane, message):
+def _studies(books, url, token, lane, message, acts):
     """Study after study until there were enough kills."""
     number = lane
     try:
         while not books.enough.is_set():
-            _study(books, url, token, number, message)
+            _study(books, url, token, number, message, acts=acts)
             books.studies.append(f"study-{number}")
             number += 10
     except BaseException as error:
@@ -144,7 +175,10 @@ def _studies(books, url, token, lane, message):
         raise
 
 
-def run(db, *, kills, seed, lanes=2, places=(*POINTS, "at random", "after-commit", "after-commit"), message=None):
+PLACES = (*POINTS, *ACTS, "at random", "at random", "after-commit", "after-commit", "after-commit", "after-commit")
+
+
+def run(db, *, kills, seed, lanes=2, places=PLACES, message=None):
     """Kill the server `kills` times while studies run; returns the books with what is wrong in them."""
     chance, books = random.Random(seed), Books()
     storage = open_storage(db)
@@ -153,8 +187,10 @@ def run(db, *, kills, seed, lanes=2, places=(*POINTS, "at random", "after-commit
     message = message or study_message(agents=3, arms=3, policy="uniform")
     port, servers = free_port(), launcher()
     url = f"http://127.0.0.1:{port}"
+    acts = any(place in ACTS for place in places)
     workers = [
-        threading.Thread(target=_studies, args=(books, url, token, lane, message), daemon=True) for lane in range(lanes)
+        threading.Thread(target=_studies, args=(books, url, token, lane, message, acts), daemon=True)
+        for lane in range(lanes)
     ]
     try:
         for worker in workers:
@@ -162,7 +198,8 @@ def run(db, *, kills, seed, lanes=2, places=(*POINTS, "at random", "after-commit
         while sum(books.kills.values()) < kills and not books.failures:
             place = chance.choice(places)
             # What happens once in a study is waited for once, not six times.
-            named = "" if place == "at random" else f"{place}:{chance.randint(1, 1 if 'step' in place else 6)}"
+            once = "step" in place or place in ACTS
+            named = "" if place == "at random" else f"{place}:{chance.randint(1, 1 if once else 6)}"
             # Now and then as a large study: the step and the end are made outside of the lock.
             pid = servers.start(db, port, named, inline=chance.random() < 0.75)
             timer = None

@@ -1,8 +1,9 @@
-"""A study driven by hypothesis over HTTP: reports, conflicts, pauses, freezes, amendments and crashes in any order.
+"""A study driven by hypothesis over HTTP: reports, conflicts, pauses, freezes, thaws, re-weighings, amendments,
+budgets, ties and crashes in any order.
 
-The server is a process of its own and a crash is SIGKILL, at rest or at a named point while it takes a report. Every
-answer is below 500, and every refusal a problem document. After every step that moved the log, the log must replay to
-what the tables say.
+The server is a process of its own and a crash is SIGKILL, at rest or at a named point while it takes a report or asks
+a study's question anew. Every answer is below 500, and every refusal a problem document. After every step that moved
+the log, the log must replay to what the tables say, and what is asked for is bounded.
 """
 
 import os
@@ -32,7 +33,7 @@ from tests.coordinator.support import bootstrap, rewards, study_message
 from parley.agent.plans import AgentPlan
 from parley.coordinator.record import initialise, open_for_reading, open_storage, studies
 from parley.coordinator.record.audit import verify_stored
-from parley.coordinator.record.killpoints import POINTS
+from parley.coordinator.record.killpoints import ACTS, POINTS
 from parley.coordinator.studies.phases import load_trial
 from parley.protocol import Receipt, Stage
 from parley.protocol.canonical import digest
@@ -40,6 +41,8 @@ from parley.protocol.canonical import digest
 AGENTS = st.integers(0, 2)
 NOISE = st.integers(1, 3)
 PATIENCE = 300.0
+MOST = 30_000  # samples that any of these studies may ask for
+REWEIGHING = (*(point for point in ACTS if point.startswith("reweigh")), "before-commit", "after-commit")
 REPORT_REFUSED = ("phase-closed", "study-paused", "agent-frozen", "nothing-asked", "illegal-move", "report-conflict")
 
 
@@ -120,9 +123,17 @@ class Study(RuleBasedStateMachine):
             document["slug"] = document["type"].rpartition(":")[2]
         return answer.status_code, document
 
-    @initialize(policy=st.sampled_from(["uniform", "wcpe", "evidence"]))
-    def create(self, policy):
-        self.message = study_message(agents=3, arms=3, policy=policy)
+    @initialize(
+        policy=st.sampled_from(["uniform", "wcpe", "evidence", "evidence"]),
+        limits=st.sampled_from([{}, {}, {"max_samples": 400}, {"max_rounds": 2}]),
+        tied=st.booleans(),
+    )
+    def create(self, policy, limits, tied):
+        # Arms that tie have no end but by a budget or a tolerance; `uniform` knows none.
+        near = {"tolerance": 0.3} if policy != "uniform" and (tied or limits) else {}
+        self.spread = 0.0 if tied and (near or limits) else 0.7
+        self.message = study_message(agents=3, arms=3, policy=policy, **near, **limits)
+        self.most = limits.get("max_samples", MOST)
         status, found = self.ask("POST", "studies", json={"id": "trial", "study": self.message.to_json()})
         assert status == 201, found
         self.tokens = []
@@ -140,7 +151,7 @@ class Study(RuleBasedStateMachine):
             study="trial", agent=self.message.agents[place], stage="running", reason="", phase=trial.phase,
             plan=trial.plan.digest, arms=self.message.arms, draws=draws, reported=False, frozen=False,
         )  # fmt: skip
-        report = plan.report(rewards(draws, place, trial.phase))
+        report = plan.report(rewards(draws, place, trial.phase, spread=self.spread))
         return replace(report, phase=phase) if phase else report
 
     def take(self, report, known=None):
@@ -218,6 +229,51 @@ class Study(RuleBasedStateMachine):
         if status == 200:
             assert self.act(f"agents/{agent}/freeze", consequences=shown["digest"])
 
+    def confirm(self, method, preview, path, legal, **body):
+        """An act whose consequences are asked for first; whether it was done."""
+        status, shown = self.ask(method, f"studies/trial/{preview}", **({"json": body} if method == "POST" else {}))
+        assert status == 200 or shown["slug"] in ("illegal-move", "invalid-request"), shown
+        assert status != 200 or legal, shown
+        if status == 200:
+            assert self.act(path, consequences=shown["digest"], **body)
+        return status == 200
+
+    @rule(place=AGENTS)
+    def thaw(self, place):
+        trial, agent = self.trial(), self.message.agents[place]
+        legal = trial.stage in (Stage.RUNNING, Stage.PAUSED, Stage.STALLED) and agent in trial.frozen
+        path = f"agents/{agent}/thaw"
+        assert self.confirm("GET", path, path, legal) == legal
+
+    @rule(given=st.one_of(st.none(), AGENTS), weighed=AGENTS)
+    def reweigh(self, given, weighed):
+        """Without the frozen agents; or somebody asks about one agent's rewards alone."""
+        trial = self.trial()
+        column = {} if given is None else {self.message.agents[given]: [float(n == weighed) for n in range(3)]}
+        self.confirm("POST", "reweigh/preview", "reweigh", trial.stage is not Stage.FINISHED, columns=column)
+
+    @precondition(lambda self: self.trial().frozen and self.trial().stage in (Stage.RUNNING, Stage.STALLED))
+    @rule(point=st.sampled_from(REWEIGHING))
+    def crash_while_a_study_is_re_weighed(self, point):
+        """Either it happened as a whole, or not at all; then it can be done."""
+        before = self.trial()
+        status, shown = self.ask("POST", "studies/trial/reweigh/preview", json={"columns": {}})
+        if status != 200:
+            return
+        body = {"reason": "why", "columns": {}, "consequences": shown["digest"]}
+        self.kill()
+        if self.start(point):
+            try:
+                self.ask("POST", "studies/trial/reweigh", json=body)
+                self.kill()
+            except httpx2.TransportError:
+                self.http.close()
+                self.launcher.wait(self.pid)
+        self.start()
+        self.verified = None
+        if self.trial().study == before.study:
+            self.ask("POST", "studies/trial/reweigh", json=body)
+
     @rule(place=AGENTS, noise=NOISE)
     def amend(self, place, noise):
         trial, agent = self.trial(), self.message.agents[place]
@@ -279,7 +335,11 @@ class Study(RuleBasedStateMachine):
         assert found is not None
         assert found.sound, found.problem
         assert found.exact
-        assert digest(self.trial().state.to_json()) == digest(found.trial.state.to_json())
+        trial = self.trial()
+        assert digest(trial.state.to_json()) == digest(found.trial.state.to_json())
+        assert (trial.study, trial.frozen, trial.leaves) == (found.trial.study, found.trial.frozen, found.trial.leaves)
+        asked = trial.plan.array.sum() if trial.stage in (Stage.RUNNING, Stage.PAUSED) else 0
+        assert trial.state.counts.sum() + asked <= self.most
         self.verified = row
 
     def teardown(self):

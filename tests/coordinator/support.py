@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import structlog
 import uvicorn
@@ -21,7 +22,7 @@ from parley.coordinator.http.gate import gate
 from parley.coordinator.settings import Settings
 from parley.service.assembly import create_service
 
-__all__ = ["House", "bootstrap", "report_of", "rewards", "server_process", "study_message"]
+__all__ = ["House", "bootstrap", "far_off", "report_of", "rewards", "server_process", "study_message"]
 
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
@@ -29,6 +30,12 @@ structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.
 def report_of(plan, place):
     """The report with which agent number `place` answers its plan."""
     return plan.report(rewards(plan.draws, place, plan.phase))
+
+
+def far_off(report, by=1e11):
+    """The same with a first arm that is far off: the stated model rules it out."""
+    n, (total, *sums), (square, *squares) = report.counts[0], report.sums, report.squares
+    return replace(report, sums=(total + n * by, *sums), squares=(square + 2 * by * total + n * by**2, *squares))
 
 
 def bootstrap(storage, name="root"):

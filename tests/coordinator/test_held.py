@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
-from tests.coordinator.support import report_of, study_message
+from tests.coordinator.support import far_off, report_of, study_message
 
 from parley.agent.outbox import Outbox
 from parley.agent.worker import Worker
@@ -13,12 +13,6 @@ from parley.errors import Conflict, CoordinatorError, NotThere, Unreachable
 from parley.totals import Totals
 
 STUDY = study_message(agents=2, arms=2, policy="evidence")
-
-
-def far_off(report, by=1e11):
-    """The same with a first arm that is far off."""
-    n, (total, *sums), (square, *squares) = report.counts[0], report.sums, report.squares
-    return replace(report, sums=(total + n * by, *sums), squares=(square + 2 * by * total + n * by**2, *squares))
 
 
 def slug(caught):

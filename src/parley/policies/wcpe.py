@@ -24,6 +24,8 @@ from parley.totals import Totals
 
 __all__ = ["Halvings", "Wcpe"]
 
+OTHERS = 0.1  # share of the variance, of the lost sites', to which the others still draw
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Halvings(State):
@@ -87,17 +89,26 @@ class Wcpe(Elimination):
             state = replace(state, halvings=state.halvings + (undecided & idle[..., None, None]))
 
     def blocked(self, state: State) -> BoolArray:
-        """Intervals use all data: blocked is who could tell no candidate apart if all others drew for ever."""
+        """Intervals use all data: blocked is who could tell no candidate apart if all others drew for ever.
+
+        Since edition 3 of the rules: if they drew until their share of the variance is a tenth of the lost sites'. Who
+        could only just be told apart at last would cost the others draws without an end.
+        """
         waiting = super().blocked(state)
         if not waiting.any():
             return waiting
         gone = np.zeros(self.problem.agent_count, dtype=np.bool_)
         gone[list(self.idle)] = True
         endless = np.where(gone, state.counts, 2**53)
-        floor = np.sqrt(self._beta(np.maximum(state.counts, 1)) * self.problem.mixed_variances(endless))
+        variances = self.problem.mixed_variances(endless) * (1.0 if self.problem.rules < 3 else 1.0 + OTHERS)
+        floor = np.sqrt(self._beta(np.maximum(state.counts, 1)) * variances)
         mixed = self.problem.mixed(state.means)
         lowest = nth_largest(mixed - floor, self.problem.top, state.active)
-        return np.asarray(waiting & ~(state.active & (mixed + floor < lowest)).any(axis=-2))
+        apart = (state.active & (mixed + floor < lowest)).any(axis=-2)
+        if self.problem.tolerance and self.problem.rules >= 3:
+            leaders, settled = self._settled(state, mixed, floor)
+            apart |= (settled | leaders | ~state.active).all(axis=-2)
+        return np.asarray(waiting & ~apart)
 
     def explain(self, state: State) -> Explanation:
         mixed, half, bar = self._intervals(state, state.active)
@@ -121,10 +132,13 @@ class Wcpe(Elimination):
         if not self.problem.tolerance:
             return decided
         mixed, half, _ = self._intervals(decided, decided.active)
-        leaders = leading(mixed, decided.active, self.problem.top)
+        return accept(before, decided, *self._settled(decided, mixed, half), self.problem.top)
+
+    def _settled(self, state: State, mixed: FloatArray, half: FloatArray) -> tuple[BoolArray, BoolArray]:
+        """The leaders, and which arms do not reach above the lowest of their intervals by more than the tolerance."""
+        leaders = leading(mixed, state.active, self.problem.top)
         lowest = np.where(leaders, mixed - half, np.inf).min(axis=-2, keepdims=True)
-        settled = mixed + half <= lowest + self.problem.tolerance
-        return accept(before, decided, leaders, settled, self.problem.top)
+        return leaders, np.asarray(mixed + half <= lowest + self.problem.tolerance)
 
     def _keep(self, before: State, after: State) -> BoolArray:
         mixed, half, bar = self._intervals(after, before.active)

@@ -1,13 +1,14 @@
 """The coordinator's kill points: between every two statements of a transaction (`parley.killpoints`).
 
-The chaos tests read `POINTS`, so a new point is exercised by adding its name.
+The chaos tests read `POINTS` (a report, and the step it may bring) and `ACTS` (what administrators do, and reports that
+are held), so a new point is exercised by adding its name.
 """
 
 from __future__ import annotations
 
 from parley.killpoints import arm, reached
 
-__all__ = ["POINTS", "arm", "reached"]
+__all__ = ["ACTS", "POINTS", "arm", "reached"]
 
 POINTS = (
     "begun",
@@ -26,4 +27,24 @@ POINTS = (
     "step-certified",
     "before-commit",
     "after-commit",
+)
+
+ACTS = (
+    "freeze-logged",
+    "freeze-place-closed",
+    "freeze-counted",
+    "reweigh-logged",
+    "reweigh-certificate-removed",
+    "reweigh-weights-stored",
+    "reweigh-states-stored",
+    "reweigh-phase-opened",
+    "reweigh-plan-stored",
+    "reweigh-counted",
+    "thaw-logged",
+    "thaw-place-opened",
+    "thaw-counted",
+    "hold-logged",
+    "hold-stored",
+    "refuse-logged",
+    "refuse-noted",
 )

@@ -1,0 +1,95 @@
+"""What administrators do while studies run and servers die: freeze, re-weigh, thaw, refuse what is held.
+
+An answer may be lost: then the study says whether the act happened, and it is done again if it did not.
+"""
+
+from parley.errors import Conflict
+
+AGENT = "agent 3"  # who is lost, and comes back in some studies
+
+
+class Office:
+    """The acts of one study, each as soon as it may be done."""
+
+    def __init__(self, admin, study, retried, script):
+        self.admin, self.study, self.retried, self.script = admin, study, retried, list(script)
+
+    def look(self):
+        """Do what is next, if it is time for it."""
+        if not self.script:
+            return
+        status = self.retried(lambda: self.admin.status(self.study))
+        when, act, done = self.script[0]
+        if status["stage"] in ("finished", "cancelled") or done(status):
+            del self.script[0]
+        elif when(status):
+            try:
+                act(self)
+            except Conflict:  # the study moved on meanwhile, or it happened and the answer was lost: look again
+                return
+
+    def request(self, method, *parts, **options):
+        return self.retried(lambda: self.admin.request(method, "studies", self.study, *parts, **options))
+
+    def confirm(self, method, preview, act, **body):
+        shown = self.request(method, *preview, **({"json": body} if method == "POST" else {}))
+        self.request("POST", *act, json={"reason": "closed", "consequences": shown["digest"], **body})
+
+
+def _freeze(office):
+    office.confirm("GET", ("agents", AGENT, "freeze"), ("agents", AGENT, "freeze"))
+
+
+def _thaw(office):
+    office.confirm("GET", ("agents", AGENT, "thaw"), ("agents", AGENT, "thaw"))
+
+
+def _reweigh(office):
+    office.confirm("POST", ("reweigh", "preview"), ("reweigh",), columns={})
+
+
+def _refuse(office):
+    for entry in office.request("GET", "quarantine", params={"held": True})["quarantine"]:
+        report, body = entry["report"], {"reason": "a slip", "report": entry["digest"]}
+        office.request("POST", "phases", report["phase"], "reports", report["agent"], "refuse", json=body)
+
+
+def _is_frozen(status):
+    return any(entry["agent"] == AGENT for entry in status["frozen"])
+
+
+def _left(*names):
+    return lambda status: status["reweighed"] is not None and status["reweighed"]["left"] == list(names)
+
+
+def _running(status):
+    return status["stage"] == "running"
+
+
+def _later(status):
+    return status["stage"] == "running" and status["phase"] >= 2
+
+
+def _stalled(status):
+    return status["stage"] == "stalled"
+
+
+def _held(status):
+    return any(entry["held"] for entry in status["missing"])
+
+
+FREEZE, THAW = (_later, _freeze, _is_frozen), (_running, _thaw, lambda status: not _is_frozen(status))
+LEAVE, RETURN = (_running, _reweigh, _left(AGENT)), (_running, _reweigh, _left())
+LEAVE_STALLED = (_stalled, _reweigh, _left(AGENT))
+RETURN_STALLED = (_stalled, _thaw, lambda status: not _is_frozen(status))
+REFUSE = (_held, _refuse, lambda _: False)  # stays until the study is over
+
+# (what is done, whether an agent sends a report that is held first)
+SCRIPTS = [
+    ((), False),
+    ((FREEZE, LEAVE), False),
+    ((FREEZE, LEAVE_STALLED), False),
+    ((FREEZE, RETURN_STALLED), False),
+    ((FREEZE, LEAVE, THAW, RETURN), False),
+    ((REFUSE,), True),
+]

@@ -1,0 +1,132 @@
+"""Promise 2 for what administrators do, and for reports that are held: killed at any statement, it happened or not."""
+
+import os
+import signal
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+from tests.chaos.findings import FLAWS
+from tests.chaos.harness import free_port, launcher, retried, run
+from tests.coordinator.support import House, far_off, report_of, study_message
+from tests.coordinator.test_lost_sites import STUDY as SIX
+from tests.coordinator.test_lost_sites import phase
+
+from parley.agent.client import Client
+from parley.coordinator.record import initialise, open_for_reading, open_storage, studies
+from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.record.killpoints import ACTS, POINTS
+from parley.coordinator.record.writer import POINTS as PLACED
+from parley.coordinator.studies.phases import load_trial
+from parley.errors import Unreachable
+
+
+def test_every_point_has_a_name_that_the_tests_know():
+    assert set(PLACED.values()) - set(POINTS) - set(ACTS) == {"cut-logged", "cut-counted"}  # test_flexible.py
+
+
+class Deaths:
+    """Acts of an administrator or an agent, each on a server that dies on the way."""
+
+    def __init__(self, database):
+        self.database, self.port = database, free_port()
+        self.url, self.reached = f"http://127.0.0.1:{self.port}", []
+        with self.house() as house:
+            self.token, agents = house.token, house.create(SIX)
+            self.tokens = [house.tokens["trial", name] for name in SIX.agents]
+            phase(agents)
+
+    @contextmanager
+    def house(self, **options):
+        """A server that lives; the database is its own for so long."""
+        storage = open_storage(self.database)
+        house = House(storage, **options)
+        try:
+            yield house
+        finally:
+            house.close()
+            storage.close()
+
+    def trial(self):
+        storage = open_for_reading(self.database)
+        found = verify_stored(storage, "trial")
+        stored = storage.read(lambda c: load_trial(c, studies.get(c, "trial")))
+        storage.close()
+        assert found.sound, found.problem
+        assert found.exact
+        assert stored.state.to_json() == found.trial.state.to_json()
+        assert (stored.study, stored.frozen, stored.awaited) == (
+            found.trial.study, found.trial.frozen, found.trial.awaited)  # fmt: skip
+        return found
+
+    def die(self, point, act, token=None):
+        pid = launcher().start(self.database, self.port, point)
+        with Client(self.url, token or self.token) as client:
+            retried(partial(client.request, "GET", "whoami"))
+            with pytest.raises(Unreachable):
+                act(client)
+        assert os.WTERMSIG(launcher().wait(pid)) == signal.SIGKILL, point
+        self.reached.append(point)
+
+    def through(self, prefix, act, token=None):
+        """Not at all, at every point of an act; then as a whole, though nobody was told."""
+        before = self.trial()
+        for point in (point for point in ACTS if point.startswith(prefix)):
+            self.die(point, act, token)
+            assert self.trial().head == before.head, point
+        self.die("after-commit", act, token)
+        after = self.trial()
+        assert after.records > before.records
+        return after.trial
+
+    def go_on(self):
+        """Reports to the end, or until it stalls."""
+        with self.house(admin=self.token) as house:
+            return house.run(SIX, [house.client(token) for token in self.tokens])
+
+
+def confirmed(method, preview, path, **body):
+    def act(client):
+        shown = client.request(method, "studies", "trial", *preview, **({"json": body} if method == "POST" else {}))
+        client.request(
+            "POST", "studies", "trial", *path, json={"reason": "why", "consequences": shown["digest"], **body}
+        )
+
+    return act
+
+
+def test_an_act_happens_as_a_whole_or_not_at_all(database):
+    deaths = Deaths(database)
+    far = []
+
+    def hold(client):
+        far[:] = [far_off(report_of(client.plan("trial", "agent 1"), 0))]
+        client.send(far[0])
+
+    def refuse(client):
+        where = ("studies", "trial", "phases", far[0].phase, "reports", "agent 1", "refuse")
+        client.request("POST", *where, json={"reason": "a slip", "report": far[0].digest})
+
+    deaths.through("hold", hold, deaths.tokens[0])
+    deaths.through("refuse", refuse)
+    lost = ("agents", "agent 6", "freeze")
+    assert deaths.through("freeze", confirmed("GET", lost, lost)).frozen == {"agent 6"}
+    assert deaths.go_on()["stage"] == "stalled"
+    trial = deaths.through("reweigh", confirmed("POST", ("reweigh", "preview"), ("reweigh",), columns={}))
+    assert trial.leaves == {"agent 6"}
+    back = ("agents", "agent 6", "thaw")
+    assert deaths.through("thaw", confirmed("GET", back, back)).frozen == frozenset()
+    assert deaths.go_on()["stage"] == "finished"
+    assert set(ACTS) <= set(deaths.reached)
+    deaths.trial()
+
+
+def test_killed_while_studies_are_frozen_re_weighed_and_thawed(tmp_path):
+    """The studies of `make chaos`, where this goes on for long and on both databases."""
+    database = str(tmp_path / "parley.db")
+    initialise(database)
+    message = study_message(agents=3, arms=3, policy="uniform")
+    places = ["freeze-counted", "reweigh-states-stored", "thaw-place-opened", "refuse-noted"]
+    books = run(database, kills=2, seed=5, lanes=1, places=places, message=message)
+    assert books.receipts
+    assert books.flaws == dict.fromkeys(FLAWS, 0)
