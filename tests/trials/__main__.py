@@ -1,8 +1,10 @@
-"""`python -m tests.trials`: the trial of `person_level.py` as a story, on SQLite."""
+"""`python -m tests.trials`: the trial of `person_level.py` as a story, on SQLite; `... six-sites`: a table."""
 
+import sys
 import tempfile
 from pathlib import Path
 
+from tests.trials import six_sites
 from tests.trials.person_level import ARMS, SITES, run
 
 from parley.coordinator.record import initialise, open_storage
@@ -27,4 +29,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    six_sites.page() if sys.argv[1:] == ["six-sites"] else main()

@@ -24,6 +24,8 @@ from parley.totals import Totals
 
 __all__ = ["Halvings", "Wcpe"]
 
+ABOUT = 1.5  # times a proxy gap: half-widths that count as having reached it
+ENDLESS = 2**53  # draws
 OTHERS = 0.1  # share of the variance, of the lost sites', to which the others still draw
 
 
@@ -99,7 +101,7 @@ class Wcpe(Elimination):
             return waiting
         gone = np.zeros(self.problem.agent_count, dtype=np.bool_)
         gone[list(self.idle)] = True
-        endless = np.where(gone, state.counts, 2**53)
+        endless = np.where(gone, state.counts, ENDLESS)
         variances = self.problem.mixed_variances(endless) * (1.0 if self.problem.rules < 3 else 1.0 + OTHERS)
         floor = np.sqrt(self._beta(np.maximum(state.counts, 1)) * variances)
         mixed = self.problem.mixed(state.means)
@@ -124,7 +126,20 @@ class Wcpe(Elimination):
         after = super().update(state, totals)
         assert isinstance(after, Halvings)
         halved = after.active & self._open(after)[..., None, :] & ~state.finished[..., None, None]
+        if self.problem.rules >= 3:
+            halved &= self._reached(after)
         return replace(after, halvings=after.halvings + halved)
+
+    def _reached(self, state: Halvings) -> BoolArray:
+        """Whether a phase brought the intervals about as narrow as its proxy gaps; the share of idle agents aside.
+
+        As planned it does. Where it did not (it was cut, or its plan was of another question, as in the past of a study
+        that is re-weighed) the next phase asks for the rest, and not for the whole of a gap that is half as large.
+        """
+        counts = state.counts.copy()
+        counts[..., list(self.idle)] = ENDLESS
+        widths = self._beta(np.maximum(state.counts, 1)) * self.problem.mixed_variances(counts)
+        return np.asarray(np.sqrt(widths) <= ABOUT * self.problem.largest_gap * np.exp2(-state.halvings.astype(float)))
 
     def _decide(self, before: State, after: State) -> State:
         """With a tolerance: also accept the leaders, once no interval reaches above the lowest of theirs by more."""

@@ -1,0 +1,36 @@
+"""Six sites, one of them frozen as docs/production.md advises: the study ends, with answers for who can have one."""
+
+import pytest
+from tests.trials.six_sites import EVERYBODY, LOST, WAYS, WEIGHTS, play, told
+
+from parley.ends import End
+from parley.protocol import Stage
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=["three", "all"])
+@pytest.mark.parametrize("policy", ["evidence", "wcpe", "uniform"])
+def test_it_ends_and_re_weighed_it_answers_the_rest(policy, weights):
+    whole, kept, later, anew = (play(way, policy=policy, weights=weights) for way in WAYS)
+    samples = told(whole)[0]
+    assert told(whole)[2:] == (6, "decided")
+    assert kept.trial.stage is Stage.STALLED
+    assert told(kept)[2] == (0 if weights is EVERYBODY and policy == "evidence" else told(kept)[2])
+    others = {name for name in kept.trial.study.agents if name not in ("agent 4", "agent 5")}
+    if weights is not EVERYBODY:
+        assert {name for name, end in kept.trial.ends.items() if end.answered} >= {"agent 4", "agent 5"}
+        assert all(kept.trial.ends[name] is End.BLOCKED for name in others) or policy != "evidence"
+    for course in (later, anew):
+        assert course.trial.stage is Stage.FINISHED
+        ends = dict(course.trial.ends)
+        assert ends.pop(LOST) is End.LEFT
+        assert set(ends.values()) == {End.DECIDED}
+    assert max(told(course)[0] for course in (kept, later, anew)) < 1.6 * samples, "bounded"
+    for course in (kept, later, anew):
+        course.certify()
+        course.verified()
+
+
+def test_by_the_first_edition_it_ran_away():
+    """The flaw that this cures: nobody is decided, and every phase asks for more than the one before."""
+    with pytest.raises(AssertionError, match="runs away"):
+        play(WAYS[1], policy="evidence", weights=EVERYBODY, rules=1)
