@@ -1,6 +1,7 @@
 """The short version of `make rewards`."""
 
 import pytest
+from tests.correctness import held_out
 from tests.correctness.rewards import FIGURES, WEB, Figure
 
 from parley.study import load_study
@@ -23,3 +24,9 @@ def test_the_web_study_takes_a_fifth_of_what_half_the_range_takes():
 
 def test_the_example_is_the_study_of_the_figures():
     assert load_study("examples/web-study.toml").instance.means.tolist() == WEB
+
+
+def test_smaller_steps_pay_on_instances_that_nobody_tuned_by():
+    _, over_plain, _, _, over_half, _ = held_out.row("binary", 8, 6)
+    assert float(over_plain) < 0.95
+    assert float(over_half) < 0.5
