@@ -171,6 +171,20 @@ def test_simulated_studies_stay_within_the_guarantee(scale):
     assert (outcome.rounds <= guarantee.rounds).mean() >= 1 - problem.delta
 
 
+def test_the_guarantee_supposes_what_the_intervals_of_wcpe_do():
+    weights, means = [[0.8, 0.3], [0.2, 0.7]], [[0.05, 0.04], [0.02, 0.02]]
+
+    def of(noise, scale=None):
+        return Guarantee.of(Instance(problem=Problem(arms=2, weights=weights, noise=noise), means=means, scale=scale))
+
+    half = of(Noise(scale=0.5))
+    for model in (Noise(kind="binary"), Noise(kind="bounded", low=0, high=1, method="variance")):
+        assert of(model) == half, "half the range, however little rates of a few per cent scatter"
+    assert of(Noise(scale=0.5), scale=0.1) == half, "the stated scale, not the true one"
+    with pytest.raises(InvalidInput, match="a known scale"):
+        of(Noise(scale="unknown"))
+
+
 def test_a_gap_above_the_largest_voids_the_guarantee():
     instance = Instance(problem=Problem(arms=2, weights=[[1.0]]), means=[[100.0], [50.0]])
     with pytest.raises(InvalidInput, match="largest_gap: found 1 with a gap of 50"):

@@ -73,6 +73,12 @@ def test_bounds_for_people():
     assert "Optimal allocation" in shown
 
 
+def test_bounds_promise_nothing_for_wcpe_where_it_refuses_to_run():
+    study = str(EXAMPLES / "hospitals.toml")
+    assert as_json("bounds", study)["wcpe_guarantee"] is None
+    assert "W-CPE is proven" not in parley("bounds", study).stdout
+
+
 def test_simulate_json_has_the_keys_others_rely_on():
     document = as_json(
         "simulate", str(EXAMPLES / "paper.toml"), "--policy", "wcpe", "--replications", "200", "--seed", "4"

@@ -38,6 +38,7 @@ def test_seventeen_placebo_draws_with_a_sum_of_1_7e12_are_doubted_and_sound_ones
     past = Totals.columns([drawn(generator, 400), drawn(generator, 400)], 3)
     moved = drawn(generator, 400, MEANS + np.array([0, 8.0, 0]))
     assert "of drug is further from the one it had before" in doubted(model, moved, past, 1)
+    assert "of placebo is further from the one it had before" in doubted(model, off, past, 1), "not from another arm's"
     for phase in range(200):
         assert doubted(model, drawn(generator, 17 + phase), nothing if phase % 2 else past, 1 - phase % 2) is None
 

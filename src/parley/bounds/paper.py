@@ -18,6 +18,7 @@ from parley.bounds.bernoulli import Contrasts, cheapest, identified, regretted
 from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import FloatArray, Instance, Problem
+from parley.rewards import Gaussian
 from parley.terms import TERMS
 from parley.thresholds import mixture_constant
 
@@ -205,6 +206,15 @@ def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) ->
     return Bound.of(solve(programs, accuracy=accuracy), problem.shape)
 
 
+def _as_intervals_suppose(instance: Instance) -> Instance:
+    """The instance with Gaussian rewards of the stated scale; itself, if that is what it has."""
+    model = instance.problem.noise
+    if not model.two_valued and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
+        return instance
+    noise = Gaussian(scale=np.sqrt(model.variance).tolist())
+    return Instance(problem=instance.problem.with_(noise=noise), means=instance.means)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
     """What the paper proves for W-CPE with probability at least 1 - delta (Theorem 2; Theorem 5 for the top N).
@@ -225,8 +235,13 @@ class Guarantee:
 
     @classmethod
     def of(cls, instance: Instance, bound: Bound | None = None) -> Guarantee:
-        """For one instance, whose T* may be handed in; the proxy gaps start at `largest_gap` in place of 1."""
+        """For one instance, whose T* may be handed in; the proxy gaps start at `largest_gap` in place of 1.
+
+        T* is that of Gaussian rewards of the scale that W-CPE's intervals have: with bounded and 0/1 rewards that is
+        half the range, whatever their variance. An unknown scale is refused, as W-CPE does.
+        """
         problem = instance.problem
+        problem.noise.require_scale("the guarantee of W-CPE")
         arms, agents = problem.shape
         if instance.gaps.max() > problem.largest_gap:
             raise InvalidInput(
@@ -235,7 +250,8 @@ class Guarantee:
                 allowed="no gap above it: the guarantee of W-CPE rests on that",
             )
         rounds = math.floor(math.log2(8 * problem.largest_gap / instance.smallest_gap)) + 1
-        factor = 32 * (bound or bai(instance)).value * rounds
+        supposed = _as_intervals_suppose(instance)
+        factor = 32 * (bound if bound and supposed is instance else bai(supposed)).value * rounds
         constant = mixture_constant(problem.delta, arms, agents)
         cells = arms * agents * problem.minimum_cell  # a count passes what its constraint asks by less than a cell
 

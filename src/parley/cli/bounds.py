@@ -9,6 +9,7 @@ import click
 from parley.bounds import Bound, Bounds, Guarantee, expected_samples, lower_bounds
 from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, print_json, screen, study_argument, table
+from parley.errors import InvalidInput
 from parley.policies import option_names
 from parley.problem import Instance
 from parley.study import load_study
@@ -46,7 +47,7 @@ def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> Non
     instance = loaded.require_truth()
     bounds = lower_bounds(instance, accuracy=accuracy)
     priced = priced_bounds(instance, accuracy=accuracy)
-    guarantee = Guarantee.of(instance, bounds.bai)
+    guarantee = _guarantee(instance, bounds.bai)
     if as_json:
         print_json(_document(loaded.name, instance, bounds, priced, guarantee))
         return
@@ -72,15 +73,25 @@ def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> Non
             screen.print(f"None can expect {words.format(expected_samples(priced[key], problem.delta))}.")
     if problem.noise.bound_words:
         screen.print(f"These bounds are {problem.noise.bound_words}.", highlight=False)
-    screen.print(
-        f"W-CPE is proven to need at most {guarantee.rounds} rounds and {guarantee.samples:,.0f} samples "
-        f"(with probability {1 - problem.delta:g}); in practice far fewer: try `parley simulate {study}`."
-    )
+    if guarantee:
+        screen.print(
+            f"W-CPE is proven to need at most {guarantee.rounds} rounds and {guarantee.samples:,.0f} samples "
+            f"(with probability {1 - problem.delta:g}); in practice far fewer: try `parley simulate {study}`."
+        )
     if allocation:
         optimal = table("Optimal allocation, per unit of log(1 / (2.4 delta))", "arm", *problem.agents)
         for name, row in zip(problem.arms, bounds.bai.allocation, strict=True):
             optimal.add_row(name, *(f"{value:,.2f}" for value in row))
         screen.print(optimal)
+
+
+def _guarantee(instance: Instance, bound: Bound) -> Guarantee | None:
+    """What is proven for W-CPE; None where it has no intervals, for nobody stated a scale."""
+    try:
+        instance.problem.noise.require_scale("W-CPE")
+    except InvalidInput:
+        return None
+    return Guarantee.of(instance, bound)
 
 
 def _proof(bound: Bound) -> str:
@@ -92,7 +103,7 @@ def _plain(bound: Bound) -> dict[str, Any]:
 
 
 def _document(
-    name: str, instance: Instance, bounds: Bounds, priced: dict[str, Bound], guarantee: Guarantee
+    name: str, instance: Instance, bounds: Bounds, priced: dict[str, Bound], guarantee: Guarantee | None
 ) -> dict[str, Any]:
     problem = instance.problem
     document: dict[str, Any] = {
@@ -106,7 +117,7 @@ def _document(
         document[key] = bound and _plain(bound)
     document |= {key: _plain(bound) for key, bound in priced.items()}
     document["lower_bound"] = expected_samples(bounds.bai, problem.delta)
-    document["wcpe_guarantee"] = {
+    document["wcpe_guarantee"] = guarantee and {
         "rounds": guarantee.rounds,
         "samples": guarantee.samples,
         "samples_explicit": guarantee.samples_explicit,

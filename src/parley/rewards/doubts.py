@@ -122,11 +122,11 @@ def doubt(
     known = [arm for arm in arms if arm.scale < math.inf]
     largest = max((arm.scale for arm in known), default=0.0)
     return (
-        _apart(known, FAR * max(largest, largest_gap))
+        _moved(known, LEVEL / 4 / cells)  # first: what an arm was before tells people more than another arm
+        or _apart(known, FAR * max(largest, largest_gap))
         or _apart(
             [arm._replace(radius=0.0) for arm in arms if arm.scale == math.inf], GUESSED * max(guess, largest_gap)
         )
-        or _moved(known, LEVEL / 4 / cells)
     )
 
 
