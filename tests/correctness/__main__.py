@@ -1,5 +1,5 @@
 """The long versions: `python -m tests.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
-`... flexible`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`.
+`... flexible`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -20,6 +20,7 @@ from tests.correctness.lost_sites import lost_sites
 from tests.correctness.near_ties import NOISES
 from tests.correctness.prices import prices
 from tests.correctness.rewards import page as rewards
+from tests.correctness.settings import settings
 from tests.correctness.tolerance import tolerance
 
 
@@ -50,6 +51,8 @@ def main() -> int:
     near.add_argument("--seconds", type=float, default=math.inf, help="stop after a block, once so many have passed")
     near.add_argument("--first", action="store_true", help="the figures of the paper's instance and the mutants again")
     near.add_argument("--top", type=int, choices=(1, 2), help="only cells that ask for so many arms")
+    tried = work.add_parser("settings", help="what was tried and not taken; rewrites part of docs/evidence-racing.md")
+    tried.add_argument("--replications", type=int, default=2000, help="on the paper's instance")
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
     if arguments.what == "lost-sites":
@@ -64,6 +67,8 @@ def main() -> int:
         good = rewards(arguments.replications, arguments.workers)
     elif arguments.what == "prices":
         good = prices(arguments.replications, arguments.workers)
+    elif arguments.what == "settings":
+        good = settings(arguments.replications)
     elif arguments.what == "savings":
         good = savings(arguments.replications, arguments.workers)
     else:

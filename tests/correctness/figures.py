@@ -27,7 +27,7 @@ class Setting:
     relative: bool = False
 
     def run(self, replications: int, policy: str = "evidence") -> Outcome:
-        study = paper_study(self.alpha, delta=self.delta, noise={"kind": self.noise})
+        study = paper_study(self.alpha, delta=self.delta, noise={"kind": self.noise, "scale": 1.0})
         options = {"rounds": self.rounds} if policy == "evidence" else {}
         made = make_policy(policy, study.problem, options)
         return simulate(made, study.require_truth(), replications=replications, seed=SEED)

@@ -1,7 +1,8 @@
-"""Evidence racing against W-CPE on random instances: `make savings` runs 200, the tests a dozen.
+"""Evidence racing against W-CPE and its first rules on random instances: `make savings` runs 200, the tests a dozen.
 
 An instance: K 3 to 20 arms, M 2 to 10 agents, random column-stochastic weights (from nearly everything on one agent to
 nearly even, half of them with extra weight on the agent itself), means uniform in [0, 1], smallest gap at least 0.02.
+With population weights: ten agents with the same column.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import numpy as np
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.simulation import Outcome, simulate
+from parley.weights import population
 
 DELTA, LEAST_GAP, TOPS = 0.05, 0.02, (1, 2, 3)
+POPULATION = 10  # agents
 PROMISED = {1: 15.0, 2: 8.0, 3: 8.0}  # geometric-mean saving by N
 
 
@@ -24,6 +27,7 @@ class Saving:
 
     top: int
     samples: float
+    first_samples: float  # by the first edition of the rules, on the same draws as far as they go
     wcpe_samples: float
     rounds: float
     wcpe_rounds: float
@@ -34,6 +38,11 @@ class Saving:
     def factor(self) -> float:
         return self.wcpe_samples / self.samples
 
+    @property
+    def left(self) -> float:
+        """What the samples are of those that the first edition of the rules takes."""
+        return self.samples / self.first_samples
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -42,6 +51,7 @@ class Case:
     number: int
     seed: int
     replications: int
+    population: bool = False
 
     @property
     def instance(self) -> Instance:
@@ -51,6 +61,8 @@ class Case:
             arms, agents = int(rng.integers(max(3, top + 1), 21)), int(rng.integers(2, 11))
             weights = rng.dirichlet(np.full(agents, rng.choice([0.3, 1.0, 3.0])), size=agents).T
             weights += rng.choice([0.0, 0.5]) * np.eye(agents)
+            if self.population:
+                weights = population(rng.dirichlet(np.full(POPULATION, 3.0)))
             problem = Problem(arms=arms, weights=weights / weights.sum(axis=0), top=top, delta=DELTA)
             instance = Instance(problem=problem, means=rng.uniform(0, 1, problem.shape))
             if instance.smallest_gap >= LEAST_GAP:
@@ -59,14 +71,16 @@ class Case:
     def run(self) -> Saving:
         instance = self.instance
 
-        def outcome(policy: str) -> Outcome:
-            made = make_policy(policy, instance.problem)
-            return simulate(made, instance, replications=self.replications, seed=self.number)
+        def outcome(policy: str, rules: int = 3) -> Outcome:
+            asked = Instance(problem=instance.problem.with_(rules=rules), means=instance.means)
+            made = make_policy(policy, asked.problem)
+            return simulate(made, asked, replications=self.replications, seed=self.number)
 
-        ours, theirs = outcome("evidence"), outcome("wcpe")
+        ours, first, theirs = outcome("evidence"), outcome("evidence", rules=1), outcome("wcpe")
         return Saving(
             top=instance.problem.top,
             samples=float(ours.costs.mean()),
+            first_samples=float(first.costs.mean()),
             wcpe_samples=float(theirs.costs.mean()),
             rounds=float(ours.rounds.mean()),
             wcpe_rounds=float(theirs.rounds.mean()),
@@ -75,9 +89,9 @@ class Case:
         )
 
 
-def geometric_mean(savings: list[Saving]) -> float:
+def geometric_mean(savings: list[Saving], of: str = "factor") -> float:
     """Of the factors saved."""
-    return float(np.exp(np.mean([np.log(saving.factor) for saving in savings])))
+    return float(np.exp(np.mean([np.log(getattr(saving, of)) for saving in savings])))
 
 
 def kept(savings: list[Saving], top: int) -> bool:
