@@ -1,15 +1,18 @@
 """A lost site, live: both ways to go on are shown first, and what is confirmed happens, on either database."""
 
+import re
+
 import numpy as np
 import pytest
-from tests.coordinator.support import report_of, study_message
+from tests.coordinator.support import far_off, report_of, study_message
 from tests.protocol.test_lost_sites import SIX
 
 from parley.coordinator.record import open_for_reading, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.backup import backup, restore
+from parley.coordinator.record.ledger import walk
 from parley.coordinator.studies.phases import load_trial
-from parley.errors import Conflict, NotAllowed, NotThere, Rejected
+from parley.errors import Conflict, NotAllowed, NotThere, Rejected, Unreachable
 
 STUDY = study_message(agents=6, arms=3, policy="evidence", weights=SIX)
 
@@ -162,15 +165,49 @@ def test_who_sees_a_re_weighing(sqlite_house):
                 client.request(parts[0], "studies", "trial", *parts[1:], json={} if parts[0] == "POST" else None)
 
 
-def test_a_re_weighed_study_is_backed_up_and_restored(database, house, tmp_path):
+def test_a_study_with_every_event_is_backed_up_and_restored_to_either_database(request, database, house, tmp_path):
+    """Held and refused, held and taken, frozen, blocked, re-weighed, thawed, re-weighed: sound wherever it is put."""
     agents = house.create(STUDY)
+    held = ("studies", "trial", "phases", 1, "reports", "agent 1")
+    good = report_of(agents[0].plan("trial", "agent 1"), 0)
+    for by, act in ((1e9, "refuse"), (2e9, "amend")):
+        far = far_off(good, by)
+        with pytest.raises(Unreachable, match="the mean"):
+            agents[0].send(far)
+        body = {"reason": "looked into", "report": far.digest if act == "refuse" else good.to_json()}
+        house.admin.request("POST", *held, act, json=body)
     phase(agents)
     freeze(house, "agent 6")
+    assert house.run(STUDY, agents)["stage"] == "stalled"
     reweigh(house)
+    thaw(house, "agent 6")
+    reweigh(house)
+    assert house.run(STUDY, agents)["end"] == "decided"
+    before = sound(house)
     backup(database, tmp_path / "copy.db")
-    restore(tmp_path / "copy.db", str(tmp_path / "back.db"))
-    back = open_for_reading(str(tmp_path / "back.db"))
-    found = verify_stored(back, "trial")
-    back.close()
-    assert found.sound, found.problem
-    assert found.trial.leaves == {"agent 6"}
+    places = [str(tmp_path / "back.db")]
+    if not database.endswith(".db"):
+        request.getfixturevalue("postgres").psql("CREATE DATABASE every_event")
+        places.append(re.sub(r"/[^/?]+\?", "/every_event?", database))
+    for place in places:
+        restore(tmp_path / "copy.db", place)
+        back = open_for_reading(place)
+        found = verify_stored(back, "trial")
+        kinds = {record.kind for record in back.read(lambda c: list(walk(c, "trial")))}
+        back.close()
+        assert found.sound, found.problem
+        assert (found.head, found.certificate) == (before.head, before.certificate)
+        assert kinds >= {"report-quarantined", "report-refused", "report-amended", "agent-frozen", "agent-thawed",
+                         "reweighed", "certified"}  # fmt: skip
+    if len(places) > 1:
+        request.getfixturevalue("postgres").psql("DROP DATABASE every_event WITH (FORCE)")
+
+
+@pytest.mark.parametrize("terms", [{"max_samples": 400}, {"max_rounds": 1}, {"tolerance": 0.9}])
+def test_budgets_and_tolerance_end_live_studies_and_their_logs_verify(house, terms):
+    message = study_message(agents=2, arms=3, policy="evidence", **terms)
+    status = house.run(message, house.create(message))
+    end = "accepted" if "tolerance" in terms else "exhausted"
+    assert (status["stage"], status["end"]) == ("finished", end)
+    assert status["samples"] <= terms.get("max_samples", 10**6)
+    assert end in sound(house).trial.ends.values()

@@ -5,8 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from tests.dashboard.site import site
+from tests.dashboard.site import exactly, site
 
+from parley.agent.plans import AgentPlan
 from parley.coordinator.logs import configure
 
 STUDY = """
@@ -115,3 +116,63 @@ def test_nothing_that_a_viewer_gets_is_about_one_arm(two_runs):
         text = json.dumps(found)
         for word in ("mixed_mean", "sums", "squares", "weal"):
             assert f'"{word}' not in text
+
+
+@pytest.fixture(scope="module")
+def lost_runs(tmp_path_factory):
+    """The same of a study with a report that is held and refused, and a site that is lost, left out and comes back."""
+    configure("error")
+    views = {}
+    for name, means in (("as it is", MEANS), ("reordered", MEANS[ORDER])):
+        with site(tmp_path_factory.mktemp("lost")) as here:
+            here.create(STUDY, "blinded")
+            viewer = here.issue("viewer", "Vi")
+            with here.browser(viewer) as browser:
+                for act in acts(here, means):
+                    views[name, act] = seen(browser, viewer)
+                    views[name, act, "pages"] = PASSING.sub("", browser.get("/studies/blinded").text)
+    return views
+
+
+def acts(here, means):
+    """What happens to the study, a word each."""
+    token = here.agent_token("blinded", "North")
+    plan = AgentPlan.from_json(here.call("GET", "studies/blinded/agents/North/plan", token=token))
+    report = plan.report(exactly(plan.draws, means[:, 0], shift=np.array([1e9, 0, 0, 0]))).to_json()
+    place = "studies/blinded/phases/1/reports/North"
+    answer = here.line.put(f"/v1/{place}", headers={"Authorization": f"Bearer {token}"}, json=report)
+    assert answer.json()["type"].endswith("report-held")
+    yield "held"
+    (entry,) = here.call("GET", "studies/blinded/quarantine?held=true")["quarantine"]
+    here.call("POST", f"{place}/refuse", json={"reason": "a slip", "report": entry["digest"]})
+    yield "refused"
+    here.phase("blinded", means)
+    confirm(here, "GET", "agents/East/freeze")
+    yield "frozen"
+    confirm(here, "POST", "reweigh", "reweigh/preview", columns={})
+    yield "re-weighed"
+    here.phase("blinded", means)
+    confirm(here, "GET", "agents/East/thaw")
+    yield "thawed"
+    here.run("blinded", means)
+    yield "finished"
+
+
+def confirm(here, method, path, preview=None, **body):
+    asked = {"json": body} if method == "POST" else {}
+    shown = here.call(method, f"studies/blinded/{preview or path}", **asked)
+    here.call("POST", f"studies/blinded/{path}", json={"reason": "why", "consequences": shown["digest"], **body})
+
+
+def test_a_viewer_cannot_tell_the_arms_from_a_lost_site_or_a_report_that_is_held(lost_runs):
+    views = [key for key in lost_runs if len(key) == 2]
+    told = {act: lost_runs["as it is", act]["/v1/studies/blinded"] for _, act in views}
+    assert (told["re-weighed"]["reweighed"]["left"], told["finished"]["stage"]) == (["East"], "finished")
+    assert [entry["held"] for entry in told["held"]["missing"]] == [None, None, None]
+    assert told["held"] == {**told["refused"]}, "that a report is held is not told"
+    for name, *act in lost_runs:
+        assert lost_runs["as it is", *act] == lost_runs["reordered", *act], (name, act)
+    for view in views:
+        assert not any(
+            word in path for path in lost_runs[view] for word in ("quarantine", "freeze", "thaw", "reweigh", "log")
+        )

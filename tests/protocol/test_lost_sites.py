@@ -40,6 +40,8 @@ SIX = (
 class Course:
     """A trial and the events that led to it."""
 
+    chain = staticmethod(logged)
+
     def __init__(self, policy="evidence", *, agents=6, spread=0.7, means=None, **study):
         study = {"weights": SIX} | study if agents == 6 else study
         message = study_message(agents=agents, arms=3, policy=policy, **study)
@@ -89,7 +91,7 @@ class Course:
         return self.trial
 
     def certify(self):
-        records, past = logged(self.events), self.trial.past
+        records, past = self.chain(self.events), self.trial.past
         data = [event.decision.data for event in self.events if hasattr(event, "decision")]
         head = {"sequence": records[-1].sequence, "head": records[-1].hash, "version": "0.1.0"}
         certificate = issue_certificate(self.trial, data=data, phases=past, **head)
@@ -97,7 +99,7 @@ class Course:
         return certificate
 
     def verified(self):
-        found = verify_log(logged(self.events))
+        found = verify_log(self.chain(self.events))
         assert found.sound, found.problem
         assert found.exact
         assert replay(self.events).state.to_json() == self.trial.state.to_json()

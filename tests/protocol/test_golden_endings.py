@@ -1,0 +1,129 @@
+"""Golden logs with every event of the ways a study ends: a site lost, left out and back, a report held, a budget.
+
+To add one: python -m tests.protocol.test_golden_endings, which never rewrites one that is there.
+"""
+
+from dataclasses import replace
+
+import pytest
+from tests.protocol.test_golden_logs import GOLDEN, salted
+from tests.protocol.test_held import held, refused, taken
+from tests.protocol.test_lost_sites import Course
+from tests.protocol.test_trial import reported
+
+from parley.protocol import Stage, read_log, verify_log
+
+LOST = {"agent-frozen", "agent-thawed", "reweighed", "report-quarantined", "report-refused", "report-amended"}
+
+
+class Kept(Course):
+    """As a coordinator would write it."""
+
+    chain = staticmethod(salted)
+
+    def far_off(self, by=1e6):
+        """A report that the stated model rules out."""
+        agent = self.trial.awaited[0]
+        place = self.trial.study.agents.index(agent)
+        totals = self.drawn(self.trial.plan.draws(place), place)
+        good = reported(self.trial, place, totals.sums, totals.squares)
+        n, (total, *sums), (square, *squares) = good.counts[0], good.sums, good.squares
+        return good, replace(
+            good, sums=(total + n * by, *sums), squares=(square + 2 * by * total + n * by**2, *squares)
+        )
+
+
+def lost_site(policy):
+    """Held, refused, held and taken otherwise; frozen, blocked, re-weighed, thawed, re-weighed, decided."""
+    course = Kept(policy, spread=0.4)
+    _, far = course.far_off()
+    course.let(held(far, "the mean 1e6 of arm 1 is ruled out"))
+    course.let(refused(far))
+    course.phase()
+    good, far = course.far_off()
+    course.let(held(far, "the mean 1e6 of arm 1 is ruled out"))
+    course.let(taken(good))
+    course.freeze("agent 6")
+    course.to_the_end()
+    course.certify()
+    course.reweigh()
+    course.report(2)
+    course.thaw("agent 6")
+    course.reweigh()
+    course.to_the_end()
+    course.certify()
+    return course
+
+
+def exhausted():
+    course = Kept("evidence", agents=3, spread=0.1, max_samples=300)
+    course.to_the_end()
+    course.certify()
+    return course
+
+
+def accepted():
+    course = Kept("evidence", agents=3, means=[[0.5] * 3, [0.5] * 3, [0.0] * 3], tolerance=0.3)
+    course.to_the_end()
+    course.certify()
+    return course
+
+
+def blocked():
+    course = Kept("wcpe", spread=0.2, tolerance=0.05)
+    course.freeze("agent 6")
+    course.to_the_end()
+    course.certify()
+    return course
+
+
+MADE = {
+    "lost-site": lambda: lost_site("evidence"),
+    "lost-site-wcpe": lambda: lost_site("wcpe"),
+    "exhausted": exhausted,
+    "accepted": accepted,
+    "blocked": blocked,
+}
+ENDS = {"lost-site": "decided", "lost-site-wcpe": "decided"}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_golden_logs_stay_sound(name):
+    records = list(read_log((GOLDEN / f"log-{name}.ndjson").read_text(encoding="utf-8").splitlines()))
+    found = verify_log(records)
+    assert found.sound, found.problem
+    assert found.stage == ("stalled" if name == "blocked" else "finished")
+    certificate = records[-1].payload["certificate"]
+    worst = set((certificate.get("ends") or {"": "decided"}).values())
+    assert ENDS.get(name, name) in worst
+    assert certificate["complete"] == (name not in ("exhausted", "blocked"))
+    if name.startswith("lost"):
+        assert {record.kind for record in records} >= LOST
+        assert [record.kind for record in records].count("certified") == 2, "of the blocked study, and the last word"
+        assert len(found.trial.past) >= 3
+
+
+def test_what_was_changed_in_one_shows():
+    records = list(read_log((GOLDEN / "log-lost-site.ndjson").read_text(encoding="utf-8").splitlines()))
+    firsts = {record.kind: place for place, record in reversed(list(enumerate(records)))}
+    for place, record in ((place, records[place]) for place in firsts.values()):
+        other = replace(record, payload={**record.payload, "reason": "another"}, hash=record.hash)
+        assert not verify_log([*records[:place], other, *records[place + 1 :]]).sound, record.kind
+    assert "was changed" in verify_log([*records[:1], replace(records[1], actor="me"), *records[2:]]).problem
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_they_are_what_would_be_written_now(name):
+    """Edition 3 is not released: where it changes, its logs are written anew."""
+    course = MADE[name]()
+    assert course.trial.stage in (Stage.FINISHED, Stage.STALLED)
+    text = (GOLDEN / f"log-{name}.ndjson").read_text(encoding="utf-8")
+    kinds = [record.kind for record in read_log(text.splitlines())]
+    assert kinds == [record.kind for record in salted(course.events)]
+
+
+if __name__ == "__main__":
+    for name, made in MADE.items():
+        path = GOLDEN / f"log-{name}.ndjson"
+        if not path.exists():
+            path.write_text("".join(record.text + "\n" for record in salted(made().events)), encoding="utf-8")
