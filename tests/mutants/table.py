@@ -24,6 +24,8 @@ BOUNDS = "tests/test_bounds.py::"
 BUDGETS = "tests/policies/test_budgets.py::"
 TOLERANCE = "tests/policies/test_tolerance.py::"
 LOST = "tests/policies/test_lost_sites.py::"
+ANEW = "tests/protocol/test_lost_sites.py::"
+ENDS = "tests/protocol/test_never_runs_away.py::"
 RUNS = "tests/simulation/test_simulate.py::"
 DRAWS = "tests/simulation/test_environments.py::"
 ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
@@ -102,6 +104,12 @@ MUTANTS = [
          "wealth = state.log_acceptance", TOLERANCE + "test_the_wealth_of_a_reign_ends_with_it_and_the_next_pays_more"),
         ("every reign has the same line", "policies/acceptance.py", "return np.asarray(share + math.log(math.pi**2 / 6) + 2 * np.log(times))",
          "return np.asarray(share + 0 * times)", TOLERANCE + "test_the_lines_of_all_reigns_spend_their_share_of_delta_and_no_more"),
+        ("leaders are accepted within three times the tolerance", "policies/evidence_racing.py", "shift = 0.0 if line is None else self.problem.tolerance",
+         "shift = 0.0 if line is None else 3 * self.problem.tolerance", TOLERANCE + "test_bad_answers_just_beyond_the_tolerance_are_as_rare_as_counted"),
+        ("the exact race spends all of delta beside the tolerance", "policies/evidence_racing.py", "self.problem.delta * (1 - SHARE) if",
+         "self.problem.delta if", TOLERANCE + "test_the_exact_race_and_the_reigns_share_delta"),
+        ("wcpe accepts within twice the tolerance", "policies/wcpe.py", "mixed + half <= lowest + self.problem.tolerance",
+         "mixed + half <= lowest + 2 * self.problem.tolerance", TOLERANCE + "test_wcpe_accepts_where_no_interval_reaches_above_the_leaders_by_more"),
     ),
     *_of(
         "certificate",
@@ -146,6 +154,16 @@ MUTANTS = [
          "return np.zeros_like(undecided)", LOST + "test_nothing_is_drawn_for_who_is_blocked"),
         ("the same question is paid by everybody", "problem.py", "return first if self.rules >= 2 else np.ones_like(first)",
          "return np.ones_like(first)", LOST + "test_agents_with_the_same_weights_pay_for_one_question"),
+        ("re-weighing goes on from the old state", "protocol/lost_sites.py", "asked = replace(asked, state=states[-1] if states else start)",
+         "asked = replace(asked, state=trial.state)", ANEW + "test_the_state_is_that_of_a_study_that_asked_from_the_start"),
+        ("re-weighing forgets a phase", "protocol/reweighing.py", "for totals in past:",
+         "for totals in past[1:]:", ANEW + "test_the_state_is_that_of_a_study_that_asked_from_the_start"),
+        ("a lost site keeps half of its weight", "protocol/reweighing.py", "weights[places, column] = 0.0",
+         "weights[places, column] *= 0.5", ANEW + "test_six_sites_one_lost_re_weighed_everybody_else_is_decided"),
+        ("wcpe draws on for what could only just be told apart", "policies/wcpe.py", "OTHERS = 0.1",
+         "OTHERS = 0.0", ENDS + "test_wcpe_does_not_draw_without_an_end_for_what_could_only_just_be_told_apart"),
+        ("wcpe halves its goal for phases of another question", "policies/wcpe.py", "halved &= self._reached(after)",
+         "halved &= True", "tests/trials/test_six_sites.py::test_it_ends_and_re_weighed_it_answers_the_rest"),
     ),
     *_of(
         "rewards",
