@@ -20,24 +20,33 @@ from parley.errors import InvalidInput, ParleyError
 
 __all__ = ["main", "run"]
 
-# Name -> module of the command; imported only when it is called, so that `parley --help` answers at once.
-COMMANDS = {
-    "admin": "parley.cli.admin",
-    "agent": "parley.cli.agent",
-    "audit-policy": "parley.cli.audit_policy",
-    "bounds": "parley.cli.bounds",
-    "completion": "parley.cli.completion",
-    "demo": "parley.cli.demo",
-    "doctor": "parley.cli.doctor",
-    "plan": "parley.cli.plan",
-    "report": "parley.cli.report",
-    "reproduce": "parley.cli.reproduce",
-    "serve": "parley.cli.serve",
-    "simulate": "parley.cli.simulate",
-    "site": "parley.cli.site",
-    "sweep": "parley.cli.sweep",
-    "verify": "parley.cli.verify",
+# What `parley --help` says, in the order in which one meets them; a command's file is imported only when it is called.
+PARTS = {
+    "See and plan": {
+        "demo": "Watch one study being decided, then compare the policies.",
+        "bounds": "What no algorithm can beat on a study, with proof.",
+        "simulate": "Run a policy many times: samples, rounds, errors, regret.",
+        "plan": "What a study will cost before anything is known of the truth.",
+    },
+    "A live study": {
+        "serve": "Run the coordinator, and a dashboard at the same address.",
+        "admin": "Prepare a coordinator's database, and run its studies.",
+        "agent": "Take part in a study: draw what the plan asks for, report.",
+        "site": "Run a site where people come one by one.",
+        "verify": "Check a study's log: every hash, every decision again.",
+    },
+    "Experiments": {
+        "sweep": "Run a policy over many settings, and keep the results.",
+        "report": "Summarise a sweep: tables, figures, a page.",
+        "reproduce": "The paper's tables, again.",
+        "audit-policy": "Measure error probabilities too small to count.",
+    },
+    "This machine": {
+        "doctor": "What is installed, what is missing, does the database answer.",
+        "completion": "Print the completion script of a shell.",
+    },
 }
+COMMANDS = {name: f"parley.cli.{name.replace('-', '_')}" for part in PARTS.values() for name in part}
 
 
 class Commands(click.Group):
@@ -45,6 +54,11 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        for title, part in PARTS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(part.items()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
