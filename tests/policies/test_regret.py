@@ -158,3 +158,18 @@ def test_options_that_make_no_sense_are_refused():
 def test_a_horizon_too_short_to_learn_anything_is_still_played(name, horizon):
     state, _ = play(name, until(horizon, paper_study(0.5).instance), 3, 0)
     assert (state.counts.sum(axis=-2) == horizon).all()
+
+
+@pytest.mark.parametrize("price", [[0.05, 0.5, 5.0], [5.0, 0.5, 0.05]])
+def test_where_draws_are_dear_less_is_explored_and_others_explore_for_them(price):
+    plain = until(10**5, paper_study(0.5).instance)
+    priced = Instance(problem=plain.problem.with_(price=price), means=plain.means)
+    worth = plain.mixed_means.max(axis=0) - plain.mixed_means + np.array(price)
+    explored = [np.where(plain.best, 0, play("evidence-regret", one, 400, 1)[0].counts) for one in (plain, priced)]
+    free, told = ((draws * worth).sum(axis=(-2, -1)) for draws in explored)
+    spread = math.hypot(free.std(), told.std()) / 20
+    assert told.mean() < free.mean() - 2 * spread
+    by_agent = [draws.sum(axis=-2).mean(axis=0) for draws in explored]
+    dear, cheap = int(np.argmax(price)), int(np.argmin(price))
+    assert by_agent[1][dear] < by_agent[0][dear]
+    assert by_agent[1][cheap] > by_agent[0][cheap]
