@@ -3,6 +3,7 @@
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from tests.dashboard.site import TWO, site
 
@@ -127,3 +128,22 @@ def test_a_viewer_reads_the_same_samples_on_both_pages(viewer):
         spent[path] = {name: found[1 if path.endswith("looks") else 0] for name, found in cells.items() if found}
     assert len(spent["/studies/looks"]) == len(viewer.agents)
     assert spent["/studies/looks"] == spent["/studies/looks/samples"]
+
+
+def test_agents_who_ask_the_same_are_told_once_over_all_pages(here):
+    six = TWO.replace('agents = ["North", "South"]', "agents = 6").partition("[weights]")[0]
+    kinds = {
+        "whole": ("shares = [1, 1, 2, 2, 3, 3]", "population", 1),
+        "halves": ("labels = [0, 1, 0, 1, 0, 1]", "clusters", 2),
+        "single": ("alpha = 0.5", "personalized", 4),
+    }
+    with here.browser() as browser:
+        for study, (more, kind, panels) in kinds.items():
+            here.create(f'{six}\n[weights]\nkind = "{kind}"\n{more}\n', study)
+            here.phase(study, np.linspace(0.1, 0.9, 18).reshape(3, 6))
+            page = browser.get(f"/studies/{study}/evidence").text
+            assert page.count('<section class="panel"') == panels, study
+            assert ("Go to agent" in page) == (study == "single")
+            if study == "halves":
+                assert "agent 1, agent 3, agent 5" in page
+                assert "agent 2, agent 4, agent 6" in page

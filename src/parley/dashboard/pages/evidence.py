@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,12 +15,14 @@ from parley.coordinator.answers.studies import StudyStatus
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.study import agents_on_page, heading, is_answer
+from parley.dashboard.words import number
 
-__all__ = ["arms_of", "routes"]
+__all__ = ["alike", "arms_of", "routes"]
 
 AGENTS = 4  # on one page
 PHASES = 20  # of a long study: the latest; the log has them all
-LARGEST_LOOKED_AT = 20_000  # arms x agents of a study whose document is fetched for the range of its rewards
+LARGEST_LOOKED_AT = 20_000  # weights, or arms x agents, of a study whose document is fetched for a page
+MOST_NAMED = 6  # of many agents who share a panel
 
 
 def arms_of(history: History, board: Board, agent: int, tolerance: float = 0.0) -> list[Arm]:
@@ -51,32 +54,66 @@ def arms_of(history: History, board: Board, agent: int, tolerance: float = 0.0) 
 
 
 async def evidence_page(shown: Page) -> Response:
-    """A panel an agent; blinded readers are told that they are."""
+    """A panel an agent, or one for all who are alike; blinded readers are told that they are."""
     head = await heading(shown)
-    pages = agents_on_page(shown, head["status"].agent_names, AGENTS)
-    panels: Callable[[], list[dict[str, Any]]] = list
+    status: StudyStatus = head["status"]
+    pages = agents_on_page(shown, status.agent_names, AGENTS)
+    drawn: list[Callable[[], list[dict[str, Any]]]] = []
     words = ""
     if not head["blinded"]:
-        some = {"first": pages.first or None, "columns": pages.size}
-        board = await shown.api.read(Board, "studies", shown.study, "board", **some)
-        latest_ones = {"after": max(board.phases - PHASES, 0) or None, "limit": PHASES, **some}
-        history = await shown.api.read(History, "studies", shown.study, "history", **latest_ones)
-        latest = history.phases[-1].explanation if history.phases else None
-        if latest is not None:
-            words = latest.words
-            within = await _range(shown, head["status"])
-            asked = {"rates": head["status"].rates, "tolerance": head["status"].terms["tolerance"]}
-            panels = partial(_panels, history, board, latest.line, within, **asked)
-    told: dict[str, Any] = {"pages": pages, "words": words, "made": lambda: {"panels": panels()}}
+        document = await _document(shown, status)
+        parts = [(pages.first, pages.size, "")]  # first agent, how many, the name of all of them
+        if groups := alike(document, status):
+            pages = replace(pages, first=0, size=pages.total)
+            parts = [(group[0], 1, _named([status.agent_names[place] for place in group])) for group in groups]
+        for first, columns, name in parts:
+            some = {"first": first or None, "columns": columns}
+            board = await shown.api.read(Board, "studies", shown.study, "board", **some)
+            latest_ones = {"after": max(board.phases - PHASES, 0) or None, "limit": PHASES, **some}
+            history = await shown.api.read(History, "studies", shown.study, "history", **latest_ones)
+            latest = history.phases[-1].explanation if history.phases else None
+            if latest is not None:
+                words = latest.words
+                asked = {"rates": status.rates, "tolerance": status.terms["tolerance"], "name": name}
+                drawn.append(partial(_panels, history, board, latest.line, _range(document), **asked))
+    told: dict[str, Any] = {"pages": pages, "words": words}
+    told["made"] = lambda: {"panels": [panel for draw in drawn for panel in draw()]}
     return await shown.show("evidence.html", tab="evidence", **head, **told)
 
 
-async def _range(shown: Page, status: StudyStatus) -> tuple[float, float] | None:
+async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:
+    """The study as it was created, where it is not too large to be looked at for a page."""
+    if max(status.arms, status.agents) * status.agents > LARGEST_LOOKED_AT:
+        return {}
+    document: dict[str, Any] = await shown.api.get("studies", shown.study, "document")
+    inner: dict[str, Any] = document.get("problem", document)
+    return inner
+
+
+def alike(document: Mapping[str, Any], status: StudyStatus) -> list[list[int]]:
+    """Agents with the same weights, hence with the same question, if all fit on one page so; otherwise nothing."""
+    if "weights" not in document or status.reweighed is not None:
+        return []
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for place, column in enumerate(zip(*document["weights"], strict=True)):
+        groups.setdefault(column, []).append(place)
+    return list(groups.values()) if len(groups) <= AGENTS and len(groups) < status.agents else []
+
+
+def _named(names: Sequence[str]) -> str:
+    """Who shares a panel; of many, the first ones.
+
+    >>> _named(["Paris", "Lyon"]), _named([f"site {place}" for place in range(40)])
+    ('Paris, Lyon', 'site 0, site 1, site 2, site 3, site 4, site 5 and 34 more')
+    """
+    if len(names) <= MOST_NAMED + 2:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMED])} and {number(len(names) - MOST_NAMED)} more"
+
+
+def _range(document: Mapping[str, Any]) -> tuple[float, float] | None:
     """Between what two numbers a reward can be, where the study says so."""
-    if status.arms * status.agents > LARGEST_LOOKED_AT:
-        return None
-    document = await shown.api.get("studies", shown.study, "document")
-    noise = document.get("problem", document).get("noise") or {}
+    noise = document.get("noise") or {}
     if noise.get("kind") == "binary":
         return 0.0, 1.0
     low, high = noise.get("low"), noise.get("high")
@@ -91,25 +128,29 @@ def _panels(
     *,
     rates: bool = False,
     tolerance: float = 0.0,
+    name: str = "",
 ) -> list[dict[str, Any]]:
     """A panel an agent; agents of whom everything is the same share one."""
-    alike: dict[str, tuple[list[Arm], list[int]]] = {}
+    same: dict[str, tuple[list[Arm], list[int]]] = {}
     for place in range(len(board.agents)):
         arms = arms_of(history, board, place, tolerance)
-        alike.setdefault(repr(arms), (arms, []))[1].append(place)
-    return [_panel(arms, board, places, limit, within, rates) for arms, places in alike.values()]
+        same.setdefault(repr(arms), (arms, []))[1].append(place)
+    return [
+        _panel(arms, board, places[0], name or _named([board.agents[place] for place in places]), limit, within, rates)
+        for arms, places in same.values()
+    ]
 
 
 def _panel(
     arms: Sequence[Arm],
     board: Board,
-    places: Sequence[int],
+    place: int,
+    agent: str,
     limit: float,
     within: tuple[float, float] | None,
     rates: bool,
 ) -> dict[str, Any]:
-    agent = ", ".join(board.agents[place] for place in places)
-    left = board.candidates[places[0]]
+    left = board.candidates[place]
     begun = any(score for arm in arms for score in arm.scores)  # the first phase informs, and has no bets
     course = f"Mixed means of {agent} over the phases, with intervals; numbers are below"
     case = f"Evidence against each arm of {agent}; numbers are below"
