@@ -190,8 +190,8 @@ def prices() -> Section:
             rows.append([told, label, f"{cost:,.0f}", f"{cost / least:.2f}", each, f"{outcome.rounds.mean():.2f}"])
     return Section(
         title="Prices beside gaps",
-        words=f"The paper's instance, T = 10^5, {runs:,} replications. A draw of another arm than the best costs its gap "
-        "and its price, which differs by agent. The bound is that of `regret_and_money`, times log T.",
+        words=f"The paper's instance, T = 10^5, {runs:,} replications. A draw of another arm than the best costs its "
+        "gap and its price, which differs by agent. The bound is that of `regret_and_money`, times log T.",
         columns=("price by agent", "planned", "what exploration costs", "/ bound", "draws explored by each", "rounds"),
         rows=rows,
     )
