@@ -1,7 +1,7 @@
 """A study with a horizon, live: what is played where, what it has cost, what it will, and a log that replays."""
 
 import pytest
-from tests.dashboard.site import TWO
+from tests.dashboard.site import TWO, form_token
 from tests.dashboard.test_prices import outlook_of
 
 PLAYED = TWO.replace('name = "Two sites"', 'name = "Two sites play"\nhorizon = 3000')
@@ -54,3 +54,16 @@ def test_a_study_without_a_horizon_has_no_play(here):
     assert here.call("GET", f"studies/{study}/board")["play"] is None
     with here.browser() as browser:
         assert "Regret so far" not in browser.get(f"/studies/{study}").text
+
+
+@pytest.mark.parametrize(("horizon", "told"), [("3000", "Regret, median"), ('"open"', "when somebody ends it")])
+def test_a_study_that_plays_can_be_estimated_and_launched_from_the_page(here, horizon, told):
+    text = PLAYED.replace("3000", horizon)
+    with here.browser() as browser:
+        csrf = form_token(browser.get("/new"))
+        page = browser.post("/new", data={"csrf": csrf, "study": text, "id": "", "do": "estimate"})
+        assert page.status_code == 200
+        assert told in page.text
+        assert "Launch the study" in page.text
+        assert "expected regret of wrong answers is bounded" in page.text
+        assert "Chance of any error" not in page.text

@@ -48,15 +48,17 @@ async def estimate_study(request: Request, body: NewStudyBody) -> JSONResponse:
 def estimate(study: StudyMessage) -> Estimated:
     """The planner's figures, together and alone; without scenarios where simulating would take too long."""
     problem, policy = study.problem, study.make_policy()
-    scenarios = estimates(study.policy, study.options, problem)
+    endless = problem.horizon == "open" and problem.max_samples is None and problem.max_rounds is None
+    scenarios = [] if endless else estimates(study.policy, study.options, problem)
     pairs = problem.arm_count * problem.agent_count
+    why = f"{pairs:,} pairs of arm and agent are too many to simulate while you wait"
     return Estimated(
         study=study.name,
         policy=study.policy,
         guarantee=policy.guarantee,
         first_phase=int(policy.plan(policy.start()).sum()),
         scenarios=scenarios,
-        reason="" if scenarios else f"{pairs:,} pairs of arm and agent are too many to simulate while you wait",
+        reason="" if scenarios else "What it costs depends on when somebody ends it" if endless else why,
     )
 
 
