@@ -26,7 +26,7 @@ from parley.problem import FloatArray, IntArray, Problem
 __all__ = ["RULES", "carried", "goes_by_sets", "scores", "slot_of"]
 
 RULES = 3  # the edition since which N arms are found as one set
-WORK = 4_000_000  # numbers of an array at a time
+WORK = 500_000  # numbers of an array at a time
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
