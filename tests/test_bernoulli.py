@@ -6,7 +6,7 @@ import pytest
 from scipy.optimize import minimize
 
 from parley.bounds import bai, exact_rates, regret
-from parley.bounds.bernoulli import Contrasts, cheapest, identified, regretted
+from parley.bounds.bernoulli import RateContrasts, cheapest, identified, regretted
 from parley.problem import Instance, Problem
 from parley.rewards import Binary, Gaussian
 
@@ -21,7 +21,7 @@ def instance(means, top=1, model=None) -> Instance:
 RATES = [[0.4, 0.5], [0.2, 0.3], [0.1, 0.45]]
 
 
-def by_cvxpy(rows: Contrasts, row: int, draws: np.ndarray) -> float:
+def by_cvxpy(rows: RateContrasts, row: int, draws: np.ndarray) -> float:
     """inf of sum x kl(mu, lambda) over the rates that undo a gap."""
     used = rows.coefficients[row] != 0
     mu, x, a = rows.rates[used], draws[used], rows.coefficients[row][used]
@@ -46,7 +46,7 @@ def test_the_rate_at_which_a_contrast_is_told_apart_is_cvxpys(rows):
 
 def test_two_alike_arms_have_the_bound_of_the_textbooks():
     found = cheapest(
-        Contrasts(coefficients=np.array([[1.0, -1.0]]), rates=np.array([0.5, 0.3]), floors=np.zeros(1)),
+        RateContrasts(coefficients=np.array([[1.0, -1.0]]), rates=np.array([0.5, 0.3]), floors=np.zeros(1)),
         np.ones(2),
         np.ones(2),
         accuracy=1e-7,

@@ -1,5 +1,7 @@
 """The pages that the documentation site writes from the code have everything in them. `make docs` builds the whole."""
 
+import importlib
+import inspect
 import sys
 from pathlib import Path
 
@@ -57,3 +59,17 @@ def test_a_new_page_is_found_before_it_has_a_place(pages, tmp_path):
     assert "none" in pages._more(tmp_path)
     (tmp_path / "new.md").write_text("# New\n")
     assert "new" in pages._more(tmp_path).splitlines()
+
+
+def test_no_two_classes_of_the_reference_have_one_name(pages):
+    """A signature names a class without its room: with two of that name, the site would warn, which fails its build."""
+    told = {}
+    for _, rooms in pages.python_api.ROOMS.values():
+        for name in (one for room in rooms for one in pages.python_api._modules(room)):
+            module = importlib.import_module(name)
+            for public in module.__all__:
+                thing = getattr(module, public)
+                if inspect.isclass(thing):
+                    told.setdefault(public, set()).add(thing)
+    assert len(told) > 50
+    assert {name: found for name, found in told.items() if len(found) > 1} == {}

@@ -20,7 +20,7 @@ from parley.checks import FloatArray
 from parley.errors import NotConverged
 from parley.problem import Instance
 
-__all__ = ["Contrasts", "Proven", "cheapest", "identified", "regretted"]
+__all__ = ["Proven", "RateContrasts", "cheapest", "identified", "regretted"]
 
 BISECTIONS, ROUNDS = 90, 120
 SMALLEST = 1e-12
@@ -28,7 +28,7 @@ DRAWN_BACK = 0.6  # of the way from the best feasible point to the program's sol
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Contrasts:
+class RateContrasts:
     """Rows of coefficients over the cells, `(contrast, cell)`, true rates `(cell,)`, and the floors `(contrast,)`."""
 
     coefficients: FloatArray
@@ -70,10 +70,10 @@ class Proven:
     allocation: FloatArray  # (cell,)
 
 
-def cheapest(contrasts: Contrasts, costs: FloatArray, start: FloatArray, *, accuracy: float) -> Proven:
+def cheapest(contrasts: RateContrasts, costs: FloatArray, start: FloatArray, *, accuracy: float) -> Proven:
     """The cheapest draws that tell every contrast apart, from a positive `start`, to a proven relative gap.
 
-    >>> two = Contrasts(coefficients=np.array([[1.0, -1.0]]), rates=np.array([0.6, 0.4]), floors=np.zeros(1))
+    >>> two = RateContrasts(coefficients=np.array([[1.0, -1.0]]), rates=np.array([0.6, 0.4]), floors=np.zeros(1))
     >>> found = cheapest(two, np.ones(2), np.ones(2), accuracy=1e-6)
     >>> round(found.value, 3), bool(found.lower <= found.value <= found.lower * (1 + 1e-5))
     (49.663, True)
@@ -112,7 +112,7 @@ def cheapest(contrasts: Contrasts, costs: FloatArray, start: FloatArray, *, accu
     return Proven(value=value, lower=min(lower, value), allocation=best)
 
 
-def identified(instance: Instance) -> Contrasts:
+def identified(instance: Instance) -> RateContrasts:
     """Every arm outside an agent's top N against every arm inside: what finding the top N must tell apart."""
     problem, best = instance.problem, instance.best
     rows = []
@@ -122,10 +122,10 @@ def identified(instance: Instance) -> Contrasts:
                 row = np.zeros(problem.shape)
                 row[inside], row[outside] = problem.weights[:, agent], -problem.weights[:, agent]
                 rows.append(row.ravel())
-    return Contrasts(coefficients=np.array(rows), rates=instance.means.ravel(), floors=np.zeros(len(rows)))
+    return RateContrasts(coefficients=np.array(rows), rates=instance.means.ravel(), floors=np.zeros(len(rows)))
 
 
-def regretted(instance: Instance) -> Contrasts:
+def regretted(instance: Instance) -> RateContrasts:
     """What playing well must tell apart: an agent's own best arm is played all the time and can hide nothing.
 
     So only the draws of an arm by agents for whom it is not best count. A gap that even rates of 1 there could not
@@ -142,4 +142,4 @@ def regretted(instance: Instance) -> Contrasts:
             rows.append(row.ravel())
             floors.append(floor)
     coefficients = np.array(rows).reshape(len(rows), gaps.size)
-    return Contrasts(coefficients=coefficients, rates=instance.means.ravel(), floors=np.array(floors))
+    return RateContrasts(coefficients=coefficients, rates=instance.means.ravel(), floors=np.array(floors))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.bounds.bernoulli import Contrasts, cheapest, identified, regretted
+from parley.bounds.bernoulli import RateContrasts, cheapest, identified, regretted
 from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import FloatArray, Instance, Problem
@@ -142,7 +142,7 @@ def exact_rates(instance: Instance) -> bool:
     return instance.problem.noise.two_valued and instance.means.size <= MOST_CELLS
 
 
-def _of_rates(rows: Contrasts, costs: FloatArray, start: FloatArray, accuracy: float) -> Bound:
+def _of_rates(rows: RateContrasts, costs: FloatArray, start: FloatArray, accuracy: float) -> Bound:
     found = cheapest(rows, costs.ravel(), start.ravel(), accuracy=max(accuracy, RATES_ACCURACY))
     gap = 1 - found.lower / found.value
     return Bound(value=found.value, gap=max(gap, 0.0), allocation=found.allocation.reshape(start.shape))
