@@ -26,6 +26,15 @@ def number(value: float | None) -> str:
     return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"
 
 
+def plural(count: float, word: str, words: str | None = None) -> str:
+    """A count with its unit.
+
+    >>> plural(1, "sample"), plural(1200, "sample"), plural(2, "study", "studies")
+    ('1 sample', '1,200 samples', '2 studies')
+    """
+    return f"{number(count)} {word if round(count) == 1 else words or word + 's'}"
+
+
 def real(value: float | None, digits: int = 3) -> str:
     """A mean or a bound, with a true minus sign.
 

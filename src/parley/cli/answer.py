@@ -11,7 +11,7 @@ from parley.cli.remote import connect, remote_options
 from parley.ends import End, overall
 from parley.errors import InvalidInput
 from parley.findings import findings_csv, state_of, told
-from parley.words import number
+from parley.words import number, plural
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
@@ -80,7 +80,7 @@ def answer_of(found: dict[str, Any]) -> dict[str, Any]:
 
 def _show(document: dict[str, Any], found: dict[str, Any]) -> None:
     rates = found["rates"]
-    title = f"{document['study']}: {document['end']} after {document['phase']} phases"
+    title = f"{document['study']}: {document['end']} after {plural(document['phase'], 'phase')}"
     shown = table(title, "agent", "end", "answer", "leader", "its mixed mean")
     for entry, told_of in zip(document["agents"], found["agents"], strict=True):
         what = ", ".join(entry["arms"]) if entry["answered"] else "candidates: " + ", ".join(entry["arms"])

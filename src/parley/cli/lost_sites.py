@@ -9,7 +9,7 @@ import click
 from parley.cli.console import screen
 from parley.cli.remote import connect, reason_option, remote_options, yes_option
 from parley.errors import Conflict, InvalidInput
-from parley.words import number
+from parley.words import number, plural
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["commands"]
 
 MOST_COLUMNS = 12  # of a re-weighing on a screen
+MOST_PAIRS = 12  # of a freeze
 
 columns_option = click.option(
     "--column",
@@ -39,10 +40,7 @@ def freeze(study: str, agent: str, reason: str, anew: bool, yes: bool, server: s
     """Ask nothing more of AGENT in STUDY. Both ways to go on are shown first: keep the question, or re-weigh."""
     with connect(server, token_file) as client:
         shown = client.request("GET", "studies", study, "agents", agent, "freeze")
-        for pair in shown["pairs"]:
-            radius = "none" if pair["smallest_radius"] is None else f"{pair['smallest_radius']:.4g}"
-            gap = "unknown" if pair["gap"] is None else f"{pair['gap']:.4g}"
-            _say(f"  {pair['arm']} of {pair['agent']}: {pair['outlook']} (smallest radius {radius}, gap {gap})")
+        _show_pairs(shown["pairs"])
         _say(f"Termination: {shown['termination']}.")
         if shown["keep"] is not None:
             _say(f"Keep the question: {_prospect(shown['keep'])}.")
@@ -120,6 +118,15 @@ def thaw(study: str, agent: str, reason: str, yes: bool, server: str, token_file
     _say(f"Thawed. {study} is {made['stage']} in phase {made['phase']}.")
 
 
+def _show_pairs(pairs: list[dict[str, Any]]) -> None:
+    for pair in pairs[:MOST_PAIRS]:
+        radius = "no interval at all" if pair["smallest_radius"] is None else f"at best ± {pair['smallest_radius']:.4g}"
+        gap = "" if pair["gap"] is None else f", gap {pair['gap']:.4g}"
+        _say(f"  {pair['arm']} of {pair['agent']}: {pair['outlook']} ({radius}{gap})")
+    if len(pairs) > MOST_PAIRS:
+        _say(f"  and {number(len(pairs) - MOST_PAIRS)} more open pairs of agent and arm")
+
+
 def _show_weights(shown: dict[str, Any]) -> None:
     _say(f"Re-weigh: {_prospect(shown['prospect'])}.")
     for column in shown["columns"][:MOST_COLUMNS]:
@@ -137,12 +144,14 @@ def _prospect(shown: dict[str, Any]) -> str:
         "answered": "have an answer",
         "expected": "are expected to get one",
         "without": "would not get one",
-        "left": "left",
+        "left": "would leave without one",
     }
     parts = [f"{', '.join(shown[key])} {words}" for key, words in told.items() if shown[key]]
-    cost = f"{number(shown['samples'])} samples in {shown['phases']} phases, if rewards stay as estimated"
+    cost = (
+        f"about {number(shown['samples'])} samples in {plural(shown['phases'], 'phase')}, if rewards stay as estimated"
+    )
     open_pairs = f"{shown['open_pairs']} arms stay open; " if shown["open_pairs"] else ""
-    return "; ".join(parts) + f" ({open_pairs}about {cost})"
+    return "; ".join(parts) + f" ({open_pairs}{cost})"
 
 
 def _say(words: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from parley.words import DASH, gap, number, real
+from parley.words import DASH, gap, number, plural, real
 
 __all__ = [
     "DASH",
@@ -40,15 +40,6 @@ def percent(share: float | None) -> str:
     ('90 %', '99.9 %')
     """
     return DASH if share is None else f"{100 * share:.4g} %"
-
-
-def plural(count: float, word: str, words: str | None = None) -> str:
-    """A count with its unit.
-
-    >>> plural(1, "sample"), plural(1200, "sample"), plural(2, "study", "studies")
-    ('1 sample', '1,200 samples', '2 studies')
-    """
-    return f"{number(count)} {word if round(count) == 1 else words or word + 's'}"
 
 
 def case_told(words: str) -> str:
