@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from playwright.sync_api import expect
-from tests.browser.live import THREE
+from tests.browser.live import MEANS, THREE, Agents
 
 from parley import load_study, make_policy, phases
 from parley.experiments.look.course import elimination_course
@@ -20,7 +20,9 @@ PICTURES = {
     "dashboard-audit": ("/studies/finished/audit", 1280, "dark"),
     "dashboard-freeze": ("/studies/waiting/administration?freeze=Lille", 1280, "light"),
     "dashboard-new": ("/new", 1280, "light"),
+    "dashboard-play": ("/studies/playing", 1280, "light"),
 }
+PLAYED = THREE.replace("Three centres", "Doses, played").replace("delta = 0.1", "horizon = 20000")
 
 
 def test_the_picture_of_a_course(tmp_path):
@@ -35,6 +37,9 @@ def test_the_picture_of_a_course(tmp_path):
 def test_pictures_of_the_main_pages(visit, server, tmp_path):
     folder = Path(os.environ.get("PARLEY_SCREENSHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
+    playing = Agents(server, server.create(PLAYED, "playing"), MEANS, seed=7)
+    for but in ((), (), (2,)):
+        playing.phase(but=but)
     windows = {}
     for name, (path, width, theme) in PICTURES.items():
         if (width, theme) not in windows:
@@ -46,7 +51,7 @@ def test_pictures_of_the_main_pages(visit, server, tmp_path):
             page.get_by_label("or write it here (TOML)").fill(THREE)
             page.get_by_role("button", name="Show the estimate").click()
             expect(page.get_by_role("button", name="Launch the study")).to_be_visible()
-        elif path.startswith("/studies/waiting"):
+        elif path.startswith(("/studies/waiting", "/studies/playing")):
             expect(page.locator("#live")).to_have_text("Live")
             expect(page.locator("[data-again]")).to_have_count(0)
         page.evaluate("document.fonts.ready")
