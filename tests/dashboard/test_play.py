@@ -1,5 +1,7 @@
 """A study with a horizon, live: what is played where, what it has cost, what it will, and a log that replays."""
 
+import re
+
 import pytest
 from tests.dashboard.site import TWO, form_token
 from tests.dashboard.test_prices import outlook_of
@@ -67,3 +69,17 @@ def test_a_study_that_plays_can_be_estimated_and_launched_from_the_page(here, ho
         assert "Launch the study" in page.text
         assert "expected regret of wrong answers is bounded" in page.text
         assert "Chance of any error" not in page.text
+
+
+def test_what_is_left_until_the_horizon_and_what_is_spent_add_up(here):
+    study = here.create(PLAYED, "adds-up")
+    here.phase(study)
+    here.phase(study, but=("South",))  # a report of the phase in progress is spent already
+    for token in (here.token, here.issue("viewer", study=study)):
+        with here.browser(token) as browser:
+            page = browser.get(f"/studies/{study}").text
+        spent, left = (
+            int(re.search(rf"<dt>{words}</dt><dd>([\d,]+)<", page)[1].replace(",", ""))
+            for words in ("Samples spent", "Likely left")
+        )
+        assert spent + left == 2 * 3000

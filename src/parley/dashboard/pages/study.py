@@ -111,6 +111,12 @@ def likely_left(status: StudyStatus, ahead: OutlookTold | None) -> dict[str, flo
     return {name: max(total - status.samples, 0) for name, total in ahead.total.items()}
 
 
+def until_horizon(status: StudyStatus, board: Board) -> int | None:
+    """Draws of all agents until the horizon, those of pages that are not shown too, less what has come in."""
+    horizon = board.play.horizon if board.play else None
+    return max(horizon * status.agents - status.samples, 0) if isinstance(horizon, int) else None
+
+
 async def verified(shown: Page) -> Verified | None:
     """The replay of a study from its log, if the reader asks for it; not again when the page renews itself."""
     if not shown.asked("verify") or "parley-live" in shown.request.headers:
@@ -153,6 +159,7 @@ async def overview(shown: Page) -> Response:
         planned=dict(zip(board.agents, board.planned, strict=True)),
         outlook=ahead,
         left=likely_left(status, ahead),
+        until_horizon=until_horizon(status, board),
     )
 
 
