@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from parley.cli.main import run
+from parley.experiments.look.regret_page import regret_figure
 
 STUDY = """
 arms = ["a", "b", "c", "d"]
@@ -76,3 +77,13 @@ def test_an_exact_study_tells_bound_and_every_arm_that_is_proven_worse(demo):
     said = told.split("Lyon: a, proven better", 1)[1].split("4 runs each")[0]
     assert all(f"{arm}" in said for arm in ("b", "c", "d"))
     assert "bars are" not in page
+
+
+def test_lines_of_regret_differ_by_more_than_colour_and_begin_where_there_is_something_to_see():
+    curve = {"times": [1, 10, 100, 1000], "mean": [0.1, 1.0, 9.0, 40.0]}
+    curve |= {"p10": curve["mean"], "p90": curve["mean"]}
+    results = [{"policy": name, "regret": {"curve": curve}} for name in ("a", "b", "c", "d", "e")]
+    panel = regret_figure(results, 50.0).axes[0]
+    lines = panel.get_lines()
+    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == len(lines) == 6
+    assert panel.get_xlim()[0] == 10

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from parley.experiments.look.page import page, picture, table
-from parley.experiments.look.palette import theme_named
+from parley.experiments.look.palette import DASHES, MARKERS, theme_named
 from parley.problem import Problem
 
 __all__ = ["regret_figure", "regret_page"]
@@ -24,15 +24,31 @@ def regret_figure(results: Sequence[Mapping[str, Any]], least: float, *, theme: 
         panel = figure.subplots()
         for place, result in enumerate(results):
             curve = result["regret"]["curve"]
-            panel.plot(curve["times"], curve["mean"], color=look.colour(place), label=result["policy"])
+            panel.plot(
+                curve["times"],
+                curve["mean"],
+                color=look.colour(place),
+                label=result["policy"],
+                linestyle=DASHES[place % 3],  # dotted is the bound
+                marker=MARKERS[place % len(MARKERS)],
+                markevery=(2 + place, 8),  # curves that lie on each other show both
+            )
             panel.fill_between(curve["times"], curve["p10"], curve["p90"], color=look.colour(place), alpha=0.18, lw=0)
         panel.axhline(least, color=look.ink, linestyle=":", label="C* log T at the horizon")
         panel.set(xscale="log", yscale="log", xlabel="draws per agent", ylabel="regret of all agents together")
         panel.set_ylim(bottom=max(least / 100, 1e-9))
+        panel.set_xlim(left=first_seen(results, least / 100))
         for axis in (panel.xaxis, panel.yaxis):
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
         panel.legend(loc="upper left")
     return figure
+
+
+def first_seen(results: Sequence[Mapping[str, Any]], floor: float) -> float:
+    """The draws after which the first curve is above the floor of the figure: what comes before is empty."""
+    curves = [result["regret"]["curve"] for result in results]
+    seen = [time for curve in curves for time, mean in zip(curve["times"], curve["mean"], strict=True) if mean > floor]
+    return max(min(seen, default=1.0), 1.0)
 
 
 def regret_page(
