@@ -29,18 +29,23 @@ def ties(runs: int, workers: int, *, anew: bool, chosen: Callable[[Row], bool]) 
     print(f"version {fingerprint()}: {len(known)} rows stand, {len(wanted)} to run", flush=True)
     for row, result in in_parallel(partial(_run, runs=runs), wanted, workers):
         known[row] = result
-        write(known)
+        _keep(known, {})
     apart = [row for row in known if row.tilted and not known[row].again and _apart(row, known) > FARTHEST]
     for row, result in in_parallel(partial(_again, known=known), apart, workers):
         known[row] = result
-        write(known)
-    write(known)
     whole = len(known) == len(every_row())  # flaws are tried at the end, when the rest stands
     broken = dict(in_parallel(_mutant, range(len(MUTANTS)), workers)) if whole else {}
-    faults = [*_faults(known), *_survivors(broken)]
-    PAGE.write_text(page(known, broken, faults), encoding="utf-8")
+    faults = _keep(known, broken)
     print(PAGE.read_text(encoding="utf-8"))
     return not faults
+
+
+def _keep(known: dict[Row, Result], broken: dict[int, tuple[Measured, Measured]]) -> list[str]:
+    """Write what there is so far; what is not as promised."""
+    faults = [*_faults(known), *_survivors(broken)]
+    write(known)
+    PAGE.write_text(page(known, broken, faults), encoding="utf-8")
+    return faults
 
 
 def _run(row: Row, runs: int) -> Result:

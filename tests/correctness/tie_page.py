@@ -25,7 +25,7 @@ def page(known: dict[Row, Result], broken: dict[int, tuple[Measured, Measured]],
     return TEXT.format(
         runs=RUNS, seed=SEED, stretch=STRETCH, probe=PROBE, version=fingerprint(), apart=apart, again=again or "none",
         table=table(heads, rows),
-        flaws=table(["flaw", "at", "0.1, counted", "1e-05, tilted"], flaws),
+        flaws=table(["flaw", "at", "0.1, counted", "1e-05, tilted"], flaws) if flaws else "Not tried yet.",
         faults="\n".join(f"- {fault}" for fault in faults) or "Nothing.",
     )  # fmt: skip
 

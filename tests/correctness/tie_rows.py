@@ -118,7 +118,9 @@ def write(results: dict[Row, Result]) -> None:
         for row in every_row()
         if row in results
     ]
-    RESULTS.write_text("[\n" + ",\n".join(entries) + "\n]\n", encoding="utf-8")
+    whole = RESULTS.with_suffix(".new")  # a run that is cut off leaves the old file or the new one
+    whole.write_text("[\n" + ",\n".join(entries) + "\n]\n", encoding="utf-8")
+    whole.replace(RESULTS)
 
 
 def confirmed(row: Row, result: Result, runs: int) -> Result | None:
