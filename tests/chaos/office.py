@@ -79,6 +79,7 @@ def _held(status):
 
 
 FREEZE, THAW = (_later, _freeze, _is_frozen), (_running, _thaw, lambda status: not _is_frozen(status))
+FREEZE_EARLY = (_running, _freeze, _is_frozen)  # what is recorded then will not answer the others: a phase is opened
 LEAVE, RETURN = (_running, _reweigh, _left(AGENT)), (_running, _reweigh, _left())
 LEAVE_STALLED = (_stalled, _reweigh, _left(AGENT))
 RETURN_STALLED = (_stalled, _thaw, lambda status: not _is_frozen(status))
@@ -88,7 +89,7 @@ REFUSE = (_held, _refuse, lambda _: False)  # stays until the study is over
 SCRIPTS = [
     ((), False),
     ((FREEZE, LEAVE), False),
-    ((FREEZE, LEAVE_STALLED), False),
+    ((FREEZE_EARLY, LEAVE_STALLED), False),
     ((FREEZE, RETURN_STALLED), False),
     ((FREEZE, LEAVE, THAW, RETURN), False),
     ((REFUSE,), True),
