@@ -83,3 +83,16 @@ def test_what_is_left_until_the_horizon_and_what_is_spent_add_up(here):
             for words in ("Samples spent", "Likely left")
         )
         assert spent + left == 2 * 3000
+
+
+def test_nobody_forecasts_the_end_of_an_open_study(here):
+    study = here.create(PLAYED.replace("3000", '"open"'), "open-end")
+    here.phase(study)
+    outlook_of(here, study)
+    with here.browser() as browser:
+        page, samples = (browser.get(f"/studies/{study}{path}").text for path in ("", "/samples"))
+    assert "until somebody ends it" in page
+    assert "Draws until the horizon grows" in page
+    assert "Still to cost" not in page
+    assert "in all" not in page
+    assert "Likely" not in samples
