@@ -170,3 +170,8 @@ def test_wcpe_accepts_where_no_interval_reaches_above_the_leaders_by_more(share)
     state = policy.update(policy.start(), Totals(counts=np.full((2, 1), count), sums=sums, squares=None))
     assert state.active.sum() == (1 if share < 1 else 2)
     assert bool(state.accepted[0]) == (share < 1)
+
+
+def test_the_guarantee_says_within_what():
+    problem = Problem(arms=2, weights=[[1.0]], delta=0.1, tolerance=0.05)
+    assert make_policy("evidence", problem).guarantee == "all answers right within 0.05 with probability at least 0.9"

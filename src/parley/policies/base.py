@@ -59,7 +59,8 @@ class Policy(ABC):
     @property
     def guarantee(self) -> str:
         """What may be claimed of the answer, in words a user reads."""
-        return f"all answers right with probability at least {1 - self.problem.delta:g}"
+        right = f"right within {self.problem.tolerance:g}" if self.problem.tolerance else "right"
+        return f"all answers {right} with probability at least {1 - self.problem.delta:g}"
 
     def start(self, batch: tuple[int, ...] = ()) -> State:
         """Nothing drawn, everything possible."""
