@@ -55,6 +55,7 @@ def agent_of(event: Event) -> str | None:
 def admit(here: Situation, event: Event) -> Situation:
     """Where the study is after an event; one that may not happen raises. `place` is as it was before.
 
+    >>> from parley.protocol.messages import StudyMessage
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
     >>> here = Situation(id="s", study=study, stage=Stage.RUNNING, phase=1, awaited=1)
     >>> admit(here, Paused(reason="holiday")).stage.value
