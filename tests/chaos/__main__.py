@@ -196,10 +196,9 @@ PARTS = {
         unit="seconds",
         about="requests that once stopped the server, and their relatives, sent by one token at the allowed rate "
         "for so long: the agent of another study is answered within 1 s, `/healthz` on a new connection "
-        "within 0.5 s, and the server grows by less than 200 MB. Every attack meets a fresh process; on the "
-        "second database, those that no database notices go on for a quarter of the time. Who has no token is "
-        "as fast as one that has: of connections without a name the server only sees to it that each ends, "
-        "how many may come is for the proxy to say (production.md).",
+        "within 0.5 s, and the server grows by less than 200 MB. Every attack meets a fresh process. Who "
+        "has no token is as fast as one that has: of connections without a name the server only sees to it that each "
+        "ends, how many may come is for the proxy to say (production.md).",
     ),
     "servers": Part(
         run=two_servers,

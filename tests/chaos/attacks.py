@@ -205,14 +205,13 @@ DEEP = {  # the database has to work for them
     "large studies made and cancelled": made_and_cancelled,
 }
 ATTACKS = FORMS | NAMELESS | DEEP
-ELSEWHERE = 0.25  # of the time for what no database notices, on the second one
 
 
 class Watcher:
-    """Asks again and again, and keeps how long the longest answer took."""
+    """Asks its questions in turn, again and again, and keeps how long the longest answer took."""
 
-    def __init__(self, ask):
-        self.ask, self.longest, self.asked, self.troubles = ask, 0.0, 0, []
+    def __init__(self, *questions):
+        self.questions, self.longest, self.asked, self.troubles = itertools.cycle(questions), 0.0, 0, []
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.run)
 
@@ -220,7 +219,7 @@ class Watcher:
         while not self.over.wait(0.05):
             begun = time.monotonic()
             try:
-                self.ask()
+                next(self.questions)()
             except Exception as error:  # counted, and shown
                 self.troubles.append(f"{type(error).__name__}: {error}"[:150])
             self.longest, self.asked = max(self.longest, time.monotonic() - begun), self.asked + 1
@@ -277,8 +276,10 @@ def endure(site, process, attack, seconds, burst=BURST):
     plan = client.plan("victim", "agent 1")
     mine = report_of(plan, 0)
 
-    def agent():
+    def asks():
         client.plan("victim", "agent 1")
+
+    def reports():
         client.send(mine)
 
     def health():
@@ -291,7 +292,7 @@ def endure(site, process, attack, seconds, burst=BURST):
     told = multiprocessing.get_context("fork").Queue()
     attackers = multiprocessing.get_context("fork").Process(target=assault, args=(site, attack, seconds, burst, told))
     attackers.start()
-    with Watcher(agent) as answered, Watcher(health) as well:
+    with Watcher(asks, reports) as answered, Watcher(health) as well:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             peak = max(peak, memory(process))
@@ -300,7 +301,7 @@ def endure(site, process, attack, seconds, burst=BURST):
     attackers.kill()  # requests that nobody waits for any more
     attackers.join()
     return {
-        "strikes": strikes, "agent": answered.longest / 2, "health": well.longest, "grown": peak - before,
+        "strikes": strikes, "agent": answered.longest, "health": well.longest, "grown": peak - before,
         "troubles": answered.troubles + well.troubles,
     }  # fmt: skip
 
@@ -313,13 +314,11 @@ def run(seconds, databases, attacks=None):
         with server_process(address) as (_, url):
             site = Site(url, token)
         for name, attack in (attacks or ATTACKS).items():
-            short = lines and lines[0]["database"] != database and name not in DEEP
             with server_process(address, **USUAL) as (process, url):
                 site.at(url)
-                long = max(2.0, seconds * ELSEWHERE) if short else seconds
-                found = endure(site, process, attack, long, 1 if name in NAMELESS else BURST)
+                found = endure(site, process, attack, seconds, 1 if name in NAMELESS else BURST)
                 site.close()
-            lines.append(_line(name, database, round(long), found))
+            lines.append(_line(name, database, round(seconds), found))
             print("  " + told(lines[-1]), file=sys.stderr, flush=True)
     return {
         "seconds": int(seconds),
