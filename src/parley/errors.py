@@ -206,7 +206,7 @@ class Rejected(CoordinatorError):
 
 
 class WrongPlan(CoordinatorError):
-    """The coordinator answered with the plan of another study or agent; nothing is drawn for it."""
+    """The plan is another study's or agent's, or not the one people were assigned by; nothing is drawn for it."""
 
 
 class WrongReceipt(CoordinatorError):

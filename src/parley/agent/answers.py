@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +14,7 @@ from parley.errors import InvalidInput
 __all__ = ["Assignment", "checked_key", "checked_reward", "standing"]
 
 LONGEST_KEY = 200
+LARGEST_REWARD = 1e150  # its square, and a sum of many, are still finite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +76,18 @@ def checked_reward(rules: RulesSeen, reward: float) -> float:
     parley.errors.InvalidInput: reward: found 0.5; allowed: 0 or 1
     """
     low, high = rules.low, rules.high
-    number = isinstance(reward, int | float) and not isinstance(reward, bool) and math.isfinite(reward)
+    number = isinstance(reward, int | float) and not isinstance(reward, bool) and abs(reward) <= LARGEST_REWARD
     outside = number and ((low is not None and reward < low) or (high is not None and reward > high))
     if not number or outside or (rules.two_valued and reward not in (0, 1)):
         limits = "a finite number" if low is None or high is None else f"a number from {low:g} to {high:g}"
         limits = "0 or 1" if rules.two_valued else limits
-        raise InvalidInput("reward", found=repr(reward)[:60], allowed=limits)
+        raise InvalidInput("reward", found=_shown(reward), allowed=limits)
     return float(reward)
+
+
+def _shown(reward: object) -> str:
+    """What was given, as far as it can be told: thousands of digits cannot."""
+    return "a huge number" if isinstance(reward, int) and abs(reward) > LARGEST_REWARD else repr(reward)[:60]
 
 
 def standing(people: People, *, replaces: bool) -> dict[str, Any]:

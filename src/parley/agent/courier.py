@@ -58,6 +58,7 @@ def make_worker(
     outbox: Outbox,
     *,
     say: Callable[[str], None] = lambda _: None,
+    warn: Callable[[str], None] | None = None,
     sleep: Callable[[float], None] = lambda _: None,
     patience: float = 0.0,
     heard: Callable[[AgentPlan], None] = lambda _: None,
@@ -70,16 +71,16 @@ def make_worker(
         site.seen("frozen" if plan.frozen else plan.stage, plan.reason)
         heard(plan)
 
-    return Worker(told, outbox, site, say=say, sleep=sleep, patience=patience, heard=noted)
+    return Worker(told, outbox, site, say=say, warn=warn, sleep=sleep, patience=patience, heard=noted)
 
 
-def hand_over(site: Site, client: Client, folder: str | Path) -> None:
+def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[[str], None] | None = None) -> None:
     """Once, without waiting: send what is ready and see what is asked. Raises `Unreachable` if nobody answers.
 
     Three rounds: what is complete is kept in the first, sent in the second, and the next plan comes in the third.
     """
     client.request("GET", "whoami")
     with Outbox(folder, study=site.study, agent=site.agent) as outbox:
-        worker = make_worker(site, client, outbox)
+        worker = make_worker(site, client, outbox, warn=warn)
         for _ in range(3):
             worker.step()

@@ -18,6 +18,7 @@ from parley.agent.entries import (
     RulesSeen,
     StageSeen,
 )
+from parley.errors import WrongPlan
 
 __all__ = ["People", "Person", "PhaseBook"]
 
@@ -95,6 +96,21 @@ class People:
     def current(self) -> PhaseBook | None:
         """The newest phase that asked something of this site."""
         return self.phases[max(self.phases)] if self.phases else None
+
+    def is_new(self, plan: PhaseBegun) -> bool:
+        """Whether a plan begins a phase. One for a phase that is known as another, or was passed over, is refused: what
+        people were given was given by another plan.
+        """
+        known = self.phases.get(plan.phase)
+        if known is None and plan.phase > max(self.phases, default=0):
+            return True
+        if known is None or known.plan != plan:
+            raise WrongPlan(
+                f"the plan of phase {plan.phase} is not the one by which people were assigned here (the journal is in "
+                f"phase {max(self.phases)}): the coordinator has an old backup, or another study of the same name. "
+                "Nothing is reported for it; tell the administrator"
+            )
+        return False
 
     def rewards(self, phase: int) -> list[list[float]]:
         """Per arm the outcomes of a phase, in the order in which their people came."""

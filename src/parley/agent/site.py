@@ -93,9 +93,9 @@ class Site:
     def begin(self, *, phase: int, plan: str, arms: tuple[str, ...], draws: tuple[int, ...]) -> None:
         """Note what a phase asks; again the same is nothing new."""
         with self._journal.turn() as write:
-            known = self.people.current
-            if known is None or known.plan.phase < phase:
-                write(PhaseBegun(phase=phase, plan=plan, arms=arms, draws=draws))
+            entry = PhaseBegun(phase=phase, plan=plan, arms=arms, draws=draws)
+            if self.people.is_new(entry):
+                write(entry)
 
     def seen(self, stage: str, reason: str = "") -> None:
         """Note where the coordinator says the study is."""

@@ -42,7 +42,7 @@ def _numbers(arm: str, values: Iterable[object], count: int) -> list[float]:
     for value in values:
         try:
             number = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput(f"rewards of {arm}", found=f"{value!r:.60}", allowed="numbers") from None
         if not math.isfinite(number):
             raise InvalidInput(f"rewards of {arm}", found=value, allowed="finite numbers")

@@ -63,7 +63,8 @@ class _Place:
         from parley.agent.courier import hand_over
 
         try:
-            hand_over(self.site, self.client, self.outbox)
+            shout = lambda words: errors.print(words, style="bold red", markup=False)  # noqa: E731
+            hand_over(self.site, self.client, self.outbox, warn=shout)
         except Unreachable as error:
             errors.print(f"Not reported yet: {error}. It is kept, and sent the next time.", highlight=False)
         except InvalidInput as error:

@@ -24,6 +24,7 @@ __all__ = ["Door", "Shut", "is_loopback"]
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST = 2 * 1024 * 1024  # bytes of a body: a table of some ten thousand people
+MOST_FIELDS = 20
 FOREIGN = ("cross-site", "same-site")
 PAUSE = 1.0  # seconds after a wrong code
 
@@ -59,8 +60,10 @@ class Door:
 
     def check(self, request: Request) -> None:
         """Refuse what comes by another name or from another site."""
-        if is_loopback(self.host) and request.url.hostname not in (*LOOPBACK, self.host):
-            raise Shut(421, f"this is no service for {request.url.hostname}")
+        named = request.headers.get("host", "")
+        known = request.url.netloc == named and request.url.hostname in (*LOOPBACK, self.host)
+        if is_loopback(self.host) and not known:
+            raise Shut(421, f"this is no service for {named!r:.80}")
         if request.headers.get("sec-fetch-site", "same-origin") in FOREIGN and request.method != "GET":
             raise Shut(403, "sent from another site")
         origin = request.headers.get("origin")
@@ -74,7 +77,8 @@ class Door:
         given = request.headers.get("authorization", "")
         if given:
             return hmac.compare_digest(given.encode(), f"Bearer {self.code}".encode())
-        return hmac.compare_digest(request.cookies.get(COOKIE, "").partition(".")[2], self._sign("session"))
+        shown = request.cookies.get(COOKIE, "").partition(".")[2]
+        return hmac.compare_digest(shown.encode(), self._sign("session").encode())
 
     def open_for(self, response: Response, code: str) -> bool:
         """Give the browser a session if the code is right; a wrong one takes its time."""
@@ -94,8 +98,11 @@ class Door:
 
     async def form(self, request: Request) -> Mapping[str, str]:
         """The fields of one of our forms."""
-        body = await self.body(request)
-        fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20))
+        text = (await self.body(request)).decode("utf-8", "replace")
+        try:
+            fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+        except ValueError:
+            raise Shut(400, f"a form of this page has at most {MOST_FIELDS} fields") from None
         word = self.bound(request)
         if not word or not hmac.compare_digest(fields.pop("csrf", "").encode(), word.encode()):
             raise Shut(403, "this form is no longer valid: load the page again")

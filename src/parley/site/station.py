@@ -29,6 +29,7 @@ class Station:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True, name="courier")
         self.words, self._heard = "not connected yet", False
+        self._warning = ""  # what somebody must look into, until a report of this site is acknowledged
 
     def start(self) -> None:
         """Talk to the coordinator from now on."""
@@ -55,7 +56,14 @@ class Station:
     def _work(self) -> None:
         outbox = self._outbox
         worker = make_worker(
-            self.site, self._client, outbox, say=self._say, sleep=self._wait, patience=PATIENCE, heard=self._hear
+            self.site,
+            self._client,
+            outbox,
+            say=self._say,
+            warn=self._warn,
+            sleep=self._wait,
+            patience=PATIENCE,
+            heard=self._hear,
         )
         while not self._stop.is_set():
             self._heard = False
@@ -67,8 +75,13 @@ class Station:
                 self.words = str(error)
                 self._wait(AGAIN)
 
-    def _hear(self, _: AgentPlan) -> None:
-        self.words, self._heard = "connected", True
+    def _hear(self, plan: AgentPlan) -> None:
+        if plan.phase in self.receipts():
+            self._warning = ""
+        self.words, self._heard = self._warning or "connected", True
+
+    def _warn(self, words: str) -> None:
+        self._warning = self.words = words
 
     def _say(self, words: str) -> None:
         """Words of a round in which a plan came are about the site itself, which the page tells better."""

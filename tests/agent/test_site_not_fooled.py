@@ -1,0 +1,103 @@
+"""A site's service, and what pretends to be its coordinator or its page: nothing is believed, nothing breaks."""
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from starlette.testclient import TestClient
+from tests.agent.test_not_fooled import house  # noqa: F401
+from tests.agent.test_worker import plan
+from tests.coordinator.support import report_of, study_message
+
+from parley.agent.courier import hand_over, site_of
+from parley.agent.site import Site
+from parley.errors import InvalidInput, WrongPlan
+from parley.site.app import create_app
+from parley.site.door import Door
+from parley.site.station import Station
+
+CODE = "12345678"
+BEARER = {"Authorization": f"Bearer {CODE}", "Content-Type": "application/json"}
+
+
+@pytest.fixture
+def site(tmp_path):
+    with Site(tmp_path, study="s", agent="a") as made:
+        yield made
+
+
+def asked(**change):
+    return replace(plan(), **{"phase": 1, "plan": "p" * 64, "arms": ("x", "y"), "draws": (1, 1), **change})
+
+
+def filled(site):
+    site.begin(phase=1, plan="p" * 64, arms=("x", "y"), draws=(1, 1))
+    for key in ("p-1", "p-2"):
+        site.outcome(key, float(site.assign(key).arm == "x"))
+
+
+@pytest.mark.parametrize("change", [{"arms": ("y", "x"), "plan": "q" * 64}, {"arms": ("y", "x")}, {"plan": "q" * 64},
+                                    {"arms": ("x", "y", "z"), "draws": (1, 1, 0)}])  # fmt: skip
+def test_people_of_one_plan_are_not_reported_for_another(site, change):
+    """The study was made anew under the same name, with its arms in another order: x's rewards are not y's."""
+    filled(site)
+    with pytest.raises(WrongPlan, match="not the one by which people were assigned"):
+        site(asked(**change))
+    assert site(asked()).totals.sums.tolist() == [1.0, 0.0], "the plan that it was is answered"
+
+
+def test_a_phase_that_was_passed_over_is_not_begun_any_more(site):
+    site.begin(phase=3, plan="p" * 64, arms=("x", "y"), draws=(1, 1))
+    with pytest.raises(WrongPlan, match="the journal is in phase 3"):
+        site(asked(phase=2))
+
+
+@pytest.mark.parametrize("reward", [10**400, -(10**5000), 1e200, float("nan"), float("-inf")], ids=lambda _: "")
+def test_rewards_whose_squares_are_not_numbers_are_refused(site, reward):
+    site.begin(phase=1, plan="p" * 64, arms=("x", "y"), draws=(1, 1))
+    site.assign("p-1")
+    with pytest.raises(InvalidInput, match="reward"):
+        site.outcome("p-1", reward)
+    assert site.status()["observed"] == 0
+
+
+@pytest.fixture
+def door(site):
+    filled(site)
+    station = SimpleNamespace(site=site, words="", noted=lambda: None, receipts=dict)
+    with TestClient(create_app(station, Door(host="127.0.0.1", code=CODE)), base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def test_what_cannot_be_read_is_refused_and_is_no_fault_of_ours(door):
+    huge = b'{"participant": "p-1", "reward": 1' + b"0" * 400 + b"}"
+    assert door.post("/outcomes", content=huge, headers=BEARER).status_code == 422
+    many = "&".join(f"field{number}=1" for number in range(30))
+    assert door.post("/enter", content=many).status_code == 400
+    odd = {"Cookie": "parley-site=a.é".encode("latin-1")}
+    assert door.get("/", headers=odd, follow_redirects=False).status_code == 303, "no session: the code is asked for"
+
+
+@pytest.mark.parametrize("name", ["elsewhere.example", "elsewhere.example:99999999", "[::1", "127.0.0.1 elsewhere"])
+def test_a_name_that_cannot_be_read_is_not_taken_for_ours(door, name):
+    assert door.get("/status", headers={**BEARER, "Host": name}).status_code == 421
+
+
+def test_a_site_whose_place_was_reported_by_somebody_else_says_so(house, tmp_path):  # noqa: F811
+    agents = house.create(study_message(agents=2, arms=2, policy="uniform"))
+    agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))  # by whoever else holds the token
+    warned = []
+    with site_of(tmp_path / "once", agents[0], study="trial", agent="agent 1") as once:
+        hand_over(once, agents[0], tmp_path / "once", warn=warned.append)
+    assert "somebody else holds this agent's token" in warned[0]
+    station = Station(site_of(tmp_path, agents[0], study="trial", agent="agent 1"), agents[0], tmp_path)
+    station.start()
+    try:
+        until = time.monotonic() + 10
+        while "somebody else holds" not in station.words and time.monotonic() < until:
+            time.sleep(0.02)
+        station._hear(agents[0].plan("trial", "agent 1"))
+        assert "somebody else holds this agent's token" in station.words, "and does not forget it with the next plan"
+    finally:
+        station.close()
