@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 from tests.coordinator.support import report_of, study_message
 
@@ -29,6 +30,7 @@ from parley.protocol.events import (
 )
 from parley.protocol.lost_sites import reweigh
 from parley.protocol.wire import LARGEST_INTEGER, Message
+from parley.totals import Totals
 
 TEXTS = ("", "a\x00b", "\ud800", "\U0001f600 \u202e", "x" * 3_000, '"\\\n\u2028', "NaN")
 INTEGERS = (0, -1, LARGEST_INTEGER, LARGEST_INTEGER + 1, -LARGEST_INTEGER - 1, 10**400, True)
@@ -210,3 +212,37 @@ def test_a_conflicting_report_that_could_never_have_been_taken_is_not_kept(house
     assert [Report.from_json(entry["report"]) for entry in aside] == [other]
     assert agents[0].send(good).sequence == 2
     assert house.admin.request("POST", "studies", "trial", "verify")["sound"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "noise"),
+    [
+        ("uniform", {"kind": "gaussian", "scale": 1.0}),
+        ("evidence", {"kind": "gaussian", "scale": "unknown"}),
+        ("wcpe", {"kind": "subgaussian", "scale": 1.0}),
+    ],
+)
+def test_no_report_keeps_a_study_from_its_end(house, policy, noise):
+    """Squares near the largest number, beside sums like any other, were taken: then neither the last report of an
+    honest agent was, nor a cancellation, since the certificate could not add them up.
+    """
+    message = study_message(agents=2, arms=2, policy=policy, noise=noise)
+    agents = house.create(message)
+    plan = agents[0].plan("trial", "agent 1")
+    huge = dataclasses.replace(report_of(plan, 0), squares=tuple(1.7e308 for _ in plan.draws))
+    with pytest.raises(Rejected, match="none beyond 1e"):
+        agents[0].send(huge)
+    for _ in range(2):  # the largest that may be: a study goes on, and ends
+        for place, client in enumerate(agents):
+            plan = client.plan("trial", message.agents[place])
+            if plan.due:
+                most = tuple(0.99e140 * count if count > 1 else 1e-300 for count in plan.draws)
+                sums = tuple(0.5 * count if count > 1 else 0.0 for count in plan.draws)
+                client.send(
+                    plan.report(Totals(counts=np.array(plan.draws), sums=np.array(sums), squares=np.array(most)))
+                )
+    status = house.admin.status("trial")
+    assert (status["stage"], status["reason"]) == ("running", "")
+    assert house.admin.request("GET", "studies", "trial", "findings")["phases"] == 2
+    assert house.admin.request("POST", "studies", "trial", "cancel", json={"reason": "x"})["stage"] == "cancelled"
+    assert house.admin.request("POST", "studies", "trial", "verify", json={})["sound"]

@@ -39,6 +39,9 @@ ends = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(sorted).filter(
         (2, 2e-160, 0.0, None, None, None),  # the squares are too small for a number
         (5, 6.0, 7.2, 0.0, 1.0, "sums"),
         (0, 0.0, 1.0, None, None, "squares"),
+        (5, 1.0, 1.7e308, None, None, "squares"),  # two of these are no number any more
+        (5, 5e70, 5e140, None, None, None),
+        (5, 5.1e70, 5.3e140, None, None, "squares"),
         (0, 1.0, 0.0, 0.0, 1.0, "sums"),
     ],
 )

@@ -10,11 +10,11 @@ from typing import Any
 from parley.agent.entries import RulesSeen
 from parley.agent.people import People, Person
 from parley.errors import InvalidInput
+from parley.rewards.cells import LARGEST_REWARD
 
 __all__ = ["Assignment", "checked_key", "checked_reward", "standing"]
 
 LONGEST_KEY = 200
-LARGEST_REWARD = 1e150  # its square, and a sum of many, are still finite
 
 
 @dataclass(frozen=True, kw_only=True)

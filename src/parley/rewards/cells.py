@@ -2,17 +2,18 @@
 
 Of n rewards with sum S, the squares are least when all are equal (S^2 / n) and, within [low, high], most when all but
 one lie at an end (the sum of squares is convex, so its maximum is a corner). One reward has one square. Everything in
-between can happen.
+between can happen, up to rewards so large that a study could not add them up.
 """
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["Flaw", "flaw", "rough_flaw", "two_valued_flaw"]
+__all__ = ["LARGEST_REWARD", "Flaw", "flaw", "rough_flaw", "two_valued_flaw"]
 
 Flaw = tuple[str, str]  # which of "sums" and "squares" cannot be, and what can
 
+LARGEST_REWARD = 1e70  # scales are up to 1e60; fourth powers, and sums of a whole study's, are still numbers
 ROUNDING = 1e-9  # relative to the sum of what was added up, in any order
 OWN = 1e-15  # of the few operations here
 UNDERFLOW = 1e-300  # a square below this may have become 0
@@ -29,6 +30,8 @@ def flaw(count: int, total: float, square: float, low: float | None, high: float
     """
     if count == 0:
         return _nothing_drawn(total, square)
+    if square > count * LARGEST_REWARD**2:
+        return "squares", f"those of {count} rewards, none beyond {LARGEST_REWARD:g}"
     if square < 0 or abs(total) > math.sqrt(count) * _root(square, count) * (1 + ROUNDING):
         return "squares", f"at least sum^2 / count, with the sum {total:.9g} of {count}"
     if low is None or high is None:
