@@ -38,6 +38,7 @@ def test_an_exported_log_is_enough(house, policy, cell):
     ("policy", "noise"),
     [
         ("wcpe", {"scale": 1.0}),
+        ("wcpe", {"scale": [[0.5, 2.0], [1.0, 1.5]]}),
         ("evidence", {"scale": 1.0}),
         ("evidence", {"scale": "unknown"}),
         ("evidence", {"scale": "unknown per agent"}),

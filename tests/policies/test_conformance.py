@@ -13,7 +13,7 @@ from parley.errors import InvalidInput, UnknownName
 from parley.policies import POLICIES, Policy, State, make_policy
 from parley.policies.playing import Playing
 from parley.problem import Instance, Problem
-from parley.rewards import Noise
+from parley.rewards import Gaussian, Noise
 from parley.totals import Totals
 
 LAWS = settings(deadline=None, max_examples=5)
@@ -381,3 +381,13 @@ def test_states_are_not_changed_in_place():
     before = state.to_json()
     policy.update(state, rewards(instance, policy.plan(state), noise_for(instance, 0, 2)[0]))
     assert state.to_json() == before
+
+
+@pytest.mark.parametrize("name", ["wcpe", "uniform", "evidence"])
+def test_arms_that_scatter_differently_are_drawn_by_their_own_scale(name):
+    """A matrix of scales: three times the scale, nine times the draws. `wcpe` raised, `uniform` took the first row."""
+    problem = Problem(arms=2, weights=np.eye(2), noise=Gaussian(scale=[[1.0, 1.0], [3.0, 3.0]]))
+    policy = make_policy(name, problem)
+    first, second = policy.plan(policy.start())
+    assert (second >= 8.5 * first).all()
+    assert (second <= 10 * first).all()

@@ -19,6 +19,11 @@ class Uniform(Wcpe):
 
     name: ClassVar[str] = "uniform"
 
+    @property
+    def _by_arm(self) -> bool:
+        """Earlier editions of the rules took the first arm's scatter for every arm's: stored studies go on so."""
+        return super()._by_arm and self.problem.rules >= 3
+
     def _solve(self, proxies: FloatArray) -> FloatArray:
         # With equal counts x, sum_n w_nm^2 / x <= proxy^2 for every agent asks for the largest ratio.
         variance = self.problem.noise.variance

@@ -170,10 +170,17 @@ class Wcpe(Elimination):
 
         Proxy gaps are powers of two, so the rows of a large batch hold few distinct programs: each is solved once.
         """
+        if self._by_arm:
+            return self._solve(self.problem.largest_gap * np.exp2(-state.halvings.astype(np.float64)))
         rows = state.halvings.reshape(-1, self.problem.agent_count)
         distinct, which = np.unique(rows, axis=0, return_inverse=True)
         proxies = self.problem.largest_gap * np.exp2(-distinct.astype(np.float64))
         return self._solve(proxies)[which.ravel()].reshape(state.halvings.shape)
+
+    @property
+    def _by_arm(self) -> bool:
+        """Whether arms scatter differently: then no two of them share a program."""
+        return np.ndim(self.problem.noise.variance) == 2
 
     def _solve(self, proxies: FloatArray) -> FloatArray:
         """`(arms, agent)`: the allocation at which an arm's intervals are as narrow as its proxy gaps (times beta)."""
