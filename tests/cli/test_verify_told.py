@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.agent.test_not_fooled import portal
-from tests.coordinator.support import House, report_of, study_message
+from tests.coordinator.support import House, far_off, report_of, study_message
 
 from parley.agent.outbox import Outbox
 from parley.cli.main import main
 from parley.coordinator.record import initialise, open_storage
-from parley.errors import BrokenChain
+from parley.errors import BrokenChain, Unreachable
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "recompute_chain.py"
@@ -70,6 +70,42 @@ def test_a_site_learns_that_its_report_was_amended(house, amended, tmp_path):
     stored = run("verify", "trial", "--db", str(house.storage.path), "--receipts", str(tmp_path / "outbox 1"))
     assert "Amended: " in stored
     assert "Amended" not in run("verify", str(amended), "--receipts", str(tmp_path / "outbox 2")), "not its own"
+
+
+def held_in_phase_two(house, tmp_path):
+    """A site whose second report is held, with the receipt of its first; that report, and one that might be meant."""
+    (client,) = house.create(study_message(agents=1, arms=2, policy="evidence", noise={"scale": 1.0}))
+    with Outbox(tmp_path / "box", study="trial", agent="agent 1") as box:
+        box.acknowledge(client.send(report_of(client.plan("trial", "agent 1"), 0)))
+    meant = report_of(client.plan("trial", "agent 1"), 0)
+    with pytest.raises(Unreachable, match="waits until an administrator"):
+        client.send(far_off(meant))
+    return client, far_off(meant), meant
+
+
+def said_after_taking(house, tmp_path, report):
+    address = ("studies", "trial", "phases", 2, "reports", "agent 1", "amend")
+    house.admin.request("POST", *address, json={"reason": "looked at", "report": report.to_json()})
+    log = tmp_path / "held.ndjson"
+    log.write_text("\n".join(house.admin.export("trial")))
+    return " ".join(run("verify", str(log), "--receipts", str(tmp_path / "box")).split())
+
+
+def test_a_site_learns_that_another_report_was_taken_than_its_one_that_was_held(house, tmp_path):
+    """It has no receipt for that place, since what it sent was never taken."""
+    _, _, meant = held_in_phase_two(house, tmp_path)
+    said = said_after_taking(house, tmp_path, meant)
+    assert "Amended: the report of 'agent 1' in phase 2 does not count as it was sent; administrator:root" in said
+
+
+def test_a_held_report_that_is_taken_as_it_was_sent_is_not_called_amended(house, tmp_path):
+    client, held, _ = held_in_phase_two(house, tmp_path)
+    assert "Amended" not in said_after_taking(house, tmp_path, held)
+    with Outbox(tmp_path / "box", study="trial", agent="agent 1") as box:
+        box.acknowledge(client.send(held))
+    said = " ".join(run("verify", str(tmp_path / "held.ndjson"), "--receipts", str(tmp_path / "box")).split())
+    assert "2 receipts found" in said
+    assert "Amended" not in said
 
 
 def test_the_log_of_another_study_is_not_taken_for_the_one_asked_for(house, amended, monkeypatch):

@@ -21,6 +21,7 @@ from parley.protocol.events import (
     PhaseClosed,
     ReportAccepted,
     ReportAmended,
+    ReportQuarantined,
     Reweighed,
     StudyCreated,
     read_event,
@@ -59,7 +60,7 @@ class Verification:
     exact: bool  # every state agreed to the last bit; another machine's rounding may differ in the last digits
     certificate: str | None  # its digest
     receipts: int  # receipts that were found in the log
-    amended: tuple[Amendment, ...]  # of the reports that the receipts were given for, in the order of the log
+    amended: tuple[Amendment, ...]  # of the agents that hold the receipts, in the order of the log
     problem: str | None
     trial: Trial | None  # where the log leads
     warnings: tuple[str, ...] = ()  # where the data contradict the stated scale
@@ -124,11 +125,12 @@ class _Seen:
         self.exact = True
         self.certificate: str | None = None
         self.amendments: list[Amendment] = []
+        self.sent: set[str] = set()  # digests of reports that were put aside, as they came
 
     def amended_after(self, receipts: Iterable[Receipt | tuple[int, str]]) -> Iterator[Amendment]:
-        """Those of reports for which one of these receipts was given."""
-        held = {(receipt.phase, receipt.agent) for receipt in receipts if isinstance(receipt, Receipt)}
-        yield from (found for found in self.amendments if (found.phase, found.agent) in held)
+        """Those in the places of the agents that hold these receipts, also where nothing else of theirs was taken."""
+        mine = {receipt.agent for receipt in receipts if isinstance(receipt, Receipt)}
+        yield from (found for found in self.amendments if found.agent in mine)
 
     def take(self, record: Record) -> None:
         before = self.trial
@@ -155,9 +157,17 @@ class _Seen:
         except ParleyError as error:
             raise InvalidInput(f"record {record.sequence}", found=str(error), allowed="what the log gives") from None
         self.heads[record.sequence] = record.hash
+        self._note_report(record, event)
+        if self.tell is not None:
+            self.tell(record, event, before, self.trial)
+
+    def _note_report(self, record: Record, event: Event) -> None:
+        """What a receipt is compared with. A report that was held and is taken as it was sent is no amendment."""
         if isinstance(event, ReportAccepted | ReportAmended):
             self.given[record.sequence] = Receipt.of(event.report, sequence=record.sequence, head=record.hash)
-        if isinstance(event, ReportAmended):
+        if isinstance(event, ReportQuarantined):
+            self.sent.add(event.report.digest)
+        if isinstance(event, ReportAmended) and (event.replaces or event.report.digest not in self.sent):
             self.amendments.append(
                 Amendment(
                     phase=event.report.phase,
@@ -167,8 +177,6 @@ class _Seen:
                     reason=event.reason,
                 )
             )
-        if self.tell is not None:
-            self.tell(record, event, before, self.trial)
 
     def warnings(self, trial: Trial) -> tuple[str, ...]:
         """What the phases that were decided say of the stated scale."""
