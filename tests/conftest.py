@@ -1,3 +1,4 @@
+import os
 import shutil
 import tempfile
 import warnings
@@ -10,6 +11,11 @@ from hypothesis import settings
 settings.register_profile("same", derandomize=True, database=None, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("same")
+
+if os.environ.get("PARLEY_TEST_MUTANT"):  # promise 13 runs other tests against a product that breaks its promise
+    from tests.chaos.mutants import apply_chosen
+
+    apply_chosen()
 
 
 @pytest.fixture(scope="session")

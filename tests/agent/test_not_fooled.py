@@ -206,18 +206,13 @@ def test_what_an_outbox_holds_is_for_its_owner_alone(tmp_path):
 
 def test_an_agent_whose_place_was_reported_by_somebody_else_says_so(house, tmp_path):
     agents = house.create(study_message(agents=2, arms=2, policy="uniform"))
-    said, warned = [], []
+    warned = []
     agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))  # by whoever else holds the token
-
-    class Enough(BaseException):
-        pass
-
-    def listen(words):
-        warned.append(words)
-        raise Enough
-
-    with Outbox(tmp_path / "box", study="trial", agent="agent 1") as box, pytest.raises(Enough):
-        Worker(agents[0], box, Source(), say=said.append, warn=listen, patience=0.1).run()
+    with Outbox(tmp_path / "box", study="trial", agent="agent 1") as box:
+        worker = Worker(agents[0], box, Source(), warn=warned.append, patience=0.1)
+        for _ in range(3):
+            worker.step()
+    assert len(warned) == 1, "nobody was warned, or more than once"
     assert "somebody else holds this agent's token" in warned[0]
 
 

@@ -187,8 +187,8 @@ PARTS = {
         run=broken,
         full=len(MUTANTS),
         unit="mutants",
-        about="the coordinator with a promise broken on purpose: the test of that promise, run against it, must fail; "
-        "without the mutant it passes.",
+        about="the coordinator with a promise broken, or a mend undone, on purpose: the test of it, run against it, "
+        "must fail; without the mutant it passes.",
     ),
     "attacks": Part(
         run=attacked,

@@ -1,8 +1,10 @@
 """Runs tests against mutants: everything is imported once, then every run of pytest is a fork of this process.
 
-`python -m tests.chaos.nest` reads a JSON object a line, {"mutant", "tests"}, and answers with what became of them.
+`python -m tests.chaos.nest` reads a JSON object a line, {"mutant", "tests"}, and answers with what became of them; with
+no tests the mutant is only put in.
 """
 
+import importlib
 import json
 import os
 import subprocess
@@ -11,9 +13,8 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.chaos.mutants import MUTANTS, ROOT, VARIABLE
+from tests.chaos.mutants import MUTANTS, ROOT, VARIABLE, WHOLE, apply_chosen
 
-TESTS = "tests/coordinator/test_"
 PLAIN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -40,16 +41,20 @@ class Nest:
 
     def missed(self, mutant):
         """Why the test did not catch the mutant; empty when it failed, and for the reason it is there for."""
-        _, errors, said = self.run_tests([mutant.test], mutant.name)
+        _, errors, said = self.run_tests([mutant.place], mutant.name)
         if not said:
             return f"{mutant.name}: {mutant.test} {'broke off' if errors else 'passed'}"
         if not any(word in words for words in said for word in mutant.words):
             return f"{mutant.name}: {mutant.test} failed for another reason: {said[0][:300]}"
         return ""
 
+    def fits(self, mutant):
+        """Whether the mutant can be put into the code as it is now."""
+        return self.run_tests([], mutant.name)[1] == 0
+
     def unsound(self, mutants):
         """The control: what the tests of these mutants say that fail without any, so that it would prove nothing."""
-        tests = sorted({mutant.test for mutant in mutants})
+        tests = sorted({mutant.place for mutant in mutants})
         ran, errors, said = self.run_tests(tests)
         if ran != len(tests) or errors:
             said = [*said, f"{ran} of {len(tests)} tests ran, {errors} broke off"]
@@ -69,7 +74,7 @@ def run():
         for mutant in MUTANTS:
             why = nest.missed(mutant)
             failures += [why] if why else []
-            caught |= {} if why else {f"{mutant.name} (promise {mutant.promise})": 1}
+            caught |= {} if why else {f"{mutant.name} ({mutant.breaks})": 1}
     finally:
         nest.close()
     return {"mutants": len(MUTANTS), "missed": len(MUTANTS) - len(caught), "caught": caught, "failures": failures}
@@ -80,9 +85,8 @@ def _pytest(order, folder, out):
     import pytest
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    os.environ[VARIABLE] = order["mutant"]
     off = [f"-pno:{plugin}" for plugin in ("cacheprovider", "unraisableexception", "threadexception")]
-    pytest.main(["-q", *off, f"--basetemp={folder}/tests", f"--junitxml={out}", *(TESTS + t for t in order["tests"])])
+    pytest.main(["-q", *off, f"--basetemp={folder}/tests", f"--junitxml={out}", *order["tests"]])
 
 
 def hatch(order, folder):
@@ -91,10 +95,16 @@ def hatch(order, folder):
     child = os.fork()
     if child == 0:
         try:
+            os.environ[VARIABLE] = order["mutant"]
+            if not order["tests"]:
+                apply_chosen()
+                os._exit(0)
             _pytest(order, folder, out)
         finally:
             os._exit(1)
-    os.waitpid(child, 0)
+    _, ended = os.waitpid(child, 0)
+    if not order["tests"]:
+        return {"tests": 0, "errors": int(ended != 0), "said": []}
     if not out.exists():
         return {"tests": 0, "errors": 1, "said": []}
     suite = next(ElementTree.parse(out).iter("testsuite"))
@@ -105,6 +115,8 @@ def hatch(order, folder):
 def main():
     import tests.coordinator.support  # noqa: F401  imported once for all, with the coordinator
 
+    for whole in WHOLE:
+        importlib.import_module(whole)
     for line in sys.stdin:
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(hatch(json.loads(line), folder)), flush=True)

@@ -1,10 +1,7 @@
 import pytest
-from tests.chaos.mutants import apply_chosen
 from tests.coordinator.support import House
 
 from parley.coordinator.record import initialise, open_storage
-
-apply_chosen()  # the tests of promise 13 run other tests against a coordinator that breaks its promise
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

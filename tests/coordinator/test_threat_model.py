@@ -1,0 +1,35 @@
+"""The table of docs/threat-model.md does not rot: each claim names tests that exist, and mutants they catch."""
+
+import re
+
+import pytest
+from tests.chaos.mutants import MUTANTS, PROMISED, ROOT
+
+BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
+HEAD = "| claim | test | mutants"
+
+
+def rows():
+    """claim -> (files of its tests, names of its mutants)"""
+    text = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    lines = text[text.index(HEAD) :].split("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {claim: (re.findall(r"`(tests/[^`]+)`", tests), names.split("; ")) for claim, tests, names in cells}
+
+
+CLAIMS = rows()
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_each_claim_names_its_tests_and_mutants_that_they_catch(claim):
+    files, names = CLAIMS[claim]
+    assert files
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+    assert [name for name in names if name not in BY_NAME] == []
+    assert {BY_NAME[name].place.split("::")[0] for name in names} <= set(files)
+
+
+def test_every_mend_of_the_hardening_is_in_the_table():
+    undone = {mutant.name for mutant in MUTANTS} - {mutant.name for mutant in PROMISED}
+    assert undone <= {name for _, names in CLAIMS.values() for name in names}
+    assert {BY_NAME[name].breaks for name in undone} >= {f"point {point} of the hardening" for point in range(1, 8)}
