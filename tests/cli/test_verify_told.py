@@ -16,6 +16,7 @@ from parley.agent.outbox import Outbox
 from parley.cli.main import main
 from parley.coordinator.record import initialise, open_storage
 from parley.errors import BrokenChain, Unreachable
+from parley.protocol import Record
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "recompute_chain.py"
@@ -114,6 +115,31 @@ def test_the_log_of_another_study_is_not_taken_for_the_one_asked_for(house, amen
     answer = (200, "application/x-ndjson", amended.read_bytes())
     with portal(house, answer, every=1) as address, pytest.raises(BrokenChain, match="the log of 'trial', not that of"):
         run("verify", "other", "--server", address)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "value"),
+    [
+        ("study-created", ("plan", "quotas", 1), []),
+        ("report-accepted", ("report", "counts", 0), -(2**53)),
+        ("phase-closed", ("decision", "counts", 0), []),
+    ],
+)
+def test_a_log_that_no_coordinator_wrote_is_not_sound_and_no_fault_of_ours(tmp_path, kind, place, value):
+    """Its chain is right: whoever runs the server can write anything, and chain it."""
+    lines = [json.loads(line) for line in (GOLDEN / "log-cut.ndjson").read_text(encoding="utf-8").splitlines()]
+    target = next(line for line in lines if line["kind"] == kind)["payload"]
+    for key in place[:-1]:
+        target = target[key]
+    target[place[-1]] = value
+    last, written = None, []
+    for line in lines:
+        kept = {key: line.get(key) for key in ("stream", "at", "actor", "kind", "payload", "salt")}
+        last = Record.after(last, **kept)
+        written.append(last.text)
+    (tmp_path / "log.ndjson").write_text("\n".join(written), encoding="utf-8")
+    with pytest.raises(BrokenChain, match="is not sound: record"):
+        run("verify", str(tmp_path / "log.ndjson"))
 
 
 def recomputed(*paths):

@@ -71,6 +71,8 @@ class Verification:
         return self.problem is None
 
 
+# Whoever wrote a log may have written anything: what our own code stumbles over is no study that it ran.
+UNREPLAYABLE = (ParleyError, ArithmeticError, LookupError, TypeError, ValueError)
 Told: TypeAlias = Callable[[Record, Event, Trial | None, Trial], None]
 
 
@@ -154,7 +156,7 @@ class _Seen:
                     self._check_certificate(event, before)
                 if isinstance(event, AgentThawed | Cancelled | Reweighed):
                     self.certificate = None  # a blocked study goes on: what was certified of it is history
-        except ParleyError as error:
+        except UNREPLAYABLE as error:
             raise InvalidInput(f"record {record.sequence}", found=str(error), allowed="what the log gives") from None
         self.heads[record.sequence] = record.hash
         self._note_report(record, event)
