@@ -80,7 +80,7 @@ def test_not_found_is_only_believed_from_a_coordinator():
     """A proxy that knows nothing says 404 too; that is not to say that there was no report."""
     with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as proxy:
         Thread(target=proxy.serve_forever, daemon=True).start()
-        with Client(f"http://127.0.0.1:{proxy.server_port}", "token") as client, pytest.raises(NotThere):
+        with Client(f"http://127.0.0.1:{proxy.server_port}", "token") as client, pytest.raises(Unreachable):
             client.report("trial", 1, "agent 1")
         proxy.shutdown()
 

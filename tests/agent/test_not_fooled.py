@@ -81,11 +81,17 @@ PAGES = {
     "a list": (200, "application/json", b"[1, 2]"),
     "a deep list": (200, "application/json", b"[" * 100_000),
     "half a plan": (200, "application/json", json.dumps({**vars(plan()), "draws": "many"}).encode()),
+    "a proxy's 403": (403, "text/html", b"<html>Blocked by policy</html>"),
+    "a proxy's 404": (404, "application/json", b'{"message": "no Route matched"}'),
+    "a proxy's 407": (407, "text/html", b"<html>Sign in</html>"),
+    "a proxy's 409": (409, "application/problem+json", b'{"type": "about:blank", "status": 409}'),
     "a redirect": (302, "text/html", b"<html>This way</html>"),
 }
 
 
-@pytest.mark.parametrize("page", ["a page", "other JSON", "half a plan", "a redirect"])
+@pytest.mark.parametrize(
+    "page", ["a page", "other JSON", "half a plan", "a proxy's 403", "a proxy's 409", "a redirect"]
+)
 def test_a_captive_portal_is_waited_for(house, tmp_path, page):
     house.create(study_message(agents=1, arms=2, policy="uniform"))
     waits = []

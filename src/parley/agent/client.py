@@ -37,7 +37,7 @@ __all__ = ["AsyncClient", "Client", "read_token"]
 
 T = TypeVar("T")
 TIMEOUT, LOG_TYPE = 30.0, "application/x-ndjson"
-NOT_FOUND = "urn:parley:problem:not-found"
+PROBLEM = "urn:parley:problem:"  # how the type of every refusal begins
 ERRORS: dict[int, type[CoordinatorError]] = {401: NotAllowed, 403: NotAllowed, 404: NotThere, 409: Conflict}
 
 
@@ -66,7 +66,7 @@ def _headers(receipt: Receipt | None) -> dict[str, str]:
 def _checked(response: httpx.Response) -> httpx.Response:
     """The response, or the typed error that its problem document means.
 
-    No coordinator redirects; what does stands between, and may be gone later.
+    No coordinator redirects, nor refuses without a problem of its own: what does stands between, and may be gone later.
     """
     if response.is_success:
         return response
@@ -80,6 +80,8 @@ def _checked(response: httpx.Response) -> httpx.Response:
         problem = {}
     if not isinstance(problem, dict):
         problem = {}
+    if not str(problem.get("type", "")).startswith(PROBLEM):
+        raise Unreachable(f"the answer is not a coordinator's: HTTP {response.status_code}")
     message = f"{problem.get('title', f'HTTP {response.status_code}')}: {problem.get('detail', 'no details')}"
     if problem.get("retry") or response.status_code in (429, 502, 503, 504) or response.status_code >= 500:
         raise Unreachable(message, problem)
@@ -193,9 +195,7 @@ class Client:
         """The report of an agent in a phase that counts; None if the coordinator says that it has none."""
         try:
             found = self.request("GET", "studies", study, "phases", phase, "reports", agent)
-        except NotThere as error:
-            if error.problem.get("type") != NOT_FOUND:  # not the coordinator's word: a proxy's, or a wrong address
-                raise
+        except NotThere:
             return None
         return _own(_understood(lambda answer: Report.from_json(answer["report"]), found), study, phase, agent)
 
