@@ -168,6 +168,21 @@ def test_a_log_that_began_without_salts_goes_on_with_them_and_stays_sound(storag
         house.close()
 
 
+def test_a_log_that_had_salts_does_not_go_on_without_them(storage, monkeypatch):
+    """Records of before salts are judged more roughly: nobody may write such a one now."""
+    house = House(storage)
+    try:
+        agents = house.create(message())
+        with monkeypatch.context() as forged:
+            forged.setattr(ledger, "new_salt", lambda: None)
+            agents[0].send(report_of_binary(agents[0], "agent 1"))
+        found = verify_stored(storage, "trial", [])
+        assert found.problem is not None
+        assert "record 2 has no salt" in found.problem
+    finally:
+        house.close()
+
+
 def report_of_binary(client, agent):
     plan = client.plan("trial", agent)
     return binary(plan, [count // 2 for count in plan.draws])

@@ -138,7 +138,7 @@ def _hash_around(body: Mapping[str, Any], told: str) -> str:
 
 def chained(records: Iterable[Record]) -> Iterator[Record]:
     """The records as they come, each checked against the one before; the first flaw raises `BrokenChain`."""
-    sequence, head, stream = 0, GENESIS, None
+    sequence, head, stream, salted = 0, GENESIS, None, False
     for record in records:
         stream = record.stream if stream is None else stream
         if record.sequence != sequence + 1:
@@ -149,7 +149,9 @@ def chained(records: Iterable[Record]) -> Iterator[Record]:
             raise BrokenChain(f"record {record.sequence} does not follow record {sequence}: its link is wrong")
         if record.hash != record.computed:
             raise BrokenChain(f"record {record.sequence} was changed: its hash does not fit its content")
-        sequence, head = record.sequence, record.hash
+        if salted and record.salt is None:
+            raise BrokenChain(f"record {record.sequence} has no salt, but one before it has: no coordinator wrote that")
+        sequence, head, salted = record.sequence, record.hash, record.salt is not None
         yield record
 
 
