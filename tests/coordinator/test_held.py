@@ -121,3 +121,17 @@ def test_the_agent_says_so_waits_and_sends_again_what_was_corrected(sqlite_house
         True
     ] * 3
     assert len(said) == 2, "once each, not with every attempt"
+
+
+def test_what_is_open_to_everybody_does_not_tell_why_a_report_is_not_taken(sqlite_house):
+    """Viewers may not know that a report is held, and `/metrics` asks for no token."""
+    told = []
+    for number, change in enumerate((far_off, lambda report: replace(report, plan="0" * 64))):
+        (client,) = sqlite_house.create(
+            study_message(agents=1, arms=2, policy="evidence", noise={"scale": 1.0}), f"s{number}"
+        )
+        with pytest.raises(CoordinatorError):
+            client.send(change(report_of(client.plan(f"s{number}", "agent 1"), 0)))
+        lines = sqlite_house.admin._http.get("/metrics").text.splitlines()
+        told.append([line for line in lines if line.startswith("parley_reports_total")])
+    assert told == [['parley_reports_total{outcome="refused"} 1.0'], ['parley_reports_total{outcome="refused"} 2.0']]
