@@ -2,158 +2,19 @@
 
 import asyncio
 import json
-import socket
 import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 
-import httpx2 as httpx
 import pytest
-from tests.coordinator.support import House, report_of, study_message
+from tests.coordinator.support import report_of, study_message
 
 from parley.coordinator.http import heavy
-from parley.coordinator.http.gate import Allowance
 from parley.coordinator.http.limits import Throttle
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import initialise, open_storage
 from parley.dashboard.upload import uploaded_study
 from parley.errors import InvalidInput, Rejected, Unreachable
 from parley.study import load_study
-
-
-@pytest.fixture
-def strict(tmp_path, request):
-    """A coordinator whose patience with connections is a test's."""
-    initialise(str(tmp_path / "parley.db"))
-    storage = open_storage(str(tmp_path / "parley.db"))
-    usual = Allowance(head_seconds=0.6, body_seconds=0.8, read_seconds=1.0, connections=40, unread=2**21)
-    house = House(storage, allowance=getattr(request, "param", usual))
-    yield house
-    house.close()
-    storage.close()
-
-
-def connect(house):
-    return socket.create_connection(("127.0.0.1", int(house.url.rsplit(":", 1)[1])), timeout=60)
-
-
-def ended(connection):
-    """What the server still said before it closed the connection."""
-    said = b""
-    try:
-        while part := connection.recv(65536):
-            said += part
-    except ConnectionError:
-        pass
-    return said
-
-
-def well(house):
-    return httpx.get(f"{house.url}/healthz", timeout=60).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "begin",
-    [b"", b"GET /heal", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ", b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 10],
-    ids=["nothing", "half a line", "half a header", "no end of headers"],
-)
-def test_a_request_that_does_not_come_is_not_waited_for(strict, begin):
-    with connect(strict) as connection:
-        connection.sendall(begin)
-        started = time.monotonic()
-        assert ended(connection) == b""
-        assert time.monotonic() - started < Allowance().head_seconds
-    assert well(strict)
-
-
-def test_nor_is_a_body_that_does_not_come_and_slow_drops_do_not_help(strict):
-    head = f"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {strict.token}\r\nContent-Length: 100\r\n\r\n"
-    with connect(strict) as connection:
-        connection.sendall(head.encode())
-        started = time.monotonic()
-        try:
-            while time.monotonic() - started < 30:
-                connection.sendall(b" ")
-                time.sleep(0.1)
-        except ConnectionError:
-            pass
-        assert time.monotonic() - started < 30
-    assert well(strict)
-
-
-def test_nothing_is_read_of_a_body_that_its_sender_may_not_send(strict):
-    """The attack of the trial: a viewer's study was read, and made, before it was refused."""
-    strict.issue("viewer", name="v")
-    head = f"POST /v1/studies HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {strict.tokens[None, None]}\r\n"
-    with connect(strict) as connection:
-        connection.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n".encode())
-        assert connection.recv(100).startswith(b"HTTP/1.1 403"), "by its role, before a byte of it is read"
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"GET /" + b"a" * 1_000_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"a" * 1_000_000 + b"\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 200_000 + b"\r\n",
-        b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 200 + b"\r\n",
-        b"GET /healthz?" + b"q=1&" * 10_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-    ],
-    ids=["a long address", "a long header", "many headers", "two hundred headers", "a long query"],
-)
-def test_lines_and_headers_have_limits(strict, head):
-    with connect(strict) as connection:
-        with suppress(ConnectionError):  # it was cut off before it was through
-            connection.sendall(head)
-        assert not ended(connection).startswith(b"HTTP/1.1 200")
-    assert well(strict)
-
-
-def test_a_head_and_a_large_body_in_one_piece_are_taken(house):
-    """The limit is for the head alone, however the pieces fall."""
-    agents = house.create(study_message(agents=2, arms=2))
-    body = json.dumps(report_of(agents[0].plan("trial", "agent 1"), 0).to_json()).encode() + b" " * 12_000
-    token = house.tokens["trial", "agent 1"]
-    head = f"PUT /v1/studies/trial/phases/1/reports/agent%201 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
-    head += f"Content-Type: application/json\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-    with connect(house) as connection:
-        connection.sendall(head.encode() + body)
-        assert ended(connection).startswith(b"HTTP/1.1 201")
-
-
-@pytest.mark.parametrize("strict", [Allowance(connections=40)], indirect=True, ids=["40 connections"])
-def test_those_who_hold_connections_open_lock_nobody_out(strict):
-    """As many as are taken leave room for one more: what runs out is the descriptors of the process."""
-    with ExitStack() as stack:
-        for _ in range(80):  # twice as many as are taken
-            connection = stack.enter_context(connect(strict))
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nX:")
-        assert well(strict)
-        held = len(strict.server.server_state.connections)
-        assert held <= 41, f"{held} are held open"
-
-
-UNREAD = {"in time": Allowance(read_seconds=1.0, ahead=64), "in memory": Allowance(unread=2**17, ahead=64)}
-
-
-@pytest.mark.parametrize("strict", UNREAD.values(), ids=UNREAD, indirect=True)
-def test_an_answer_that_nobody_reads_is_not_kept_for_ever(strict):
-    """Nor are many kept for as long as one may take; what is sent ahead of answers is not what is cut off here."""
-    message = study_message(agents=60, arms=100, policy="uniform", name="large")
-    strict.admin.request("POST", "studies", json={"id": "large", "study": message.to_json()}, timeout=60)
-    request = f"GET /v1/studies/large/log HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {strict.token}\r\n\r\n"
-    with ExitStack() as stack:
-        for _ in range(6):
-            connection = stack.enter_context(socket.socket())
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # the kernel keeps little for it
-            connection.connect(("127.0.0.1", int(strict.url.rsplit(":", 1)[1])))
-            connection.sendall(request.encode() * 60)
-        assert well(strict)
-        until = time.monotonic() + 30
-        while len(strict.server.server_state.connections) > 4 and time.monotonic() < until:
-            time.sleep(0.1)
-        still = len(strict.server.server_state.connections)
-        assert still <= 4, f"{still} are not cut off"
 
 
 def refused(client, document):

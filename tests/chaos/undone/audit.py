@@ -83,6 +83,34 @@ def take_any_squares():
 
 
 @MENDS.undone(
+    "takes rewards that a study cannot add up",
+    point=5,
+    test="tellable.py::test_no_report_keeps_a_study_from_its_end[sqlite-uniform-noise0]",
+    words=("DID NOT RAISE",),
+)
+def take_rewards_of_any_size():
+    from parley.rewards import cells
+
+    cells.LARGEST_REWARD = 1e154
+
+
+@MENDS.undone(
+    "names amendments only where a receipt was given",
+    point=7,
+    test=f"{VERIFY}test_a_site_learns_that_another_report_was_taken_than_its_one_that_was_held",
+    words=("Amended: the report of",),
+)
+def name_amendments_of_receipts_alone():
+    from parley.protocol import verify
+
+    def only(self, receipts):
+        held = {(receipt.phase, receipt.agent) for receipt in receipts}
+        return (found for found in self.amendments if (found.phase, found.agent) in held)
+
+    change(verify._Seen, "amended_after", only)
+
+
+@MENDS.undone(
     "names no amendments",
     point=7,
     test=f"{VERIFY}test_a_site_learns_that_its_report_was_amended",

@@ -5,8 +5,9 @@ from tests.chaos.mutations import change, rewrite
 
 MENDS = Mends()
 HERE = "no_request_stops_the_server.py::"
-LIMITS = f"{HERE}test_lines_and_headers_have_limits"
-UNREAD = f"{HERE}test_an_answer_that_nobody_reads_is_not_kept_for_ever"
+CONNECTIONS = "connections.py::"
+LIMITS = f"{CONNECTIONS}test_lines_and_headers_have_limits"
+UNREAD = f"{CONNECTIONS}test_an_answer_that_nobody_reads_is_not_kept_for_ever"
 LATE = 12.0  # seconds by which a clock is late: more than anybody is given to send a head
 
 
@@ -32,7 +33,7 @@ def take_any_number_of_headers():
 @MENDS.undone(
     "waits long for a request that does not come",
     point=3,
-    test=f"{HERE}test_a_request_that_does_not_come_is_not_waited_for[half a line]",
+    test=f"{CONNECTIONS}test_a_request_that_does_not_come_is_not_waited_for[half a line]",
     words=("head_seconds",),
 )
 def wait_long_for_a_head():
@@ -44,7 +45,7 @@ def wait_long_for_a_head():
 @MENDS.undone(
     "takes any number of connections",
     point=3,
-    test=f"{HERE}test_those_who_hold_connections_open_lock_nobody_out",
+    test=f"{CONNECTIONS}test_those_who_hold_connections_open_lock_nobody_out",
     words=("are held open",),
 )
 def take_any_number_of_connections():
@@ -71,7 +72,7 @@ def keep_unread_answers():
 @MENDS.undone(
     "reads a body before it looks at the role",
     point=3,
-    test=f"{HERE}test_nothing_is_read_of_a_body_that_its_sender_may_not_send",
+    test=f"{CONNECTIONS}test_nothing_is_read_of_a_body_that_its_sender_may_not_send",
     words=("before a byte of it is read",),
 )
 def look_at_the_role_after_reading():

@@ -92,3 +92,15 @@ def keep_quiet_about_strangers():
     from parley.agent.worker import Worker
 
     change(Worker, "_note_stranger", lambda *_: None)
+
+
+@MENDS.undone(
+    "reports people for another plan than theirs",
+    point=6,
+    test="tests/agent/test_site_not_fooled.py::test_people_of_one_plan_are_not_reported_for_another[change0]",
+    words=("DID NOT RAISE",),
+)
+def report_people_for_any_plan():
+    from parley.agent.people import People
+
+    change(People, "is_new", lambda self, plan: plan.phase > max(self.phases, default=0))
