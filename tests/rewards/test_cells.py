@@ -103,3 +103,23 @@ def test_the_largest_and_the_least_square_are_exact(data, ends, count):
     assert flaw(count, float(total), float(upper) + 1e-8 * size, *ends)[0] == "squares"
     if lower > 1e-3 * size:
         assert flaw(count, float(total), float(lower) - 1e-8 * size, *ends)[0] == "squares"
+
+
+@pytest.mark.parametrize("off", [-1e4, -100.0, 100.0, 1e4])
+def test_bounds_far_from_zero_leave_no_room_for_more_than_they_hold(off):
+    """A hundred rewards from 1,000,000 to 1,000,001 scatter by at most 25: a billionth of their squares is 100,000."""
+    total = 100 * 1_000_000.5
+    assert flaw(100, total, total**2 / 100 + 12.5, 1e6, 1e6 + 1) is None
+    assert flaw(100, total, total**2 / 100 + off, 1e6, 1e6 + 1)[0] == "squares"
+
+
+@given(st.data(), st.floats(-1e9, 1e9), st.floats(1e-3, 10), st.integers(1, 3000))
+@settings(max_examples=60)
+def test_rewards_added_up_one_by_one_in_any_range_are_possible(data, low, width, count):
+    high = low + width
+    some = data.draw(st.lists(st.one_of(st.floats(low, high), st.sampled_from([low, high])), min_size=1, max_size=5))
+    values = (some * count)[:count]
+    total, square = 0.0, 0.0
+    for value in values:
+        total, square = total + value, square + value * value
+    assert flaw(count, total, square, low, high) is None

@@ -15,6 +15,7 @@ Flaw = tuple[str, str]  # which of "sums" and "squares" cannot be, and what can
 
 LARGEST_REWARD = 1e70  # scales are up to 1e60; fourth powers, and sums of a whole study's, are still numbers
 ROUNDING = 1e-9  # relative to the sum of what was added up, in any order
+EPSILON = 2.3e-16  # of one addition; within bounds far from 0, a billionth would be more than the whole range
 OWN = 1e-15  # of the few operations here
 UNDERFLOW = 1e-300  # a square below this may have become 0
 
@@ -32,7 +33,8 @@ def flaw(count: int, total: float, square: float, low: float | None, high: float
         return _nothing_drawn(total, square)
     if square > count * LARGEST_REWARD**2:
         return "squares", f"those of {count} rewards, none beyond {LARGEST_REWARD:g}"
-    if square < 0 or abs(total) > math.sqrt(count) * _root(square, count) * (1 + ROUNDING):
+    rounding = ROUNDING if low is None or high is None else min(ROUNDING, (count + 64) * EPSILON)
+    if square < 0 or abs(total) > math.sqrt(count) * _root(square, count) * (1 + rounding):
         return "squares", f"at least sum^2 / count, with the sum {total:.9g} of {count}"
     if low is None or high is None:
         if count == 1 and _root(square, 0) > abs(total) * (1 + ROUNDING) + math.sqrt(UNDERFLOW):
@@ -41,11 +43,11 @@ def flaw(count: int, total: float, square: float, low: float | None, high: float
     rewards = f"{count} rewards between {low:g} and {high:g}"
     largest = max(abs(low), abs(high))
     added = min(count * largest, math.sqrt(count) * _root(square, 0))  # no sum of absolute rewards exceeds it
-    slack = ROUNDING * added + OWN * count * largest
+    slack = rounding * added + OWN * count * largest
     if not count * low - slack <= total <= count * high + slack:
         return "sums", rewards
     most = _most_square(count, total, low, high)
-    if square > most + 2 * largest * slack + ROUNDING * square:
+    if square > most + 2 * largest * slack + rounding * square:
         return "squares", f"at most {most:.9g}, with the sum {total:.9g} of {rewards}"
     return None
 
