@@ -11,7 +11,6 @@ MENDS = Mends()
     point=4,
     test="storage_truth.py::test_a_file_that_is_not_the_one_that_was_opened_takes_no_report[delete]",
     words=("DID NOT RAISE",),
-    long=False,
 )
 def commit_to_any_file():
     from parley.coordinator.record.ownership import Inodes
@@ -24,6 +23,7 @@ def commit_to_any_file():
     point=4,
     test="storage_truth.py::test_a_commit_that_the_file_did_not_outlive_is_not_acknowledged",
     words=("DID NOT RAISE",),
+    long=False,
 )
 def look_only_before_a_commit():
     from parley.coordinator.record import groups
