@@ -105,6 +105,14 @@ def form(role, text):
     return prepared
 
 
+def large_form(site):
+    """As large as a study may be; put together once."""
+    browser, token = site.browser("administrator")
+    content = f"csrf={token}&do=check&study=x+%3D+%27".encode() + b"y" * 30_000_000 + b"%27"
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    return lambda: browser.post("/new", content=content, headers=headers)
+
+
 def report(change, token="target"):
     """A report with something hostile in it."""
 
@@ -186,6 +194,7 @@ FORMS = {  # refused before a database is asked for more than who it is
     "wrong values": report(lambda good: good | {"counts": ["x"] * 180_000}),
     "unknown keys": report(lambda good: good | {f"k{number}": 1 for number in range(60_000)}),
     "half a million lists": report(lambda _: b"[" + b"[]," * 340_000 + b"1]"),
+    "a form of 30 MB": large_form,
     "30 MB that are no study": call("administrator", "POST", "/v1/studies", JUNK),
 }
 NAMELESS = {  # without a token: the server has nobody to count

@@ -101,7 +101,7 @@ def test_heavy_work_of_one_token_leaves_room_for_others(house):
 
 def test_heavy_work_of_one_token_is_bounded_and_leaves_a_place_for_others():
     """The same without a race: works that last until they are told to end."""
-    bounded, told = heavy.Heavy(), threading.Event()
+    bounded, told = heavy.computations(), threading.Event()
 
     async def ask(key):
         return await bounded.run(key, lambda: told.wait(30))

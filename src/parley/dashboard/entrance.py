@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote
@@ -23,7 +24,7 @@ from starlette.routing import Route
 from parley.coordinator.answers.studies import Who
 from parley.coordinator.http.context import LARGE, context_of
 from parley.coordinator.http.guard import refusal_of
-from parley.coordinator.http.limits import bounded, cost_of
+from parley.coordinator.http.limits import COSTLY, bounded, cost_of
 from parley.coordinator.problems import Refusal
 from parley.dashboard.calls import Api, ApiRefusal
 from parley.dashboard.headers import HEADERS
@@ -35,6 +36,7 @@ T = TypeVar("T")
 FORM_COOKIE = "parley-form"  # what a form is bound to before there is a session
 FOREIGN = ("cross-site", "same-site")
 FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an administrator sends
+FILE_LIMIT = 4 * 1024 * 1024  # of that: a form is taken apart in one go, and a larger study can be sent to the API
 MOST_FIELDS = 20
 ADMINISTRATORS = frozenset({"administrator"})
 NOT_OURS = {"title": "This form is no longer valid", "detail": "Go back, load the page again and send it anew."}
@@ -68,7 +70,7 @@ class Page:
         """What somebody who is signed in takes away, drawn off the event loop; large ones cost more."""
         assert self.who is not None
         context = context_of(self.request)
-        content = await context.drawing.run(self.who.kid, drawn)
+        content = await anyio.to_thread.run_sync(drawn)
         context.pace.charge(self.who.kid, len(content) / LARGE)
         return content
 
@@ -166,15 +168,23 @@ async def _entered(
     bound = secret if who is not None else request.cookies.get(FORM_COOKIE, "")
     fresh = secrets.token_urlsafe(32) if not bound else ""
     large = uploads and who is not None and who.role == "administrator"
-    if large and who is not None:
-        context = context_of(request)
-        context.pace.check(who.kid, cost_of(request, context.settings.study_body_limit))
-    form = await _form(request, bound, large=large) if request.method == "POST" else {}
-    shown = Page(request=request, api=api, who=who, csrf=_form_token(bound or fresh), form=form)
-    response = await handler(shown)
+    with _upload(request, who) if large and who is not None else nullcontext():
+        form = await _form(request, bound, large=large) if request.method == "POST" else {}
+        shown = Page(request=request, api=api, who=who, csrf=_form_token(bound or fresh), form=form)
+        async with nullcontext() if who is None else context_of(request).pages.turn(who.kid):
+            response = await handler(shown)
     if fresh:
         response.set_cookie(FORM_COOKIE, fresh, **{key: cookie[key] for key in ("httponly", "samesite", "secure")})
     return response
+
+
+@contextmanager
+def _upload(request: Request, who: Who) -> Iterator[None]:
+    """A study file that an administrator sends: of the token's rate as much as it is large, and few at once."""
+    context = context_of(request)
+    context.pace.check(who.kid, cost := cost_of(request, FILE_LIMIT))
+    with context.uploads.taken(who.kid) if cost > COSTLY else nullcontext():
+        yield
 
 
 async def _who(api: Api) -> Who | None:
@@ -190,7 +200,7 @@ async def _form(request: Request, bound: str, *, large: bool) -> Mapping[str, st
     """The fields of a form, if it is one that we gave out. Nothing is read of one that cannot be."""
     if not bound or request.headers.get("sec-fetch-site", "same-origin") in FOREIGN:
         raise ApiRefusal(403, NOT_OURS)
-    body = await bounded(request, context_of(request).settings.study_body_limit if large else FORM_LIMIT).body()
+    body = await bounded(request, FILE_LIMIT if large else FORM_LIMIT).body()
     fields = await anyio.to_thread.run_sync(_fields, body)
     if not hmac.compare_digest(fields.pop("csrf", "").encode(), _form_token(bound).encode()):
         raise ApiRefusal(403, NOT_OURS)

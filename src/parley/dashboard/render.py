@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.runtime import Context
 from markupsafe import Markup
 
 from parley import __version__
@@ -48,6 +50,21 @@ def _query(**values: Any) -> str:
     return "?" + urlencode({key: value for key, value in values.items() if value not in (None, "", 0)})
 
 
+class _Forgetful(Context):
+    """What a page was made of. Jinja's macros and their context hold on to each other, and so to all they were given,
+    until garbage is looked for: after a large page a hundred megabytes."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        _made.get([]).append(self)
+
+    def forget(self) -> None:
+        self.parent, self.vars = {}, {}
+
+
+_made: ContextVar[list[_Forgetful]] = ContextVar("_made")
+
+
 @cache
 def environment(*folders: Path) -> Environment:
     """Templates from some folders and then from here, with the words they may use."""
@@ -58,6 +75,7 @@ def environment(*folders: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.context_class = _Forgetful
     made.filters |= {
         "n": words.number,
         "case": words.case_told,
@@ -87,4 +105,10 @@ def render(template: str, **values: Any) -> str:
     >>> "&lt;script&gt;" in render("error.html", title="<script>", detail="", retry=False, status=404, who=None)
     True
     """
-    return environment().get_template(template).render(**values)
+    made: list[_Forgetful] = []
+    _made.set(made)
+    try:
+        return environment().get_template(template).render(**values)
+    finally:
+        for context in made:
+            context.forget()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import anyio.to_thread
 import numpy as np
 from fastapi import APIRouter
 from sqlalchemy import Connection
@@ -76,7 +75,8 @@ async def get_outlook(request: Request, study: str, first: First = 0, columns: S
         key = (row.digest, row.id, int(state.phase), frozen, over)
         return key, "over" if over else "", message.make_policy(), state, frozen
 
-    key, over, policy, state, frozen = await context.read(work)
+    kid = principal_of(request).kid
+    key, over, policy, state, frozen = await context.read_for(kid, work)
     if not state.counts.any():
         nothing = "nothing is known before the first phase is decided"
         return answered(OutlookTold(study=study, state="none", reason=nothing))
@@ -90,4 +90,4 @@ async def get_outlook(request: Request, study: str, first: First = 0, columns: S
         cut = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
         return written(OutlookTold(study=study, **found | cut))
 
-    return context.sent(await anyio.to_thread.run_sync(shown), to=principal_of(request).kid)
+    return context.sent(await context.reading.run(kid, shown), to=kid)

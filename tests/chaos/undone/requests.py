@@ -6,6 +6,7 @@ from tests.chaos.mutations import change, rewrite
 MENDS = Mends()
 HERE = "no_request_stops_the_server.py::"
 CONNECTIONS = "connections.py::"
+TURNS = "everybody_in_turn.py::"
 LIMITS = f"{CONNECTIONS}test_lines_and_headers_have_limits"
 UNREAD = f"{CONNECTIONS}test_an_answer_that_nobody_reads_is_not_kept_for_ever"
 LATE = 12.0  # seconds by which a clock is late: more than anybody is given to send a head
@@ -204,3 +205,61 @@ def ask_the_same_for_every_request():
     from parley.coordinator.http.limits import Throttle
 
     change(Throttle, "wait", lambda self, key, _=1.0, real=Throttle.wait: real(self, key))
+
+
+@MENDS.undone(
+    "reads for one token as much as it asks for",
+    point=3,
+    test=f"{TURNS}test_one_token_reads_one_thing_at_a_time_and_agents_wait_for_none[sqlite]",
+    words=("Unreachable", "one of the first token"),
+)
+def read_without_turns():
+    from parley.coordinator.http.context import Context
+
+    change(Context, "read_for", lambda self, _, work: self.read(work))
+
+
+@MENDS.undone(
+    "takes two large studies of one token at once",
+    point=3,
+    test=f"{TURNS}test_one_large_study_of_a_token_is_read_at_a_time",
+    words=("1 studies to send", "DID NOT RAISE"),
+)
+def take_two_studies_at_once():
+    from parley.coordinator.http import app
+
+    app.UPLOADS = 2
+
+
+@MENDS.undone(
+    "reads on after a refusal",
+    point=3,
+    test=f"{TURNS}test_what_follows_a_refusal_is_not_read_to_the_end",
+    words=("100000000",),
+)
+def read_on_after_a_refusal():
+    allow(spilled=10**12)
+
+
+@MENDS.undone(
+    "keeps what a page was made of",
+    point=3,
+    test=f"{TURNS}test_what_a_page_was_made_of_is_let_go_at_once",
+    words=("is None",),
+)
+def keep_what_pages_were_made_of():
+    from parley.dashboard import render
+
+    change(render._Forgetful, "forget", lambda _: None)
+
+
+@MENDS.undone(
+    "takes a form as large as a study may be",
+    point=3,
+    test=f"{TURNS}test_a_file_in_a_form_has_a_limit_of_its_own",
+    words=("413",),
+)
+def take_large_forms():
+    from parley.dashboard import entrance
+
+    entrance.FILE_LIMIT = 33_554_432

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.types import Message
 
 from parley import __version__
 from parley.coordinator.access import sessions as signed_in
@@ -21,7 +22,7 @@ from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.context import Context
 from parley.coordinator.http.guard import answer_problem, refusal_of
-from parley.coordinator.http.heavy import Heavy, Turns
+from parley.coordinator.http.heavy import Turns, answers, computations, pages
 from parley.coordinator.http.limits import Throttle
 from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.http.routes import (
@@ -48,7 +49,7 @@ from parley.coordinator.studies.closer import Closer
 __all__ = ["create_app"]
 
 SWEEP = 60.0  # seconds
-REQUESTS, UPLOADS, PLANS, STREAMS = 32, 2, 16, 32  # of one token in progress at once
+REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # of one token in progress at once
 THREADS = 64  # that may wait for the database at once
 
 DESCRIPTION = """Runs live studies: publishes plans, takes reports exactly once, decides, and keeps a log that can be
@@ -71,8 +72,9 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         keyring=Keyring(storage),
         readiness=Readiness(storage),
         marks=Marks(),
-        heavy=Heavy(),
-        drawing=Heavy.of_pages(),
+        heavy=computations(),
+        pages=pages(),
+        reading=answers(),
         turns=Turns(REQUESTS, "requests"),
         uploads=Turns(UPLOADS, "studies to send"),
         waiting=Turns(PLANS, "plans to wait for"),
@@ -80,8 +82,9 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
     )
 
     @asynccontextmanager
-    async def running(_: FastAPI) -> AsyncIterator[None]:
+    async def running(app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        await _rehearse(app)
         watch.start()
         context.closer.start()
         sweeping = asyncio.create_task(_sweep(context))
@@ -112,6 +115,20 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
     for kind in (Refusal, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _problem)
     return app
+
+
+async def _rehearse(app: FastAPI) -> None:
+    """Ask for what is not there: the routes are made when they are first looked through, and nobody shall wait."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(_: Message) -> None:
+        pass
+
+    scope = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "root_path": "",
+             "path": "/nothing", "raw_path": b"/nothing", "query_string": b"", "headers": []}  # fmt: skip
+    await app(scope, receive, send)
 
 
 async def _sweep(context: Context) -> None:

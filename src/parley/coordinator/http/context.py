@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio.to_thread
@@ -57,15 +58,20 @@ class Context:
     readiness: Readiness
     marks: Marks
     heavy: Heavy
-    drawing: Heavy  # of pages
+    pages: Heavy
+    reading: Heavy  # of answers
     turns: Turns  # requests in progress
     uploads: Turns  # studies that are sent
     waiting: Turns  # plans that are waited for
     streams: Turns  # events that are followed, and exports
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run on a snapshot, off the event loop."""
+        """Run on a snapshot, off the event loop: for little that is soon done."""
         return await anyio.to_thread.run_sync(self.storage.read, work)
+
+    async def read_for(self, kid: str, work: Callable[[Connection], T]) -> T:
+        """Run on a snapshot, off the event loop, when it is the token's turn: for what may be much."""
+        return await self.reading.run(kid, partial(self.storage.read, work))
 
     async def answer(self, work: Callable[[Connection], Answer | str], *, to: Principal) -> Response:
         """What was read, as JSON (a text is JSON already), written off the event loop; large answers cost more."""
@@ -74,7 +80,7 @@ class Context:
             found = work(connection)
             return found.encode() if isinstance(found, str) else written(found)
 
-        return self.sent(await self.read(told), to=to.kid)
+        return self.sent(await self.read_for(to.kid, told), to=to.kid)
 
     def sent(self, content: bytes, *, to: str) -> Response:
         """JSON that is written already; large answers cost more of the token's rate."""

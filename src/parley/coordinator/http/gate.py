@@ -31,6 +31,7 @@ class Allowance:
     ahead: int = 4  # requests sent before the answers to those before them
     head_seconds: float = 10.0  # to send them, from the first byte; and from the connection to the first byte
     body_seconds: float = 60.0  # to send the body, once the headers are there
+    spilled: int = 1024 * 1024  # bytes of a body that still come after the answer to it
     read_seconds: float = 60.0  # to read an answer, at least below the mark at which a transport asks for patience
     unread: int = 64 * 1024 * 1024  # bytes of answers that nobody reads, all together
     connections: int = 2048
@@ -51,6 +52,7 @@ class Gate(HttpToolsProtocol):
     allowance: Allowance
     crowd: Crowd
     _received = 0  # bytes since the request began
+    _spilled = 0  # bytes of its body since it was answered
     _whole = False  # the headers of the request in progress are there
     _clock: asyncio.TimerHandle | None = None
     _patience: asyncio.TimerHandle | None = None
@@ -78,7 +80,7 @@ class Gate(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._received, self._whole = 0, False
+        self._received, self._spilled, self._whole = 0, 0, False
 
     def on_headers_complete(self) -> None:
         self._whole = True
@@ -93,8 +95,14 @@ class Gate(HttpToolsProtocol):
         self._watch(self.allowance.body_seconds)
 
     def on_body(self, body: bytes) -> None:
-        if not self.transport.is_closing():
-            super().on_body(body)
+        if self.transport.is_closing():
+            return
+        if self.cycle.response_complete:  # refused: what comes now is read for nothing
+            self._spilled += len(body)
+            if self._spilled > self.allowance.spilled:
+                self.transport.close()
+            return
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         if self.transport.is_closing():

@@ -6,6 +6,7 @@ A route's operation id is the name of its function; `rights.ACCESS` says who may
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +21,7 @@ from parley.coordinator.access.rights import PUBLIC, authorize
 from parley.coordinator.access.sessions import resume
 from parley.coordinator.http.context import Context, context_of
 from parley.coordinator.http.heavy import Turns
-from parley.coordinator.http.limits import bounded, check_shape, cost_of
+from parley.coordinator.http.limits import COSTLY, bounded, check_shape, cost_of
 from parley.coordinator.logs import logger
 from parley.coordinator.problems import MEDIA_TYPE, Refusal
 from parley.coordinator.record import StorageUnavailable, studies
@@ -42,7 +43,6 @@ LARGE_BODIES = frozenset({"create_study", "estimate_study"})
 PATIENT = frozenset({"get_agent_plan"})  # may wait for a minute
 REPORTS = frozenset({"put_report", "amend_report"})
 SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; a count, a sum and a square at their longest
-COSTLY = 20.0  # a body beyond the usual limit: few at once
 BODIES = ("POST", "PUT", "PATCH")
 SOME_KEYS, MOST_KEYS = 2_500, 20_000  # colons, rather: a reason may have some too
 
@@ -111,18 +111,27 @@ async def _check_length(context: Context, request: Request, length: int) -> None
 
 async def _read(context: Context, request: Request, operation: str, kid: str, *, large: bool) -> None:
     """The body, checked as far as it can be without knowing what it means; a study's is parsed off the event loop."""
-    body = await request.body()
+    body = bytearray()  # of tens of megabytes there shall be one copy
+    async for part in request.stream():
+        body += part
     if large and len(body) > LARGE:
-        request._json = await context.heavy.run(kid, lambda: _parsed(body))
+        request._body, request._json = b"{}", await context.heavy.run(kid, partial(_parsed, body))
         return
-    check_shape(body, keys=MOST_KEYS if large else SOME_KEYS)
+    request._body = bytes(body)
+    check_shape(request._body, keys=MOST_KEYS if large else SOME_KEYS)
     if operation in REPORTS and len(body) > SHORT:
         await _check_length(context, request, len(body))
 
 
-def _parsed(body: bytes) -> Any:
+def _parsed(body: bytearray) -> Any:
+    """The value of a body, which is emptied as soon as it is a text."""
     check_shape(body, keys=MOST_KEYS)
-    return read_json(body)
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        raise Refusal("invalid-request", "the body is not UTF-8") from None
+    body.clear()
+    return read_json(text)
 
 
 def _turns_of(context: Context, operation: str) -> Turns:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import anyio.to_thread
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, Lock
 
 from parley.coordinator.problems import Refusal
 
-__all__ = ["Heavy", "Turns"]
+__all__ = ["Heavy", "Turns", "answers", "computations", "pages"]
 
 T = TypeVar("T")
 AT_ONCE = 2  # works in progress, of everybody together: more would only be slower
 OF_ONE = 4  # of one token, in progress or waiting
 WAITING = 16  # of everybody
 PAGES_OF_ONE, PAGES_WAITING = 16, 128
+ANSWERS_OF_ONE, ANSWERS_WAITING = 128, 512
+SOON = 3  # pages or answers in progress, of everybody together: most are done in a moment
 LATER = {"Retry-After": "2"}
 
 
@@ -63,27 +65,50 @@ class Turns:
 
 
 class Heavy:
-    """A bounded pool with a bound per token; whoever comes too many is told to come back."""
+    """A bounded pool in which a token has one place at a time, so that others wait for one work of it and no more.
 
-    def __init__(self, *, of_one: int = OF_ONE, waiting: int = WAITING, words: str = "long computations") -> None:
+    Whoever has too many in progress or waiting is told to come back.
+    """
+
+    def __init__(self, *, at_once: int = AT_ONCE, of_one: int = OF_ONE, waiting: int = WAITING, words: str) -> None:
         self._turns = Turns(of_one, words)
-        self._most, self._waiting = waiting, 0
-        self._pool: CapacityLimiter | None = None
+        self._at_once, self._most, self._waiting = at_once, waiting, 0
+        self._places: CapacityLimiter | None = None
+        self._lanes: dict[str, Lock] = {}
 
-    @classmethod
-    def of_pages(cls) -> Heavy:
-        """For what is drawn rather than computed: pages wait for no verification."""
-        return cls(of_one=PAGES_OF_ONE, waiting=PAGES_WAITING, words="pages")
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """A place for as long as this lasts, when it is the token's turn."""
+        if self._waiting >= self._most:
+            raise Refusal("too-busy", "others compute at the moment", headers=LATER)
+        with self._turns.taken(key):
+            self._waiting += 1
+            self._places = self._places or CapacityLimiter(self._at_once)
+            lane = self._lanes.setdefault(key, Lock())
+            try:
+                async with lane, self._places:
+                    yield
+            finally:
+                self._waiting -= 1
+                if not (lane.locked() or lane.statistics().tasks_waiting):
+                    self._lanes.pop(key, None)
 
     async def run(self, key: str, work: Callable[[], T]) -> T:
         """What `work` returns, computed on a thread when it is its turn."""
-        if self._waiting >= self._most:
-            raise Refusal("too-busy", "others compute at the moment", headers=LATER)
-        self._turns.enter(key)
-        self._waiting += 1
-        self._pool = self._pool or CapacityLimiter(AT_ONCE)
-        try:
-            return await anyio.to_thread.run_sync(work, limiter=self._pool)
-        finally:
-            self._waiting -= 1
-            self._turns.leave(key)
+        async with self.turn(key):
+            return await anyio.to_thread.run_sync(work)
+
+
+def computations() -> Heavy:
+    """For what is decided, verified, simulated or parsed at length."""
+    return Heavy(words="long computations")
+
+
+def pages() -> Heavy:
+    """For pages, from the first question to the last line: a large one holds a hundred megabytes meanwhile."""
+    return Heavy(at_once=SOON, of_one=PAGES_OF_ONE, waiting=PAGES_WAITING, words="pages")
+
+
+def answers() -> Heavy:
+    """For what is read and written as JSON. An agent's plans and reports do not come here: they wait for nobody."""
+    return Heavy(at_once=SOON, of_one=ANSWERS_OF_ONE, waiting=ANSWERS_WAITING, words="answers")

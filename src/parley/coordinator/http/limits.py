@@ -12,11 +12,12 @@ from starlette.types import Message, Receive
 from parley.coordinator.problems import Refusal
 from parley.coordinator.remembered import Remembered
 
-__all__ = ["Throttle", "bounded", "check_shape", "cost_of"]
+__all__ = ["COSTLY", "Throttle", "bounded", "check_shape", "cost_of"]
 
 USUAL = 64 * 1024  # bytes
 DEEPEST = 32
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+COSTLY = 20.0  # requests that one is worth of which few may be in progress at once
 REMEMBERED = 10_000  # tokens whose pace is kept; the longest silent is forgotten first
 
 
@@ -66,7 +67,7 @@ def cost_of(request: Request, limit: int) -> float:
     return 1.0 + (limit / USUAL if "transfer-encoding" in request.headers else 0.0)
 
 
-def check_shape(body: bytes, *, keys: int) -> None:
+def check_shape(body: bytes | bytearray, *, keys: int) -> None:
     """Raise unless JSON is as flat as all that is sent here, with at most so many keys.
 
     Every wrong value and every unknown key costs an error that is described at length: few are enough.

@@ -64,7 +64,7 @@ class SqliteStorage(Storage):
 
     exclusive = True
 
-    def __init__(self, path: Path, *, readers: int = 4, writable: bool = True) -> None:
+    def __init__(self, path: Path, *, readers: int = 8, writable: bool = True) -> None:
         self.path, self.url = path, f"sqlite:///{path}"
         self._lock = DatabaseLock(path) if writable else None
         self._inodes = Inodes(path)

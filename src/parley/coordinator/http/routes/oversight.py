@@ -164,7 +164,7 @@ async def _lines(context: Context, kid: str, study: str) -> AsyncIterator[str]:
         return batch[-1].sequence if batch else 0, [record.text + "\n" for record in batch]
 
     with context.streams.taken(kid):
-        while (found := await context.read(some))[1]:
+        while (found := await context.read_for(kid, some))[1]:
             after, lines = found
             for line in lines:
                 yield line
