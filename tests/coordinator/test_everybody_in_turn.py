@@ -17,7 +17,7 @@ from tests.coordinator.support import report_of, study_message
 from parley.coordinator.http import heavy
 from parley.coordinator.http.routes import studies as routes
 from parley.dashboard.render import render
-from parley.errors import Unreachable
+from parley.errors import Rejected, Unreachable
 
 PATIENCE = 60  # seconds
 
@@ -119,6 +119,18 @@ def test_one_large_study_of_a_token_is_read_at_a_time(sqlite_house):
         body = json.dumps({"study": {"x": [0.5] * 500_000}}).encode()
         with pytest.raises(Unreachable, match="1 studies to send"):
             house.admin.request("POST", "studies", content=body, headers={"Content-Type": "application/json"})
+
+
+def test_what_was_refused_is_let_go_at_once(sqlite_house):
+    """A failure's trace held on to the study that was sent, and the next ones came on top of it."""
+    body = json.dumps({"study": {"rows": [[0.5] * 123_457]}}).encode()
+    gc.disable()
+    try:
+        with pytest.raises(Rejected, match="unknown keys"):
+            sqlite_house.admin.request("POST", "studies", content=body, headers={"Content-Type": "application/json"})
+        assert not [1 for found in gc.get_objects() if type(found) is list and len(found) == 123_457]
+    finally:
+        gc.enable()
 
 
 def test_what_follows_a_refusal_is_not_read_to_the_end(sqlite_house):

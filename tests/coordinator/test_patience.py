@@ -140,13 +140,14 @@ def test_a_step_that_fails_pauses_its_study_with_the_reason_and_no_other(sqlite_
 def test_when_every_reader_is_taken_the_answer_is_to_try_again(sqlite_house):
     storage = sqlite_house.storage
     storage._readers.pool._timeout = 0.2
-    going, go = threading.Barrier(5), threading.Event()
+    readers = storage._readers.pool.size()
+    going, go = threading.Barrier(readers + 1), threading.Event()
 
     def hold(_):
         going.wait(10)
         assert go.wait(10)
 
-    threads = [threading.Thread(target=storage.read, args=(hold,)) for _ in range(4)]
+    threads = [threading.Thread(target=storage.read, args=(hold,)) for _ in range(readers)]
     for thread in threads:
         thread.start()
     try:

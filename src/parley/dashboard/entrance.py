@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from parley.coordinator.answers.studies import Who
 from parley.coordinator.http.context import LARGE, context_of
-from parley.coordinator.http.guard import refusal_of
+from parley.coordinator.http.guard import settled
 from parley.coordinator.http.limits import COSTLY, bounded, cost_of
 from parley.coordinator.problems import Refusal
 from parley.dashboard.calls import Api, ApiRefusal
@@ -143,7 +143,7 @@ def page(
         except ApiRefusal as refusal:
             response = _refused(request, refusal)
         except Exception as error:  # the same words as the API has for it
-            found = refusal_of(error)
+            found = settled(error)
             response = _refused(request, ApiRefusal(found.kind.status, found.document()))
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)

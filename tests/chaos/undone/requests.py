@@ -263,3 +263,15 @@ def take_large_forms():
     from parley.dashboard import entrance
 
     entrance.FILE_LIMIT = 33_554_432
+
+
+@MENDS.undone(
+    "keeps what it refused",
+    point=3,
+    test=f"{TURNS}test_what_was_refused_is_let_go_at_once",
+    words=("assert not [1]",),
+)
+def keep_what_was_refused():
+    from parley.coordinator.http import guard
+
+    change(guard, "settled", guard.refusal_of)

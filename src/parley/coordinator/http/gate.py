@@ -31,7 +31,7 @@ class Allowance:
     ahead: int = 4  # requests sent before the answers to those before them
     head_seconds: float = 10.0  # to send them, from the first byte; and from the connection to the first byte
     body_seconds: float = 60.0  # to send the body, once the headers are there
-    spilled: int = 1024 * 1024  # bytes of a body that still come after the answer to it
+    spilled: int = 4 * 1024 * 1024  # bytes of a body that still come after the answer to it
     read_seconds: float = 60.0  # to read an answer, at least below the mark at which a transport asks for patience
     unread: int = 64 * 1024 * 1024  # bytes of answers that nobody reads, all together
     connections: int = 2048

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from functools import partial
 from time import perf_counter
+from traceback import clear_frames
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -28,7 +29,7 @@ from parley.coordinator.record import StorageUnavailable, studies
 from parley.errors import ParleyError
 from parley.protocol.canonical import LARGE, read_json
 
-__all__ = ["GuardedRoute", "answer_problem", "refusal_of", "still_welcome"]
+__all__ = ["GuardedRoute", "answer_problem", "refusal_of", "settled", "still_welcome"]
 
 BY_STATUS = {
     400: "bad-request",
@@ -75,6 +76,21 @@ def refusal_of(error: Exception) -> Refusal:
         case _:
             logger.exception("unexpected failure", exc_info=error)
             return Refusal("internal", "the coordinator failed; the log has the details")
+
+
+def settled(error: Exception) -> Refusal:
+    """What a failure means, once nothing is to be learned from its trace.
+
+    A trace holds on to the variables of every frame, and one of these to the failure: a study of tens of megabytes
+    would stay in memory until garbage is looked for.
+    """
+    refusal = refusal_of(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        clear_frames(cause.__traceback__)
+        cause.__traceback__ = None
+        cause = cause.__context__
+    return refusal
 
 
 async def _identify(request: Request, context: Context) -> Principal:
@@ -171,7 +187,7 @@ class GuardedRoute(APIRoute):
                         await _read(context, request, operation, kid, large=large)
                 response = await inner(request)
             except Exception as error:  # every failure has a problem document
-                refusal = refusal_of(error)
+                refusal = settled(error)
                 response = answer_problem(refusal)
             finally:
                 if turns is not None and kid is not None:
