@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from parley.coordinator.clock import Clock, utc_now
-from parley.coordinator.http.app import create_app
+from parley.coordinator.http.app import create_app, new_context
 from parley.coordinator.record import Storage
 from parley.coordinator.settings import Settings
 from parley.service import forecasts
@@ -16,7 +16,7 @@ __all__ = ["create_service"]
 
 def create_service(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
     """The application over an open storage; whoever opened it closes it."""
-    app = create_app(storage, settings, clock=clock)
+    app = create_app(new_context(storage, settings, clock=clock))
     app.state.forecaster = Forecaster()
     app.include_router(forecasts.router)
     if not settings.no_dashboard:

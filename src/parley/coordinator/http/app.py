@@ -46,7 +46,7 @@ from parley.coordinator.record import Storage, StorageUnavailable
 from parley.coordinator.settings import Settings
 from parley.coordinator.studies.closer import Closer
 
-__all__ = ["create_app"]
+__all__ = ["create_app", "new_context", "rehearse"]
 
 SWEEP = 60.0  # seconds
 REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # of one token in progress at once
@@ -57,10 +57,10 @@ verified. Every refusal is `application/problem+json` (RFC 9457) with a stable `
 the same request may succeed later."""
 
 
-def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
-    """The API over an open storage; whoever opened it closes it. `service.assembly` adds the rest."""
+def new_context(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> Context:
+    """All that one running coordinator keeps, nothing of it begun."""
     metrics, watch = Metrics(), Watch(storage)
-    context = Context(
+    return Context(
         storage=storage,
         settings=settings,
         clock=clock,
@@ -81,26 +81,32 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
         streams=Turns(STREAMS, "streams"),
     )
 
-    @asynccontextmanager
-    async def running(app: FastAPI) -> AsyncIterator[None]:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-        await _rehearse(app)
-        watch.start()
-        context.closer.start()
-        sweeping = asyncio.create_task(_sweep(context))
-        logger.info("started", version=__version__, database=storage.url)
-        yield
-        sweeping.cancel()
-        await asyncio.gather(sweeping, return_exceptions=True)
-        await watch.stop()
-        await anyio.to_thread.run_sync(context.closer.stop)
-        logger.info("stopped")
 
+@asynccontextmanager
+async def _running(app: FastAPI) -> AsyncIterator[None]:
+    """What runs beside the requests, from the first to the last."""
+    context: Context = app.state.context
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    await rehearse(app)
+    context.watch.start()
+    context.closer.start()
+    sweeping = asyncio.create_task(_sweep(context))
+    logger.info("started", version=__version__, database=context.storage.url)
+    yield
+    sweeping.cancel()
+    await asyncio.gather(sweeping, return_exceptions=True)
+    await context.watch.stop()
+    await anyio.to_thread.run_sync(context.closer.stop)
+    logger.info("stopped")
+
+
+def create_app(context: Context) -> FastAPI:
+    """The API over an open storage; whoever opened it closes it. `service.assembly` adds the rest."""
     app = FastAPI(
         title="Parley coordinator",
         version=__version__,
         description=DESCRIPTION,
-        lifespan=running,
+        lifespan=_running,
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -117,7 +123,7 @@ def create_app(storage: Storage, settings: Settings, *, clock: Clock = utc_now) 
     return app
 
 
-async def _rehearse(app: FastAPI) -> None:
+async def rehearse(app: FastAPI) -> None:
     """Ask for what is not there: the routes are made when they are first looked through, and nobody shall wait."""
 
     async def receive() -> Message:
