@@ -17,7 +17,7 @@ from tests.coordinator.support import report_of, study_message
 from parley.coordinator.http import heavy
 from parley.coordinator.http.routes import studies as routes
 from parley.dashboard.render import render
-from parley.errors import Rejected, Unreachable
+from parley.errors import Conflict, Rejected, Unreachable
 
 PATIENCE = 60  # seconds
 
@@ -80,6 +80,36 @@ def test_all_together_read_a_few_things_at_a_time(house, monkeypatch):
         thread.join(PATIENCE)
 
 
+def test_one_token_has_one_change_at_a_time(house, monkeypatch):
+    """The attack: large studies, made and cancelled as fast as that is allowed, all of them before others' reports."""
+    house.create(study_message(agents=2, arms=2, policy="uniform"))
+    count, open_ones, most, real = threading.Lock(), [0], [0], house.storage.submit
+
+    def counted(work, **lane):
+        with count:
+            open_ones[0] += 1
+            most[0] = max(most[0], open_ones[0])
+        done = real(work, **lane)
+        done.add_done_callback(over)
+        return done
+
+    def over(_):
+        with count:
+            open_ones[0] -= 1
+
+    def act(what):
+        with suppress(Conflict):
+            house.admin.request("POST", "studies", "trial", what, json={"reason": "x"}, timeout=PATIENCE)
+
+    monkeypatch.setattr(house.storage, "submit", counted)
+    asking = [threading.Thread(target=act, args=(what,)) for what in ("pause", "resume") * 8]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join(PATIENCE)
+    assert most == [1]
+
+
 def test_places_are_given_back_and_lanes_forgotten():
     async def scenario():
         pool = heavy.Heavy(at_once=1, of_one=2, waiting=3, words="things")
@@ -97,7 +127,7 @@ def test_places_are_given_back_and_lanes_forgotten():
         with pytest.raises(RuntimeError, match="broken"):
             async with pool.turn("a"):
                 raise RuntimeError("broken")
-        assert pool._lanes == {}
+        assert pool._lanes._lanes == {}
         assert pool._waiting == 0
         assert await pool.run("a", lambda: 7) == 7
 

@@ -1,5 +1,7 @@
 """The mends that keep a request from stopping the server, undone."""
 
+from contextlib import nullcontext
+
 from tests.chaos.mutant import Mends
 from tests.chaos.mutations import change, rewrite
 
@@ -275,3 +277,15 @@ def keep_what_was_refused():
     from parley.coordinator.http import guard
 
     change(guard, "settled", guard.refusal_of)
+
+
+@MENDS.undone(
+    "changes for one token as much as it asks for",
+    point=3,
+    test=f"{TURNS}test_one_token_has_one_change_at_a_time[sqlite]",
+    words=("== [1]",),
+)
+def change_without_turns():
+    from parley.coordinator.http import context
+
+    change(context.Lanes, "lane", lambda *_: nullcontext())

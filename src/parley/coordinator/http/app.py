@@ -22,7 +22,7 @@ from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.context import Context
 from parley.coordinator.http.guard import answer_problem, refusal_of
-from parley.coordinator.http.heavy import Turns, answers, computations, pages
+from parley.coordinator.http.heavy import Lanes, Turns, answers, computations, pages
 from parley.coordinator.http.limits import Throttle
 from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.http.routes import (
@@ -73,6 +73,7 @@ def new_context(storage: Storage, settings: Settings, *, clock: Clock = utc_now)
         readiness=Readiness(storage),
         marks=Marks(),
         heavy=computations(),
+        changes=Lanes(),
         pages=pages(),
         reading=answers(),
         turns=Turns(REQUESTS, "requests"),

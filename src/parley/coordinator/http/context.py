@@ -21,7 +21,7 @@ from parley.coordinator.access.rights import UNBLINDED
 from parley.coordinator.answers.base import Answer
 from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.clock import Clock
-from parley.coordinator.http.heavy import Heavy, Turns
+from parley.coordinator.http.heavy import Heavy, Lanes, Turns
 from parley.coordinator.http.limits import Throttle
 from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.metrics import Metrics
@@ -58,6 +58,7 @@ class Context:
     readiness: Readiness
     marks: Marks
     heavy: Heavy
+    changes: Lanes  # a commit waits for one of a token
     pages: Heavy
     reading: Heavy  # of answers
     turns: Turns  # requests in progress
@@ -94,14 +95,16 @@ class Context:
     async def change(self, work: Callable[[Connection], T | Refusal], *, by: Principal, study: str | None = None) -> T:
         """Run in a transaction, off the event loop; `study` is the only one it locks, if that is known.
 
-        Refused if the token of `by` does not hold any more. A returned refusal is raised after the commit of its trace.
+        Of one token one at a time: those of others wait for one large study of it, not for all that it sends. Refused
+        if the token of `by` does not hold any more. A returned refusal is raised after the commit of its trace.
         """
 
         def checked(connection: Connection) -> T | Refusal:
             require_live(connection, by.kid)
             return work(connection)
 
-        result = await asyncio.wrap_future(self.storage.submit(checked, study=study))
+        async with self.changes.lane(by.kid):
+            result = await asyncio.wrap_future(self.storage.submit(checked, study=study))
         if isinstance(result, Refusal):
             raise result
         return result

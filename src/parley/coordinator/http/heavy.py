@@ -12,7 +12,7 @@ from anyio import CapacityLimiter, Lock
 
 from parley.coordinator.problems import Refusal
 
-__all__ = ["Heavy", "Turns", "answers", "computations", "pages"]
+__all__ = ["Heavy", "Lanes", "Turns", "answers", "computations", "pages"]
 
 T = TypeVar("T")
 AT_ONCE = 2  # works in progress, of everybody together: more would only be slower
@@ -64,6 +64,24 @@ class Turns:
             del self._taken[key]
 
 
+class Lanes:
+    """One thing of a token at a time; what comes meanwhile waits in its lane. Lives on the event loop."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, Lock] = {}
+
+    @asynccontextmanager
+    async def lane(self, key: str) -> AsyncIterator[None]:
+        """The token's turn, for as long as this lasts."""
+        lane = self._lanes.setdefault(key, Lock())
+        try:
+            async with lane:
+                yield
+        finally:
+            if not (lane.locked() or lane.statistics().tasks_waiting):
+                self._lanes.pop(key, None)
+
+
 class Heavy:
     """A bounded pool in which a token has one place at a time, so that others wait for one work of it and no more.
 
@@ -74,7 +92,7 @@ class Heavy:
         self._turns = Turns(of_one, words)
         self._at_once, self._most, self._waiting = at_once, waiting, 0
         self._places: CapacityLimiter | None = None
-        self._lanes: dict[str, Lock] = {}
+        self._lanes = Lanes()
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
@@ -84,14 +102,11 @@ class Heavy:
         with self._turns.taken(key):
             self._waiting += 1
             self._places = self._places or CapacityLimiter(self._at_once)
-            lane = self._lanes.setdefault(key, Lock())
             try:
-                async with lane, self._places:
+                async with self._lanes.lane(key), self._places:
                     yield
             finally:
                 self._waiting -= 1
-                if not (lane.locked() or lane.statistics().tasks_waiting):
-                    self._lanes.pop(key, None)
 
     async def run(self, key: str, work: Callable[[], T]) -> T:
         """What `work` returns, computed on a thread when it is its turn."""
