@@ -1,6 +1,7 @@
 """Tokens are remembered where nobody else can revoke them, and never longer than they hold."""
 
 import asyncio
+import threading
 
 import pytest
 from tests.coordinator.support import House, study_message
@@ -9,7 +10,7 @@ from tests.support import awaited
 from parley.coordinator.access import auth, keyring
 from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import open_storage
+from parley.coordinator.record import StorageUnavailable, open_storage
 from parley.errors import NotAllowed
 
 
@@ -103,3 +104,51 @@ def test_a_token_revoked_by_another_server_opens_nothing_here(storage, database)
         there.close()
         here.close()
         other.close()
+
+
+def test_requests_that_come_together_look_together_but_never_by_a_look_from_before(storage, token, monkeypatch):
+    """Two hundred requests at once were two hundred looks; sharing one that had begun would miss a revocation."""
+    keys, glance, begun = Keyring(storage), storage.glance, []
+
+    async def many():
+        loop, first, go = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+        def slow(work):
+            begun.append(work)
+            row = glance(work)
+            loop.call_soon_threadsafe(first.set)
+            assert go.wait(30)
+            return row
+
+        monkeypatch.setattr(storage, "glance", slow)
+        early = asyncio.create_task(keys.principal(token))
+        await first.wait()
+        await asyncio.to_thread(revoke, storage, token)
+        late = [asyncio.create_task(keys.principal(token)) for _ in range(50)]
+        await asyncio.sleep(0)
+        go.set()
+        return await early, await asyncio.gather(*late, return_exceptions=True)
+
+    early, late = asyncio.run(many())
+    assert early.role is auth.Role.ADMINISTRATOR, "asked before the revocation"
+    assert {type(found) for found in late} == {Refusal}
+    assert len(begun) == 2
+    assert not keys._now
+    assert not keys._next
+
+
+def test_a_database_that_does_not_answer_fails_everybody_who_looks(storage, token, monkeypatch):
+    keys = Keyring(storage)
+
+    def down(_):
+        raise StorageUnavailable("gone")
+
+    async def many():
+        return await asyncio.gather(*(keys.principal(token) for _ in range(5)), return_exceptions=True)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(storage, "glance", down)
+        found = asyncio.run(many())
+    assert {type(error) for error in found} == {StorageUnavailable}
+    assert len({id(error) for error in found}) == 5, "each has its own trace"
+    assert awaited(keys.principal(token)).role is auth.Role.ADMINISTRATOR

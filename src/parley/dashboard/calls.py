@@ -75,7 +75,7 @@ class Api:
 
     async def _call(self, method: str, parts: tuple[object, ...], query: Mapping[str, Any], body: Any) -> bytes:
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        status, received = 0, bytearray()
+        status, received = 0, list[bytes]()  # a large answer comes in one part, of which no copy is made
         sent = False
 
         async def receive() -> Message:
@@ -90,12 +90,12 @@ class Api:
             if message["type"] == "http.response.start":
                 status = message["status"]
             else:
-                received.extend(message.get("body", b""))
+                received.append(message.get("body", b""))
 
         await self.app(self._scope(method, parts, query, len(content)), receive, send)
         if status >= 400:
-            raise ApiRefusal(status, json.loads(received))
-        return bytes(received)
+            raise ApiRefusal(status, json.loads(b"".join(received)))
+        return b"".join(received)
 
     async def stream(self, *parts: object) -> AsyncIterator[bytes]:
         """The chunks of an answer that does not end by itself; closing the iterator ends the call."""

@@ -14,7 +14,7 @@ from typing import Any
 
 __all__ = ["in_pieces", "patient_decoder"]
 
-MANY = 10_000  # numbers, texts and the like that are written in one go
+MANY = 1_000  # numbers, texts and the like that are written in one go: a millisecond
 DEEPEST = 2  # lists within lists are walked, further in they are read in one go
 NESTED = re.compile(r"[ \t\n\r]*[\[{]")
 

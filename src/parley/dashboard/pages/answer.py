@@ -68,8 +68,8 @@ def _estimated(evidence: Mapping[str, Any], agent: int, arm: int) -> dict[str, A
     return ends | {name: kinds[name].get("estimate") for name in ("to_leader", "to_control")}
 
 
-def _answer(certificate: Mapping[str, Any], agent: int) -> dict[str, Any]:
-    """One agent's answer; its margin is the smallest of the bounds on its gaps."""
+def _answer(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict[str, Any]:
+    """One agent's answer, arm by arm where that is shown; its margin is the smallest of the bounds on its gaps."""
     cells = list(_cells(certificate["evidence"], agent))
     bounds = [cell["gap_at_least"] for cell in cells if cell["ruled_out_in_phase"]]
     name = certificate["evidence"]["agents"][agent]["agent"]
@@ -78,7 +78,7 @@ def _answer(certificate: Mapping[str, Any], agent: int) -> dict[str, Any]:
     return {
         "agent": name,
         "arms": certificate["answers"][name],
-        "cells": cells,
+        "cells": cells if by_arm else [],
         "margin": min(bounds) if known else None,
         "end": end,
         "answered": certificate["complete"] if end is None else End(end).answered,
@@ -95,7 +95,8 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
     found = None if head["blinded"] else await found_so_far(shown, first, columns)
 
     def made() -> dict[str, Any]:
-        answers = [_answer(certificate, agent) for agent in some] if certificate else []
+        by_arm = not whole or pages.total <= WHOLE
+        answers = [_answer(certificate, agent, by_arm=by_arm) for agent in some] if certificate else []
         return {"answers": answers, "found": with_panels(found)}
 
     told: dict[str, Any] = {"pages": pages, "certificate": certificate, "made": made}
