@@ -13,6 +13,7 @@ import anyio
 import httpx2 as httpx
 import pytest
 from tests.coordinator.support import report_of, study_message
+from tests.support import awaited
 
 from parley.coordinator.http import heavy
 from parley.coordinator.http.routes import studies as routes
@@ -131,7 +132,7 @@ def test_places_are_given_back_and_lanes_forgotten():
         assert pool._waiting == 0
         assert await pool.run("a", lambda: 7) == 7
 
-    anyio.run(scenario)
+    awaited(scenario())
 
 
 def test_one_large_study_of_a_token_is_read_at_a_time(sqlite_house):

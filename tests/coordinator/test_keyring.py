@@ -129,7 +129,7 @@ def test_requests_that_come_together_look_together_but_never_by_a_look_from_befo
         go.set()
         return await early, await asyncio.gather(*late, return_exceptions=True)
 
-    early, late = asyncio.run(many())
+    early, late = awaited(many())
     assert early.role is auth.Role.ADMINISTRATOR, "asked before the revocation"
     assert {type(found) for found in late} == {Refusal}
     assert len(begun) == 2
@@ -148,7 +148,7 @@ def test_a_database_that_does_not_answer_fails_everybody_who_looks(storage, toke
 
     with monkeypatch.context() as broken:
         broken.setattr(storage, "glance", down)
-        found = asyncio.run(many())
+        found = awaited(many())
     assert {type(error) for error in found} == {StorageUnavailable}
     assert len({id(error) for error in found}) == 5, "each has its own trace"
     assert awaited(keys.principal(token)).role is auth.Role.ADMINISTRATOR

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests.coordinator.support import report_of, study_message
+from tests.support import awaited
 
 from parley.coordinator.http import heavy
 from parley.coordinator.http.limits import Throttle
@@ -118,7 +119,7 @@ def test_heavy_work_of_one_token_is_bounded_and_leaves_a_place_for_others():
             told.set()
         assert await asyncio.gather(*asked) == [True] * (heavy.OF_ONE + 1)
 
-    asyncio.run(many())
+    awaited(many())
 
 
 def test_one_token_follows_so_many_streams_and_no_more(sqlite_house):

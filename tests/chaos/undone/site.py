@@ -20,15 +20,15 @@ def believe_whatever_says_200():
 
 
 @MENDS.undone(
-    "takes a portal's way for a refusal",
+    "takes a proxy's refusal for the coordinator's",
     point=6,
-    test=f"{HERE}test_a_captive_portal_is_waited_for[a redirect]",
-    words=("HTTP 302",),
+    test=f"{HERE}test_a_captive_portal_is_waited_for[a proxy's 403]",
+    words=("HTTP 403",),
 )
-def take_a_redirect_for_a_refusal():
+def take_a_proxys_refusal():
     from parley.agent import client
 
-    rewrite(client, "_checked", "response.is_redirect", "False")
+    rewrite(client, "_checked", 'not str(problem.get("type", "")).startswith(PROBLEM)', "False")
 
 
 @MENDS.undone(
