@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.chaos import mutations
 from tests.chaos.mutant import Mutant
-from tests.chaos.undone import audit, blinding, requests, site, storage
+from tests.chaos.undone import audit, blinding, requests, site, storage, turns
 
 VARIABLE = "PARLEY_TEST_MUTANT"
 WHOLE = ("parley.coordinator.http.server", "parley.service.assembly", "parley.cli.verify", "parley.agent.worker")
@@ -168,7 +168,10 @@ PROMISED = (
         long=True,
     ),
 )
-MUTANTS = (*PROMISED, *(mutant for part in (audit, blinding, requests, storage, site) for mutant in part.MENDS.mutants))
+MUTANTS = (
+    *PROMISED,
+    *(mutant for part in (audit, blinding, requests, turns, storage, site) for mutant in part.MENDS.mutants),
+)
 
 
 def chosen():

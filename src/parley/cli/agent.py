@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 import click
-from rich.text import Text
 
-from parley.cli.console import errors, screen
+from parley.cli.console import attention, screen
 from parley.cli.remote import connect, remote_options
 from parley.optional import needs
 from parley.protocol import Report
@@ -87,7 +86,7 @@ def command(
                 whole_plan=lambda phase: client.whole_plan(study, phase).quotas,
             )
             worker = Worker(
-                client, box, drawn_by, say=lambda words: _say(agent, words), warn=lambda words: _warn(agent, words)
+                client, box, drawn_by, say=lambda words: _say(agent, words), warn=lambda words: attention(agent, words)
             )
             last = worker.run()
     screen.print(f"{agent}: the study {study} is {last.stage}.", highlight=False)
@@ -95,11 +94,6 @@ def command(
 
 def _complain(words: str) -> None:
     _say("agent", words)
-
-
-def _warn(agent: str, words: str) -> None:
-    """On standard error and hard to overlook: a person must act."""
-    errors.print(Text(f"{agent}: ATTENTION: {words}", style="bold red"), soft_wrap=True)
 
 
 def _say(agent: str, words: str) -> None:

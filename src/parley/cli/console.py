@@ -11,12 +11,14 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from parley.cli.tables import table
 from parley.errors import InvalidInput
 from parley.policies import POLICIES
 
 __all__ = [
+    "attention",
     "checked_output",
     "errors",
     "json_option",
@@ -78,3 +80,8 @@ def write_page(output: str, text: str) -> Path:
             "--output", found=f"{path}: {error.strerror}", allowed="a file that can be written"
         ) from None
     return path
+
+
+def attention(agent: str, words: str) -> None:
+    """On standard error and hard to overlook: a person must act."""
+    errors.print(Text(f"{agent}: ATTENTION: {words}", style="bold red"), soft_wrap=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from parley.agent.entries import Opened, read_entry
-from parley.cli.console import errors, json_option, print_json, screen
+from parley.cli.console import attention, errors, json_option, print_json, screen
 from parley.cli.remote import connect, remote_options
 from parley.errors import InvalidInput, ParleyError, Unreachable
 from parley.optional import needs
@@ -63,8 +64,7 @@ class _Place:
         from parley.agent.courier import hand_over
 
         try:
-            shout = lambda words: errors.print(words, style="bold red", markup=False)  # noqa: E731
-            hand_over(self.site, self.client, self.outbox, warn=shout)
+            hand_over(self.site, self.client, self.outbox, warn=partial(attention, self.site.agent))
         except Unreachable as error:
             errors.print(f"Not reported yet: {error}. It is kept, and sent the next time.", highlight=False)
         except InvalidInput as error:
