@@ -8,13 +8,13 @@ transposes W by mistake).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, mixing_weights, names, real_matrix
 from parley.errors import InvalidInput, TiedArms
+from parley.once import once
 from parley.rewards import Gaussian, RewardModel
 from parley.rewards.scales import checked_scale, fitting
 from parley.terms import Terms
@@ -82,12 +82,12 @@ class Problem(Terms):
         """(K, M): the last two axes of every array about this problem."""
         return self.arm_count, self.agent_count
 
-    @cached_property
+    @once
     def squared_weights(self) -> FloatArray:
         """`weights**2`, `(agent n, agent m)`: turns the variances of local means into those of mixed means."""
         return np.square(self.weights)
 
-    @cached_property
+    @once
     def questions(self) -> BoolArray:
         """`(agent,)`: the first agent of every distinct column of weights; the others ask what it asks.
 
@@ -183,28 +183,28 @@ class Instance:
         means.setflags(write=False)
         object.__setattr__(self, "means", means)
 
-    @cached_property
+    @once
     def mixed_means(self) -> FloatArray:
         """mu' = mu W."""
         return self.problem.mixed(self.means)
 
-    @cached_property
+    @once
     def cell_variances(self) -> FloatArray:
         """`(arm, agent)`: the true variance of a reward."""
         return self.problem.noise.true_variances(self.means, self.scale)
 
-    @cached_property
+    @once
     def gaps(self) -> FloatArray:
         """The Top-N gaps of the mixed means, `(arm, agent)`."""
         return top_gaps(self.mixed_means, self.problem.top)
 
-    @cached_property
+    @once
     def best(self) -> BoolArray:
         """Which arms are in each agent's top N, `(arm, agent)`; more than N where arms tie."""
         boundary = -np.sort(-self.mixed_means, axis=0)[self.problem.top - 1]
         return self.mixed_means >= boundary  # type: ignore[no-any-return]
 
-    @cached_property
+    @once
     def good(self) -> BoolArray:
         """Which arms are right answers, `(arm, agent)`: within the problem's tolerance of the N-th best."""
         boundary = -np.sort(-self.mixed_means, axis=0)[self.problem.top - 1]

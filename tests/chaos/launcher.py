@@ -4,14 +4,13 @@
 for all and take most of a start, are made once, before the forks; each has a context of its own.
 """
 
-import asyncio
 from functools import cache
 
 from tests.chaos.forks import loop
 from tests.chaos.mutants import apply_chosen
 
 from parley.coordinator.http import server
-from parley.coordinator.http.app import new_context, rehearse
+from parley.coordinator.http.app import new_context
 from parley.coordinator.record import killpoints
 from parley.coordinator.settings import Settings
 from parley.coordinator.studies import phases
@@ -43,5 +42,5 @@ def serve(order):
 
 if __name__ == "__main__":
     apply_chosen()
-    asyncio.run(rehearse(routes()))
+    routes()
     loop(serve)

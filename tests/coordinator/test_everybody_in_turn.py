@@ -19,6 +19,7 @@ from parley.coordinator.http import heavy
 from parley.coordinator.http.routes import studies as routes
 from parley.dashboard.render import render
 from parley.errors import Conflict, Rejected, Unreachable
+from parley.protocol import Receipt, wire
 
 PATIENCE = 60  # seconds
 
@@ -210,3 +211,30 @@ def test_a_file_in_a_form_has_a_limit_of_its_own(sqlite_house):
         large = browser.post("/new", data={"csrf": csrf, "study": "#" * 5 * 2**20, "do": "check"})
         assert large.status_code == 413
         assert "4194304 bytes" in large.text
+
+
+def test_no_report_waits_for_the_text_of_a_large_certificate(house, monkeypatch):
+    """The attack: verifications of a large study. While its certificate was written, nothing else was."""
+    agent = house.create(study_message(agents=2, arms=2, policy="uniform"))[0]
+    report = report_of(agent.plan("trial", "agent 1"), 0)
+    begun, go_on, real = threading.Event(), threading.Event(), wire.canonical
+
+    def slow(document):
+        if document["schema"] == Receipt.schema:
+            begun.set()
+            go_on.wait(PATIENCE)
+        return real(document)
+
+    receipt = Receipt(study="x", phase=1, agent="x", report="x", sequence=1, head="x")
+    monkeypatch.setattr(wire, "canonical", slow)
+    threads = [threading.Thread(target=lambda: receipt.text), threading.Thread(target=agent.send, args=(report,))]
+    threads[0].start()
+    try:
+        assert begun.wait(PATIENCE)
+        threads[1].start()
+        threads[1].join(5)
+        assert not threads[1].is_alive(), "a report waits for another's text"
+    finally:
+        go_on.set()
+        for thread in threads:
+            thread.join()

@@ -248,3 +248,17 @@ def test_initialising_twice_changes_nothing(storage, database):
     again = open_storage(database)
     assert again.read(lambda connection: studies.get(connection, "trial")) is not None
     again.close()
+
+
+def test_a_log_is_told_as_it_is_stored(storage):
+    """Lines are put together of texts, records are read from them: the same log, whole or as much as there is room."""
+    put(storage)
+    for step in range(2 * ledger.BATCH):
+        append(storage, reason=f'"payload":{{}}, {step} São')
+    lines = storage.read(lambda connection: ledger.lines(connection, "trial", limit=None))
+    records = storage.read(lambda connection: ledger.walk(connection, "trial"))  # read when the snapshot is over
+    assert lines == [(record.sequence, record.text) for record in records]
+    assert [sequence for sequence, _ in lines] == list(range(1, 2 * ledger.BATCH + 2))
+    few = storage.read(lambda connection: ledger.lines(connection, "trial", after=1, size=60))
+    assert 1 < len(few) < 10
+    assert few == lines[1 : 1 + len(few)]

@@ -65,6 +65,7 @@ def test_the_hash_around_a_written_payload_is_the_hash_of_the_whole(payload, act
     record = Record.linked(3, "f" * 64, **told, told=canonical(payload))
     assert record == Record.linked(3, "f" * 64, **told)
     assert record.hash == record.computed
+    assert record.told(canonical(payload)) == record.text
 
 
 def test_other_threads_run_between_the_pieces(monkeypatch):

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Protocol, Self
 
 import numpy as np
 
 from parley.errors import InvalidInput
+from parley.once import once
 from parley.problem import BoolArray, FloatArray, IntArray
 
 SMALLEST_BOUND = 1e-200  # keeps every product and sum within float64
@@ -185,7 +186,7 @@ class ContrastPrograms:
         opponents = np.broadcast_to(itself, (len(bounds), 1, *bounds.shape[-2:]))
         return cls.of(squared_weights, opponents, 2 * bounds[:, None], costs, variances)
 
-    @cached_property
+    @once
     def _opposite(self) -> IntArray:
         """`(programs, opponent, arm, agent)`: every row's opponent in a flattened `(program, arm, agent)`."""
         programs, _, arms, agents = self.inverse.shape

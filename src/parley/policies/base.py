@@ -13,7 +13,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from parley.ends import End
 from parley.errors import InvalidInput
+from parley.once import once
 from parley.policies.state import Explanation, State
 from parley.problem import BoolArray, IntArray, Problem
 from parley.quotas import cut_to, raise_cells
@@ -109,7 +109,7 @@ class Policy(ABC):
         """`(..., agent)`: who has no answer, asks for one, and may still get it."""
         return np.asarray((state.active.sum(axis=-2) > self.problem.top) & ~self.blocked(state) & self._asked)
 
-    @cached_property
+    @once
     def _asked(self) -> BoolArray:
         """`(agent,)`: whose question is asked."""
         asked = np.ones(self.problem.agent_count, dtype=np.bool_)

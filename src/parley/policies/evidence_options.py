@@ -6,10 +6,10 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 from parley.errors import InvalidInput
+from parley.once import once
 from parley.policies.elimination import Elimination
 from parley.policies.evidence_plan import TEMPERS, Temper
 from parley.policies.evidence_rounds import affordable_rounds
@@ -51,11 +51,11 @@ class Tempered(Elimination):
             found = f"smallest_growth {self.smallest_growth:g}, growth {self._temper.growth:g}"
             raise InvalidInput("policy.growth", found=found, allowed="1 < smallest_growth <= growth, finite")
 
-    @cached_property
+    @once
     def _rounds(self) -> int:
         return self.rounds or affordable_rounds(self.problem, self.line, self.gap_scale)
 
-    @cached_property
+    @once
     def _temper(self) -> Temper:
         given = (self.precision, self.growth, self.optimism, self.caution)
         precision, growth, optimism, caution = (

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from parley.once import once
 from parley.policies.acceptance import SHARE, accept_leaders, claims, nobody, standing
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination
@@ -81,7 +81,7 @@ class EvidenceRacing(Tempered):
         idle = ~(self.problem.questions & self._asked) | self.blocked(state)
         return replace(contrasts, losing=contrasts.losing & ~idle[..., None, None, :]) if idle.any() else contrasts
 
-    @cached_property
+    @once
     def _first_phase(self) -> IntArray:
         """`(arm, agent)`: the cheapest draws that give every mixed mean the wished standard error; they only inform."""
         problem, model = self.problem, self.problem.noise

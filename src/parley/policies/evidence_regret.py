@@ -19,12 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from parley.errors import InvalidInput
+from parley.once import once
 from parley.policies.base import Explanation, State
 from parley.policies.evidence_plan import Contrasts
 from parley.policies.evidence_racing import EvidenceRacing
@@ -97,7 +97,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         kept = {field.name: getattr(blank, field.name) for field in fields(blank)}
         return Lined(**kept, line=np.zeros((*batch, *self.problem.shape)))
 
-    @cached_property
+    @once
     def _first_phase(self) -> IntArray:
         """As in `evidence`, within a share of the horizon."""
         usual = super()._first_phase

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from parley.bounds import identification
 from parley.currency import Currency
 from parley.errors import InvalidInput, UnknownName
 from parley.harmonic import solve
+from parley.once import once
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination, nth_largest
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
@@ -55,7 +55,7 @@ class Oracle(Elimination):
         told = "told the true gaps, which no real study is"
         return f"{super().guarantee} ({told})" if self.size == "guaranteed" else f"NO GUARANTEE: {SIZES[self.size]}"
 
-    @cached_property
+    @once
     def _counts(self) -> IntArray:
         currency, accuracy = Currency.of(self.problem), self.accuracy
         programs = identification(self.instance, currency.prices)

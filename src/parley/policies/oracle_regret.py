@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from parley.bounds import regret
 from parley.errors import InvalidInput
+from parley.once import once
 from parley.policies.base import Explanation, State
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, Instance, IntArray
@@ -40,7 +40,7 @@ class OracleRegret(Playing):
     def guarantee(self) -> str:
         return "plays the best arms (told the true gaps, which no real study is)"
 
-    @cached_property
+    @once
     def _counts(self) -> IntArray:
         assert isinstance(self.problem.horizon, int)
         allocation = regret(self.instance, accuracy=self.accuracy).allocation * math.log(self.problem.horizon)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from parley.errors import InvalidInput
+from parley.once import once
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination, nth_largest
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
@@ -59,7 +59,7 @@ class PfUcbBai(Elimination):
         """The level of personalization that the weights hold."""
         return personalization(self.problem, self.name)
 
-    @cached_property
+    @once
     def _log_delta(self) -> float:
         return math.log(1 / self.problem.delta)
 

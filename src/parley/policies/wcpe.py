@@ -7,13 +7,13 @@ every confidence interval as narrow as its proxy gap, and draws the exact smalle
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from parley.bounds import oracle
 from parley.errors import InvalidInput, UnknownName
+from parley.once import once
 from parley.policies.acceptance import accept, leading
 from parley.policies.base import Explanation, State
 from parley.policies.elimination import Elimination, nth_largest
@@ -61,7 +61,7 @@ class Wcpe(Elimination):
     def guarantee(self) -> str:
         return super().guarantee if guaranteed(self.threshold) else f"NO GUARANTEE: {THRESHOLDS[self.threshold]}"
 
-    @cached_property
+    @once
     def _beta(self) -> Threshold:
         return make_threshold(self.threshold, self.problem)
 

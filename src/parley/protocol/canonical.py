@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from parley.errors import InvalidInput
@@ -24,8 +25,12 @@ def canonical(document: Any) -> str:
     >>> canonical({"b": [1.0, 2], "a": 0.1 + 0.2})
     '{"a":0.30000000000000004,"b":[1.0,2]}'
     """
+    return "".join(_told(document))
+
+
+def _told(document: Any) -> Iterator[str]:
     try:
-        return in_pieces(document, _written)
+        yield from in_pieces(document, _written)
     except ValueError:
         raise InvalidInput("number", found="NaN or an infinity", allowed="finite numbers") from None
 
@@ -40,7 +45,7 @@ def digest(document: Any) -> str:
     >>> digest({})[:12]
     '44136fa355b3'
     """
-    return sha256(canonical(document))
+    return _hashed(_told(document))
 
 
 def sha256(text: str) -> str:
@@ -49,8 +54,15 @@ def sha256(text: str) -> str:
     >>> sha256("{}")[:12]
     '44136fa355b3'
     """
+    return _hashed([text])
+
+
+def _hashed(pieces: Iterable[str]) -> str:
+    told = hashlib.sha256()
     try:
-        return hashlib.sha256(text.encode()).hexdigest()
+        for piece in pieces:
+            told.update(piece.encode())
+        return told.hexdigest()
     except UnicodeEncodeError:
         raise InvalidInput("text", found="a lone surrogate", allowed="text that UTF-8 can tell") from None
 

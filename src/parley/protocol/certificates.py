@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -103,28 +104,30 @@ def _added(missing: Sequence[Rows]) -> Rows:
 
 
 def _finite(value: Any) -> Any:
-    """None where JSON has no word for a number: an interval without data is infinite."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
+    """None where JSON has no word for a number: an interval without data is infinite.
+
+    Changes the lists and dictionaries it is given, which nobody else has: a second copy may be tens of megabytes.
+    """
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            value[key] = _finite(item)
+        return value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def same_certificate(one: Certificate, other: Certificate) -> list[str]:
     """The names of the fields in which two certificates differ by more than the rounding of another machine."""
-    first, second = one.to_json(), other.to_json()
+    asked = {field.name for field in fields(Certificate)} - {"version"}
     if not one.warnings:  # as certificates were before anybody compared
-        second.pop("warnings", None)
-    keys = {**first, **second}
-    return [key for key in keys if key != "version" and not _same(first.get(key), second.get(key))]
+        asked.remove("warnings")
+    return sorted(name for name in asked if not _same(getattr(one, name), getattr(other, name)))
 
 
 def _same(one: object, other: object) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return abs(one - other) <= ROUNDING * max(1.0, abs(one), abs(other))
     return one == other

@@ -120,7 +120,16 @@ class Record(Message):
         }
         if salt is not None:
             body["salt"] = salt
-        return cls(**body, hash=digest(body) if told is None else _hash_around(body, told))
+        return cls(**body, hash=digest(body) if told is None else sha256(_around(body, told)))
+
+    def told(self, payload: str) -> str:
+        """The line of this record with a payload that is written out already.
+
+        >>> record = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
+        >>> record.told("{}") == record.text
+        True
+        """
+        return _around(self.to_json(), payload)
 
     @property
     def computed(self) -> str:
@@ -129,11 +138,11 @@ class Record(Message):
         return digest({key: value for key, value in body.items() if key not in ("schema", "hash")})
 
 
-def _hash_around(body: Mapping[str, Any], told: str) -> str:
-    """The hash of a body whose payload is written out already: keys are sorted, so it has its place between others."""
+def _around(body: Mapping[str, Any], told: str) -> str:
+    """The text of a body whose payload is written out already: keys are sorted, so it has its place between others."""
     front = canonical({key: value for key, value in body.items() if key < "payload"})
     back = canonical({key: value for key, value in body.items() if key > "payload"})
-    return sha256(f'{front[:-1]},"payload":{told},{back[1:]}')
+    return f'{front[:-1]},"payload":{told},{back[1:]}'
 
 
 def chained(records: Iterable[Record]) -> Iterator[Record]:

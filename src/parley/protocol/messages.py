@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from parley.once import once
 from parley.problem import IntArray
 from parley.protocol.study_message import StudyMessage
 from parley.protocol.wire import Message
@@ -36,7 +36,7 @@ class Plan(Message):
         """One agent's column."""
         return tuple(row[agent] for row in self.quotas)
 
-    @cached_property
+    @once
     def array(self) -> IntArray:
         """`(arm, agent)`."""
         return np.array(self.quotas, dtype=np.int64)

@@ -7,7 +7,7 @@ the interpreter, such as an agent of another study, waits for a piece.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from json.decoder import JSONArray, JSONDecoder, JSONObject  # type: ignore[attr-defined]
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
@@ -32,22 +32,28 @@ def weight(value: Any) -> int:
     return 1
 
 
-def in_pieces(document: Any, write: Callable[[Any], str]) -> str:
-    """What `write` makes of a document in one go; of a large one, what it makes of the parts, put together.
+def in_pieces(document: Any, write: Callable[[Any], str]) -> Iterator[str]:
+    """What `write` makes of a document in one go; of a large one, what it makes of the parts, to be put together.
 
     `write` puts no spaces; the outer keys are sorted.
 
-    >>> in_pieces([[1, 2]] * 3, lambda value: str(value).replace(" ", ""))
+    >>> "".join(in_pieces([[1, 2]] * 3, lambda value: str(value).replace(" ", "")))
     '[[1,2],[1,2],[1,2]]'
     """
     if weight(document) <= MANY:
-        return write(document)
-    if isinstance(document, dict) and all(type(key) is str for key in document):
-        items = (f"{write(key)}:{in_pieces(document[key], write)}" for key in sorted(document))
-        return "{" + ",".join(items) + "}"
-    if isinstance(document, list | tuple) and document and isinstance(document[0], list | tuple | dict):
-        return "[" + ",".join(in_pieces(item, write) for item in document) + "]"
-    return write(document)
+        yield write(document)
+    elif isinstance(document, dict) and document and all(type(key) is str for key in document):
+        for place, key in enumerate(sorted(document)):
+            yield f"{',' if place else '{'}{write(key)}:"
+            yield from in_pieces(document[key], write)
+        yield "}"
+    elif isinstance(document, list | tuple) and document and isinstance(document[0], list | tuple | dict):
+        for place, item in enumerate(document):
+            yield "," if place else "["
+            yield from in_pieces(item, write)
+        yield "]"
+    else:
+        yield write(document)
 
 
 class _Patient(JSONDecoder):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from parley.errors import InvalidInput
+from parley.once import once
 from parley.policies import POLICIES, Policy, make_policy
 from parley.problem import Problem
 from parley.protocol.wire import Message
@@ -102,7 +102,7 @@ class StudyMessage(Message):
             terms=problem.terms(),
         )
 
-    @cached_property
+    @once
     def problem(self) -> Problem:
         """Checked again, and the same to the last bit as the one it was made from."""
         return Problem(
@@ -113,7 +113,7 @@ class StudyMessage(Message):
             **self.terms,
         )
 
-    @cached_property
+    @once
     def flexible(self) -> bool:
         """Whether a report may have other counts than the plan: asked for, or not refused and safe with the policy."""
         return self.problem.site_counts != "exact" and "site_counts" in POLICIES[self.policy].honours

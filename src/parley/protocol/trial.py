@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from parley.ends import End
+from parley.once import once
 from parley.policies import Policy, State
 from parley.protocol.admission import admit
 from parley.protocol.canonical import digest
@@ -34,7 +34,7 @@ class Step:
     decision: Decision
     plan: Plan | None
 
-    @cached_property
+    @once
     def event(self) -> PhaseClosed:
         """The step as the log keeps it; one, so that it is written out once."""
         return PhaseClosed(decision=self.decision, plan=self.plan)
@@ -71,7 +71,7 @@ class Trial:
         """The number of the phase in progress, from 1; of the last one once it is over."""
         return self.plan.phase
 
-    @cached_property
+    @once
     def policy(self) -> Policy:
         """Drives the study, and knows who is frozen."""
         return self.policy_without(self.frozen)
@@ -85,7 +85,7 @@ class Trial:
         unasked = (place for place in idle if self.study.agents[place] in self.leaves)
         return replace(policy, idle=tuple(idle), unasked=tuple(unasked))
 
-    @cached_property
+    @once
     def awaited(self) -> tuple[str, ...]:
         """The agents whose reports this phase still needs: asked for something, not frozen, not reported."""
         if self.cut:

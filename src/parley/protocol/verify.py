@@ -189,7 +189,7 @@ class _Seen:
         if self.certificate is not None:
             raise InvalidInput("certificate", found="a second one", allowed="one")
         version = event.certificate.version
-        mine = issue_certificate(
+        again = issue_certificate(
             trial,
             data=[decision.data for decision in self.decisions],
             missing=[decision.missing for decision in self.decisions],
@@ -199,7 +199,8 @@ class _Seen:
             warnings=self.warnings(trial),
             phases=trial.past or () if "estimates" in event.certificate.evidence else (),  # older ones have none
         )
-        wrong = same_certificate(event.certificate, mine)
+        wrong = same_certificate(event.certificate, again)
+        del again  # as large as what is hashed now
         if wrong:
             raise InvalidInput("certificate", found=f"another {', '.join(wrong)}", allowed="what the log gives")
         self.certificate = event.certificate.digest

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, fields
-from functools import cache, cached_property
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from parley.errors import InvalidInput
+from parley.once import once
 from parley.protocol.canonical import canonical, read_json, sha256
 
 __all__ = ["LARGEST_INTEGER", "Message"]
@@ -71,12 +72,12 @@ class Message:
         """From canonical text."""
         return cls.from_json(read_json(text, cls.schema))
 
-    @cached_property
+    @once
     def text(self) -> str:
         """The canonical text."""
         return canonical(self.to_json())
 
-    @cached_property
+    @once
     def digest(self) -> str:
         """SHA-256 of the canonical text."""
         return sha256(self.text)

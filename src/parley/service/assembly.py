@@ -18,7 +18,7 @@ def create_service(storage: Storage, settings: Settings, *, clock: Clock = utc_n
     """The application over an open storage; whoever opened it closes it."""
     app = create_app(new_context(storage, settings, clock=clock))
     app.state.forecaster = Forecaster()
-    app.include_router(forecasts.router)
+    app.router.routes.extend(forecasts.router.routes)
     if not settings.no_dashboard:
         from parley.dashboard.mount import mount
 

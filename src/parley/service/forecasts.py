@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from fastapi import APIRouter
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -16,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.forecasts import Estimated, OutlookTold
 from parley.coordinator.http.context import context_of, principal_of, written
-from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.operations import operations
 from parley.coordinator.http.routes.studies import First, Some, read_study
 from parley.coordinator.http.schemas import NewStudyBody
 from parley.coordinator.problems import Refusal
@@ -31,7 +30,7 @@ from parley.service.forecaster import Forecaster
 
 __all__ = ["estimate", "router"]
 
-router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["forecasts"])
+router = operations("forecasts")
 
 
 @router.post("/estimates", response_model=Estimated)

@@ -1,6 +1,7 @@
 """The mends that give everybody a turn, however much one token asks for, undone."""
 
 from contextlib import nullcontext
+from threading import RLock
 
 from tests.chaos.mutant import Mends
 from tests.chaos.mutations import change
@@ -134,3 +135,19 @@ def know_tokens_by_a_look_from_before():
         return await (real(self, kid) if look is None else look)
 
     change(Keyring, "_look", hasty)
+
+
+@MENDS.undone(
+    "writes one text at a time, as Python 3.11's cached_property does",
+    point=3,
+    test=f"{TURNS}test_no_report_waits_for_the_text_of_a_large_certificate[sqlite]",
+    words=("a report waits for another's text",),
+)
+def write_one_text_at_a_time():
+    from parley.once import once
+
+    def locked(self, of, kind, *, real=once.__get__, lock=RLock()):  # noqa: B008 - one for all
+        with lock if of is not None else nullcontext():
+            return of.__dict__[self._name] if of is not None and self._name in of.__dict__ else real(self, of, kind)
+
+    change(once, "__get__", locked)

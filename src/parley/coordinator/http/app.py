@@ -13,7 +13,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import Message
 
 from parley import __version__
 from parley.coordinator.access import sessions as signed_in
@@ -36,7 +35,6 @@ from parley.coordinator.http.routes import (
     studies,
     tokens,
 )
-from parley.coordinator.http.schemas import ProblemView
 from parley.coordinator.logs import logger
 from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
@@ -46,7 +44,7 @@ from parley.coordinator.record import Storage, StorageUnavailable
 from parley.coordinator.settings import Settings
 from parley.coordinator.studies.closer import Closer
 
-__all__ = ["create_app", "new_context", "rehearse"]
+__all__ = ["create_app", "new_context"]
 
 SWEEP = 60.0  # seconds
 REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # of one token in progress at once
@@ -88,7 +86,6 @@ async def _running(app: FastAPI) -> AsyncIterator[None]:
     """What runs beside the requests, from the first to the last."""
     context: Context = app.state.context
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-    await rehearse(app)
     context.watch.start()
     context.closer.start()
     sweeping = asyncio.create_task(_sweep(context))
@@ -112,30 +109,14 @@ def create_app(context: Context) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,  # an address with another slash is another address, and there is nothing at it
-        generate_unique_id_function=lambda route: route.name,
-        responses={"4XX": {"model": ProblemView, "content": {"application/problem+json": {}}}},
     )
     app.state.context = context
     # What agents use is found first.
     for part in (reports, studies, oversight, quarantine, lost_sites, streams, tokens, sessions, health):
-        app.include_router(part.router)
+        app.router.routes.extend(part.router.routes)
     for kind in (Refusal, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _problem)
     return app
-
-
-async def rehearse(app: FastAPI) -> None:
-    """Ask for what is not there: the routes are made when they are first looked through, and nobody shall wait."""
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(_: Message) -> None:
-        pass
-
-    scope = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "root_path": "",
-             "path": "/nothing", "raw_path": b"/nothing", "query_string": b"", "headers": []}  # fmt: skip
-    await app(scope, receive, send)
 
 
 async def _sweep(context: Context) -> None:

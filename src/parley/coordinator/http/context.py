@@ -118,7 +118,7 @@ class Context:
 
 def written(answer: Answer) -> bytes:
     """An answer as JSON, a piece at a time: a board may have a million numbers."""
-    return in_pieces(answer.to_json(), _dumped).encode()
+    return b"".join(piece.encode() for piece in in_pieces(answer.to_json(), _dumped))
 
 
 def _dumped(value: Any) -> str:

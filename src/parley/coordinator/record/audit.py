@@ -57,7 +57,7 @@ class _Stored:
 
     row: StudyRow
     tables: Mapping[str, Rows]
-    records: list[Record]
+    records: Iterator[Record]
 
 
 def _stored(connection: Connection, study: str) -> _Stored | None:
@@ -67,12 +67,13 @@ def _stored(connection: Connection, study: str) -> _Stored | None:
     return _Stored(
         row=row,
         tables={table.name: _rows(connection, table, study) for table in TOLD},
-        records=list(ledger.walk(connection, study)),
+        records=ledger.walk(connection, study),
     )
 
 
 def _rows(connection: Connection, table: Table, study: str) -> Rows:
-    found = connection.execute(select(table).where(table.c.study == study)).mappings()
+    query = select(table).where(table.c.study == study).execution_options(yield_per=ledger.BATCH)
+    found = connection.execute(query).mappings()
     return {_key(table, row): _others(table, row) for row in found}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,10 +15,10 @@ from parley.errors import InvalidInput
 from parley.protocol import Event, Record, kind_of, new_salt, require_tellable
 from parley.protocol.canonical import canonical, read_json
 
-__all__ = ["SERVER", "append", "append_server", "draft", "has", "length", "read", "salt_of", "walk"]
+__all__ = ["SERVER", "append", "append_server", "draft", "has", "length", "lines", "read", "salt_of", "walk"]
 
 SERVER = "server"  # the stream of what belongs to no study: tokens
-BATCH = 500
+BATCH = 20  # records that a database sends at once: one may have megabytes
 INSERT = insert(log)
 
 
@@ -94,18 +95,22 @@ def _insert(connection: Connection, record: Record, payload: str) -> None:
     connection.execute(INSERT, stored)
 
 
-def _record(row: Row[*tuple[Any, ...]]) -> Record:
+def _record(row: Row[*tuple[Any, ...]], payload: Mapping[str, Any]) -> Record:
     return Record(
         stream=row.stream,
         sequence=row.sequence,
         at=row.at,
         actor=row.actor,
         kind=row.kind,
-        payload=read_json(row.payload),
+        payload=payload,
         previous=row.previous,
         hash=row.hash,
         salt=row.salt,
     )
+
+
+def _read(row: Row[*tuple[Any, ...]]) -> Record:
+    return _record(row, read_json(row.payload))
 
 
 def has(connection: Connection, stream: str, sequence: int, head: str) -> bool:
@@ -120,18 +125,21 @@ def salt_of(connection: Connection, stream: str, sequence: int) -> str | None:
     return connection.execute(select(log.c.salt).where(here)).scalar_one_or_none()
 
 
-def read(
+def _found(
     connection: Connection,
     stream: str,
     *,
     after: int = 0,
-    limit: int = 100,
+    limit: int | None = 100,
     size: int | None = None,
     kind: str | None = None,
     actor: str | None = None,
     newest_first: bool = False,
-) -> list[Record]:
-    """Some records, by kind and actor if wanted; no more once they are together larger than `size`."""
+) -> Iterator[Row[*tuple[Any, ...]]]:
+    """Some records as they are stored, by kind and actor if wanted; no more once they are together larger than `size`.
+
+    `after` continues: later records, or earlier ones with `newest_first`.
+    """
     order = log.c.sequence.desc() if newest_first else log.c.sequence
     query = select(log).where(log.c.stream == stream).order_by(order).limit(limit)
     if newest_first and after:
@@ -142,21 +150,29 @@ def read(
         query = query.where(log.c.kind == kind)
     if actor is not None:
         query = query.where(log.c.actor == actor)
-    records, length = [], 0
-    for row in connection.execute(query):
-        records.append(_record(row))
+    length = 0
+    for row in connection.execute(query.execution_options(yield_per=BATCH)):
+        yield row
         length += len(row.payload)
         if size is not None and length > size:
-            break
-    return records
+            return
+
+
+def read(connection: Connection, stream: str, **which: Any) -> list[Record]:
+    """Some records; `which` as `_found` has it."""
+    return list(map(_read, _found(connection, stream, **which)))
+
+
+def lines(connection: Connection, stream: str, **which: Any) -> list[tuple[int, str]]:
+    """Some records as they are exported, each with its sequence: what is written out already is not read again."""
+    return [(row.sequence, _record(row, {}).told(row.payload)) for row in _found(connection, stream, **which)]
 
 
 def walk(connection: Connection, stream: str) -> Iterator[Record]:
-    """A whole chain, a batch at a time."""
-    after = 0
-    while batch := read(connection, stream, after=after, limit=BATCH):
-        yield from batch
-        after = batch[-1].sequence
+    """A whole chain: all of it is taken from the database now, and each record is read when its turn comes."""
+    found = deque(_found(connection, stream, limit=None))
+    # What was told is let go at once: a certificate is ten megabytes, and what is read of it five times as many.
+    return (_read(found.popleft()) for _ in range(len(found)))
 
 
 def length(connection: Connection, stream: str) -> int:

@@ -42,6 +42,7 @@ class PostgresStorage(Storage):
             url,
             pool_size=connections,
             max_overflow=0,
+            pool_use_lifo=True,  # each keeps room for the largest row it ever received: not all need it
             pool_timeout=statement_timeout,
             execution_options={"memory": self.memory},
             connect_args={

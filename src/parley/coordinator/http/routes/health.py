@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy import Connection, func, select
 from starlette.requests import Request
@@ -14,13 +13,13 @@ from parley import __version__
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.health import Health, Ready
 from parley.coordinator.http.context import context_of
-from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.operations import operations
 from parley.coordinator.record.tables import studies
 from parley.protocol import Stage
 
 __all__ = ["router"]
 
-router = APIRouter(route_class=GuardedRoute, tags=["health"])
+router = operations("health", prefix="")
 
 
 @router.get("/healthz", response_model=Health)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -13,7 +12,7 @@ from parley.coordinator.answers.base import Answer, answered
 from parley.coordinator.answers.lost_sites import FreezePreview, ReweighPreview, ThawPreview
 from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.http.context import context_of, principal_of, told, written
-from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.operations import operations
 from parley.coordinator.http.schemas import ColumnsBody, FreezeBody, ReweighBody
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record.studies import StudyRow
@@ -23,7 +22,7 @@ from parley.protocol.choices import ReweighConsequences, ThawConsequences
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["oversight"])
+router = operations("oversight")
 
 ATTEMPTS = 10
 

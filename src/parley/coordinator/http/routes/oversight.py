@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -15,7 +15,8 @@ from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.oversight import CutPreview, LogPage, Verified
 from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.http.context import Context, context_of, principal_of, sight_of, told, written
-from parley.coordinator.http.guard import GuardedRoute, still_welcome
+from parley.coordinator.http.guard import still_welcome
+from parley.coordinator.http.operations import operations
 from parley.coordinator.http.schemas import (
     PAGE,
     FreezeBody,
@@ -31,12 +32,12 @@ from parley.coordinator.record import ledger
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts
-from parley.protocol import EVENTS, Record
+from parley.protocol import EVENTS
 from parley.protocol.canonical import canonical
 
 __all__ = ["act", "router"]
 
-router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["oversight"])
+router = operations("oversight")
 
 ATTEMPTS = 10
 HEARTBEAT = 15.0  # seconds; keeps proxies from closing a quiet stream
@@ -114,12 +115,10 @@ async def get_log(
 ) -> Response:
     """Records of a study's log. `after` continues: later records, or earlier ones with `newest_first`."""
 
-    def work(connection: Connection) -> LogPage:
+    def work(connection: Connection) -> str:
         require_study(connection, study)
-        found = ledger.read(
-            connection, study, after=after, limit=limit, size=PAGE, kind=kind, actor=actor, newest_first=newest_first
-        )
-        return _page(found, limit)
+        which = {"after": after, "kind": kind, "actor": actor, "newest_first": newest_first}
+        return _page(connection, study, limit=limit, **which)
 
     return await context_of(request).answer(work, to=principal_of(request))
 
@@ -130,17 +129,18 @@ async def get_server_log(
 ) -> Response:
     """Records of the server's own log: tokens issued and revoked."""
 
-    def work(connection: Connection) -> LogPage:
-        found = ledger.read(connection, ledger.SERVER, after=after, limit=limit, newest_first=newest_first)
-        return _page(found, limit)
+    def work(connection: Connection) -> str:
+        return _page(connection, ledger.SERVER, limit=limit, after=after, newest_first=newest_first)
 
     return await context_of(request).answer(work, to=principal_of(request))
 
 
-def _page(records: list[Record], limit: int) -> LogPage:
-    cut = len(records) == limit or sum(len(record.text) for record in records) > PAGE
-    following = records[-1].sequence if cut else None
-    return LogPage(records=[record.to_json() for record in records], next=following)
+def _page(connection: Connection, stream: str, *, limit: int, **which: Any) -> str:
+    """A `LogPage`, put together of lines that are written out already."""
+    found = ledger.lines(connection, stream, limit=limit, size=PAGE, **which)
+    cut = len(found) == limit or sum(len(line) for _, line in found) > PAGE
+    following = found[-1][0] if cut else None
+    return f'{{"records":[{",".join(line for _, line in found)}],"next":{canonical(following)}}}'
 
 
 @router.get("/studies/{study}/export", response_class=StreamingResponse)
@@ -160,8 +160,8 @@ async def _lines(context: Context, kid: str, study: str) -> AsyncIterator[str]:
     after = 0
 
     def some(connection: Connection) -> tuple[int, list[str]]:
-        batch = ledger.read(connection, study, after=after, limit=200, size=PAGE)
-        return batch[-1].sequence if batch else 0, [record.text + "\n" for record in batch]
+        batch = ledger.lines(connection, study, after=after, limit=200, size=PAGE)
+        return batch[-1][0] if batch else 0, [f"{line}\n" for _, line in batch]
 
     with context.streams.taken(kid):
         while (found := await context.read_for(kid, some))[1]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastapi import APIRouter
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -12,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from parley.coordinator.answers.reports import Aside, Quarantine
 from parley.coordinator.answers.studies import StudyLine
 from parley.coordinator.http.context import context_of, principal_of
-from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.operations import operations
 from parley.coordinator.http.routes.oversight import act
 from parley.coordinator.http.schemas import PAGE, AmendBody, Limit, PathPhase, RefuseBody, Sequence
 from parley.coordinator.problems import Refusal
@@ -23,7 +22,7 @@ from parley.coordinator.studies import acts
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/studies/{study}", route_class=GuardedRoute, tags=["oversight"])
+router = operations("oversight", prefix="/v1/studies/{study}")
 
 
 @router.get("/quarantine", response_model=Quarantine)

@@ -6,7 +6,7 @@ import re
 from time import monotonic
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,7 +21,7 @@ from parley.coordinator.answers.reports import (
     TakenReport,
 )
 from parley.coordinator.http.context import Context, context_of, principal_of
-from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.operations import operations
 from parley.coordinator.http.schemas import (
     LARGEST_PHASE,
     PathPhase,
@@ -40,7 +40,7 @@ from parley.protocol.wire import LARGEST_INTEGER
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/studies/{study}", route_class=GuardedRoute, tags=["agents"])
+router = operations("agents", prefix="/v1/studies/{study}")
 
 LONGEST_WAIT = 60
 IN_PROGRESS = (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -10,12 +9,12 @@ from parley.coordinator.access import sessions
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.tokens import SessionEnd, SessionOpened
 from parley.coordinator.http.context import context_of, principal_of
-from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.operations import operations
 from parley.coordinator.problems import Refusal
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/sessions", route_class=GuardedRoute, tags=["tokens"])
+router = operations("tokens", prefix="/v1/sessions")
 
 
 @router.post("", status_code=201, response_model=SessionOpened)

@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from parley.coordinator.http.context import context_of, principal_of
-from parley.coordinator.http.guard import GuardedRoute, still_welcome
+from parley.coordinator.http.guard import still_welcome
+from parley.coordinator.http.operations import operations
 from parley.coordinator.reading.views import pulse
 from parley.coordinator.record import StorageUnavailable
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["studies"])
+router = operations("studies")
 
 MOMENT = 1.0  # seconds between looks
 HEARTBEAT = 15  # looks without news after which a comment keeps the stream open

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -16,7 +16,7 @@ from parley.coordinator.answers.findings import Findings
 from parley.coordinator.answers.progress import Board, History
 from parley.coordinator.answers.studies import ListedStudy, Studies, StudyLine, StudyStatus, Who
 from parley.coordinator.http.context import context_of, principal_of, sight_of, told
-from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.operations import operations
 from parley.coordinator.http.schemas import LARGEST_PHASE, NewStudyBody, PathPhase
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.findings import findings
@@ -31,7 +31,7 @@ from parley.protocol import Stage, StudyMessage, Trial
 
 __all__ = ["First", "Some", "read_study", "router"]
 
-router = APIRouter(prefix="/v1", route_class=GuardedRoute, tags=["studies"])
+router = operations("studies")
 
 MOST_NUMBERS = 1_000_000  # pairs of arm and agent in one answer, over its phases
 MOST_CELLS = 10_000  # pairs of arm and agent whose intervals are worked out for one answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -14,14 +14,14 @@ from parley.coordinator.access import auth
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.tokens import IssuedToken, RevokedToken, TokenLine, Tokens
 from parley.coordinator.http.context import context_of, principal_of
-from parley.coordinator.http.guard import GuardedRoute
+from parley.coordinator.http.operations import operations
 from parley.coordinator.http.schemas import TokenBody
 from parley.coordinator.record.tokens import TokenRow
 from parley.coordinator.record.tokens import list_tokens as stored_tokens
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/tokens", route_class=GuardedRoute, tags=["tokens"])
+router = operations("tokens", prefix="/v1/tokens")
 
 
 @router.get("", response_model=Tokens)

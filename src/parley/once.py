@@ -1,0 +1,42 @@
+"""A property that is computed once, and lets others compute theirs meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, overload
+
+__all__ = ["once"]
+
+T = TypeVar("T")
+
+
+class once(Generic[T]):  # noqa: N801 - it decorates, as `property` does
+    """What a method returns, kept in its object. Two threads that ask at the same moment may both compute it.
+
+    Python 3.11's own `cached_property` computes under one lock for all objects of a class: while the text of a large
+    certificate is written, no report would have its text.
+
+    >>> class Study:
+    ...     @once
+    ...     def words(self) -> list[str]:
+    ...         return ["computed"]
+    >>> study = Study()
+    >>> study.words is study.words
+    True
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self._name = compute, compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, of: None, kind: type[Any]) -> Self: ...
+
+    @overload
+    def __get__(self, of: object, kind: type[Any]) -> T: ...
+
+    def __get__(self, of: object | None, kind: type[Any]) -> Self | T:
+        if of is None:
+            return self
+        found = of.__dict__[self._name] = self._compute(of)  # found there from now on, and not asked for here
+        return found
