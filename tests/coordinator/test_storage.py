@@ -259,6 +259,6 @@ def test_a_log_is_told_as_it_is_stored(storage):
     records = storage.read(lambda connection: ledger.walk(connection, "trial"))  # read when the snapshot is over
     assert lines == [(record.sequence, record.text) for record in records]
     assert [sequence for sequence, _ in lines] == list(range(1, 2 * ledger.BATCH + 2))
-    few = storage.read(lambda connection: ledger.lines(connection, "trial", after=1, size=60))
+    few = storage.read(lambda connection: ledger.lines(connection, "trial", after=1, size=200))
     assert 1 < len(few) < 10
     assert few == lines[1 : 1 + len(few)]

@@ -151,11 +151,12 @@ def _found(
     if actor is not None:
         query = query.where(log.c.actor == actor)
     length = 0
-    for row in connection.execute(query.execution_options(yield_per=BATCH)):
-        yield row
-        length += len(row.payload)
-        if size is not None and length > size:
-            return
+    with connection.execute(query.execution_options(yield_per=BATCH)) as found:
+        for row in found:
+            yield row
+            length += len(row.payload)
+            if size is not None and length > size:
+                return
 
 
 def read(connection: Connection, stream: str, **which: Any) -> list[Record]:
