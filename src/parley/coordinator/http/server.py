@@ -26,6 +26,7 @@ SWITCH = 0.0005  # seconds
 CONNECTIONS, SPARE = 4096, 128  # taken at once; descriptors for files, databases and the like
 GARBAGE = (10_000, 20, 100)  # objects after which the youngest are looked through; how often the older ones
 ARENA_MAX, ARENAS = -8, 2  # as malloc.h names it; of memory that threads share
+MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # the same; bytes from which a block is given back as soon as it is free
 GRACE = 5  # seconds for requests in progress when stopping
 
 
@@ -62,6 +63,7 @@ def settle_memory() -> None:
     gc.set_threshold(*GARBAGE)
     with suppress(AttributeError, OSError):  # where glibc is: each of its arenas keeps what others could use
         ctypes.CDLL(None).mallopt(ARENA_MAX, ARENAS)
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, OF_ITS_OWN)
 
 
 class _Orderly(uvicorn.Server):
