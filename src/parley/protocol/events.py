@@ -243,16 +243,24 @@ def read_event(kind: str, payload: Any) -> Event:
     return EVENTS[kind].from_json(payload)
 
 
+TOLD_AGAIN = "told again"
+
+
 def require_tellable(event: Event) -> None:
     """Raise unless a reader of the log will find this very event: written, read and compared, to the last bit.
+
+    Of one object once: whoever writes it under a lock finds that it was made sure before.
 
     >>> require_tellable(Paused(reason="holiday"))
     >>> require_tellable(Disputed(agent="x", sequence=2**53 + 1, head=""))
     Traceback (most recent call last):
     parley.errors.InvalidInput: sequence: found a huge number; allowed: whole numbers up to 2^53
     """
+    if TOLD_AGAIN in vars(event):
+        return
     kind, text = kind_of(event), event.text
     if read_event(kind, read_json(text, kind)).text != text:
         raise InvalidInput(
             kind, found="something that would be read as something else", allowed="what can be told again"
         )
+    vars(event)[TOLD_AGAIN] = True

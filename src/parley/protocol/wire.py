@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
@@ -36,15 +36,12 @@ class Message:
         what came `later` where it is as it was before.
         """
         document: dict[str, Any] = {"schema": self.schema}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not self._unsaid(field, value):
-                document[field.name] = _encode(value)
+        unsaid: Mapping[str, tuple[Any, ...]] = _unsaid(type(self))  # type: ignore[arg-type]
+        for name, silent in unsaid.items():
+            value = getattr(self, name)
+            if not silent or value not in silent:
+                document[name] = _encode(value)
         return document
-
-    def _unsaid(self, field: Field[Any], value: Any) -> bool:
-        """Whether a value goes without saying."""
-        return (value is None and field.default is None) or (field.name in self.later and value == field.default)
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
@@ -87,6 +84,15 @@ class Message:
 def _hints(cls: type[Message]) -> dict[str, Any]:
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in fields(cls)}
+
+
+@cache
+def _unsaid(cls: type[Message]) -> dict[str, tuple[Any, ...]]:
+    """field -> the values that go without saying: none, one, or in a tuple of one what came later as it was before."""
+    return {
+        field.name: (field.default,) if field.default is None or field.name in cls.later else ()
+        for field in fields(cls)
+    }
 
 
 @cache

@@ -73,7 +73,7 @@ class Lanes:
     @asynccontextmanager
     async def lane(self, key: str) -> AsyncIterator[None]:
         """The token's turn, for as long as this lasts."""
-        lane = self._lanes.setdefault(key, Lock())
+        lane = self._lanes.setdefault(key, Lock(fast_acquire=True))
         try:
             async with lane:
                 yield

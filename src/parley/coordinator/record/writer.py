@@ -107,7 +107,7 @@ def store(connection: Connection, study: str, entry: Entry) -> None:
         else:
             connection.execute(delete(entry.table).where(here))
     if entry.how in ("inserted", "put"):
-        connection.execute(INSERTS[entry.table.name], rows)
+        connection.execute(INSERTS[entry.table.name], rows if len(rows) > 1 else rows[0])
 
 
 def _passed(kind: str, table: str) -> None:
