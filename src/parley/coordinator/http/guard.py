@@ -21,6 +21,7 @@ from parley.coordinator.access.auth import Principal, Role
 from parley.coordinator.access.rights import PUBLIC, authorize
 from parley.coordinator.access.sessions import resume
 from parley.coordinator.http.context import Context, context_of
+from parley.coordinator.http.direct import direct, plain
 from parley.coordinator.http.heavy import Turns
 from parley.coordinator.http.limits import COSTLY, bounded, check_shape, cost_of
 from parley.coordinator.logs import logger
@@ -162,8 +163,12 @@ def _entered(turns: Turns, kid: str) -> Turns:
 class GuardedRoute(APIRoute):
     """An `APIRoute` that checks before it reads, and measures."""
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.app = plain(self.get_route_handler())
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        inner = super().get_route_handler()
+        inner = direct(self, super().get_route_handler())
         operation = self.name
 
         async def guarded(request: Request) -> Response:
