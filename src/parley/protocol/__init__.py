@@ -4,12 +4,13 @@ from parley.protocol.admission import admit
 from parley.protocol.certificates import issue_certificate
 from parley.protocol.chain import GENESIS, Record, chained, check_receipts, new_salt
 from parley.protocol.consequences import Consequences, freeze_consequences
-from parley.protocol.events import EVENTS, Event, kind_of, read_event, require_tellable
+from parley.protocol.events import EVENTS, Event, kind_of, read_event
 from parley.protocol.messages import Certificate, Decision, Plan, Receipt, Report, StudyMessage
 from parley.protocol.moves import apply, create, replay
 from parley.protocol.reports import check_exactly, check_rewards
 from parley.protocol.situation import Held, Place, Situation
 from parley.protocol.stages import TRANSITIONS, Stage
+from parley.protocol.tellable import require_tellable
 from parley.protocol.trial import Step, Trial
 from parley.protocol.turns import past_of
 from parley.protocol.verify import Amendment, Verification, read_log, verify_log

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, get_args
 
-from parley.errors import InvalidInput, UnknownName
-from parley.protocol.canonical import read_json
+from parley.errors import UnknownName
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage
 from parley.protocol.wire import Message
 
@@ -34,7 +33,6 @@ __all__ = [
     "StudyCreated",
     "kind_of",
     "read_event",
-    "require_tellable",
 ]
 
 
@@ -241,26 +239,3 @@ def read_event(kind: str, payload: Any) -> Event:
     if kind not in EVENTS:
         raise UnknownName("event", kind, EVENTS)
     return EVENTS[kind].from_json(payload)
-
-
-TOLD_AGAIN = "told again"
-
-
-def require_tellable(event: Event) -> None:
-    """Raise unless a reader of the log will find this very event: written, read and compared, to the last bit.
-
-    Of one object once: whoever writes it under a lock finds that it was made sure before.
-
-    >>> require_tellable(Paused(reason="holiday"))
-    >>> require_tellable(Disputed(agent="x", sequence=2**53 + 1, head=""))
-    Traceback (most recent call last):
-    parley.errors.InvalidInput: sequence: found a huge number; allowed: whole numbers up to 2^53
-    """
-    if TOLD_AGAIN in vars(event):
-        return
-    kind, text = kind_of(event), event.text
-    if read_event(kind, read_json(text, kind)).text != text:
-        raise InvalidInput(
-            kind, found="something that would be read as something else", allowed="what can be told again"
-        )
-    vars(event)[TOLD_AGAIN] = True

@@ -88,7 +88,7 @@ def _hints(cls: type[Message]) -> dict[str, Any]:
 
 @cache
 def _unsaid(cls: type[Message]) -> dict[str, tuple[Any, ...]]:
-    """field -> the values that go without saying: none, one, or in a tuple of one what came later as it was before."""
+    """field -> the value that goes without saying, in a tuple; an empty one where every value is said."""
     return {
         field.name: (field.default,) if field.default is None or field.name in cls.later else ()
         for field in fields(cls)

@@ -14,9 +14,9 @@ VERIFY = "tests/cli/test_verify_told.py::"
     words=("assert again.text == event.text",),
 )
 def read_no_event_back():
-    from parley.protocol import events
+    from parley.protocol import tellable
 
-    change(events, "require_tellable", lambda _: None)
+    change(tellable, "require_tellable", lambda _: None)
 
 
 @MENDS.undone(
