@@ -36,7 +36,7 @@ def _told(document: Any) -> Iterator[str]:
 
 
 def _written(document: Any) -> str:
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return WRITER.encode(document)
 
 
 def digest(document: Any) -> str:
@@ -76,10 +76,15 @@ def read_json(text: str | bytes, key: str = "document") -> Any:
     try:
         if len(text) > LARGE:
             return patient_decoder(_refuse).decode(text if isinstance(text, str) else text.decode())
-        return json.loads(text, parse_constant=_refuse)
+        return READER.decode(text) if isinstance(text, str) else json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(key, found=f"no valid JSON ({error})", allowed="JSON with finite numbers") from None
 
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
+
+
+# Made once: the functions of the standard library make one for every text.
+WRITER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+READER = json.JSONDecoder(parse_constant=_refuse)

@@ -15,6 +15,7 @@ from typing import Any
 __all__ = ["in_pieces", "patient_decoder"]
 
 MANY = 1_000  # numbers, texts and the like that are written in one go: a millisecond
+SINGLE = frozenset({str, int, float, bool, type(None)})
 DEEPEST = 2  # lists within lists are walked, further in they are read in one go
 NESTED = re.compile(r"[ \t\n\r]*[\[{]")
 
@@ -25,8 +26,10 @@ def weight(value: Any) -> int:
     >>> weight({"a": [[1, 2, 3]] * 10})
     42
     """
+    if type(value) in SINGLE:
+        return 1
     if isinstance(value, dict):
-        return 1 + sum(map(weight, value.values()))
+        return 1 + sum([1 if type(item) in SINGLE else weight(item) for item in value.values()])
     if isinstance(value, list | tuple):
         return 1 + (len(value) * weight(value[0]) if value else 0)
     return 1

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 from parley.errors import InvalidInput
 from parley.once import once
@@ -50,19 +50,19 @@ class Message:
             raise InvalidInput(cls.schema, found=type(document).__name__, allowed="an object")
         if document.get("schema") != cls.schema:
             raise InvalidInput("schema", found=repr(document.get("schema")), allowed=cls.schema)
-        hints: dict[str, Any] = _hints(cls)  # type: ignore[arg-type]
+        kinds: dict[str, _Kind] = _kinds(cls)  # type: ignore[arg-type]
         required: frozenset[str] = _required(cls)  # type: ignore[arg-type]
         given = document.keys() - {"schema"}
-        if not (required <= given <= hints.keys()):
-            wrong = sorted((given - hints.keys()) | (required - given))
+        if not (required <= given <= kinds.keys()):
+            wrong = sorted((given - kinds.keys()) | (required - given))
             found = f"missing or unknown keys: {', '.join(map(str, wrong))}"
             raise InvalidInput(cls.schema, found=found, allowed=", ".join(cls.known_keys()))
-        return cls(**{key: _decode(hints[key], document[key], key) for key in hints if key in document})
+        return cls(**{key: _decode(kind, document[key], key) for key, kind in kinds.items() if key in document})
 
     @classmethod
     def known_keys(cls) -> list[str]:
         """The keys that a document may have, beside its schema."""
-        return list(_hints(cls))  # type: ignore[arg-type]
+        return list(_kinds(cls))  # type: ignore[arg-type]
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
@@ -80,10 +80,27 @@ class Message:
         return sha256(self.text)
 
 
+class _Kind(NamedTuple):
+    """A field's type, taken apart once."""
+
+    hint: Any  # without None
+    origin: Any
+    item: _Kind | None  # of what a tuple has
+    silent: bool  # None is a value of it
+
+    @classmethod
+    def of(cls, hint: Any) -> _Kind:
+        silent = get_origin(hint) is UnionType and NoneType in get_args(hint)
+        if get_origin(hint) is UnionType:
+            hint = next(kind for kind in get_args(hint) if kind is not NoneType)
+        origin = get_origin(hint)
+        return cls(hint, origin, cls.of(get_args(hint)[0]) if origin is tuple else None, silent)
+
+
 @cache
-def _hints(cls: type[Message]) -> dict[str, Any]:
+def _kinds(cls: type[Message]) -> dict[str, _Kind]:
     hints = get_type_hints(cls)
-    return {field.name: hints[field.name] for field in fields(cls)}
+    return {field.name: _Kind.of(hints[field.name]) for field in fields(cls)}
 
 
 @cache
@@ -115,18 +132,16 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def _decode(hint: Any, value: Any, where: str) -> Any:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is UnionType:
-        if value is None and NoneType in arguments:
-            return None
-        return _decode(next(kind for kind in arguments if kind is not NoneType), value, where)
-    if origin is tuple:
+def _decode(kind: _Kind, value: Any, where: str) -> Any:
+    hint, origin, item, silent = kind
+    if value is None and silent:
+        return None
+    if item is not None:
         if not isinstance(value, list | tuple):
             raise InvalidInput(where, found=_short(value), allowed="a list")
-        if _plain(arguments[0], value):
+        if _plain(item.hint, value):
             return tuple(value)
-        return tuple(_decode(arguments[0], item, f"{where}[{place}]") for place, item in enumerate(value))
+        return tuple(_decode(item, one, f"{where}[{place}]") for place, one in enumerate(value))
     if origin is not None:  # Mapping[str, Any]: checked by whoever gives it meaning
         if not isinstance(value, Mapping):
             raise InvalidInput(where, found=_short(value), allowed="an object")
