@@ -153,6 +153,14 @@ PROMISED = (
         long=True,
     ),
     Mutant(
+        name="changes what a revoked token had begun to send",
+        breaks="promise 9",
+        test="patience.py::test_a_token_revoked_while_its_request_is_being_sent_opens_nothing[sqlite]",
+        words=("[False, False, True] == [True, True, True]",),
+        apply=mutations.remember_revoked_tokens_where_changes_are_made,
+        long=True,
+    ),
+    Mutant(
         name="fails at reports that cannot be true",
         breaks="promise 10",
         test="promise_10_bad_input.py::test_many_reports_good_and_bad",

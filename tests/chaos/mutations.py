@@ -137,6 +137,17 @@ def remember_revoked_tokens():
     change(Keyring, "forget", lambda *_: None)
 
 
+def remember_revoked_tokens_where_changes_are_made():
+    from sqlalchemy import update
+
+    from parley.coordinator.record import tables, tokens
+
+    def noted(connection, kid, at):
+        connection.execute(update(tables.tokens).where(tables.tokens.c.kid == kid).values(revoked_at=at))
+
+    change(tokens, "revoke_token", noted)
+
+
 def look_for_no_earlier_report():
     """The primary key of the table is a second line of defence: what was sent again is refused, not taken twice."""
     from parley.coordinator.record import reports

@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 from tests.coordinator.support import study_message
 
-from parley.coordinator.record import initialise, ledger, open_for_reading, open_storage, parse_url, studies
+from parley.coordinator.record import initialise, ledger, open_for_reading, open_storage, parse_url, phases, studies
 from parley.coordinator.record.base import StorageUnavailable
 from parley.coordinator.record.tables import chains, log, metadata
 from parley.coordinator.studies.acts import create_study, prepare_study
@@ -18,8 +18,8 @@ from parley.errors import InvalidInput
 from parley.protocol.events import Paused
 
 
-def put(storage, name="trial"):
-    trial = prepare_study(name, study_message())
+def put(storage, name="trial", **options):
+    trial = prepare_study(name, study_message(**options))
     return storage.change(lambda connection: create_study(connection, trial, actor="test", at="now"))
 
 
@@ -138,6 +138,42 @@ def test_changes_of_one_study_that_gathered_share_a_commit_and_fail_alone(storag
             futures[number].result()
     records = storage.read(lambda connection: list(ledger.walk(connection, "trial")))
     assert [record.payload["reason"] for record in records[1:]] == ["0", "3", "6", "9"]
+
+
+def test_a_group_whose_transaction_the_database_ended_is_not_taken_for_done(storage):
+    """A full disk ends an SQLite transaction with everything in it: nobody of the group hears that it was kept."""
+    put(storage)
+    going, go = threading.Event(), threading.Event()
+
+    def slow(_):
+        going.set()
+        assert go.wait(10)
+
+    def ended(connection):
+        connection.connection.rollback()
+        raise KeyError("what the database said")
+
+    first = storage.submit(slow, study="trial")
+    assert going.wait(10)
+    works = [lambda c: append_one(c, reason="kept?"), ended, lambda c: append_one(c, reason="after")]
+    group = [storage.submit(work, study="trial") for work in works]
+    go.set()
+    first.result()
+    for future in group:
+        with pytest.raises(StorageUnavailable):
+            future.result()
+    assert storage.read(lambda connection: ledger.length(connection, "trial")) == 1
+    assert storage.change(lambda c: append_one(c, reason="later")).sequence == 2
+
+
+def test_what_a_phase_holds_against_reports_is_read_once_even_if_it_is_nothing(storage, monkeypatch):
+    put(storage, noise={"kind": "bounded", "low": 0.0, "high": 1.0})
+    seen, real = [], phases.state_after
+    monkeypatch.setattr(phases, "state_after", lambda *given: seen.append(given) or real(*given))
+    for _ in range(3):
+        found = storage.read(lambda c: phases.past(c, row := studies.get(c, "trial"), studies.message(c, row)))
+    assert found is None
+    assert len(seen) == 1
 
 
 def test_a_change_nobody_waits_for_any_more_hurts_nobody_else(storage):

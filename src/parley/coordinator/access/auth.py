@@ -92,8 +92,7 @@ def authenticate(row: TokenRow | None, secret: str) -> Principal:
 
 def require_live(connection: Connection, kid: str) -> None:
     """Refuse a token that was revoked since the request began: a body may take its time."""
-    row = store.get_token(connection, kid)
-    if row is None or row.revoked_at is not None:
+    if not store.is_live(connection, kid):
         raise Refusal("bad-token", "the token is unknown or revoked", headers={"WWW-Authenticate": "Bearer"})
 
 

@@ -22,7 +22,7 @@ LARGEST_GROUP = 128
 Change = tuple[Callable[[Connection], Any], Future[Any]]
 
 
-def unavailable(error: SQLAlchemyError) -> StorageUnavailable:
+def unavailable(error: Exception) -> StorageUnavailable:
     """What the database said, without the statement and its values, which do not belong in a log."""
     return StorageUnavailable(str(getattr(error, "orig", error)))
 
@@ -45,11 +45,12 @@ def commit_together(engine: Engine, group: Sequence[Change], check: Callable[[],
             if len(group) == 1:
                 outcomes.append((group[0][0](connection), None))
             else:
-                outcomes.extend(_attempt(connection, work) for work, _ in group)
+                mark = connection.connection.cursor().execute  # SQLAlchemy's own way takes several times as long
+                outcomes.extend(_attempt(connection, mark, work) for work, _ in group)
             reached("before-commit")
         check()
         reached("after-commit")
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error) as error:
         outcomes = [(None, unavailable(error))] * len(group)
     except Exception as error:  # of a change that came alone: handed back to its caller
         outcomes = [(None, error)] * len(group)
@@ -60,14 +61,16 @@ def commit_together(engine: Engine, group: Sequence[Change], check: Callable[[],
             done.set_exception(failure)
 
 
-def _attempt(connection: Connection, work: Callable[[Connection], Any]) -> tuple[Any, Exception | None]:
+def _attempt(
+    connection: Connection, mark: Callable[[str], object], work: Callable[[Connection], Any]
+) -> tuple[Any, Exception | None]:
     """A change in its savepoint: what it returns, or what it raised with everything it did undone."""
     outcome: tuple[Any, Exception | None]
-    connection.exec_driver_sql("SAVEPOINT change")
+    mark("SAVEPOINT change")
     try:
         outcome = work(connection), None
     except Exception as error:
-        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT change")
+        mark("ROLLBACK TO SAVEPOINT change")
         outcome = None, unavailable(error) if isinstance(error, SQLAlchemyError) else error
-    connection.exec_driver_sql("RELEASE SAVEPOINT change")
+    mark("RELEASE SAVEPOINT change")
     return outcome

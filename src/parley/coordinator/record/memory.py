@@ -30,7 +30,7 @@ class Memory:
         )
         self.states: Remembered[PhaseKey, tuple[State, Explanation]] = Remembered(24)
         self.scatters: Remembered[PhaseKey, Scatter] = Remembered(24)
-        self.pasts: Remembered[PhaseKey, Past | None] = Remembered(24)  # by when its phase began
+        self.pasts: Remembered[PhaseKey, tuple[Past | None]] = Remembered(24)  # by when its phase began
         self.decisions: Remembered[PhaseKey, tuple[IntArray, IntArray, bool]] = Remembered(48)
         self.totals: Remembered[PhaseKey, Totals] = Remembered(
             500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000

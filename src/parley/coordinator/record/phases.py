@@ -22,6 +22,7 @@ __all__ = [
     "decided",
     "decisions",
     "draws_of_many",
+    "free_place",
     "past",
     "phase_row",
     "place_of",
@@ -39,6 +40,7 @@ PLACE = (
         frozen.c.agent.label("frozen"),
         quarantine.c.digest.label("held"),
         quarantine.c.why,
+        reports.c.agent.label("reported"),
     )
     .select_from(phases)
     .outerjoin(
@@ -58,6 +60,15 @@ PLACE = (
             quarantine.c.agent == bindparam("agent"),
             quarantine.c.stands == "",
             quarantine.c.refused.is_(None),
+        ),
+    )
+    .outerjoin(
+        reports,
+        and_(
+            reports.c.study == phases.c.study,
+            reports.c.phase == phases.c.phase,
+            reports.c.agent == bindparam("agent"),
+            reports.c.revision == 0,
         ),
     )
     .where(phases.c.study == bindparam("study"), phases.c.phase == bindparam("phase"))
@@ -117,9 +128,21 @@ def draws_of_many(connection: Connection, study: str, phase: int, agents: Sequen
 
 def place_of(connection: Connection, row: StudyRow, agent: str, standing: Report | None) -> Place | None:
     """An agent's place in the phase in progress, where `standing` counts; None when the phase is not there."""
-    found = connection.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
-    if found is None:
-        return None
+    found = _place(connection, row, agent)
+    return None if found is None else _told(found, standing)
+
+
+def free_place(connection: Connection, row: StudyRow, agent: str) -> Place | None:
+    """An agent's place in the phase in progress, if no report stands in it."""
+    found = _place(connection, row, agent)
+    return None if found is None or found.reported is not None else _told(found, None)
+
+
+def _place(connection: Connection, row: StudyRow, agent: str) -> Row[*tuple[Any, ...]] | None:
+    return connection.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
+
+
+def _told(found: Row[*tuple[Any, ...]], standing: Report | None) -> Place:
     return Place(
         plan=found.plan_digest,
         draws=None if found.draws is None else tuple(read_json(found.draws)),
@@ -132,11 +155,11 @@ def place_of(connection: Connection, row: StudyRow, agent: str, standing: Report
 def past(connection: Connection, row: StudyRow, study: StudyMessage) -> Past | None:
     """What reports of the phase in progress are held against; read once a phase, while it is remembered."""
 
-    def made() -> Past | None:
+    def made() -> tuple[Past | None]:
         state = state_after(connection, study, row.id, row.phase - 1)
-        return None if state is None else past_of(study, state.totals, row.phase - 1)
+        return (None if state is None else past_of(study, state.totals, row.phase - 1),)
 
-    return memory_of(connection).pasts.made((row.id, row.opened_at, row.phase), made)
+    return memory_of(connection).pasts.made((row.id, row.opened_at, row.phase), made)[0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,30 +15,32 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
 from parley.coordinator.record.base import Storage, StorageUnavailable
 from parley.coordinator.record.groups import LARGEST_GROUP, Change, commit_together, unavailable
 from parley.coordinator.record.memory import Memory
 from parley.coordinator.record.ownership import DatabaseLock, Inodes
 from parley.coordinator.record.readonly import reading_engine
+from parley.coordinator.remembered import Remembered
 from parley.errors import InvalidInput
 
 __all__ = ["SqliteStorage", "sqlite_engine"]
 
 T = TypeVar("T")
+REMEMBERED = 10_000  # tokens that the writer found to be live
 PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 10_000}
 
 
-def sqlite_engine(path: Path, *, readers: int = 0, memory: Memory | None = None) -> Engine:
-    """The writer's engine (one connection), or one of read-only connections."""
+def sqlite_engine(path: Path, *, readers: int = 0, **carried: Any) -> Engine:
+    """The writer's engine (one connection), or one of read-only connections; each has with it what is `carried`."""
     engine = create_engine(
         f"sqlite:///{path}",
         poolclass=QueuePool,
         pool_size=readers or 1,
         max_overflow=0,
         connect_args={"check_same_thread": False, "isolation_level": None},
-        execution_options={"memory": memory},
+        execution_options=carried,
     )
 
     @event.listens_for(engine, "connect")
@@ -51,10 +53,12 @@ def sqlite_engine(path: Path, *, readers: int = 0, memory: Memory | None = None)
         if readers:
             connection.execute("PRAGMA query_only=1")
 
-    # Python's sqlite3 begins transactions by its own rules; with isolation_level=None it leaves them to us.
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if readers else "BEGIN IMMEDIATE")
+    # Python's sqlite3 begins transactions by its own rules; with isolation_level=None it leaves them to us. Not as an
+    # event of the engine: where there is one, every statement looks for others.
+    def _begin(dbapi_connection: PoolProxiedConnection) -> None:
+        dbapi_connection.cursor().execute("BEGIN" if readers else "BEGIN IMMEDIATE")
+
+    engine.dialect.do_begin = _begin  # type: ignore[method-assign]
 
     return engine
 
@@ -69,7 +73,7 @@ class SqliteStorage(Storage):
         self._lock = DatabaseLock(path) if writable else None
         self._inodes = Inodes(path)
         self.memory = Memory()
-        self._writer = sqlite_engine(path, memory=self.memory)
+        self._writer = sqlite_engine(path, memory=self.memory, live_tokens=Remembered[str, bool](REMEMBERED))
         event.listen(self._writer, "connect", lambda *_: self._inodes.forget_log())
         make = sqlite_engine if writable else reading_engine
         self._readers = make(path, readers=readers, memory=self.memory)

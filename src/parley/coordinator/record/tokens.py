@@ -8,8 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from parley.coordinator.record.tables import tokens
+from parley.coordinator.remembered import Remembered
 
-__all__ = ["TokenRow", "get_token", "insert_token", "list_tokens", "live_tokens", "revoke_token"]
+__all__ = ["TokenRow", "get_token", "insert_token", "is_live", "list_tokens", "live_tokens", "revoke_token"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,21 @@ def get_token(connection: Connection, kid: str) -> TokenRow | None:
     return None if row is None else _token(row)
 
 
+def is_live(connection: Connection, kid: str) -> bool:
+    """Whether a token is there and not revoked; `connection` is one that changes something.
+
+    Asked with every change. The only writer of a database remembers those it found: what revokes them passes here.
+    """
+    known: Remembered[str, bool] | None = connection.get_execution_options().get("live_tokens")
+    if known is not None and known.get(kid):
+        return True
+    row = get_token(connection, kid)
+    live = row is not None and row.revoked_at is None
+    if known is not None and live:
+        known.put(kid, True)
+    return live
+
+
 def list_tokens(connection: Connection, study: str | None = None) -> list[TokenRow]:
     """All tokens, or those of one study, oldest first."""
     query = select(tokens).order_by(tokens.c.created_at, tokens.c.kid)
@@ -62,3 +78,6 @@ def insert_token(connection: Connection, row: TokenRow) -> None:
 def revoke_token(connection: Connection, kid: str, at: str) -> None:
     """From now on it opens nothing."""
     connection.execute(update(tokens).where(tokens.c.kid == kid).values(revoked_at=at))
+    known: Remembered[str, bool] | None = connection.get_execution_options().get("live_tokens")
+    if known is not None:
+        known.forget(kid)

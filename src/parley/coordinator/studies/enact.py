@@ -13,7 +13,7 @@ from parley.coordinator.record import phases, reports, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import write
 from parley.errors import IllegalMove, ImpossibleReport
-from parley.protocol import Event, Record, Report, Situation, Stage, admit, check_exactly
+from parley.protocol import Event, Place, Record, Report, Situation, Stage, admit, check_exactly
 from parley.protocol.admission import agent_of
 from parley.protocol.events import ReportAccepted, ReportAmended, ReportQuarantined
 
@@ -41,14 +41,15 @@ def enact(
     states: Sequence[str] = (),
     reported: int = 0,
     drafted: Record | None = None,
+    place: Place | None = None,
 ) -> StudyRow:
     """Let an event happen to a locked study, or raise the refusal; returns the study's row as it is then.
 
     Of an event about an agent's place: `standing` is the report that counts there, `revision` how many stood there.
     Of one that closes a phase with what is in: `reported` is how many reports that are. `drafted` is the event's
-    record, if that was made outside of the lock.
+    record, if that was made outside of the lock; `place` the agent's, if that was looked at under it.
     """
-    before = situation(connection, row, agent_of(event), standing, reported)
+    before = situation(connection, row, agent_of(event), standing, reported, place)
     before = _with_past(connection, row, before, event)
     after = _judged(row, before, event)
     return write(
@@ -82,7 +83,12 @@ def _judged(row: StudyRow, before: Situation, event: Event) -> Situation:
 
 
 def situation(
-    connection: Connection, row: StudyRow, agent: str | None, standing: Report | None, reported: int = 0
+    connection: Connection,
+    row: StudyRow,
+    agent: str | None,
+    standing: Report | None,
+    reported: int = 0,
+    place: Place | None = None,
 ) -> Situation:
     """What the judge needs to know, from the study's row and the agent's place."""
     return Situation(
@@ -92,7 +98,7 @@ def situation(
         phase=row.phase,
         awaited=row.awaited,
         reported=reported,
-        place=None if agent is None else phases.place_of(connection, row, agent, standing),
+        place=place or (None if agent is None else phases.place_of(connection, row, agent, standing)),
     )
 
 

@@ -45,7 +45,8 @@ def take_report(
         raise Refusal("impossible-report", f"report: found {lengths}; allowed: {row.arms} of each, one per arm")
     if known is not None and not ledger.has(connection, row.id, *known):
         return dispute(connection, row, report.agent, known, actor=actor, at=at)
-    earlier = reports.receipts(connection, report.study, report.phase, report.agent)
+    place = phases.free_place(connection, row, report.agent) if report.phase == row.phase else None
+    earlier = () if place else reports.receipts(connection, report.study, report.phase, report.agent)
     reached("report-looked-up")
     for receipt in earlier:
         if receipt.report == report.digest:
@@ -53,7 +54,7 @@ def take_report(
     if earlier:
         return _put_aside(connection, row, report, actor=actor, at=at)
     try:
-        row = enact(connection, row, ReportAccepted(report=report), actor=actor, at=at)
+        row = enact(connection, row, ReportAccepted(report=report), actor=actor, at=at, place=place)
     except Refusal as refusal:
         if refusal.slug != "report-doubtful":
             raise
