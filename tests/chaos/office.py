@@ -3,7 +3,7 @@
 An answer may be lost: then the study says whether the act happened, and it is done again if it did not.
 """
 
-from parley.errors import Conflict, Rejected
+from parley.errors import Conflict, NotThere, Rejected
 
 AGENT = "agent 3"  # who is lost, and comes back in some studies
 
@@ -25,7 +25,7 @@ class Office:
         elif when(status):
             try:
                 act(self)
-            except (Conflict, Rejected):  # the study moved on, or it happened and the answer was lost: look again
+            except (Conflict, NotThere, Rejected):  # the study moved on, or it happened and the answer was lost: look again
                 return
 
     def request(self, method, *parts, **options):
