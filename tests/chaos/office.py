@@ -25,7 +25,7 @@ class Office:
         elif when(status):
             try:
                 act(self)
-            except (Conflict, NotThere, Rejected):  # the study moved on, or it happened and the answer was lost: look again
+            except (Conflict, NotThere, Rejected):  # the study moved on, or the answer was lost: look again
                 return
 
     def request(self, method, *parts, **options):
