@@ -41,10 +41,10 @@ test: setup      ## linters, types, import directions, doctests and every test b
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 20
 
 installs: setup  ## wheel, sdist and every extra, each tried in a fresh environment
-	$(BIN)/python -m tests.packaging.installs
+	$(BIN)/python -m tools.packaging.installs
 
 bare: setup      ## numeric and protocol tests as on a machine without a server's packages
-	$(BIN)/python -m tests.packaging.without_server
+	$(BIN)/python -m tools.packaging.without_server
 
 lint: setup      ## the linters alone
 	$(BIN)/ruff check
@@ -60,34 +60,34 @@ reproduction: setup  ## the paper's tables again, into docs/reproduction and its
 	$(BIN)/python -m benchmarks.reproduction_page
 
 correctness: setup  ## errors at ties, counted, and tilted down to 1e-10 (an hour; goes on where it stopped); rewrites docs/delta-correctness.md
-	$(BIN)/python -m tests.correctness ties
+	$(BIN)/python -m tools.correctness ties
 
 estimates: setup ## how often intervals hold and how wide they are (minutes); rewrites part of docs/estimates.md
-	$(BIN)/python -m tests.correctness coverage
+	$(BIN)/python -m tools.correctness coverage
 
 tolerance: setup ## bad answers at ties and chains, and what a tolerance saves (an hour or two; goes on where it stopped); rewrites part of docs/tolerance.md
-	$(BIN)/python -m tests.correctness tolerance
+	$(BIN)/python -m tools.correctness tolerance
 
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
-	$(BIN)/python -m tests.correctness savings
+	$(BIN)/python -m tools.correctness savings
 
 peers: setup     ## Track-and-Stop, LUCB, elimination and the paper's policies beside evidence racing (minutes); rewrites docs/peers.md
 	$(BIN)/python -m benchmarks.peers
 
 rewards: setup   ## what every reward model costs; rewrites docs/reward-figures.md
-	$(BIN)/python -m tests.correctness rewards
+	$(BIN)/python -m tools.correctness rewards
 
 prices: setup    ## planning by time and money against the fewest draws, on 100 random instances; rewrites part of docs/prices.md
-	$(BIN)/python -m tests.correctness prices
+	$(BIN)/python -m tools.correctness prices
 
 regret: setup    ## regret of play: the paper's instance, growth, random instances, clicks, speed; rewrites docs/regret.md
 	$(BIN)/python -m benchmarks.regret
 
 mutants: setup   ## flaws in the numeric rooms, each noticed by its test (minutes); rewrites docs/mutants.md
-	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tools.mutants
 
 chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/reliability.md
-	$(BIN)/python -m tests.chaos
+	$(BIN)/python -m tools.chaos
 
 engines: setup   ## sweeps on clusters of Dask and Ray, with workers killed (minutes)
 	$(BIN)/pytest tests/experiments/sweeps/full_engines.py
@@ -100,7 +100,7 @@ docs: $(SITE)    ## the documentation site, into docs/_build/html; every warning
 	@echo "Open docs/_build/html/index.html"
 
 links: setup     ## every address of another host in the pages, asked once
-	$(BIN)/python -m tests.links
+	$(BIN)/python -m tools.links
 
 clean:           ## remove what was made
 	rm -rf $(VENV) build dist docs/_build docs/more.md docs/images/generated docs/reference/python docs/reference/commands.md docs/reference/http-api.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

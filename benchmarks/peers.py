@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from tests.correctness.rewards import TEN
+from tools.correctness.rewards import TEN
 
 from benchmarks.common import ROOT, Section, rewrite
 from benchmarks.peer_races import elimination, every_draw, geometric, kl_lucb

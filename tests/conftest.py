@@ -13,7 +13,7 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile("same")
 
 if os.environ.get("PARLEY_TEST_MUTANT"):  # promise 13 runs other tests against a product that breaks its promise
-    from tests.chaos.mutants import apply_chosen
+    from tools.chaos.mutants import apply_chosen
 
     apply_chosen()
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import structlog
 import uvicorn
-from tests.chaos import mutants
 from tests.protocol.support import rewards, study_message
+from tools.chaos import mutants
 
 from parley.agent.client import Client
 from parley.coordinator.access.auth import Role, issue_token
@@ -114,7 +114,7 @@ def server_process(db, *, port=0, **variables):
         [
             sys.executable,
             "-m",
-            "tests.chaos.mutants" if mutants.chosen() else "parley",
+            "tools.chaos.mutants" if mutants.chosen() else "parley",
             "serve",
             "--db",
             db,

@@ -5,8 +5,8 @@ import signal
 
 import numpy as np
 import pytest
-from tests.chaos.harness import free_port, launcher, retried
 from tests.coordinator.support import House, bootstrap, report_of, rewards, study_message
+from tools.chaos.harness import free_port, launcher, retried
 
 from parley.agent.client import Client
 from parley.agent.outbox import Outbox

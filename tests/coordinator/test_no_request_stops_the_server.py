@@ -1,4 +1,4 @@
-"""No request stops the server: each attack of a hostile trial, small. At length: `python -m tests.chaos attacks`."""
+"""No request stops the server: each attack of a hostile trial, small. At length: `python -m tools.chaos attacks`."""
 
 import asyncio
 import json
@@ -91,7 +91,7 @@ def test_heavy_work_of_one_token_leaves_room_for_others(house):
     done.wait(120)
     begun = time.monotonic()
     assert other.status("trial")["stage"] == "finished"
-    assert time.monotonic() - begun < 60  # at length, and to the tenth of a second: tests/chaos/attacks.py
+    assert time.monotonic() - begun < 60  # at length, and to the tenth of a second: tools/chaos/attacks.py
     assert other.request("POST", "studies", "trial", "verify", timeout=60)["sound"], "others have their turn"
     for thread in threads:
         thread.join()

@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from tests.chaos.lossy import LossyProxy
 from tests.coordinator.support import report_of, study_message
+from tools.chaos.lossy import LossyProxy
 
 from parley.agent.client import Client
 from parley.errors import Conflict, Rejected, Unreachable

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
-from tests.chaos.findings import FLAWS
-from tests.chaos.harness import free_port, launcher, retried, run
 from tests.coordinator.support import House, far_off, report_of, study_message
 from tests.coordinator.test_lost_sites import STUDY as SIX
 from tests.coordinator.test_lost_sites import phase
+from tools.chaos.findings import FLAWS
+from tools.chaos.harness import free_port, launcher, retried, run
 
 from parley.agent.client import Client
 from parley.coordinator.record import initialise, open_for_reading, open_storage, studies

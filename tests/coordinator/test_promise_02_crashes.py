@@ -1,8 +1,8 @@
 """Promise 2: a crash at any point loses nothing acknowledged. The long version is `make chaos`."""
 
 import pytest
-from tests.chaos.findings import FLAWS
-from tests.chaos.harness import run
+from tools.chaos.findings import FLAWS
+from tools.chaos.harness import run
 
 from parley.coordinator.record.killpoints import POINTS
 

@@ -1,15 +1,15 @@
 """Promise 3: what was acknowledged survives a loss of power on SQLite.
 
 `synchronous=FULL` syncs the write-ahead log at every commit; the pragmas are read back from the connections that are
-used. A simulator (`tests.chaos.power`; the long version is `python -m tests.chaos power`) records what the storage
+used. A simulator (`tools.chaos.power`; the long version is `python -m tools.chaos power`) records what the storage
 asks of the disk while it takes reports, and opens what a loss of power may leave at any point of that.
 """
 
 import pytest
 from sqlalchemy import text
-from tests.chaos import page, power
-from tests.chaos.__main__ import PARTS
 from tests.coordinator.support import server_process
+from tools.chaos import page, power
+from tools.chaos.__main__ import PARTS
 
 from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.record.ownership import DatabaseLock

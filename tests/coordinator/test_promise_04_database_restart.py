@@ -4,9 +4,9 @@ import shutil
 import tempfile
 import warnings
 
-from tests.chaos.findings import FLAWS
-from tests.chaos.restarts import run
 from tests.coordinator.support import study_message
+from tools.chaos.findings import FLAWS
+from tools.chaos.restarts import run
 
 from parley.coordinator.record import initialise, open_storage
 

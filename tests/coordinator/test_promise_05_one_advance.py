@@ -4,9 +4,9 @@ import threading
 from collections import Counter
 from dataclasses import replace
 
-from tests.chaos import servers
-from tests.chaos.findings import FLAWS
 from tests.coordinator.support import House, report_of, study_message
+from tools.chaos import servers
+from tools.chaos.findings import FLAWS
 
 from parley.coordinator.record import open_storage
 from parley.coordinator.studies import phases as operation

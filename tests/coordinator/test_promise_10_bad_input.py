@@ -4,8 +4,8 @@ import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.chaos.inputs import fuzz
 from tests.coordinator.support import House, report_of, study_message
+from tools.chaos.inputs import fuzz
 
 from parley.coordinator.record import initialise, open_storage
 from parley.errors import Rejected

@@ -4,8 +4,8 @@ That the same tests pass without a mutant is seen where they stand, in the same 
 """
 
 import pytest
-from tests.chaos.mutants import MUTANTS
-from tests.chaos.nest import Nest
+from tools.chaos.mutants import MUTANTS
+from tools.chaos.nest import Nest
 
 SHORT = [mutant for mutant in MUTANTS if not mutant.long]
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from tests.chaos import page
-from tests.chaos.__main__ import PARTS
-from tests.chaos.findings import FLAWS, examine
 from tests.coordinator.support import report_of, study_message
+from tools.chaos import page
+from tools.chaos.__main__ import PARTS
+from tools.chaos.findings import FLAWS, examine
 
 from parley.coordinator.record import ledger
 
@@ -34,7 +34,7 @@ def test_the_examination_sees_what_is_lost_forged_doubled_or_unfinished(sqlite_h
     assert examine(storage, ["trial", "begun"], receipts) == CLEAN | {"unfinished": 1}
 
     twice = [record for record in storage.read(lambda c: list(ledger.walk(c, "trial"))) for _ in range(2)]
-    monkeypatch.setattr("tests.chaos.findings.walk", lambda *_: twice)
+    monkeypatch.setattr("tools.chaos.findings.walk", lambda *_: twice)
     doubled = examine(storage, ["trial"], receipts)
     assert doubled["duplicated"] == len(receipts)
     assert doubled["double_advances"] == len(receipts) / 2

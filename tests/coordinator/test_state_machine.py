@@ -1,7 +1,7 @@
 """Promise 10, too: any order of legal and illegal moves, with real crashes, leaves the log and the tables agreed."""
 
 from hypothesis import Phase, settings
-from tests.chaos.machine import Study
+from tools.chaos.machine import Study
 
 TestStudy = Study.TestCase
 TestStudy.settings = settings(

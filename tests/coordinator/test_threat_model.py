@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tests.chaos.mutants import MUTANTS, PROMISED, ROOT
+from tools.chaos.mutants import MUTANTS, PROMISED, ROOT
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 HEAD = "| claim | test | mutants"

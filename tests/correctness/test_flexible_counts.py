@@ -1,8 +1,8 @@
 """Counts that sites fix without looking keep the error below delta; counts that follow the rewards do not."""
 
 import pytest
-from tests.correctness.flexible import deliver
-from tests.correctness.near_ties import Cell, allowance
+from tools.correctness.flexible import deliver
+from tools.correctness.near_ties import Cell, allowance
 
 NEAR_TIE = Cell(arms=2, agents=1)
 

@@ -1,8 +1,8 @@
 """A re-weighing for reasons that are not in the rewards keeps the error below delta; others do not."""
 
 import pytest
-from tests.correctness.lost_sites import CELLS, lose
-from tests.correctness.near_ties import allowance
+from tools.correctness.lost_sites import CELLS, lose
+from tools.correctness.near_ties import allowance
 
 
 @pytest.mark.parametrize("name", ["one question", "the lost site disagreed"])

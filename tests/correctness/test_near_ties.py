@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from tests.correctness.fingerprint import fingerprint
-from tests.correctness.mutants import MUTANTS
-from tests.correctness.near_ties import NOISES, Cell, allowance
-from tests.correctness.tie_rows import FURTHER, UNEVEN, Result, Row, confirmed, every_row
-from tests.correctness.ties import Measured, Tie
+from tools.correctness.fingerprint import fingerprint
+from tools.correctness.mutants import MUTANTS
+from tools.correctness.near_ties import NOISES, Cell, allowance
+from tools.correctness.tie_rows import FURTHER, UNEVEN, Result, Row, confirmed, every_row
+from tools.correctness.ties import Measured, Tie
 
 from parley.rewards import bets as wagered
 

@@ -1,8 +1,8 @@
 """The short version of `make rewards`."""
 
 import pytest
-from tests.correctness import held_out
-from tests.correctness.rewards import FIGURES, WEB, Figure
+from tools.correctness import held_out
+from tools.correctness.rewards import FIGURES, WEB, Figure
 
 from parley.study import load_study
 

@@ -1,7 +1,7 @@
 """The short version of `make savings`."""
 
 import numpy as np
-from tests.correctness.savings import DELTA, LEAST_GAP, TOPS, Case, geometric_mean
+from tools.correctness.savings import DELTA, LEAST_GAP, TOPS, Case, geometric_mean
 
 CASES = [Case(number=number, seed=1, replications=8) for number in range(12)]
 

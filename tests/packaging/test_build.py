@@ -6,7 +6,7 @@ import tomllib
 import zipfile
 
 import pytest
-from tests.packaging.builds import ROOT, build
+from tools.packaging.builds import ROOT, build
 
 from parley.cli.doctor import EXTRAS
 

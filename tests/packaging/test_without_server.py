@@ -1,7 +1,7 @@
 """Numeric tests and those of the protocol need nothing of a server; `make bare` runs them all so."""
 
 import pytest
-from tests.packaging.without_server import Refuse, places, run, server_packages
+from tools.packaging.without_server import Refuse, places, run, server_packages
 
 QUICK = "test_problem or test_weights or test_golden_logs or messages"
 
@@ -17,7 +17,7 @@ def test_numeric_and_protocol_tests_are_collected_and_run_without_a_server():
 
 def test_what_is_refused_cannot_be_imported():
     refused = server_packages()
-    assert {"fastapi", "uvicorn", "sqlalchemy", "structlog", "httpx2", "jinja2", "prometheus_client"} <= refused
+    assert {"fastapi", "uvicorn", "sqlalchemy", "structlog", "httpx2", "prometheus_client"} <= refused
     for name in ("uvicorn", "sqlalchemy.orm"):
         with pytest.raises(ModuleNotFoundError, match="without a server"):
             Refuse(refused).find_spec(name)

@@ -1,6 +1,6 @@
 """Whatever is done to a study, in any order: it asks for a bounded number of samples, it ends, and its log verifies.
 
-Freezing, thawing, re-weighing, cutting phases, pausing, budgets and arms that tie. `tests/chaos/machine.py` does the
+Freezing, thawing, re-weighing, cutting phases, pausing, budgets and arms that tie. `tools/chaos/machine.py` does the
 same over HTTP, with crashes.
 """
 

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from tests.coordinator.support import House
-from tests.trials.person_level import SiteHouse, replayed
+from tools.trials.person_level import SiteHouse, replayed
 
 from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.record.audit import verify_stored

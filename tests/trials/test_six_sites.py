@@ -1,7 +1,7 @@
 """Six sites, one of them frozen as docs/production.md advises: the study ends, with answers for who can have one."""
 
 import pytest
-from tests.trials.six_sites import EVERYBODY, LOST, WAYS, WEIGHTS, play, told
+from tools.trials.six_sites import EVERYBODY, LOST, WAYS, WEIGHTS, play, told
 
 from parley.ends import End
 from parley.protocol import Stage

@@ -1,0 +1,34 @@
+"""The table of flaws is up to date, and a few are tried in every run; `make mutants` tries all."""
+
+import numpy as np
+import pytest
+from tests.support import paper_study
+from tools.mutants.run import passes, patched
+from tools.mutants.table import MUTANTS
+
+from parley import make_policy, simulate
+
+QUICK = ("weights are transposed", "beta without its factor 2")
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.flaw)
+def test_every_flaw_can_still_be_put_in(mutant):
+    assert patched(mutant)
+
+
+def test_there_are_enough_flaws_and_each_has_its_own_name():
+    assert len({mutant.flaw for mutant in MUTANTS}) == len(MUTANTS) >= 25
+
+
+@pytest.mark.parametrize(
+    "mutant", [mutant for mutant in MUTANTS if mutant.flaw in QUICK], ids=lambda mutant: mutant.flaw
+)
+def test_a_flaw_is_noticed(mutant):
+    caught, said = passes(mutant.test, mutant)
+    assert not caught, said
+
+
+def test_blocks_draw_their_own_rewards():
+    study = paper_study()
+    costs = simulate(make_policy("evidence", study.problem), study.instance, replications=512, seed=1).costs
+    assert not np.array_equal(costs[:256], costs[256:])

@@ -1,0 +1,46 @@
+"""Coordinators as forks (`forks.py`): orders are {"db", "port", "kill_at", "inline"}.
+
+`inline` false: every step is taken outside of the lock, as those of large studies are. The routes, which are the same
+for all and take most of a start, are made once, before the forks; each has a context of its own.
+"""
+
+from functools import cache
+
+from tools.chaos.forks import loop
+from tools.chaos.mutants import apply_chosen
+
+from parley.coordinator.http import server
+from parley.coordinator.http.app import new_context
+from parley.coordinator.record import killpoints
+from parley.coordinator.settings import Settings
+from parley.coordinator.studies import phases
+from parley.service.assembly import create_service
+from parley.service.forecaster import Forecaster
+
+
+@cache
+def routes():
+    return create_service(None, Settings(db="none"))
+
+
+def service(storage, settings):
+    """The routes over this storage."""
+    app = routes()
+    app.state.context, app.state.forecaster = new_context(storage, settings), Forecaster()
+    return app
+
+
+def serve(order):
+    killpoints.arm(order["kill_at"])
+    if not order["inline"]:
+        phases.INLINE_CELLS = 0
+    settings = Settings(
+        db=order["db"], port=order["port"], rate=1e6, burst=10**6, log_level="error", statement_timeout=10.0
+    )
+    server.serve(settings, service, lambda _: None)
+
+
+if __name__ == "__main__":
+    apply_chosen()
+    routes()
+    loop(serve)

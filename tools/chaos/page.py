@@ -1,0 +1,151 @@
+"""docs/reliability.md, from the results of the last runs; parts that were not run again keep theirs."""
+
+import json
+import os
+import platform
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.chaos import attacks
+
+DOCS = Path(__file__).parents[2] / "docs"
+HEAD = """# Reliability, tried hard
+
+`make chaos` runs every part below at full size and rewrites this page; `.venv/bin/python -m tools.chaos PART --share
+0.1` runs a tenth of one part and leaves the others as they are, and `--more` adds a run with other random numbers to
+the ones before. *Size* says how much of the full size the numbers come from. The servers are real processes killed with
+`kill -9`, the databases are real, the agents retry until they are answered. Afterwards every log is verified from its
+first record against every receipt: *lost* were acknowledged and are not in the log, *duplicated* are there twice, a
+*double advance* is a phase decided twice. *Commit* is the code that was tried. A dash: does not apply, or not noted.
+"""
+NEEDED = 100  # kills that must land between commit and answer in a full run
+FLAWS = (
+    "lost",
+    "unacknowledged",
+    "duplicated",
+    "double_advances",
+    "broken_chains",
+    "unfinished",
+    "missed",
+    "mismatched",
+)
+COLUMNS = (
+    "part", "command", "size", "between commit and answer", "acknowledged", "lost", "duplicated", "double advances",
+    "chain", "studies finished", "as promised", "machine", "commit",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of the chaos: `run(size, seed)` returns counts, among them how many `unit` there were."""
+
+    run: Any
+    full: int
+    unit: str
+    about: str
+
+
+def load():
+    path = DOCS / "reliability.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def save(results, parts):
+    (DOCS / "reliability.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (DOCS / "reliability.md").write_text(_page(results, parts), encoding="utf-8")
+
+
+def entry(found, *, command, runs):
+    """What is kept of a part."""
+    machine = f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    return {"command": command, "machine": machine, "commit": commit(), "runs": runs, "found": found}
+
+
+def commit():
+    """What was tried; with a plus where code or tests were changed since."""
+    git = ["git", "-C", str(DOCS.parent)]
+    try:
+        told = subprocess.run([*git, "rev-parse", "--short=9", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src", "tests"], check=False).returncode
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return told.stdout.strip() + "+" * bool(changed)
+
+
+def added(before, after):
+    """The counts of two runs together."""
+    total = dict(before)
+    for key, value in after.items():
+        if isinstance(value, dict):
+            total[key] = added(total.get(key, {}), value)
+        else:
+            total[key] = total[key] + value if key in total else value
+    return total
+
+
+def kept(part, found):
+    """Whether what was found is what was promised, as far as the size goes."""
+    flawed = found.get("failures") or any(found.get(flaw, 0) for flaw in FLAWS)
+    full = found.get(part.unit, 0) >= part.full
+    return not flawed and (not full or found.get("between_commit_and_answer", NEEDED) >= NEEDED)
+
+
+def size(part, found):
+    done = found.get(part.unit, 0)
+    return f"{done:,} of {part.full:,} {part.unit} ({done / part.full:.0%})"
+
+
+def line(name, part, found, seconds):
+    """The result of a part for the terminal."""
+    counts = ", ".join(
+        f"{value:,} {key.replace('_', ' ')}"
+        for key, value in found.items()
+        if isinstance(value, int) and key != part.unit
+    )
+    verdict = "as promised" if kept(part, found) else "NOT AS PROMISED"
+    failures = "".join(f"\n  {failure}" for failure in found.get("failures", []))
+    return f"{name}: {size(part, found)}: {verdict}; {counts}; {seconds:,.1f} s{failures}"
+
+
+def _row(name, part, kept_entry):
+    found = kept_entry["found"]
+    times = "" if kept_entry["runs"] == 1 else f" (last of {kept_entry['runs']} runs)"
+    words = [f"{found[key]:,}" if key in found else "–" for key in ("between_commit_and_answer", "acknowledged")]
+    words += [f"{found[key]:,}" if key in found else "–" for key in ("lost", "duplicated", "double_advances")]
+    chain = "–" if "broken_chains" not in found else f"{found['broken_chains']:,} broken" * bool(found["broken_chains"])
+    studies = found.get("studies")
+    finished = (
+        "–"
+        if studies is None
+        else f"{studies - found.get('unfinished', 0) - found.get('cancelled', 0):,} of {studies:,}"
+    )
+    verdict = "yes" if kept(part, found) else "**no**"
+    row = [name, f"`{kept_entry['command']}`{times}", size(part, found), *words, chain or "intact", finished, verdict]
+    return "| " + " | ".join([*row, kept_entry["machine"], kept_entry.get("commit", "–")]) + " |"
+
+
+def _page(results, parts):
+    lines = [HEAD, "| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
+    lines += [_row(name, part, results[name]) for name, part in parts.items() if name in results]
+    missing = [name for name in parts if name not in results]
+    if missing:
+        lines += ["", f"Not run yet: {', '.join(missing)}."]
+    lines += ["", "## What the parts do", ""]
+    for name, part in parts.items():
+        details = _details(results.get(name, {}).get("found", {}))
+        lines.append(f"- **{name}**: {part.about}{details}")
+    if told := results.get("attacks", {}).get("found", {}).get("lines"):
+        lines += ["", "## The attacks", "", *attacks.table(told)]
+    return "\n".join(lines) + "\n"
+
+
+def _details(found):
+    """Counts within counts, such as kills by place, and what went wrong."""
+    words = "".join(
+        f" {key.replace('_', ' ').capitalize()}: {', '.join(f'{name} {count:,}' for name, count in value.items())}."
+        for key, value in found.items()
+        if isinstance(value, dict)
+    )
+    return words + "".join(f" Failure: `{failure}`." for failure in found.get("failures", []))

@@ -1,0 +1,280 @@
+"""A site's service under kill -9: people come, outcomes follow and are corrected, the service dies again and again.
+
+What counts: nobody gets two arms, whatever the service said stands in the journal, no outcome is counted twice or lost,
+and what the coordinator took is what the journal adds up to.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import httpx2
+from tests.coordinator.support import House, study_message
+from tools.chaos.forks import Forks
+from tools.chaos.harness import free_port
+
+from parley.agent.entries import Assigned
+from parley.agent.journal import Journal
+from parley.agent.outbox import agent_folder
+from parley.agent.people import People
+from parley.coordinator.record import open_storage
+from parley.coordinator.record.audit import verify_stored
+from parley.totals import Totals
+
+POINTS = (
+    "journal-before-write",
+    "journal-half-written",
+    "journal-written",
+    "journal-synced",
+    "site-before-answer",
+    "site-phase-closed",
+    "report-kept",
+    "report-sent",
+)
+FLAWS = ("lost", "duplicated", "mismatched", "broken_chains")
+A_STUDY = 25  # kills; then the next one, with a new journal
+RARE = ("site-phase-closed", "report-kept", "report-sent")  # reached once a phase
+PATIENCE = 180.0
+LATE = 2.0  # seconds for a named point to be reached
+
+
+@dataclass
+class Ledger:
+    """What the people at the site were told, and what they said and may or may not have been heard."""
+
+    arms: dict = field(default_factory=dict)  # key -> the answer that was given first
+    said: dict = field(default_factory=dict)  # key -> the last outcome that was acknowledged
+    unsure: dict = field(default_factory=dict)  # key -> outcomes sent since, without an answer
+    wrong: Counter = field(default_factory=Counter)
+    answers: int = 0
+
+
+class Crowd:
+    """People who come and are heard of again; every answer is held against the one before."""
+
+    def __init__(self, url, chance, ledger):
+        self.url, self.chance, self.ledger, self.number = url, chance, ledger, 0
+        self.unheard = []  # who came when nobody answered: asked for again, as one would
+        self.line = httpx2.Client(base_url=url, timeout=10, trust_env=False)
+
+    def close(self):
+        self.line.close()
+
+    def act(self):
+        """One thing that happens at a site. False if nobody answered."""
+        if self.unheard:
+            return self.assign(self.unheard.pop())
+        counted = [key for key, told in self.ledger.arms.items() if told["counted"]]
+        waiting = [key for key in counted if key not in self.ledger.said]
+        draw = self.chance.random()
+        if draw < 0.15 and self.ledger.arms:
+            return self.assign(self.chance.choice(list(self.ledger.arms)))
+        if waiting and (draw < 0.6 or not self._needed()):
+            return self.outcome(self.chance.choice(waiting))
+        if counted and draw < 0.7:
+            return self.outcome(self.chance.choice(counted[-12:]))  # a correction, if it is still possible
+        self.number += 1
+        return self.assign(f"p-{self.number:05}")
+
+    def _needed(self):
+        try:
+            return self.line.get("/status").json()["to_assign"] > 0
+        except httpx2.TransportError:
+            return False
+
+    def assign(self, key):
+        answer = self._post("/assignments", participant=key)
+        if answer is None:
+            self.unheard.append(key)
+            return False
+        if answer.status_code == 409:  # no plan yet
+            return True
+        told = answer.json()
+        before = self.ledger.arms.setdefault(key, told)
+        self.ledger.wrong["duplicated"] += (before["arm"], before["counted"]) != (told["arm"], told["counted"])
+        return True
+
+    def outcome(self, key):
+        gone = self.chance.random() < 0.03
+        reward = None if gone else float(self.chance.random() < 0.5)
+        answer = self._post("/missing", participant=key) if gone else self._post(
+            "/outcomes", participant=key, reward=reward
+        )  # fmt: skip
+        if answer is None:
+            self.ledger.unsure.setdefault(key, set()).add(reward)
+            return False
+        if answer.status_code == 409:  # its phase is reported: what was said last stands
+            if key not in self.ledger.said and not self.ledger.unsure.get(key):
+                self.ledger.wrong["lost"] += 1
+            return True
+        assert answer.is_success, answer.text
+        self.ledger.said[key] = reward
+        self.ledger.unsure.pop(key, None)
+        return True
+
+    def _post(self, path, **body):
+        try:
+            answer = self.line.post(path, json=body)
+        except httpx2.TransportError:
+            return None
+        self.ledger.answers += 1
+        return answer
+
+
+def reading(folder, study, agent):
+    """The journal as it stands, read anew: its fold, and how often each person was assigned."""
+    people, times = People(), Counter()
+
+    def take(entry):
+        if isinstance(entry, Assigned):
+            times[entry.participant] += 1
+        people.take(entry)
+
+    journal = Journal(agent_folder(folder, study=study, agent=agent) / "journal", take)
+    with journal.turn():
+        pass
+    journal.close()
+    return people, times
+
+
+def examine(house, folder, study, agent, ledger):
+    """Hold the journal against what was told, and the coordinator's reports against the journal."""
+    flaws = Counter(dict.fromkeys(FLAWS, 0)) + ledger.wrong
+    people, times = reading(folder, study, agent)
+    flaws["duplicated"] += sum(count - 1 for count in times.values())
+    for key, told in ledger.arms.items():
+        person = people.persons.get(key)
+        arm = None if person is None or person.arm is None else people.phases[person.phase].plan.arms[person.arm]
+        flaws["lost"] += person is None or (arm, person.counted) != (told["arm"], told["counted"])
+    for key, reward in ledger.said.items():
+        person = people[key]
+        found = None if person.missing else person.reward
+        flaws["lost"] += found not in {reward} | ledger.unsure.get(key, set())
+    for phase, book in people.phases.items():
+        given = Counter(people[key].arm for key in book.keys)
+        flaws["mismatched"] += [given[arm] for arm in range(len(book.plan.arms))] != book.assigned
+        if book.reported is None:
+            continue
+        report = house.admin.report(study, phase, agent)
+        totals = Totals.of(people.rewards(phase))
+        flaws["mismatched"] += tuple(totals.counts.tolist()) != book.reported.counts
+        flaws["mismatched"] += tuple(totals.sums.tolist()) != book.reported.sums
+        flaws["mismatched"] += report is not None and (report.counts, report.sums) != (
+            book.reported.counts, book.reported.sums,
+        )  # fmt: skip
+    found = verify_stored(house.storage, study)
+    flaws["broken_chains"] += found is None or not found.sound
+    return flaws, sum(book.reported is not None for book in people.phases.values())
+
+
+def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random")):
+    """Kill the service `kills` times; returns counts, flaws among them."""
+    chance = random.Random(seed)
+    storage = open_storage(db)
+    house, launcher = House(storage), Forks("tools.chaos.site_launcher")
+    total, by_place, number = Counter(), Counter(), 0
+    try:
+        while sum(by_place.values()) < kills:
+            number += 1
+            exact = {"site_counts": "exact"} if number % 2 else {}
+            message = study_message(
+                agents=1, arms=3, policy="evidence", noise={"kind": "bounded", "low": 0.0, "high": 1.0},
+                largest_gap=4.0, **exact,
+            )  # fmt: skip
+            study, agent, ledger = f"site-{number}", "agent 1", Ledger()
+            house.create(message, study)
+            order = {
+                "server": house.url, "token": house.tokens[study, agent], "study": study, "agent": agent,
+                "folder": str(folder), "port": free_port(),
+            }  # fmt: skip
+            crowd = Crowd(f"http://127.0.0.1:{order['port']}", chance, ledger)
+            most = min(A_STUDY, kills - sum(by_place.values()))
+            for _ in range(most):
+                by_place[_one_life(launcher, order, crowd, chance, places)] += 1
+            _last_life(launcher, order, crowd)
+            crowd.close()
+            flaws, phases = examine(house, folder, study, agent, ledger)
+            total += flaws
+            total["acknowledged"] += ledger.answers
+            total["people"] += len(ledger.arms)
+            total["phases_reported"] += phases
+    finally:
+        launcher.close()
+        house.close()
+        storage.close()
+    counts = ("acknowledged", "people", "phases_reported")
+    return {
+        "kills": sum(by_place.values()),
+        "kills_by_place": dict(sorted(by_place.items())),
+        **{name: total[name] for name in (*counts, *FLAWS)},
+    }
+
+
+def _one_life(launcher, order, crowd, chance, places):
+    """From a start to a kill; returns where it died."""
+    place = chance.choice(places)
+    kill_at = "" if place == "at random" else f"{place}:{1 if place in RARE else chance.randint(1, 8)}"
+    pid = launcher.ask(**order, kill_at=kill_at)["pid"]
+    # A named point that is not reached in time would keep the test waiting: then it dies at random after all.
+    late = threading.Timer(chance.uniform(0.1, 0.5) if not kill_at else LATE, _kill, (pid,))
+    late.start()
+    over = threading.Event()
+    working = threading.Thread(target=_work, args=(crowd, over))
+    working.start()
+    begun = time.monotonic()
+    status = launcher.wait(pid)
+    random_end = bool(kill_at) and time.monotonic() - begun > LATE - 0.1
+    over.set()
+    working.join()
+    late.cancel()
+    assert os.WIFSIGNALED(status), f"the service ended by itself with {status}"
+    return "at random" if random_end else place
+
+
+def _kill(pid):
+    with contextlib.suppress(ProcessLookupError):  # it died at its named point just now
+        os.kill(pid, signal.SIGKILL)
+
+
+def _work(crowd, over):
+    while not over.is_set():
+        if not crowd.act():
+            time.sleep(0.01)
+
+
+def _last_life(launcher, order, crowd):
+    """Without a kill: what is pending is said, what is complete is reported."""
+    pid = launcher.ask(**order, kill_at="")["pid"]
+    until, standing = time.monotonic() + PATIENCE, "no answer"
+    try:
+        while True:
+            assert time.monotonic() < until, f"the phase is not reported: {standing}"
+            try:
+                standing = crowd.line.get("/status").json()
+            except httpx2.TransportError:
+                time.sleep(0.02)
+                continue
+            if crowd.unheard:
+                crowd.act()
+                continue
+            waiting = [key for key in crowd.ledger.arms if key not in crowd.ledger.said]
+            waiting = [key for key in waiting if crowd.ledger.arms[key]["counted"]]
+            if waiting:
+                crowd.outcome(waiting[0])
+                until = time.monotonic() + PATIENCE
+                if waiting[0] not in crowd.ledger.said:  # refused: its phase was reported without an answer being heard
+                    crowd.ledger.said[waiting[0]] = next(iter(crowd.ledger.unsure.get(waiting[0], {None})))
+            elif standing["coordinator"] == "connected" and not (
+                standing["to_assign"] == 0 and not standing["reported"]
+            ):
+                return
+            else:
+                time.sleep(0.02)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        launcher.wait(pid)

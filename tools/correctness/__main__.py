@@ -1,0 +1,86 @@
+"""The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
+`... flexible`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`.
+
+Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+
+import numpy as np
+from tools.correctness.coverage import coverage
+from tools.correctness.flexible import flexible
+from tools.correctness.full_savings import savings
+from tools.correctness.full_ties import ties
+from tools.correctness.lost_sites import lost_sites
+from tools.correctness.near_ties import NOISES
+from tools.correctness.prices import prices
+from tools.correctness.rewards import page as rewards
+from tools.correctness.settings import settings
+from tools.correctness.tolerance import tolerance
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.correctness", description=__doc__)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    work = parser.add_subparsers(dest="what", required=True)
+    long = work.add_parser("ties", help="error rates at ties, counted and tilted; goes on where it stopped")
+    long.add_argument("--replications", type=int, default=100_000, help="of every counted row")
+    long.add_argument("--noise", action="append", choices=sorted(NOISES), help="only rows with these rewards")
+    long.add_argument("--top", action="append", type=int, help="only rows with this N")
+    long.add_argument("--anew", action="store_true", help="every row again, also those that stand")
+    short = work.add_parser("savings", help="samples against W-CPE")
+    short.add_argument("--replications", type=int, default=20, help="of each policy on each instance")
+    priced = work.add_parser("prices", help="days and money against the plan with the fewest draws")
+    priced.add_argument("--replications", type=int, default=20, help="of each plan on each random instance")
+    models = work.add_parser("rewards", help="what every reward model costs")
+    models.add_argument("--replications", type=int, default=2000, help="of every row")
+    counts = work.add_parser("flexible", help="error rates when sites deliver other counts than planned")
+    counts.add_argument("--share", type=float, default=1.0, help="of the full size")
+    lost = work.add_parser("lost-sites", help="error rates when a site is lost and the others are re-weighed")
+    lost.add_argument("--share", type=float, default=1.0, help="of the full size")
+    held = work.add_parser("coverage", help="how often the intervals of estimates hold, and how wide they are")
+    held.add_argument("--replications", type=int, default=1000, help="of every reward model in every cell")
+    held.add_argument("--only", choices=("held", "widths"))
+    near = work.add_parser("tolerance", help="what a tolerance saves, and how often an answer is bad")
+    near.add_argument("--replications", type=int, default=100_000, help="of every cell")
+    near.add_argument("--seconds", type=float, default=math.inf, help="stop after a block, once so many have passed")
+    near.add_argument("--first", action="store_true", help="the figures of the paper's instance and the mutants again")
+    near.add_argument("--top", type=int, choices=(1, 2), help="only cells that ask for so many arms")
+    tried = work.add_parser("settings", help="what was tried and not taken; rewrites part of docs/evidence-racing.md")
+    tried.add_argument("--replications", type=int, default=2000, help="on the paper's instance")
+    arguments = parser.parse_args()
+    np.seterr(all="raise", under="ignore")
+    if arguments.what == "lost-sites":
+        good = lost_sites(arguments.share)
+    elif arguments.what == "tolerance":
+        good = tolerance(arguments.replications, arguments.seconds, first=arguments.first, top=arguments.top)
+    elif arguments.what == "coverage":
+        good = coverage(arguments.replications, arguments.only)
+    elif arguments.what == "flexible":
+        good = flexible(arguments.share)
+    elif arguments.what == "rewards":
+        good = rewards(arguments.replications, arguments.workers)
+    elif arguments.what == "prices":
+        good = prices(arguments.replications, arguments.workers)
+    elif arguments.what == "settings":
+        good = settings(arguments.replications)
+    elif arguments.what == "savings":
+        good = savings(arguments.replications, arguments.workers)
+    else:
+        noises, tops = arguments.noise or list(NOISES), arguments.top or [1, 2, 3]
+        good = ties(
+            arguments.replications,
+            arguments.workers,
+            anew=arguments.anew,
+            chosen=lambda row: row.tie.noise in noises and row.tie.top in tops,
+        )
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""How often intervals hold: `python -m tools.correctness coverage` counts, and rewrites its table in docs/estimates.md.
+
+The default run does the same with a few runs of each (`tests/test_estimates.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+from tests.test_estimates import DELTA, MODELS, missed, studied
+from tools.correctness.common import DOCS, fill, table
+from tools.correctness.widths import measure
+
+CELLS = {  # name -> truth, draws of a cell in the first phase, phases, whether the best or the worst is drawn more
+    "tie": ("tie", 8, 6, True),
+    "tie, tiny counts": ("tie", 2, 4, False),
+    "far": ("far", 8, 5, True),
+    "far, tiny counts": ("far", 2, 4, False),
+}
+PAGE, KNOWN = DOCS / "estimates.md", DOCS / "estimates.json"
+
+
+def coverage(runs: int, only: str | None = None) -> bool:
+    """Every reward model in every cell; and how wide they are at the end of the paper's instance."""
+    good = only == "widths" or _held(runs)
+    if only != "held":
+        shown = [[name, f"{alone:.2f}", f"{jointly:.2f}"] for name, (alone, jointly) in measure().items()]
+        fill(PAGE, "widths", table(["rewards", "times the usual width", "times the usual joint width"], shown))
+    return good
+
+
+def _held(runs: int) -> bool:
+    """Cell by cell; what was run at this size before is not run again."""
+    known = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
+    for model in MODELS:
+        for cell, (truth, first, phases, best) in CELLS.items():
+            name = f"{model}, {cell}"
+            if known.get(name, {}).get("runs") == runs:
+                continue
+            problem, told = studied(model, truth, first=first, phases=phases, runs=runs, best=best)
+            wrong, _ = missed(problem, told, truth, factors=(1.0, 0.7))
+            known[name] = {"runs": runs, "missed": int(wrong[1.0].sum()), "narrower": int(wrong[0.7].sum())}
+            print(name, known[name], flush=True)
+            KNOWN.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    rows = [[model, *(_shown(known[f"{model}, {cell}"]) for cell in CELLS)] for model in MODELS]
+    fill(PAGE, "coverage", table(["rewards", *(f"{cell}, %" for cell in CELLS)], rows))
+    most = DELTA + 3 * math.sqrt(DELTA * (1 - DELTA) / runs)
+    noticed = all(known[f"{model}, tie"]["narrower"] > DELTA * runs for model in MODELS)
+    return noticed and all(cell["missed"] <= most * runs for cell in known.values())
+
+
+def _shown(cell: dict[str, int]) -> str:
+    return f"{100 * cell['missed'] / cell['runs']:.1f} ({100 * cell['narrower'] / cell['runs']:.0f})"

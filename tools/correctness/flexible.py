@@ -1,0 +1,118 @@
+"""Other counts than planned at near-ties: sites that deliver what they can, and one that stops because of the rewards.
+
+`python -m tools.correctness flexible` runs every cell and rewrites the table in docs/site.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from tools.correctness.common import DOCS, SEED, table
+from tools.correctness.near_ties import Cell, allowance
+
+from parley.policies import make_policy
+from parley.problem import IntArray
+from parley.simulation import make_environment
+from parley.simulation.environments import Environment
+from parley.totals import Totals
+
+PHASES = 12
+LOOKS = 20  # of a site that peeks: how often it looks within a phase
+Site = Callable[[np.random.Generator, Environment, IntArray], Totals]
+
+
+def as_planned(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
+    """Exactly the plan."""
+    return draw(generator, quotas)
+
+
+def half_to_more(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
+    """Every cell has 50 to 150 % of its plan, at random."""
+    return draw(generator, np.rint(quotas * generator.uniform(0.5, 1.5, quotas.shape)).astype(np.int64))
+
+
+def some_missing(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
+    """Three in a hundred outcomes never come, and in every fifth phase an agent is not waited for."""
+    counts = generator.binomial(quotas, 0.97)
+    present = generator.random((*quotas.shape[:-2], 1, quotas.shape[-1])) < 0.8
+    return draw(generator, counts * present)
+
+
+def stops_at_a_lead(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
+    """The mutant: looks twenty times at up to 150 % of its plan, and stops when the second arm leads by 1.5 errors."""
+    part = -(-3 * quotas // (2 * LOOKS))
+    counts, sums, squares = np.zeros_like(quotas), np.zeros(quotas.shape), np.zeros(quotas.shape)
+    going = np.ones(quotas.shape[:-2], dtype=bool)
+    for _ in range(LOOKS):
+        more = draw(generator, part * going[..., None, None])
+        counts, sums, squares = counts + more.counts, sums + more.sums, squares + more.require_squares()
+        drawn = np.maximum(counts, 1)
+        lead = (sums / drawn)[..., 1, :] - (sums / drawn)[..., 0, :]
+        error = np.sqrt(1 / drawn[..., 0, :] + 1 / drawn[..., 1, :])
+        going = going & ~(lead > 1.5 * error).any(axis=-1)
+    return Totals(counts=counts, sums=sums, squares=squares)
+
+
+SITES: dict[str, tuple[Site, str]] = {
+    "as planned": (as_planned, "exactly the plan"),
+    "50 to 150 %": (half_to_more, "every cell at random between half and one and a half of its plan"),
+    "missing, cut": (some_missing, "3 % of outcomes missing, and every fifth agent not waited for"),
+    "stops at a lead": (stops_at_a_lead, "looks at the outcomes and stops when the second arm leads"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Of one policy, near-tie and way to deliver."""
+
+    error_rate: float
+    samples: float
+
+    def kept(self, delta: float, replications: int) -> bool:
+        return self.error_rate <= allowance(delta, replications)
+
+
+def deliver(cell: Cell, how: str, *, policy: str = "evidence", replications: int, seed: int) -> Found:
+    """Run a policy on a near-tie for some phases with sites that deliver in a way; how often a true top arm went."""
+    instance = cell.instance
+    made, draw = make_policy(policy, instance.problem), make_environment(instance)
+    state, generator = made.start((replications,)), np.random.default_rng([seed, len(how)])
+    for _ in range(PHASES):
+        state = made.update(state, SITES[how][0](generator, draw, made.plan(state)))
+    top = made.answers(state)[:, : cell.top, :] if hasattr(made, "answers") else state.active[:, : cell.top, :]
+    return Found(error_rate=float((~top).any(axis=(1, 2)).mean()), samples=float(state.counts.sum(axis=(1, 2)).mean()))
+
+
+# policy, near-tie, replications at full size
+CELLS = (
+    ("evidence", Cell(arms=2, agents=1), 20_000),
+    ("evidence", Cell(arms=5, agents=3, mixed=True), 2_000),
+    ("evidence", Cell(arms=2, agents=3, noise="binary 0.1", mixed=True), 2_000),
+    ("wcpe", Cell(arms=2, agents=1), 20_000),
+)
+PAGE = DOCS / "site.md"
+MARKS = ("<!-- flexible -->", "<!-- /flexible -->")
+
+
+def flexible(share: float = 1.0) -> bool:
+    """Every cell, into the page; whether honest sites stay below delta and the mutant is found out."""
+    lines, good, caught = [], True, False
+    for policy, cell, full in CELLS:
+        replications = max(200, round(full * share))
+        row = [policy, cell.noise, f"{cell.arms} x {cell.agents}", f"{replications:,}"]
+        for how in SITES:
+            found = deliver(cell, how, policy=policy, replications=replications, seed=SEED)
+            row.append(f"{found.error_rate:.4f}")
+            if how == "stops at a lead":
+                caught |= not found.kept(cell.delta, replications)
+            else:
+                good &= found.kept(cell.delta, replications)
+        lines.append(row)
+        print(" | ".join(row), flush=True)
+    shown = table(("policy", "rewards", "arms x agents", "replications", *SITES), lines)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    PAGE.write_text(f"{before}{MARKS[0]}\n{shown}\n{MARKS[1]}{after}", encoding="utf-8")
+    return good and caught

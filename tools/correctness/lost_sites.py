@@ -1,0 +1,150 @@
+"""A site is lost at a random phase of a near-tie, and the others are re-weighed: errors of the new question.
+
+`python -m tools.correctness lost-sites` runs every cell and rewrites the table in docs/lost-sites.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from tools.correctness.common import DOCS, SEED, table
+from tools.correctness.near_ties import MIX, NOISES, allowance
+
+from parley.policies import Policy, State
+from parley.problem import BoolArray, Instance
+from parley.protocol.messages import StudyMessage
+from parley.protocol.reweighing import Weights, ask_anew, folded, left_by, weights_without
+from parley.simulation import make_environment
+from parley.totals import Totals
+
+PHASES = 12
+LATEST = 6  # the site is lost during one of the first so many phases
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Two arms that all but tie in the new question, and the site that goes."""
+
+    weights: Sequence[Sequence[float]]
+    lost: int
+    given: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    against: float = 0.0  # by how much the lost site likes the second arm better
+    noise: str = "gaussian"
+    policy: str = "evidence"
+    delta: float = 0.1
+
+    @property
+    def study(self) -> StudyMessage:
+        agents = tuple(f"agent {n + 1}" for n in range(len(self.weights)))
+        return StudyMessage(
+            name="lost", arms=("first", "second"), agents=agents, weights=tuple(map(tuple, self.weights)),
+            noise=NOISES[self.noise].model.document(), policy=self.policy, terms={"delta": self.delta},
+        )  # fmt: skip
+
+    def instance(self, study: StudyMessage) -> Instance:
+        world = NOISES[self.noise]
+        means = np.full(study.problem.shape, world.level)
+        means[0] += world.gap
+        means[1, self.lost] += self.against
+        return Instance(problem=study.problem, means=means, scale=list(world.scale[: len(self.weights)]) or None)
+
+
+def lost_policy(study: StudyMessage, weights: Weights, lost: Sequence[str]) -> Policy:
+    """As a re-weighed trial has it."""
+    left = left_by(study, weights, lost)
+    policy = ask_anew(study, weights).make_policy()
+    places = {name: place for place, name in enumerate(study.agents)}
+    return replace(
+        policy, idle=tuple(sorted(places[name] for name in lost)), unasked=tuple(sorted(places[name] for name in left))
+    )
+
+
+def wrong(policy: Policy, state: State) -> BoolArray:
+    """`(replication,)`: whether an agent that asks has lost its best arm, the first."""
+    asked = [m for m in range(policy.problem.agent_count) if m not in policy.unasked]
+    return np.asarray((~state.active[:, 0, asked]).any(axis=-1))
+
+
+def lose(loss: Loss, how: str, *, replications: int, seed: int) -> float:
+    """How often an agent of the question in force at the end has lost its best arm."""
+    study, generator = loss.study, np.random.default_rng([seed, len(how)])
+    draw = make_environment(loss.instance(study))
+    if how == "because of the rewards":
+        return _hindsight(loss, replications, generator)
+    errors = []
+    name = study.agents[loss.lost]
+    for phase in range(1, LATEST + 1):
+        size = replications // LATEST
+        policy = study.make_policy()
+        states, past = [policy.start((size,))], []
+        for _ in range(phase):
+            past.append(draw(generator, policy.plan(states[-1])))
+            states.append(policy.update(states[-1], past[-1]))
+        anew = lost_policy(study, weights_without(study, [name], loss.given), [name])
+        state = states[-1] if how == "from the old state" else folded(anew, past)[-1]
+        for _ in range(PHASES - phase):
+            state = anew.update(state, draw(generator, anew.plan(state)))
+        errors.append(wrong(anew, state).mean())
+    return float(np.mean(errors))
+
+
+def _hindsight(loss: Loss, replications: int, generator: np.random.Generator) -> float:
+    """The mutant: whoever re-weighs waits until one of the sites, alone, gives the wrong answer, and keeps that one."""
+    study = loss.study
+    draw, policy = make_environment(loss.instance(study)), study.make_policy()
+    others = []
+    for place in range(len(study.agents)):
+        lost = [name for n, name in enumerate(study.agents) if n != place]
+        alone = dict.fromkeys(study.agents, tuple(float(n == place) for n in range(len(study.agents))))
+        others.append(lost_policy(study, weights_without(study, lost, alone), lost))
+    every = [policy, *others]
+    states = [each.start((replications,)) for each in every]
+    found = np.zeros(replications, dtype=np.bool_)
+    for _ in range(PHASES):
+        totals: Totals = draw(generator, policy.plan(states[0]))
+        states = [each.update(state, totals) for each, state in zip(every, states, strict=True)]
+        found |= np.any([wrong(each, state) for each, state in zip(every, states, strict=True)], axis=0)
+    return float(found.mean())
+
+
+ONE = [[0.6, 0.6], [0.4, 0.4]]  # both ask the same; without the second, both about the first
+ALL = {"agent 1": (1.0, 0.0), "agent 2": (1.0, 0.0)}
+HOWS = ("re-weighed", "from the old state", "because of the rewards")
+CELLS: dict[str, tuple[Loss, int]] = {
+    "one question": (Loss(weights=ONE, lost=1, given=ALL), 60_000),
+    "three agents": (Loss(weights=MIX, lost=1), 30_000),
+    "four sites, one question": (Loss(weights=np.full((4, 4), 0.25).tolist(), lost=3), 12_000),
+    "the lost site disagreed": (Loss(weights=ONE, lost=1, given=ALL, against=0.5), 60_000),
+    "unknown scale": (Loss(weights=ONE, lost=1, given=ALL, noise="unknown"), 30_000),
+    "rates near 0.1": (Loss(weights=ONE, lost=1, given=ALL, noise="binary 0.1"), 12_000),
+    "three agents, W-CPE": (Loss(weights=MIX, lost=1, policy="wcpe"), 3_000),
+}
+PAGE = DOCS / "lost-sites.md"
+MARKS = ("<!-- errors -->", "<!-- /errors -->")
+
+
+def lost_sites(share: float = 1.0) -> bool:
+    """Every cell, into the page; whether an honest re-weighing stays below delta and the mutants are found out."""
+    lines, good, caught = [], True, dict.fromkeys(HOWS[1:], False)
+    for name, (loss, full) in CELLS.items():
+        replications = max(600, round(full * share))
+        row = [name, loss.policy, f"{replications:,}"]
+        for how in HOWS:
+            if how == HOWS[2] and loss.against:  # what is wrong depends on the site that is kept
+                row.append("")
+                continue
+            rate = lose(loss, how, replications=replications, seed=SEED)
+            row.append(f"{rate:.4f}")
+            if how == HOWS[0]:
+                good &= rate <= allowance(loss.delta, replications)
+            else:
+                caught[how] |= rate > allowance(loss.delta, replications)
+        lines.append(row)
+        print(" | ".join(row), flush=True)
+    shown = table(("near-tie", "policy", "replications", *HOWS), lines)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    PAGE.write_text(f"{before}{MARKS[0]}\n{shown}\n{MARKS[1]}{after}", encoding="utf-8")
+    return good and all(caught.values())

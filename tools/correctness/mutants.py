@@ -1,0 +1,134 @@
+"""Evidence racing broken on purpose: if the tests of its error rate could not tell, they would prove nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from unittest.mock import patch
+
+import numpy as np
+from tools.correctness.ties import Maker, Tie
+
+from parley.confidence.evidence import LARGEST_STAKE, log_bet, log_boost
+from parley.policies.evidence_plan import Contrasts
+from parley.policies.evidence_racing import EvidenceRacing
+from parley.policies.wealth import Wealth
+from parley.problem import FloatArray, IntArray, Problem
+from parley.rewards import Bets, Binary, BoundedSpread, Gaussian, RewardModel, UnknownScale
+from parley.rewards.bets import BOLDNESS, LOG_SHARES, wagers
+from parley.totals import Totals
+
+
+class OpponentsAfterTheData(EvidenceRacing):
+    """Every arm meets whoever the phase's own draws make look best; estimates still come from before."""
+
+    def _weigh(self, state: Wealth, stats: Totals, contrasts: Contrasts) -> Wealth:
+        seen = replace(state, counts=state.counts + stats.counts, sums=state.sums + stats.sums)
+        opponents = self.contrasts(seen).opponents
+        mixed = self.problem.mixed(state.means)[..., None, :, :]
+        gap = np.take_along_axis(mixed, opponents, axis=-2) - mixed
+        return super()._weigh(state, stats, replace(contrasts, opponents=opponents, gap=gap))
+
+
+class ThresholdWithoutAgents(EvidenceRacing):
+    """The line is log(N / delta): right for one agent only."""
+
+    @property
+    def line(self) -> float:
+        return math.log(self.problem.top / self.problem.delta)
+
+
+class VarianceUnderstated(EvidenceRacing):
+    """A third of the variance is overlooked."""
+
+    def _variances(self, counts: IntArray, past: Totals) -> FloatArray:
+        return super()._variances(counts, past) * 2 / 3
+
+
+class TwiceTheMultiplier(Gaussian):
+    """A bet is multiplied by twice what the cap wins back."""
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        return super().payoff(bets) + math.log(2)
+
+
+class RatesAfterTheData(Binary):
+    """Reference and stakes are made of estimates that hold the phase's own draws."""
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        seen = bets.past + bets.fresh
+        mixed = seen.means @ bets.weights
+        sides = (mixed[(*bets.replication, arm, bets.agent)] for arm in (bets.opponent, bets.arm))
+        return super().payoff(replace(bets, past=seen, estimate=next(sides) - next(sides)))
+
+
+class PooledOverUnequalCells(UnknownScale):
+    """Every cell has a scale of its own, and one is estimated for all, with all degrees of freedom."""
+
+    def fresh_variances(self, fresh: Totals) -> tuple[FloatArray, FloatArray]:
+        return UnknownScale(scale="unknown").fresh_variances(fresh)
+
+
+class FloorLeftOut(UnknownScale):
+    """Below 0 the bet pays what it pays at 0, but its multiplier is that of a bet that goes on falling."""
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        stakes = np.minimum(BOLDNESS * wagers(bets) / np.sqrt(bets.variance)[:, None], LARGEST_STAKE)
+        z = np.maximum(bets.contrast / np.sqrt(bets.variance), 0.0)
+        return log_bet(z, stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, bets.missing)
+
+
+class StakesBeyondTheLimit(BoundedSpread):
+    """Stakes as if there were no limit, and a toll that goes no further than the limit."""
+
+    def payoff(self, bets: Bets) -> FloatArray:
+        with patch("parley.rewards.spread.spread_stakes", _without_limit):
+            return super().payoff(bets)
+
+
+def _without_limit(_shares: FloatArray, _reference: FloatArray, gaps: FloatArray, variance: FloatArray) -> FloatArray:
+    return gaps / variance[:, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A flaw, and a tie at which it must show."""
+
+    words: str
+    make: Maker
+    tie: Tie
+
+
+def _model(broken: RewardModel) -> Maker:
+    return lambda problem: EvidenceRacing(problem=problem.with_(noise=broken), rounds=8)
+
+
+def _tie(noise: str = "gaussian", *, arms: int = 5, agents: int = 1) -> Tie:
+    return Tie(noise=noise, arms=arms, agents=agents, top=1, all_tied=arms > 2)
+
+
+def _policy(kind: type[EvidenceRacing]) -> Maker:
+    def make(problem: Problem) -> EvidenceRacing:
+        return kind(problem=problem)
+
+    return make
+
+
+MUTANTS = (
+    Mutant(words="opponents chosen after the data", make=_policy(OpponentsAfterTheData), tie=_tie()),
+    Mutant(words="a line without the agents", make=_policy(ThresholdWithoutAgents), tie=_tie(agents=3)),
+    Mutant(words="a third of the variance overlooked", make=_policy(VarianceUnderstated), tie=_tie()),
+    Mutant(words="twice the multiplier", make=_model(TwiceTheMultiplier()), tie=_tie(arms=2)),
+    Mutant(words="floor left out", make=_model(FloorLeftOut()), tie=_tie("unknown", arms=2)),
+    Mutant(
+        words="scale pooled over unequal cells",
+        make=_model(PooledOverUnequalCells(scale="unknown per cell")),
+        tie=replace(_tie("unknown per cell", arms=2, agents=3), mixed=False),
+    ),
+    Mutant(words="reference after the data", make=_model(RatesAfterTheData(rate=0.1)), tie=_tie("binary 0.1")),
+    Mutant(
+        words="stakes beyond the limit",
+        make=_model(StakesBeyondTheLimit(low=0, high=1, guess=0.1)),
+        tie=_tie("variance 0.05"),
+    ),
+)

@@ -1,0 +1,85 @@
+"""Evidence racing where errors are likeliest: gaps so small that a run rarely ends before its cap of samples.
+
+Every pair of arms is then all but a true null, and the policy is given hundreds of times its first phase to go wrong.
+The tests run a few of these; `make correctness` measures exact ties of the same worlds (`tools.correctness.ties`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.policies import Policy, make_policy
+from parley.problem import Instance, Problem
+from parley.rewards import Binary, Noise, RewardModel, make_model
+from parley.simulation import Outcome, simulate
+
+GAP = 1e-4
+CAP = 400  # times the first phase
+CHUNK = 4096  # replications at a time: arrays that fit a cache
+MIX = [[0.7, 0.1, 0.3], [0.2, 0.6, 0.0], [0.1, 0.3, 0.7]]  # asymmetric, with a zero
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A reward model, and where its near-ties lie."""
+
+    model: RewardModel
+    level: float = 0.5  # mean of the arms that are not the best
+    gap: float = GAP
+    scale: tuple[float, ...] = ()  # true ones, the first of each agent's
+
+
+NOISES: dict[str, World] = {
+    "gaussian": World(model=Noise()),
+    "gaussian 5 / 1 / 0.2": World(model=Noise(scale=[5.0, 1.0, 0.2]), scale=(5.0, 1.0, 0.2)),
+    "subgaussian": World(model=Noise(kind="subgaussian")),
+    "bounded": World(model=Noise.bounded(low=0, high=1)),
+    "unknown": World(model=Noise(scale="unknown")),
+    "unknown, guess 10": World(model=Noise(scale="unknown", guess=10.0)),
+    "unknown per agent": World(model=Noise(scale="unknown per agent"), scale=(5.0, 1.0, 0.2)),
+    "unknown per cell": World(model=Noise(scale="unknown per cell"), scale=(5.0, 1.0, 0.2)),
+    "variance": World(model=make_model(kind="bounded", low=0, high=1, method="variance")),
+    "variance 0.05": World(model=make_model(kind="bounded", low=0, high=1, method="variance"), level=0.05, gap=1e-5),
+    "binary 0.5": World(model=Binary()),
+    "binary 0.1": World(model=Binary(rate=0.1), level=0.1, gap=2e-5),
+    "binary 0.01": World(model=Binary(rate=0.01), level=0.01, gap=2e-6),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One near-tie: N arms are better than the others by next to nothing, for everybody."""
+
+    arms: int
+    agents: int
+    top: int = 1
+    delta: float = 0.1
+    noise: str = "gaussian"  # of NOISES
+    mixed: bool = False
+
+    @property
+    def instance(self) -> Instance:
+        weights, world = MIX if self.mixed else np.eye(self.agents), NOISES[self.noise]
+        problem = Problem(arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=world.model)
+        means = np.full(problem.shape, world.level)
+        means[: self.top] += world.gap
+        return Instance(problem=problem, means=means, scale=list(world.scale[: self.agents]) or None)
+
+    def run(
+        self, replications: int, *, seed: int, make: Callable[[Problem], Policy] | None = None, cap: int = CAP
+    ) -> Outcome:
+        """`make` builds the policy, evidence racing unless told."""
+        policy = make(self.instance.problem) if make else make_policy("evidence", self.instance.problem)
+        first = int(policy.plan(policy.start()).sum())
+        return simulate(
+            policy, self.instance, replications=replications, seed=seed, max_samples=cap * first, chunk=CHUNK
+        )
+
+
+def allowance(delta: float, replications: int, deviations: float = 3.0) -> float:
+    """delta plus its binomial error: what an error rate may reach by chance when the true one is delta."""
+    return delta + deviations * math.sqrt(delta * (1 - delta) / replications)

@@ -1,0 +1,123 @@
+"""The ties at which evidence racing errs most, counted and tilted: the same event, so that both must agree.
+
+The top N arms are 0 to N - 1. Either N - 1 arms are clearly better, two tie at the boundary and the rest is clearly
+worse (*two tie*), or all arms from the boundary on tie (*all tie*), for every agent. What is measured is the expected
+number of agents for whom a top arm is ruled out. It bounds the error of the whole answer, and delta bounds it.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from tools.correctness.near_ties import MIX, NOISES
+
+from parley.policies import EvidenceRacing, make_policy
+from parley.problem import FloatArray, Instance, IntArray, Problem
+from parley.simulation.environments import make_environment
+from parley.simulation.rare import STRETCH, ruled_out_probability
+
+__all__ = ["Measured", "Tie"]
+
+CHUNK = 4096  # replications at a time: arrays that fit a cache
+Maker = Callable[[Problem], EvidenceRacing]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """How many agents lose a top arm, on average."""
+
+    replications: int  # tilted: of every agent
+    agents_wrong: float
+    error: float  # its standard error
+    studies_wrong: float | None = None  # counted: the share of runs in which any agent lost one
+    rounds: float | None = None
+    trace: int = 0  # of all counts and decisions: what two versions share that do the same
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tie:
+    """One truth, one model, one delta."""
+
+    noise: str  # of NOISES
+    arms: int
+    agents: int
+    top: int
+    all_tied: bool = False
+    mixed: bool = True  # everybody for everybody, as far as there are three
+    delta: float = 0.1
+
+    @property
+    def instance(self) -> Instance:
+        world = NOISES[self.noise]
+        weights = MIX if self.mixed and self.agents == len(MIX) else np.eye(self.agents)
+        problem = Problem(arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=world.model)
+        step = problem.largest_gap / 2
+        if world.model.low is not None and world.model.high is not None:
+            step = min(step, (world.level - world.model.low) / 2, (world.model.high - world.level) / 2)
+        levels = np.full(self.arms, world.level if self.all_tied else world.level - step)
+        levels[: self.top - 1], levels[self.top - 1 : self.top + 1] = world.level + step, world.level
+        means = np.outer(levels, np.ones(self.agents))
+        return Instance(problem=problem, means=means, scale=list(world.scale[: self.agents]) or None)
+
+    def counted(self, replications: int, seed: int, make: Maker | None = None) -> Measured:
+        """Plain runs, given up after as many samples as tilted ones are."""
+        instance, wrong, rounds, trace = self.instance, np.zeros(self.agents + 1), 0, 0
+        policy, draw = (make or _racing)(instance.problem), make_environment(instance)
+        squares = 0.0
+        for first in range(0, replications, CHUNK):
+            generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(first,))))
+            state, most = policy.start((min(CHUNK, replications - first),)), 0
+            while len(state.counts):
+                quotas = policy.plan(state)
+                rounds += len(quotas)
+                most = most or STRETCH * int(quotas[0].sum())
+                state = policy.update(state, draw(generator, quotas))
+                over = state.finished | (state.counts.sum(axis=(-2, -1)) > most)
+                lost = ~state.active[over][:, : self.top].all(axis=1)
+                wrong += [*lost.sum(axis=0), lost.any(axis=1).sum()]
+                squares += float(np.square(lost.sum(axis=1)).sum())
+                trace = _traced(trace, state.counts[over], state.active[over])
+                state = state.take(~over)
+        mean = float(wrong[:-1].sum()) / replications
+        spread = math.sqrt(max(squares / replications - mean**2, 0.0) / replications)
+        return Measured(
+            replications=replications,
+            agents_wrong=mean,
+            error=spread,
+            studies_wrong=float(wrong[-1]) / replications,
+            rounds=rounds / replications,
+            trace=trace,
+        )
+
+    def tilted(self, replications: int, seed: int, make: Maker | None = None) -> Measured:
+        """Each agent's error by runs of its own, and their sum."""
+        instance = self.instance
+        policy = (make or _racing)(instance.problem)
+        found = [
+            ruled_out_probability(policy, instance, arm=self.top - 1, agent=agent, replications=replications, seed=seed)
+            for agent in range(self.agents)
+        ]
+        errors = np.array([[each.probability, each.standard_error] for each in found])
+        return Measured(
+            replications=replications,
+            agents_wrong=float(errors[:, 0].sum()),
+            error=float(np.sqrt(np.square(errors[:, 1]).sum())),
+            trace=_traced(0, np.array([f"{value:.6e}" for value in errors.ravel()])),
+        )
+
+
+def _racing(problem: Problem) -> EvidenceRacing:
+    policy = make_policy("evidence", problem)
+    assert isinstance(policy, EvidenceRacing)
+    return policy
+
+
+def _traced(trace: int, *values: IntArray | FloatArray) -> int:
+    """A number that two runs share if they did the same, to the last count."""
+    for value in values:
+        trace = zlib.crc32(np.ascontiguousarray(value).tobytes(), trace)
+    return trace

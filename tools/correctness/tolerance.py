@@ -1,0 +1,180 @@
+"""Tolerance at size: what it saves, and how often an answer is bad where that is likeliest.
+
+`python -m tools.correctness tolerance` (make tolerance) goes on block by block where it stopped, keeps what it counted
+in docs/tolerance.json and rewrites the tables in docs/tolerance.md; a cell that has not all its replications says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from tools.correctness.common import DOCS, SEED, fill, table
+from tools.correctness.near_ties import allowance
+
+from parley.experiments.paper.reproduction import paper_instance
+from parley.policies import acceptance, make_policy
+from parley.problem import FloatArray, Instance, IntArray, Problem
+from parley.rewards import make_model
+from parley.simulation import simulate
+
+KNOWN, PAGE = DOCS / "tolerance.json", DOCS / "tolerance.md"
+BLOCK = 5000
+PROTOTYPE = {0.0: 6133, 0.02: 6592, 0.05: 5509, 0.1: 4383, 0.2: 3084}  # samples, the figures to beat
+TIED = {0.05: 21206, 0.1: 5593, 0.2: 1543}  # at means 0.5, 0.5, 0.2, 0 and one agent
+MIX = [[0.8, 0.3], [0.2, 0.7]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """Means of the arms, the same for all agents."""
+
+    means: Sequence[float]
+    tolerance: float = 0.05
+    top: int = 1
+    noise: dict[str, Any] = field(default_factory=lambda: {"kind": "gaussian", "scale": 1.0})
+    weights: Sequence[Sequence[float]] = ((1.0,),)
+    policy: str = "evidence"
+    delta: float = 0.1
+
+    @property
+    def instance(self) -> Instance:
+        problem = Problem(
+            arms=len(self.means), weights=self.weights, top=self.top, delta=self.delta, tolerance=self.tolerance,
+            noise=make_model(**self.noise),
+        )  # fmt: skip
+        return Instance(problem=problem, means=np.repeat(np.array(self.means)[:, None], len(self.weights), axis=1))
+
+
+RANGE = {"kind": "bounded", "low": 0, "high": 1, "method": "variance"}
+EDGES, CHAIN = (0.5, 0.449, 0.0), (0.5, 0.46, 0.42, 0.38, 0.34)
+UNKNOWN, YES = {"kind": "gaussian", "scale": "unknown"}, {"kind": "binary"}
+CELLS = {
+    "just beyond the tolerance": Cell(means=EDGES),
+    "a tie": Cell(means=(0.5, 0.5, 0.0)),
+    "a triple tie": Cell(means=(0.5, 0.5, 0.5, 0.0)),
+    "a chain, 0.04 apart": Cell(means=CHAIN),
+    "top 2, a tie at its edge": Cell(means=(0.9, 0.5, 0.5, 0.0), top=2),
+    "top 2, just beyond": Cell(means=(0.9, 0.5, 0.449), top=2),
+    "top 2, a chain": Cell(means=CHAIN, top=2),
+    "two agents, just beyond": Cell(means=EDGES, weights=MIX),
+    "unknown scale, just beyond": Cell(means=EDGES, noise=UNKNOWN),
+    "unknown scale, a chain": Cell(means=CHAIN, noise=UNKNOWN),
+    "yes or no, just beyond": Cell(means=EDGES, noise=YES),
+    "yes or no, a triple tie": Cell(means=(0.4, 0.4, 0.4, 0.1), noise=YES),
+    "yes or no, a chain": Cell(means=CHAIN, noise=YES),
+    "in a range, just beyond": Cell(means=EDGES, noise=RANGE),
+    "W-CPE, just beyond": Cell(means=EDGES, policy="wcpe"),
+    "W-CPE, a chain": Cell(means=CHAIN, policy="wcpe"),
+}
+EDGE = CELLS["just beyond the tolerance"]
+
+
+def figures(replications: int = 2000) -> list[list[str]]:
+    """The paper's instance and a tie, tolerance by tolerance."""
+    plain = paper_instance(alpha=0.5, delta=0.1)
+    cases = [
+        ("the paper's", Instance(problem=plain.problem.with_(tolerance=tolerance), means=plain.means), known)
+        for tolerance, known in PROTOTYPE.items()
+    ]
+    cases += [
+        ("a tie", Cell(means=(0.5, 0.5, 0.2, 0.0), tolerance=near).instance, known) for near, known in TIED.items()
+    ]
+    rows = []
+    for name, instance, known in cases:
+        found = simulate(make_policy("evidence", instance.problem), instance, replications=replications, seed=SEED)
+        rows.append(
+            [name, f"{instance.problem.tolerance:g}", f"{found.costs.mean():,.0f}", f"{found.rounds.mean():.1f}"]
+        )
+        rows[-1] += [f"{known:,}", f"{int(found.mistaken.sum())} of {replications:,}"]
+        print(rows[-1], flush=True)
+    return rows
+
+
+def block(cell: Cell, place: int, size: int = BLOCK) -> dict[str, float]:
+    """Some replications of a cell."""
+    begun, instance = time.process_time(), cell.instance
+    found = simulate(
+        make_policy(cell.policy, instance.problem), instance, replications=size, seed=SEED + place, chunk=size
+    )
+    return {
+        "replications": size,
+        "bad": int(found.mistaken.sum()),
+        "samples": float(found.costs.sum()),
+        "rounds": int(found.rounds.sum()),
+        "unfinished": int((~found.finished).sum()),
+        "seconds": time.process_time() - begun,
+    }
+
+
+def mutants(size: int = 4000) -> dict[str, float]:
+    """Bad answers in the cell where they are likeliest, were the rule another one."""
+    plain = acceptance.acceptance_line
+
+    def low(problem: Problem, reign: IntArray) -> FloatArray:
+        return np.minimum(plain(problem, reign), -math.log(0.7))
+
+    wider = replace(EDGE, tolerance=3 * EDGE.tolerance).instance
+    shares = {"as it is": block(EDGE, 0, size)["bad"] / size}
+    with patch.object(acceptance, "acceptance_line", low):
+        shares["the line of acceptance is log(1 / 0.7)"] = block(EDGE, 0, size)["bad"] / size
+    found = simulate(make_policy("evidence", wider.problem), wider, replications=size, seed=SEED, chunk=size)
+    shares["three times the tolerance"] = float((found.chosen != 0).any(axis=(1, 2)).mean())
+    return shares
+
+
+def tolerance(replications: int, seconds: float, *, first: bool, top: int | None = None) -> bool:
+    """Go on for so many seconds; with `first` the figures and mutants too; of cells that ask for `top` arms alone."""
+    begun = time.monotonic()
+    known: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
+    if first or "figures" not in known:
+        known["figures"], known["mutants"] = figures(), mutants()
+        _write(known, replications)
+    while (name := _next(known, replications, top)) and time.monotonic() - begun < seconds:
+        told = known.setdefault("cells", {}).setdefault(name, dict.fromkeys(("replications", "bad"), 0))
+        more = block(CELLS[name], told["replications"] // BLOCK)
+        known["cells"][name] = {key: told.get(key, 0) + value for key, value in more.items()}
+        print(name, known["cells"][name], flush=True)
+        _write(known, replications)
+    return all(
+        cell["bad"] <= allowance(CELLS[name].delta, cell["replications"]) * cell["replications"]
+        for name, cell in known.get("cells", {}).items()
+    )
+
+
+def _next(known: dict[str, Any], replications: int, top: int | None) -> str | None:
+    """The cell that has the fewest so far; None when all are done."""
+    done = {name: known.get("cells", {}).get(name, {}).get("replications", 0) for name in CELLS}
+    left = {name: size for name, size in done.items() if size < replications and top in (None, CELLS[name].top)}
+    return min(left, key=left.__getitem__, default=None)
+
+
+def _write(known: dict[str, Any], replications: int) -> None:
+    KNOWN.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    head = ["truth", "tolerance", "samples, mean", "rounds", "samples of the prototype", "bad answers"]
+    fill(PAGE, "figures", table(head, known["figures"]))
+    counted = known.get("cells", {})
+    rows = [_row(name, counted[name], replications) for name in CELLS if name in counted]
+    fill(PAGE, "cells", table(["truth", "replications", "bad answers, %", "samples", "rounds", "unfinished"], rows))
+    rows = [[name, f"{100 * share:.2f}"] for name, share in known["mutants"].items()]
+    fill(PAGE, "mutants", table(["rule", "bad answers, %"], rows))
+
+
+def _row(name: str, cell: dict[str, float], replications: int) -> list[str]:
+    size = int(cell["replications"])
+    run = f"{size:,}" + ("" if size >= replications else f" (not yet {replications:,})")
+    share = f"{100 * cell['bad'] / size:.3f}"
+    return [
+        name,
+        run,
+        share,
+        f"{cell['samples'] / size:,.0f}",
+        f"{cell['rounds'] / size:.1f}",
+        f"{int(cell['unfinished'])}",
+    ]

@@ -1,0 +1,173 @@
+"""Flaws put into the numeric rooms on purpose, each with the test that must notice."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """`old` stands once in `file` (below src/parley) and becomes `new`; then `test` must fail."""
+
+    room: str
+    flaw: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+RACING = "tests/policies/test_evidence_racing.py::"
+SETS = "tests/policies/test_sets.py::"
+CERTIFICATE = "tests/policies/test_evidence_certificate.py::"
+EVIDENCE = "tests/confidence/test_evidence.py::"
+SOLVER = "tests/test_harmonic.py::"
+BOUNDS = "tests/test_bounds.py::"
+BUDGETS = "tests/policies/test_budgets.py::"
+TOLERANCE = "tests/policies/test_tolerance.py::"
+LOST = "tests/policies/test_lost_sites.py::"
+ANEW = "tests/protocol/test_lost_sites.py::"
+ENDS = "tests/protocol/test_never_runs_away.py::"
+RUNS = "tests/simulation/test_simulate.py::"
+DRAWS = "tests/simulation/test_environments.py::"
+ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
+GAUSSIAN_END = "return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)"
+STUDENT_END = "ends.append(np.where(known, centre + sign * out, sign * np.inf))"
+RANGE_END = "ends.append(np.where(known, end, sign * np.inf))"
+
+
+def _of(room: str, *rows: tuple[str, str, str, str, str]) -> list[Mutant]:
+    return [Mutant(room=room, flaw=a, file=b, old=c, new=d, test=e) for a, b, c, d, e in rows]
+
+
+MUTANTS = [
+    *_of(
+        "solver",
+        ("the proof is a thousandth too high", "harmonic/solver.py", "lower = total(np.sqrt(charged * programs.columns(scaled))) ** 2",
+         "lower = 1.001 * total(np.sqrt(charged * programs.columns(scaled))) ** 2", SOLVER + "test_every_answer_is_feasible_and_its_gap_is_proven_from_scratch"),
+        ("an allocation is a hundredth too small", "harmonic/solver.py", "allocation=self.allocation * per_program(scale, self.allocation),",
+         "allocation=0.99 * self.allocation * per_program(scale, self.allocation),", SOLVER + "test_every_answer_is_feasible_and_its_gap_is_proven_from_scratch"),
+        ("missing the accuracy is overlooked", "harmonic/solver.py", "reached = (value == 0) | (1 - self.lower / np.where(value > 0, value, 1) <= accuracy)",
+         "reached = (value == 0) | (1 - self.lower / np.where(value > 0, value, 1) <= 1)", SOLVER + "test_missing_the_accuracy_cannot_be_overlooked"),
+    ),
+    *_of(
+        "bounds",
+        ("the program of T* has gap^2 on its right side", "bounds/paper.py", "rows = np.where(best, np.inf, np.square(gaps) / (2 * common))",
+         "rows = np.where(best, np.inf, np.square(gaps) / common)", BOUNDS + "test_the_two_by_two_example"),
+        ("the oracle forgets the noise", "bounds/paper.py", "bounds = np.square(gaps) / (2 * common)",
+         "bounds = np.square(gaps) / 2", BOUNDS + "test_noise_enters_as_variance"),
+        ("log(1 / 2.4 delta) without the 2.4", "bounds/paper.py", "bound.proven * max(math.log(1 / (2.4 * delta)), 0.0)",
+         "bound.proven * max(math.log(1 / delta), 0.0)", BOUNDS + "test_expected_samples_is_the_papers_c_star"),
+        ("weights are transposed", "problem.py", "return values @ self.weights\n",
+         "return values @ self.weights.T\n", "tests/test_problem.py"),
+    ),
+    *_of(
+        "quotas",
+        ("counts are rounded down", "quotas.py", "return np.ceil(values).astype(np.int64)",
+         "return np.floor(values).astype(np.int64)", "tests/test_quotas.py::test_counts_are_feasible_and_minimal_down_to_tiny_proxy_gaps"),
+        ("small cells stay small", "quotas.py", "return np.where(quotas > 0, np.maximum(quotas, minimum), quotas)",
+         "return quotas", "tests/policies/test_minimum_cell.py"),
+        ("a cut plan may exceed the budget by one", "quotas.py", "places < np.maximum(left - flat.sum(axis=-1), 0)[..., None]",
+         "places < np.maximum(left + 1 - flat.sum(axis=-1), 0)[..., None]", BUDGETS + "test_a_cut_plan_keeps_to_what_is_left_and_to_the_minimum"),
+    ),
+    *_of(
+        "thresholds",
+        ("beta without its factor 2", "thresholds.py", "return np.asarray(2 * (constant + 2 * iterated))",
+         "return np.asarray(constant + 2 * iterated)", "tests/test_thresholds.py::test_beta_is_the_papers_formula_and_increases_in_every_count"),
+        ("PF-UCB's radius forgets the agents", "thresholds.py", "np.sqrt(2 * logs / (agents * effort))",
+         "np.sqrt(2 * logs / effort)", "tests/test_thresholds.py::test_pf_ucb_radius_is_the_papers_formula"),
+    ),
+    *_of(
+        "evidence",
+        ("a bet does not pay for its stake", "confidence/evidence.py", "return _log_sum_exp(log_shares + stakes * z[..., None] - 0.5 * stakes**2)",
+         "return _log_sum_exp(log_shares + stakes * z[..., None] - 0.4 * stakes**2)", EVIDENCE + "test_a_bet_is_fair_at_a_tie_and_loses_beyond"),
+        ("the multiplier is a millionth too large", "confidence/evidence.py", "np.maximum(cap - log_bet(accepted, u, log_shares) - ROUNDING, 0.0)",
+         "np.maximum(cap - log_bet(accepted, u, log_shares) + 1e-6, 0.0)", EVIDENCE + "test_the_multiplier_is_never_above_its_exact_value_and_hardly_below"),
+        ("the bound on a gap forgets the height", "confidence/evidence.py", "height = np.sqrt(2 * line + np.log1p(weight))",
+         "height = np.sqrt(2 * line)", EVIDENCE + "test_the_bound_on_a_gap_is_the_inverted_mixture_a_little_below"),
+        ("the line forgets the agents", "policies/evidence_racing.py", "math.log(tests * self.problem.question_count) - math.log(delta)",
+         "math.log(tests) - math.log(delta)", RACING + "test_the_line_pays_for_every_distinct_question_and_before_sets_for_every_top_arm"),
+        ("a set keeps what its new slot had of another", "policies/sets.py", "wealth[some] = np.take_along_axis(mine, np.minimum(at, top - 1), axis=1)",
+         "pass", SETS + "test_a_slot_begins_with_the_least_that_any_of_its_sets_had"),
+        ("the least of a slot's sets is taken of the leaders alone", "policies/sets.py", "free = top - 1 - r",
+         "free = 0", SETS + "test_a_slot_begins_with_the_least_that_any_of_its_sets_had"),
+        ("an arm goes when its own slots are on the line", "policies/sets.py", "np.minimum(mine, others)", "mine",
+         SETS + "test_no_slot_has_more_than_any_of_its_sets_and_no_arm_goes_before_all_its_sets"),
+        ("a slot inherits what another has won", "policies/sets.py", "return np.where(same, state.log_wealth, state.log_wealth.min(axis=-3, keepdims=True)), None",
+         "return state.log_wealth, None", RACING + "test_a_change_of_opponents_leaves_every_slot_the_least_wealth"),
+        ("one slot on the line is enough", "policies/sets.py", "least = np.asarray(state.log_wealth.min(axis=-3))",
+         "least = np.asarray(state.log_wealth.max(axis=-3))", RACING + "test_an_arm_is_out_only_when_all_its_slots_are_on_the_line"),
+        ("the first phase is evidence", "policies/evidence_racing.py", "betting = ((state.phase > 0) & ~state.finished)[..., None, None]",
+         "betting = (~state.finished)[..., None, None]", RACING + "test_the_first_phase_is_no_evidence"),
+    ),
+    *_of(
+        "tolerance",
+        ("a reign inherits the wealth of the last", "policies/acceptance.py", "wealth = np.where(same[..., None, None, :], state.log_acceptance, 0.0)",
+         "wealth = state.log_acceptance", TOLERANCE + "test_the_wealth_of_a_reign_ends_with_it_and_the_next_pays_more"),
+        ("every reign has the same line", "policies/acceptance.py", "return np.asarray(share + math.log(math.pi**2 / 6) + 2 * np.log(times))",
+         "return np.asarray(share + 0 * times)", TOLERANCE + "test_the_lines_of_all_reigns_spend_their_share_of_delta_and_no_more"),
+        ("leaders are accepted within three times the tolerance", "policies/evidence_racing.py", "shift = 0.0 if line is None else self.problem.tolerance",
+         "shift = 0.0 if line is None else 3 * self.problem.tolerance", TOLERANCE + "test_bad_answers_just_beyond_the_tolerance_are_as_rare_as_counted"),
+        ("the exact race spends all of delta beside the tolerance", "policies/evidence_racing.py", "self.problem.delta * (1 - SHARE) if",
+         "self.problem.delta if", TOLERANCE + "test_the_exact_race_and_the_reigns_share_delta"),
+        ("wcpe accepts within twice the tolerance", "policies/wcpe.py", "mixed + half <= lowest + self.problem.tolerance",
+         "mixed + half <= lowest + 2 * self.problem.tolerance", TOLERANCE + "test_wcpe_accepts_where_no_interval_reaches_above_the_leaders_by_more"),
+    ),
+    *_of(
+        "certificate",
+        ("gaps are told twice as large as proven", "policies/evidence_racing.py", 'gap_at_least": float(bound)',
+         'gap_at_least": 2 * float(bound)', CERTIFICATE + "test_the_certificate_tells_the_bounds_that_the_evidence_gives"),
+        ("an exhausted study claims answers", "protocol/certificates.py", "complete=end.answered,",
+         "complete=True,", BUDGETS + "test_the_certificate_of_an_exhausted_study_claims_candidates_only"),
+    ),
+    *_of(
+        "estimates",
+        *(
+            row
+            for share, word in ((0.7, "narrower"), (1.3, "wider"))
+            for row in (
+                (f"intervals of a known scale are 30 % {word}", "rewards/intervals.py", GAUSSIAN_END,
+                 f"radius = {share} * radius\n    " + GAUSSIAN_END, ESTIMATES + "[known]"),
+                (f"intervals of an unknown scale are 30 % {word}", "rewards/intervals.py", STUDENT_END,
+                 STUDENT_END.replace("sign * out", f"{share} * sign * out"), ESTIMATES + "[unknown]"),
+                (f"intervals of zeros and ones are 30 % {word}", "rewards/range_intervals.py", RANGE_END,
+                 RANGE_END.replace("end,", f"centre + {share} * (end - centre),"), ESTIMATES + "[binary]"),
+                (f"intervals in a range are 30 % {word}", "rewards/range_intervals.py", RANGE_END,
+                 RANGE_END.replace("known, end,", f"known, centre + {share} * (end - centre),"), ESTIMATES + "[bounded]"),
+            )
+        ),
+        ("the logarithm of a bet is overstated", "rewards/range_intervals.py", "odd = sign * square * stakes * seen.third / 3",
+         "odd = sign * square * stakes * seen.third", "tests/test_estimates.py::test_an_end_of_zeros_and_ones_is_where_the_exact_product_of_bets_reaches_its_line"),
+    ),
+    *_of(
+        "simulator",
+        ("an instance of other weights is simulated", "simulation/simulate.py", "    _check_fit(policy, instance)\n",
+         "", RUNS + "test_a_policy_that_is_asked_another_question_is_refused"),
+        ("errors are not counted", "simulation/outcome.py", "self.mistaken[members] = lost.any(axis=-1)",
+         "self.mistaken[members] = lost.all(axis=-1) & False", RUNS + "test_errors_are_counted"),
+        ("all blocks draw the same rewards", "simulation/simulate.py", "spawn_key=(block, phase)",
+         "spawn_key=(0, phase)", "tests/tools/test_mutants.py::test_blocks_draw_their_own_rewards"),
+        ("sums of squares forget the scatter", "rewards/sampling.py", "scatter = np.square(scale) * 2.0 * other.standard_gamma",
+         "scatter = 0 * other.standard_gamma", DRAWS + "test_sums_have_the_mean_and_variance_of_that_many_draws"),
+    ),
+    *_of(
+        "lost sites",
+        ("who waits for a lost site is drawn for", "policies/base.py", "return np.asarray(undecided & (self.problem.weights[list(self.idle)] > 0).any(axis=0))",
+         "return np.zeros_like(undecided)", LOST + "test_nothing_is_drawn_for_who_is_blocked"),
+        ("the same question is paid by everybody", "problem.py", "return first if self.rules >= 2 else np.ones_like(first)",
+         "return np.ones_like(first)", LOST + "test_agents_with_the_same_weights_pay_for_one_question"),
+        ("re-weighing goes on from the old state", "protocol/lost_sites.py", "asked = replace(asked, state=states[-1] if states else start)",
+         "asked = replace(asked, state=trial.state)", ANEW + "test_the_state_is_that_of_a_study_that_asked_from_the_start"),
+        ("re-weighing forgets a phase", "protocol/reweighing.py", "for totals in past:",
+         "for totals in past[1:]:", ANEW + "test_the_state_is_that_of_a_study_that_asked_from_the_start"),
+        ("a lost site keeps half of its weight", "protocol/reweighing.py", "weights[places, column] = 0.0",
+         "weights[places, column] *= 0.5", ANEW + "test_six_sites_one_lost_re_weighed_everybody_else_is_decided"),
+        ("wcpe draws on for what could only just be told apart", "policies/wcpe.py", "OTHERS = 0.1",
+         "OTHERS = 0.0", ENDS + "test_wcpe_does_not_draw_without_an_end_for_what_could_only_just_be_told_apart"),
+        ("wcpe halves its goal for phases of another question", "policies/wcpe.py", "halved &= self._reached(after)",
+         "halved &= True", "tests/trials/test_six_sites.py::test_it_ends_and_re_weighed_it_answers_the_rest"),
+    ),
+    *_of(
+        "rewards",
+        ("a report of yes or no may hold the sums of any range", "rewards/binary.py", "return two_valued_flaw(count, total, square)",
+         "return super().flaw(count, total, square)", "tests/rewards/test_cells.py::test_the_model_says_what_its_rewards_can_be"),
+    ),
+]  # fmt: skip

@@ -1,0 +1,74 @@
+"""Tests on a machine without a server's packages: `python -m tools.packaging.without_server` (or `make bare`).
+
+Numeric rooms know NumPy and SciPy; the protocol does no I/O. So their tests run where nothing of the extras `server`
+and `agent` is installed. As a plugin of pytest (`-p tools.packaging.without_server`) this refuses to import any of it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("confidence", "policies", "protocol", "simulation", "correctness")
+MODULES = ("coordinator", "dashboard", "agent", "service", "site", "cli", "experiments", "__main__.py", "__init__.py")
+
+
+def server_packages() -> set[str]:
+    """The names that the extras `server` and `agent` make importable, and what stands below them."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    wanted = {_same(re.split(r"[^A-Za-z0-9_.-]", line)[0]) for line in (*extras["server"], *extras["agent"])}
+    importable = importlib.metadata.packages_distributions()
+    return {name for name, owners in importable.items() if wanted & set(map(_same, owners))} | {"starlette"}
+
+
+def _same(name: str) -> str:
+    """How two spellings of a distribution's name are one."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+class Refuse(MetaPathFinder):
+    """Nothing of these is installed."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {fullname!r} (a machine without a server)", name=fullname)
+
+
+def pytest_load_initial_conftests() -> None:
+    """Before any test module is imported."""
+    refused = server_packages()
+    assert not refused & sys.modules.keys(), "somebody was quicker"
+    sys.meta_path.insert(0, Refuse(refused))
+
+
+def places() -> list[str]:
+    """The tests and doctests of the numeric rooms and of the protocol."""
+    tests = [*(ROOT / "tests").glob("test_*.py"), *(ROOT / "tests" / room for room in ROOMS)]
+    rooms = [path for path in (ROOT / "src" / "parley").iterdir() if path.suffix == ".py" or path.is_dir()]
+    known = [path for path in rooms if path.name not in MODULES and not path.name.startswith((".", "__"))]
+    return sorted(str(path.relative_to(ROOT)) for path in (*tests, *known))
+
+
+def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Pytest with these arguments on such a machine; of its plugins only the one that the tests need."""
+    plugins = ["-p", "_hypothesis_pytestplugin", "-p", "tools.packaging.without_server", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, *arguments]
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=ROOT, env=alone, text=True, check=False, stdout=subprocess.PIPE)
+
+
+if __name__ == "__main__":
+    done = run(places())
+    print(done.stdout)
+    sys.exit(done.returncode)
