@@ -22,7 +22,7 @@ from parley.coordinator.access.bootstrap import prepare
 from parley.coordinator.clock import utc_now
 from parley.coordinator.logs import configure
 from parley.coordinator.record import Storage, open_storage, studies
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.acts import create_study, prepare_study
 from parley.coordinator.studies.phases import load_trial, take_step
 from parley.coordinator.studies.reports import take_report
@@ -83,7 +83,9 @@ def _report(storage: Storage, name: str, means: np.ndarray, rng: np.random.Gener
 @contextmanager
 def served(storage: Storage) -> Iterator[str]:
     """The coordinator on a free port."""
-    config = uvicorn.Config(create_service(storage, Settings()), port=0, log_config=None, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        create_service(storage, ServerSettings()), port=0, log_config=None, timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

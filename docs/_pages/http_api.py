@@ -8,7 +8,7 @@ from typing import Any
 
 from parley.coordinator.problems import PROBLEMS
 from parley.coordinator.record import initialise, open_storage
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.service.assembly import create_service
 
 __all__ = ["page"]
@@ -21,7 +21,7 @@ def _document() -> dict[str, Any]:
         initialise(address)
         storage = open_storage(address)
         try:
-            return dict(create_service(storage, Settings(db=address)).openapi())
+            return dict(create_service(storage, ServerSettings(db=address)).openapi())
         finally:
             storage.close()
 

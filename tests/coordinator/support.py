@@ -18,8 +18,8 @@ from tools.chaos import mutants
 
 from parley.agent.client import Client
 from parley.coordinator.access.auth import Role, issue_token
-from parley.coordinator.http.gate import gate
-from parley.coordinator.settings import Settings
+from parley.coordinator.http.connections import gate
+from parley.coordinator.settings import ServerSettings
 from parley.service.assembly import create_service
 
 __all__ = ["House", "bootstrap", "far_off", "report_of", "rewards", "server_process", "study_message"]
@@ -53,7 +53,7 @@ class House:
         options = {"clock": clock} if clock else {}
         self.allowance = settings.pop("allowance", None)
         chosen = {"rate": 1e6, "burst": 10**6, "log_level": "error", **settings}
-        self.app = create_service(storage, Settings(**chosen), **options)
+        self.app = create_service(storage, ServerSettings(**chosen), **options)
         config = uvicorn.Config(
             self.app, host="127.0.0.1", port=0, log_config=None, access_log=False, http=gate(self.allowance)
         )

@@ -9,7 +9,7 @@ import httpx2 as httpx
 import pytest
 from tests.coordinator.support import House, report_of, study_message
 
-from parley.coordinator.http.gate import Allowance
+from parley.coordinator.http.connections import Allowance
 from parley.coordinator.record import initialise, open_storage
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from parley.coordinator.answers.base import every_answer
 from parley.coordinator.problems import PROBLEMS
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.service.assembly import create_service
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def test_every_setting_is_in_the_docs():
     page = (DOCS / "production.md").read_text(encoding="utf-8")
-    for entry in Settings.describe():
+    for entry in ServerSettings.describe():
         default = "" if entry["default"] == "" else f"`{entry['default']}`"
         row = f"| `--{entry['name'].replace('_', '-')}` | `{entry['variable']}` | {default} | {entry['help']} |"
         assert row in page, row
@@ -33,7 +33,7 @@ class Nothing:
 
 def answers():
     """Operation -> (method and path, the class of its answer or None), as OpenAPI has it."""
-    document = create_service(Nothing(), Settings(no_dashboard=True)).openapi()
+    document = create_service(Nothing(), ServerSettings(no_dashboard=True)).openapi()
     kinds = {kind.__name__: kind for kind in every_answer()}
     found = {}
     for path, methods in document["paths"].items():

@@ -17,7 +17,7 @@ from parley.coordinator.access.bootstrap import prepare
 from parley.coordinator.access.forward import later
 from parley.coordinator.clock import utc_now
 from parley.coordinator.record import open_storage
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.protocol import StudyMessage
 from parley.service.assembly import create_service
 from parley.study import parse_study
@@ -119,7 +119,7 @@ def site(folder, *, db=None, **settings):
     token = prepare(db, name="office")[2]
     hours = [0.0]
     storage = open_storage(db)
-    chosen = Settings(**{"rate": 1000.0, "burst": 5000, **settings})
+    chosen = ServerSettings(**{"rate": 1000.0, "burst": 5000, **settings})
     app = create_service(storage, chosen, clock=lambda: later(utc_now(), hours[0]))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run)

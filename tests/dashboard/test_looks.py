@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.dashboard.site import TWO, site
 
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
 from parley.dashboard.pages.evidence import _panels, arms_of
 from parley.errors import InvalidInput
@@ -98,7 +98,7 @@ def test_the_pages_link_to_the_documentation_where_there_is_one(here, tmp_path):
         assert browser.get("/help/index.html").status_code == 404
     made = tmp_path / "docs"
     with pytest.raises(InvalidInput, match="make docs"):
-        Settings(docs=str(made))
+        ServerSettings(docs=str(made))
     made.mkdir()
     (made / "index.html").write_text("<h1>What W is</h1>")
     with site(tmp_path, docs=str(made)) as with_docs, with_docs.browser(False) as browser:

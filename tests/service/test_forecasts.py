@@ -26,10 +26,10 @@ def test_the_api_alone_knows_no_page():
     """Neither the pages nor what they are drawn with are loaded where nobody wants them."""
     words = """
 import sys
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.service.assembly import create_service
 class Nothing: url = ""
-app = create_service(Nothing(), Settings(no_dashboard=True))
+app = create_service(Nothing(), ServerSettings(no_dashboard=True))
 paths = app.openapi()["paths"]
 assert {"/v1/estimates", "/v1/studies/{study}/outlook"} <= set(paths), sorted(paths)
 found = [name for name in sys.modules if name.startswith(("parley.dashboard", "jinja2"))]

@@ -12,7 +12,7 @@ from tools.chaos.mutants import apply_chosen
 from parley.coordinator.http import server
 from parley.coordinator.http.app import new_context
 from parley.coordinator.record import killpoints
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies import phases
 from parley.service.assembly import create_service
 from parley.service.forecaster import Forecaster
@@ -20,7 +20,7 @@ from parley.service.forecaster import Forecaster
 
 @cache
 def routes():
-    return create_service(None, Settings(db="none"))
+    return create_service(None, ServerSettings(db="none"))
 
 
 def service(storage, settings):
@@ -34,7 +34,7 @@ def serve(order):
     killpoints.arm(order["kill_at"])
     if not order["inline"]:
         phases.INLINE_CELLS = 0
-    settings = Settings(
+    settings = ServerSettings(
         db=order["db"], port=order["port"], rate=1e6, burst=10**6, log_level="error", statement_timeout=10.0
     )
     server.serve(settings, service, lambda _: None)

@@ -11,7 +11,7 @@ from parley.optional import needs
 
 with needs("server", "parley serve"):
     from parley.coordinator.http.server import serve
-    from parley.coordinator.settings import Settings
+    from parley.coordinator.settings import ServerSettings
     from parley.service.assembly import create_service
 
 __all__ = ["command"]
@@ -19,7 +19,7 @@ __all__ = ["command"]
 
 def _options(function: Any) -> Any:
     """An option for every setting, from the one table."""
-    for entry in reversed(Settings.describe()):
+    for entry in reversed(ServerSettings.describe()):
         name, default = f"--{entry['name'].replace('_', '-')}", entry["default"]
         flag = {"is_flag": True} if isinstance(default, bool) else {"type": type(default)}
         option = click.option(
@@ -38,7 +38,7 @@ def command(**settings: Any) -> None:
     for --db and so on. Logs are JSON lines on standard error. Stop it with Ctrl-C or SIGTERM; what was acknowledged is
     on the disk at any moment.
     """
-    chosen = Settings(**settings)
+    chosen = ServerSettings(**settings)
 
     def announce(address: str) -> None:
         screen.print(f"Parley coordinator at {address}", highlight=False, soft_wrap=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from parley.errors import InvalidInput
 
-__all__ = ["Settings"]
+__all__ = ["ServerSettings"]
 
 
 def _setting(default: Any, help: str, *, least: float | None = None) -> Any:  # noqa: A002
@@ -21,10 +21,10 @@ def _setting(default: Any, help: str, *, least: float | None = None) -> Any:  # 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ServerSettings:
     """How a coordinator runs.
 
-    >>> Settings(port=0).port, Settings().is_loopback
+    >>> ServerSettings(port=0).port, ServerSettings().is_loopback
     (0, True)
     """
 
@@ -86,7 +86,7 @@ class Settings:
     def environment_name(cls, name: str) -> str:
         """The variable that sets a setting.
 
-        >>> Settings.environment_name("db")
+        >>> ServerSettings.environment_name("db")
         'PARLEY_DB'
         """
         return f"PARLEY_{name.upper()}"

@@ -7,14 +7,14 @@ from fastapi import FastAPI
 from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.app import create_app, new_context
 from parley.coordinator.record import Storage
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.service import forecasts
 from parley.service.forecaster import Forecaster
 
 __all__ = ["create_service"]
 
 
-def create_service(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> FastAPI:
+def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> FastAPI:
     """The application over an open storage; whoever opened it closes it."""
     app = create_app(new_context(storage, settings, clock=clock))
     app.state.forecaster = Forecaster()

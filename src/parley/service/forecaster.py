@@ -9,8 +9,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
+from parley.coordinator.cache import Cache
 from parley.coordinator.logs import logger
-from parley.coordinator.remembered import Remembered
 
 __all__ = ["Forecaster"]
 
@@ -25,7 +25,7 @@ class Forecaster:
 
     def __init__(self) -> None:
         self._due: SimpleQueue[tuple[Any, Callable[[], dict[str, Any]]]] = SimpleQueue()
-        self._known: Remembered[Any, dict[str, Any]] = Remembered(REMEMBERED)
+        self._known: Cache[Any, dict[str, Any]] = Cache(REMEMBERED)
         self._asked: set[Any] = set()
         self._thread: threading.Thread | None = None
 

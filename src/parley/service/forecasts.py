@@ -20,7 +20,7 @@ from parley.coordinator.http.routes.studies import First, Some, read_study
 from parley.coordinator.http.schemas import NewStudyBody
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import latest_state
-from parley.coordinator.reading.views import require_study
+from parley.coordinator.reading.studies import require_study
 from parley.coordinator.record import studies
 from parley.errors import ParleyError
 from parley.experiments.forecasts.answers import estimates, outlook

@@ -15,9 +15,9 @@ def write_no_salts():
 
 def show_heads():
     from parley.coordinator.http import context
-    from parley.coordinator.reading.sight import Sight
+    from parley.coordinator.reading.visibility import Visibility
 
-    change(context, "sight_of", lambda _: Sight(whole=True))
+    change(context, "visibility_of", lambda _: Visibility(whole=True))
 
 
 MENDS.undone(
@@ -45,9 +45,9 @@ def show_unsalted_heads():
 
 @MENDS.undone("tells everybody exact times", point=2, test=ALIKE, words=("no exact time",))
 def tell_exact_times():
-    from parley.coordinator.reading import sight
+    from parley.coordinator.reading import visibility
 
-    change(sight, "to_the_minute", lambda at: at)
+    change(visibility, "to_the_minute", lambda at: at)
 
 
 @MENDS.undone(

@@ -14,7 +14,7 @@ LATE = 12.0  # seconds by which a clock is late: more than anybody is given to s
 
 def allow(**limits):
     """Whatever a server is told of connections, these it is not told."""
-    from parley.coordinator.http.gate import Allowance
+    from parley.coordinator.http.connections import Allowance
 
     real = Allowance.__init__
     assert not set(limits) - set(Allowance.__dataclass_fields__), "the mutant is out of date"
@@ -38,7 +38,7 @@ def take_any_number_of_headers():
     words=("head_seconds",),
 )
 def wait_long_for_a_head():
-    from parley.coordinator.http.gate import Gate
+    from parley.coordinator.http.connections import Gate
 
     change(Gate, "_watch", lambda self, seconds, real=Gate._watch: real(self, seconds + LATE))
 

@@ -13,9 +13,9 @@ from typing import TypeAlias
 import anyio.to_thread
 
 from parley.coordinator.access.auth import Principal, authenticate, read_token
+from parley.coordinator.cache import Cache
 from parley.coordinator.record import Storage, StorageUnavailable
 from parley.coordinator.record.tokens import TokenRow, get_token
-from parley.coordinator.remembered import Remembered
 
 __all__ = ["Keyring"]
 
@@ -28,7 +28,7 @@ class Keyring:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._rows: Remembered[str, TokenRow] = Remembered(REMEMBERED)
+        self._rows: Cache[str, TokenRow] = Cache(REMEMBERED)
         self._revocations = 0
         self._now: dict[str, asyncio.Task[Look]] = {}
         self._next: dict[str, asyncio.Task[Look]] = {}

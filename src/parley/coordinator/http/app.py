@@ -38,10 +38,10 @@ from parley.coordinator.http.routes import (
 from parley.coordinator.logs import logger
 from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.sight import Marks
+from parley.coordinator.reading.visibility import ETags
 from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage, StorageUnavailable
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.closer import Closer
 
 __all__ = ["create_app", "new_context"]
@@ -55,7 +55,7 @@ verified. Every refusal is `application/problem+json` (RFC 9457) with a stable `
 the same request may succeed later."""
 
 
-def new_context(storage: Storage, settings: Settings, *, clock: Clock = utc_now) -> Context:
+def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Context:
     """All that one running coordinator keeps, nothing of it begun."""
     metrics, watch = Metrics(), Watch(storage)
     return Context(
@@ -69,7 +69,7 @@ def new_context(storage: Storage, settings: Settings, *, clock: Clock = utc_now)
         closer=Closer(storage, clock, metrics, watch.tell),
         keyring=Keyring(storage),
         readiness=Readiness(storage),
-        marks=Marks(),
+        etags=ETags(),
         heavy=computations(),
         changes=Lanes(),
         pages=pages(),

@@ -26,17 +26,17 @@ from parley.coordinator.http.limits import Throttle
 from parley.coordinator.http.readiness import Readiness
 from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.sight import Marks, Sight
-from parley.coordinator.reading.views import summary
+from parley.coordinator.reading.studies import summary
+from parley.coordinator.reading.visibility import ETags, Visibility
 from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.closer import Closer
 from parley.protocol import Stage
 from parley.protocol.pieces import in_pieces
 
-__all__ = ["Context", "context_of", "principal_of", "sight_of", "told", "written"]
+__all__ = ["Context", "context_of", "principal_of", "told", "visibility_of", "written"]
 
 T = TypeVar("T")
 LARGE = 256 * 1024  # bytes of an answer that cost as much as a request
@@ -47,7 +47,7 @@ class Context:
     """One running coordinator."""
 
     storage: Storage
-    settings: Settings
+    settings: ServerSettings
     clock: Clock
     forward: Forward
     metrics: Metrics
@@ -56,7 +56,7 @@ class Context:
     closer: Closer
     keyring: Keyring
     readiness: Readiness
-    marks: Marks
+    etags: ETags
     heavy: Heavy
     changes: Lanes  # a commit waits for one of a token
     pages: Heavy
@@ -137,12 +137,12 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
-def sight_of(request: Request) -> Sight:
+def visibility_of(request: Request) -> Visibility:
     """What of a study's chain and clock the one who asks may see."""
     who = principal_of(request)
-    return Sight(whole=who.role in UNBLINDED, agent=who.agent)
+    return Visibility(whole=who.role in UNBLINDED, agent=who.agent)
 
 
 def told(request: Request, row: StudyRow) -> StudyLine:
     """A study's line for the one who asks."""
-    return summary(row, sight_of(request), context_of(request).marks)
+    return summary(row, visibility_of(request), context_of(request).etags)

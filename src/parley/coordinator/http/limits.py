@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
+from parley.coordinator.cache import Cache
 from parley.coordinator.problems import Refusal
-from parley.coordinator.remembered import Remembered
 
 __all__ = ["COSTLY", "Throttle", "bounded", "check_shape", "cost_of"]
 
@@ -31,7 +31,7 @@ class Throttle:
 
     def __init__(self, *, rate: float, burst: int, timer: Callable[[], float] = time.monotonic) -> None:
         self.rate, self.burst, self._timer = rate, burst, timer
-        self._buckets: Remembered[str, tuple[float, float]] = Remembered(REMEMBERED)
+        self._buckets: Cache[str, tuple[float, float]] = Cache(REMEMBERED)
 
     def wait(self, key: str, cost: float = 1.0) -> float:
         """Seconds until the next request is welcome; 0 takes its cost from the bucket."""

@@ -14,10 +14,10 @@ from contextlib import suppress
 import uvicorn
 from fastapi import FastAPI
 
-from parley.coordinator.http.gate import Allowance, gate
+from parley.coordinator.http.connections import Allowance, gate
 from parley.coordinator.logs import configure
 from parley.coordinator.record import Storage, open_storage
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.errors import InvalidInput
 
 __all__ = ["serve"]
@@ -30,7 +30,7 @@ MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # the same; bytes from which a block i
 GRACE = 5  # seconds for requests in progress when stopping
 
 
-def _bind(settings: Settings) -> socket.socket:
+def _bind(settings: ServerSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -79,7 +79,7 @@ def _leave(*_: object) -> None:
 
 
 def serve(
-    settings: Settings, make_app: Callable[[Storage, Settings], FastAPI], announce: Callable[[str], None]
+    settings: ServerSettings, make_app: Callable[[Storage, ServerSettings], FastAPI], announce: Callable[[str], None]
 ) -> None:
     """Serve until told to stop; `announce` hears the address as soon as connections are taken."""
     configure(settings.log_level)

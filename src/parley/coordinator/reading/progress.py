@@ -23,7 +23,7 @@ from parley.coordinator.answers.progress import (
     Play,
 )
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.sight import to_the_minute
+from parley.coordinator.reading.visibility import to_the_minute
 from parley.coordinator.record import phases, studies
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from parley.coordinator.remembered import Remembered
+from parley.coordinator.cache import Cache
 from parley.estimates import Estimates
 from parley.policies import Explanation, State
 from parley.problem import IntArray
@@ -25,22 +25,20 @@ class Memory:
 
     def __init__(self) -> None:
         # A study of 2,000 agents has four million weights, and takes a hundred megabytes.
-        self.studies: Remembered[str, StudyMessage] = Remembered(
+        self.studies: Cache[str, StudyMessage] = Cache(
             64, weigh=lambda study: len(study.agents) ** 2, heaviest=5_000_000
         )
-        self.states: Remembered[PhaseKey, tuple[State, Explanation]] = Remembered(24)
-        self.scatters: Remembered[PhaseKey, Scatter] = Remembered(24)
-        self.pasts: Remembered[PhaseKey, tuple[Past | None]] = Remembered(24)  # by when its phase began
-        self.decisions: Remembered[PhaseKey, tuple[IntArray, IntArray, bool]] = Remembered(48)
-        self.totals: Remembered[PhaseKey, Totals] = Remembered(
-            500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000
-        )
+        self.states: Cache[PhaseKey, tuple[State, Explanation]] = Cache(24)
+        self.scatters: Cache[PhaseKey, Scatter] = Cache(24)
+        self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # by when its phase began
+        self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)
+        self.totals: Cache[PhaseKey, Totals] = Cache(500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000)
         # With the place of the first agent told of, and how many of them.
-        self.estimates: Remembered[tuple[str, str, int, int, int], Estimates] = Remembered(
+        self.estimates: Cache[tuple[str, str, int, int, int], Estimates] = Cache(
             24, weigh=lambda found: found.mean.value.size, heaviest=1_000_000
         )
         # What sites say of a phase: recruited, observed. Nothing is decided by it; forgotten, it is told anew.
-        self.recruited: Remembered[tuple[str, str, int], tuple[int, int]] = Remembered(20_000)
+        self.recruited: Cache[tuple[str, str, int], tuple[int, int]] = Cache(20_000)
 
 
 def memory_of(connection: Connection) -> Memory:

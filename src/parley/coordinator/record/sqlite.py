@@ -17,12 +17,12 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
+from parley.coordinator.cache import Cache
 from parley.coordinator.record.base import Storage, StorageUnavailable
 from parley.coordinator.record.groups import LARGEST_GROUP, Change, commit_together, unavailable
 from parley.coordinator.record.memory import Memory
 from parley.coordinator.record.ownership import DatabaseLock, Inodes
 from parley.coordinator.record.readonly import reading_engine
-from parley.coordinator.remembered import Remembered
 from parley.errors import InvalidInput
 
 __all__ = ["SqliteStorage", "sqlite_engine"]
@@ -73,7 +73,7 @@ class SqliteStorage(Storage):
         self._lock = DatabaseLock(path) if writable else None
         self._inodes = Inodes(path)
         self.memory = Memory()
-        self._writer = sqlite_engine(path, memory=self.memory, live_tokens=Remembered[str, bool](REMEMBERED))
+        self._writer = sqlite_engine(path, memory=self.memory, live_tokens=Cache[str, bool](REMEMBERED))
         event.listen(self._writer, "connect", lambda *_: self._inodes.forget_log())
         make = sqlite_engine if writable else reading_engine
         self._readers = make(path, readers=readers, memory=self.memory)

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
+from parley.coordinator.cache import Cache
 from parley.coordinator.record.tables import tokens
-from parley.coordinator.remembered import Remembered
 
 __all__ = ["TokenRow", "get_token", "insert_token", "is_live", "list_tokens", "live_tokens", "revoke_token"]
 
@@ -46,7 +46,7 @@ def is_live(connection: Connection, kid: str) -> bool:
 
     Asked with every change. The only writer of a database remembers those it found: what revokes them passes here.
     """
-    known: Remembered[str, bool] | None = connection.get_execution_options().get("live_tokens")
+    known: Cache[str, bool] | None = connection.get_execution_options().get("live_tokens")
     if known is not None and known.get(kid):
         return True
     row = get_token(connection, kid)
@@ -78,6 +78,6 @@ def insert_token(connection: Connection, row: TokenRow) -> None:
 def revoke_token(connection: Connection, kid: str, at: str) -> None:
     """From now on it opens nothing."""
     connection.execute(update(tokens).where(tokens.c.kid == kid).values(revoked_at=at))
-    known: Remembered[str, bool] | None = connection.get_execution_options().get("live_tokens")
+    known: Cache[str, bool] | None = connection.get_execution_options().get("live_tokens")
     if known is not None:
         known.forget(kid)

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.oversight import CutPreview, LogPage, Verified
 from parley.coordinator.answers.studies import StudyLine
-from parley.coordinator.http.context import Context, context_of, principal_of, sight_of, told, written
+from parley.coordinator.http.context import Context, context_of, principal_of, told, visibility_of, written
 from parley.coordinator.http.guard import still_welcome
 from parley.coordinator.http.operations import operations
 from parley.coordinator.http.schemas import (
@@ -26,7 +26,7 @@ from parley.coordinator.http.schemas import (
     Sequence,
 )
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.views import require_study
+from parley.coordinator.reading.studies import require_study
 from parley.coordinator.reading.watch import Glance
 from parley.coordinator.record import ledger
 from parley.coordinator.record.audit import verify_stored
@@ -203,7 +203,7 @@ async def follow_study(request: Request, study: str) -> StreamingResponse:
 
 
 async def _events(request: Request, row: StudyRow) -> AsyncIterator[str]:
-    context, glance, whole = context_of(request), Glance.of(row), sight_of(request).whole
+    context, glance, whole = context_of(request), Glance.of(row), visibility_of(request).whole
     with context.metrics.streams.track_inprogress(), context.streams.taken(principal_of(request).kid):
         yield _event(glance, context, whole=whole)
         while context.watch.running:
@@ -218,6 +218,6 @@ async def _events(request: Request, row: StudyRow) -> AsyncIterator[str]:
 
 
 def _event(glance: Glance, context: Context, *, whole: bool) -> str:
-    version = context.marks.of(glance.study, glance.sequence)
+    version = context.etags.of(glance.study, glance.sequence)
     shown = {**vars(glance), "sequence": glance.sequence if whole else None, "version": version}
     return f"id: {version}\nevent: study\ndata: {canonical(shown)}\n\n"

@@ -15,7 +15,7 @@ from parley.coordinator.http.operations import operations
 from parley.coordinator.http.routes.oversight import act
 from parley.coordinator.http.schemas import PAGE, AmendBody, Limit, PathPhase, RefuseBody, Sequence
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.views import held_now, require_study
+from parley.coordinator.reading.studies import held_now, require_study
 from parley.coordinator.record import reports
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts

@@ -30,7 +30,7 @@ from parley.coordinator.http.schemas import (
     ReportBody,
 )
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.views import require_study
+from parley.coordinator.reading.studies import require_study
 from parley.coordinator.record import ledger, phases, reports, studies
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from parley.coordinator.http.context import context_of, principal_of
 from parley.coordinator.http.guard import still_welcome
 from parley.coordinator.http.operations import operations
-from parley.coordinator.reading.views import pulse
+from parley.coordinator.reading.studies import pulse
 from parley.coordinator.record import StorageUnavailable
 
 __all__ = ["router"]
@@ -51,7 +51,7 @@ async def _pulses(request: Request, only: str | None) -> AsyncIterator[str]:
             return
         if now != known:
             known, quiet = now, 0
-            version = context.marks.of(only, *now)
+            version = context.etags.of(only, *now)
             yield f'id: {version}\nevent: studies\ndata: {{"studies": {now[0]}, "version": "{version}"}}\n\n'
         elif (quiet := quiet + 1) % HEARTBEAT == 0:
             yield ": still here\n\n"

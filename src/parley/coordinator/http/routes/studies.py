@@ -15,15 +15,15 @@ from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.findings import Findings
 from parley.coordinator.answers.progress import Board, History
 from parley.coordinator.answers.studies import ListedStudy, Studies, StudyLine, StudyStatus, Who
-from parley.coordinator.http.context import context_of, principal_of, sight_of, told
+from parley.coordinator.http.context import context_of, principal_of, told, visibility_of
 from parley.coordinator.http.operations import operations
 from parley.coordinator.http.schemas import LARGEST_PHASE, NewStudyBody, PathPhase
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.findings import findings
 from parley.coordinator.reading.progress import Columns, board, history
-from parley.coordinator.reading.views import pulse, require_study, status
+from parley.coordinator.reading.studies import pulse, require_study, status
 from parley.coordinator.record import phases, studies
-from parley.coordinator.settings import Settings
+from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.acts import create_study as store_study
 from parley.coordinator.studies.acts import prepare_study, suggest_id
 from parley.errors import InvalidInput
@@ -76,7 +76,7 @@ async def list_studies(
         return listed, pulse(connection, only)
 
     listed, beat = await context_of(request).read(work)
-    version = context_of(request).marks.of(only, *beat)
+    version = context_of(request).etags.of(only, *beat)
     following = listed[-1].id if len(listed) == limit else None
     return answered(Studies(studies=listed, next=following, version=version))
 
@@ -93,12 +93,12 @@ async def create_study(request: Request, body: NewStudyBody) -> JSONResponse:
     return answered(told(request, row), 201)
 
 
-def _prepare(body: NewStudyBody, settings: Settings) -> Trial:
+def _prepare(body: NewStudyBody, settings: ServerSettings) -> Trial:
     study = read_study(body, settings)
     return prepare_study(body.id if body.id is not None else suggest_id(study.name), study)
 
 
-def read_study(body: NewStudyBody, settings: Settings) -> StudyMessage:
+def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
     """The study that a body describes, if it can be run here."""
     document = body.study
     agents, arms = document.get("agents"), document.get("arms")
@@ -119,9 +119,9 @@ def read_study(body: NewStudyBody, settings: Settings) -> StudyMessage:
 @router.get("/studies/{study}", response_model=StudyStatus)
 async def get_study(request: Request, study: str) -> Response:
     """Where a study is, whom it waits for and since when."""
-    sight, marks = sight_of(request), context_of(request).marks
+    visibility, etags = visibility_of(request), context_of(request).etags
     return await context_of(request).answer(
-        lambda connection: status(connection, require_study(connection, study), sight, marks),
+        lambda connection: status(connection, require_study(connection, study), visibility, etags),
         to=principal_of(request),
     )
 

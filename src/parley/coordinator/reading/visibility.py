@@ -13,7 +13,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
-__all__ = ["Marks", "Sight", "to_the_minute"]
+__all__ = ["ETags", "Visibility", "to_the_minute"]
 
 EXACT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d):\d\d(?:\.\d+)?Z")
 
@@ -28,7 +28,7 @@ def to_the_minute(at: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sight:
+class Visibility:
     """`whole`: heads, sequences and exact times. `agent`: whose own reports are told exactly."""
 
     whole: bool
@@ -40,11 +40,11 @@ class Sight:
         return at if self.whole or mine else to_the_minute(at)
 
 
-class Marks:
+class ETags:
     """Versions of what may be looked at again: the same as long as nothing changed, and nothing to be read from them.
 
-    >>> marks = Marks()
-    >>> marks.of("trial", 3) == marks.of("trial", 3) != marks.of("trial", 4)
+    >>> etags = ETags()
+    >>> etags.of("trial", 3) == etags.of("trial", 3) != etags.of("trial", 4)
     True
     """
 

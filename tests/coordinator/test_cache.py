@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from parley.coordinator.cache import Cache
 from parley.coordinator.record.memory import Memory
-from parley.coordinator.remembered import Remembered
 
 
 def kept(known, keys):
@@ -14,7 +14,7 @@ def kept(known, keys):
 
 
 def test_a_largest_weight_and_the_newest_is_kept_however_heavy():
-    known = Remembered(10, weigh=lambda value: value, heaviest=20)
+    known = Cache(10, weigh=lambda value: value, heaviest=20)
     for key, weight in enumerate((9, 9, 9, 9)):
         known.put(key, weight)
     assert kept(known, range(4)) == [2, 3]
@@ -26,7 +26,7 @@ def test_a_largest_weight_and_the_newest_is_kept_however_heavy():
 
 
 def test_what_was_asked_for_last_is_forgotten_last():
-    known = Remembered(2)
+    known = Cache(2)
     known.put("a", 1)
     known.put("b", 2)
     assert known.get("a") == 1
@@ -38,7 +38,7 @@ def test_what_was_asked_for_last_is_forgotten_last():
 
 
 def test_many_threads_make_a_thing_once():
-    known, made = Remembered(4), []
+    known, made = Cache(4), []
 
     def make():
         made.append(1)
@@ -55,7 +55,7 @@ def test_many_threads_make_a_thing_once():
 
 
 def test_what_cannot_be_made_is_not_remembered_and_holds_up_nobody():
-    known = Remembered(4)
+    known = Cache(4)
     for _ in range(2):
         with pytest.raises(KeyError):
             known.made("key", lambda: {}["missing"])

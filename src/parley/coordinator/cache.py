@@ -1,4 +1,4 @@
-"""Things worth remembering, within bounds. Whoever owns a `Remembered` decides how long it lives: no module does."""
+"""Things worth remembering, within bounds. Whoever owns a `Cache` decides how long it lives: no module does."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["Remembered"]
+__all__ = ["Cache"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Remembered(Generic[K, V]):
+class Cache(Generic[K, V]):
     """At most so many values, and together at most so heavy; the one not asked for longest is forgotten first.
 
     May be used from any thread. The newest value is always kept, however heavy.
 
-    >>> known = Remembered[str, str](most=2)
+    >>> known = Cache[str, str](most=2)
     >>> for word in ("one", "two", "three"):
     ...     known.put(word, word.upper())
     >>> known.get("one"), known.get("two"), len(known)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, func, select
 from parley.coordinator.answers.studies import Awaited, FrozenAgent, Reported, ReweighedStudy, StudyLine, StudyStatus
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import end_of, latest_phase
-from parley.coordinator.reading.sight import Marks, Sight
+from parley.coordinator.reading.visibility import ETags, Visibility
 from parley.coordinator.record import phases, reports, studies, tables
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.scatter import warnings
@@ -25,7 +25,7 @@ def require_study(connection: Connection, study: str) -> StudyRow:
     return row
 
 
-def summary(row: StudyRow, sight: Sight, marks: Marks) -> StudyLine:
+def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> StudyLine:
     """A line of the list of studies, as much of it as somebody may see."""
     return StudyLine(
         id=row.id,
@@ -38,19 +38,19 @@ def summary(row: StudyRow, sight: Sight, marks: Marks) -> StudyLine:
         phase=row.phase,
         awaited=row.awaited,
         samples=row.samples,
-        created_at=sight.time(row.created_at),
-        opened_at=sight.time(row.opened_at),
-        version=marks.of(row.id, row.sequence),
-        sequence=row.sequence if sight.whole else None,
-        head=row.head if sight.whole else None,
+        created_at=visibility.time(row.created_at),
+        opened_at=visibility.time(row.opened_at),
+        version=etags.of(row.id, row.sequence),
+        sequence=row.sequence if visibility.whole else None,
+        head=row.head if visibility.whole else None,
         digest=row.digest,
     )
 
 
-def _awaited(connection: Connection, row: StudyRow, agent: str, sight: Sight, held: str | None) -> Awaited:
+def _awaited(connection: Connection, row: StudyRow, agent: str, visibility: Visibility, held: str | None) -> Awaited:
     recruited, observed = memory_of(connection).recruited.get((row.id, agent, row.phase)) or (None, None)
-    shown = held if sight.whole or sight.agent == agent else None
-    since = sight.time(row.opened_at)
+    shown = held if visibility.whole or visibility.agent == agent else None
+    since = visibility.time(row.opened_at)
     return Awaited(agent=agent, since=since, recruited=recruited, observed=observed, held=shown)
 
 
@@ -76,7 +76,7 @@ def pulse(connection: Connection, only: str | None) -> tuple[int, int]:
     return int(found[0]), int(found[1])
 
 
-def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) -> StudyStatus:
+def status(connection: Connection, row: StudyRow, visibility: Visibility, etags: ETags) -> StudyStatus:
     """Where a study is, whom it waits for and since when."""
     study = studies.message(connection, row)
     asked = phases.asked_agents(connection, row.id, row.phase)
@@ -88,25 +88,25 @@ def status(connection: Connection, row: StudyRow, sight: Sight, marks: Marks) ->
         name for name in study.agents if name in asked and name not in reported and name not in frozen and waiting
     ]
     return StudyStatus(
-        **vars(summary(row, sight, marks)),
+        **vars(summary(row, visibility, etags)),
         arm_names=list(study.arms),
         agent_names=list(study.agents),
         terms={name: value for name, value in study.terms.items() if not isinstance(value, list)},
         told=study.problem.told(),
         guarantee=study.make_policy().guarantee,
         rates=study.problem.noise.two_valued,
-        warnings=list(warnings(connection, row, study, latest_phase(row))) if sight.whole else [],
+        warnings=list(warnings(connection, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),
         reported=[
-            Reported(agent=name, at=sight.time(reported[name], name)) for name in study.agents if name in reported
+            Reported(agent=name, at=visibility.time(reported[name], name)) for name in study.agents if name in reported
         ],
         missing=[
-            _awaited(connection, row, name, sight, waits[name].why if name in waits else None) for name in missing
+            _awaited(connection, row, name, visibility, waits[name].why if name in waits else None) for name in missing
         ],
         end=end_of(connection, row).value,
         reweighed=_reweighed(connection, row),
         frozen=[
-            FrozenAgent(agent=name, phase=found.phase, reason=found.reason, at=sight.time(found.at))
+            FrozenAgent(agent=name, phase=found.phase, reason=found.reason, at=visibility.time(found.at))
             for name, found in sorted(frozen.items())
         ],
     )
