@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness estimates tolerance savings peers regret prices rewards reproduction screenshots docs links clean help
+.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness estimates tolerance savings peers regret prices rewards reproduction screenshots generated docs links clean help
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -83,7 +83,7 @@ prices: setup    ## planning by time and money against the fewest draws, on 100 
 regret: setup    ## regret of play: the paper's instance, growth, random instances, clicks, speed; rewrites docs/regret.md
 	$(BIN)/python -m benchmarks.regret
 
-mutants: setup   ## flaws in the numeric rooms, each noticed by its test (minutes); rewrites docs/mutants.md
+mutants: setup   ## flaws in the numeric rooms, each noticed by its test (minutes)
 	$(BIN)/python -m tools.mutants
 
 chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/reliability.md
@@ -94,6 +94,9 @@ engines: setup   ## sweeps on clusters of Dask and Ray, with workers killed (min
 
 screenshots: setup ## the dashboard's pages as pictures, into docs/images
 	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py tests/browser/test_site_page.py
+
+generated: setup ## every generated part anew: tables of the docs, picture of the protocol, missing golden files
+	$(BIN)/python -m tools.generated
 
 docs: $(SITE)    ## the documentation site, into docs/_build/html; every warning is an error
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html

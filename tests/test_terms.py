@@ -1,61 +1,17 @@
-"""What a study asks for is spelled once, in a row of `Terms`. To print the docs' tables: python -m tests.test_terms"""
+"""What a study asks for is spelled once, in a row of `Terms`. `make generated` rewrites the docs' tables."""
 
 import pickle
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import parley
 from parley.errors import InvalidInput
-from parley.keys import full_name
 from parley.policies import POLICIES, make_policy
 from parley.problem import Problem
 from parley.protocol import StudyMessage
-from parley.study import SECTIONS, parse_study
+from parley.study import parse_study
 from parley.terms import TERMS
-
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "study-file.md"
-HEAD = "| key | meaning | default |\n|---|---|---|\n"
-
-
-def table(section):
-    """The rows of a section as the docs have them."""
-    rows = ((full_name(section, key), row) for key, row in SECTIONS[section].items())
-    return HEAD + "".join(f"| `{key}` | {row.meaning} | {row.default} |\n".replace("|  |", "| |") for key, row in rows)
-
-
-def printed(page):
-    """The page with the tables of today, each under its heading."""
-    for section in SECTIONS:
-        heading = rf"## `\[{section}\]`" if section else "## The question"
-        found = re.search(rf"^{heading}[^\n]*\n(?:(?!^## ).*\n)*?(?P<table>{re.escape(HEAD)}(?:\|.*\n)*)", page, re.M)
-        assert found, f"docs/study-file.md has no table for [{section}]"
-        page = page[: found.start("table")] + table(section) + page[found.end("table") :]
-    return page
-
-
-def wishes(page):
-    """docs/policies.md with the table of today: which policy takes which wish."""
-    head = "| policy | wishes it takes |\n|---|---|\n"
-    before, _, after = page.partition(head)
-    named = {
-        name: [f"`{row.place}`" for row in TERMS.values() if row.name in kind.honours]
-        for name, kind in POLICIES.items()
-    }
-    rows = "".join(f"| `{name}` | {', '.join(taken) or 'none'} |\n" for name, taken in named.items())
-    return before + head + rows + after[re.match(r"(\|.*\n)*", after).end() :]
-
-
-PRINTED = {PAGE: printed, PAGE.with_name("policies.md"): wishes}
-
-
-@pytest.mark.parametrize("path", PRINTED, ids=lambda path: path.name)
-def test_the_tables_of_the_docs_are_those_of_the_code(path):
-    page = path.read_text(encoding="utf-8")
-    assert PRINTED[path](page) == page, "python -m tests.test_terms prints them anew"
 
 
 def test_every_term_has_words_and_a_default_that_it_takes():
@@ -208,11 +164,6 @@ def test_a_lower_bound_is_not_given_for_another_question(keys):
     study = parse_study(GOOD | keys | {"truth": {"generate": "paper", "min_gap": 0.01}})
     with pytest.raises(InvalidInput, match="the lower bound does not take"):
         parley.lower_bounds(study.instance)
-
-
-if __name__ == "__main__":
-    for path, anew in PRINTED.items():
-        path.write_text(anew(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def test_many_numbers_are_told_by_their_span_and_equal_ones_once():

@@ -1,12 +1,12 @@
 """Golden logs with every event of the ways a study ends: a site lost, left out and back, a report held, a budget.
 
-To add one: python -m tests.protocol.test_golden_endings, which never rewrites one that is there.
+To add one: `make generated`, which never rewrites one that is there.
 """
 
 from dataclasses import replace
 
 import pytest
-from tests.protocol.test_golden_logs import GOLDEN, salted
+from tests.protocol.test_golden_logs import GOLDEN, salted, text_of
 from tests.protocol.test_held import held, refused, taken
 from tests.protocol.test_lost_sites import Course
 from tests.protocol.test_trial import reported
@@ -122,8 +122,8 @@ def test_they_are_what_would_be_written_now(name):
     assert kinds == [record.kind for record in salted(course.events)]
 
 
-if __name__ == "__main__":
-    for name, made in MADE.items():
-        path = GOLDEN / f"log-{name}.ndjson"
-        if not path.exists():
-            path.write_text("".join(record.text + "\n" for record in salted(made().events)), encoding="utf-8")
+def golden_files():
+    """What `make generated` writes where it is missing."""
+    return {
+        GOLDEN / f"log-{name}.ndjson": lambda made=made: text_of(salted(made().events)) for name, made in MADE.items()
+    }

@@ -24,7 +24,7 @@ STUDIES = {
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_golden_logs_stay_sound(name):
-    """To add one: python -m tests.protocol.test_golden_logs, which never rewrites one that is there."""
+    """To add one: `make generated`, which never rewrites one that is there."""
     found = verify_log(read_log((GOLDEN / f"log-{name}.ndjson").read_text(encoding="utf-8").splitlines()))
     assert found.sound, found.problem
     assert found.stage == "finished"
@@ -93,8 +93,10 @@ def salted(events):
     return records
 
 
-if __name__ == "__main__":
-    for name in STUDIES:
-        path = GOLDEN / f"log-{name}.ndjson"
-        if not path.exists():
-            path.write_text("".join(record.text + "\n" for record in written(name)), encoding="utf-8")
+def golden_files():
+    """What `make generated` writes where it is missing."""
+    return {GOLDEN / f"log-{name}.ndjson": lambda name=name: text_of(written(name)) for name in STUDIES}
+
+
+def text_of(records):
+    return "".join(record.text + "\n" for record in records)

@@ -93,7 +93,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_golden_files_are_read_and_written_to_the_byte(kind):
-    """A stored or sent format is read for ever. To add one: python -m tests.protocol.test_messages"""
+    """A stored or sent format is read for ever. To add one: `make generated`."""
     text = (GOLDEN / f"{kind}.json").read_text(encoding="utf-8").strip()
     message = KINDS[kind].read(text)
     assert message.text == text
@@ -181,9 +181,8 @@ def test_a_minimum_cell_that_makes_no_sense_is_refused(wrong):
         StudyMessage.from_json({**examples()["study"].to_json(), "minimum_cell": wrong})
 
 
-if __name__ == "__main__":
-    GOLDEN.mkdir(parents=True, exist_ok=True)
-    for name, message in examples().items():
-        path = GOLDEN / f"{name}.json"
-        if not path.exists():
-            path.write_text(message.text + "\n", encoding="utf-8")
+def golden_files():
+    """What `make generated` writes where it is missing."""
+    return {
+        GOLDEN / f"{name}.json": lambda message=message: message.text + "\n" for name, message in examples().items()
+    }

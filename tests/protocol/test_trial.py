@@ -30,7 +30,7 @@ from parley.protocol.events import (
     kind_of,
 )
 from parley.protocol.lost_sites import thaw
-from parley.protocol.stages import allowed, picture
+from parley.protocol.stages import allowed
 from parley.rewards import Noise
 from parley.simulation import make_environment, phase_totals, phases
 from parley.study import load_study
@@ -164,12 +164,6 @@ def test_every_kind_of_event_has_a_row_in_the_table():
     assert {kind for _, kind in TRANSITIONS} == set(EVENTS) - {"study-created"}
     assert kind_of(Paused(reason="x")) in allowed(Stage.RUNNING)
     assert Certified.schema.startswith("parley/event/certified/")
-
-
-def test_the_picture_in_the_docs_is_current():
-    page = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
-    shown = page.split("<!-- transitions -->")[1].split("<!-- /transitions -->")[0]
-    assert shown.strip() == f"```mermaid\n{picture()}\n```"
 
 
 @given(data=st.data())

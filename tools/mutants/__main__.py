@@ -1,20 +1,9 @@
-"""`python -m tools.mutants`: every flaw must be noticed by its test; rewrites docs/mutants.md."""
+"""`python -m tools.mutants`: every flaw must be noticed by its test; docs/mutants.md lists them (`make generated`)."""
 
 import sys
 
-from tools.mutants.run import ROOT, passes
+from tools.mutants.run import passes
 from tools.mutants.table import MUTANTS
-
-PAGE = ROOT / "docs" / "mutants.md"
-HEAD = """# Numeric mutants
-
-`make mutants` puts one flaw at a time into a copy of the numeric rooms and runs the test that is meant to notice it,
-after the same tests have passed without a flaw. The coordinator's mutants are in [reliability](reliability.md), those
-of the error rate in [delta-correctness](delta-correctness.md).
-
-| room | flaw | noticed by |
-|---|---|---|
-"""
 
 
 def main() -> None:
@@ -31,8 +20,6 @@ def main() -> None:
         print(f"RED WITHOUT A FLAW: {test}")
     if red or missed:
         sys.exit(1)
-    rows = (f"| {mutant.room} | {mutant.flaw} | `{mutant.test}` |\n" for mutant in MUTANTS)
-    PAGE.write_text(HEAD + "".join(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,196 @@
+"""Every generated part of the repository, and the command that rewrites them: `make generated`.
+
+A part is a function from a page's text to the text it should have; what people wrote around a table stays. Golden files
+are different: they show what was once written, so a file that is there is never rewritten; only missing ones are made.
+`tests/tools/test_generated.py` fails where a part is stale, and names the command.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+COMMAND = "make generated"
+# Test modules that own golden files. Each has `golden_files()`: path -> a function that returns the text.
+GOLDEN = (
+    "tests.protocol.test_messages",
+    "tests.protocol.test_golden_logs",
+    "tests.protocol.test_golden_endings",
+    "tests.protocol.test_deviations",
+    "tests.protocol.test_held",
+)
+
+
+def with_rows(page: str, head: str, rows: Iterable[str], *, start: int = 0) -> str:
+    """The page with these rows below the table's head; the first such head after `start`."""
+    place = page.find(head, start)
+    if place < 0:
+        raise SystemExit(f"no table with the head {head.splitlines()[0]!r}")
+    body = place + len(head)
+    old = re.compile(r"(?:\|.*\n)*").match(page, body)
+    assert old is not None
+    return page[:body] + "".join(f"{row}\n" for row in rows) + page[old.end() :]
+
+
+def between(page: str, name: str, text: str) -> str:
+    """The page with the text between the marks `<!-- name -->` and `<!-- /name -->`."""
+    first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    if first not in page or last not in page:
+        raise SystemExit(f"no marks {first.strip()} and {last}")
+    before, _, rest = page.partition(first)
+    return before + first + text + "\n" + last + rest.partition(last)[2]
+
+
+def study_file(page: str) -> str:
+    """docs/study-file.md: the keys of each section, under its heading."""
+    from parley.keys import full_name
+    from parley.study import SECTIONS
+
+    for section, keys in SECTIONS.items():
+        heading = f"## `[{section}]`" if section else "## The question"
+        rows = (f"| `{full_name(section, key)}` | {row.meaning} | {row.default} |" for key, row in keys.items())
+        head = "| key | meaning | default |\n|---|---|---|\n"
+        page = with_rows(page, head, (row.replace("|  |", "| |") for row in rows), start=page.index(heading))
+    return page
+
+
+def policies(page: str) -> str:
+    """docs/policies.md: which policy takes which setting."""
+    from parley.policies import POLICIES
+    from parley.terms import TERMS
+
+    def taken(kind: type) -> str:
+        return ", ".join(f"`{row.place}`" for row in TERMS.values() if row.name in kind.honours) or "none"
+
+    rows = (f"| `{name}` | {taken(kind)} |" for name, kind in POLICIES.items())
+    return with_rows(page, "| policy | wishes it takes |\n|---|---|\n", rows)
+
+
+def protocol(page: str) -> str:
+    """docs/protocol.md: the picture of the legal moves."""
+    from parley.protocol.stages import picture
+
+    return between(page, "transitions", f"```mermaid\n{picture()}\n```")
+
+
+def api(page: str) -> str:
+    """docs/api.md: every answer with its keys and the calls that give it; every problem."""
+    from parley.coordinator.problems import PROBLEMS
+
+    problems = (
+        f"| `{slug}` | {kind.status} | {'yes' if kind.retry else 'no'} | {kind.title} |"
+        for slug, kind in PROBLEMS.items()
+    )
+    page = with_rows(page, "| slug | status | retry | meaning |\n|---|---|---|---|\n", problems)
+    return between(page, "answers", answers_table())
+
+
+def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
+    """Operation -> (method and path, the class of its answer or None), and the schemas, as OpenAPI has them."""
+    from parley.coordinator.answers.base import every_answer
+    from parley.coordinator.settings import ServerSettings
+    from parley.service.assembly import create_service
+
+    class Nothing:
+        """A storage that is never asked."""
+
+        url = ""
+
+    document = create_service(Nothing(), ServerSettings(no_dashboard=True)).openapi()
+    kinds = {kind.__name__: kind for kind in every_answer()}
+    found = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            good = next(answer for code, answer in operation["responses"].items() if code.startswith("2"))
+            schema = good.get("content", {}).get("application/json", {}).get("schema", {})
+            kind = kinds.get(schema.get("$ref", "").rsplit("/", 1)[-1])
+            found[operation["operationId"]] = f"{method.upper()} {path}", kind
+    return found, document["components"]["schemas"]
+
+
+def keys(kind: type) -> list[str]:
+    """The keys of an answer; the settings of a study stand under their own names."""
+    return [field.name for field in fields(kind) if field.name != "terms"]
+
+
+def answers_table() -> str:
+    """Every answer with its keys, and the calls that give it."""
+    from parley.coordinator.answers.base import every_answer
+
+    found, schemas = answers()
+    lines = ["| answer | of | keys |", "|---|---|---|"]
+    for kind in sorted((kind for kind in every_answer() if kind.__name__ in schemas), key=lambda kind: kind.__name__):
+        calls = ", ".join(f"`{call}`" for call, given in found.values() if given is kind) or "within others"
+        names = ", ".join(f"`{key}`" for key in keys(kind))
+        lines.append(f"| **{kind.__name__}**: {(kind.__doc__ or '').splitlines()[0]} | {calls} | {names} |")
+    return "\n".join(lines)
+
+
+def production(page: str) -> str:
+    """docs/production.md: every setting of the server."""
+    from parley.coordinator.settings import ServerSettings
+
+    def row(entry: dict) -> str:
+        default = "" if entry["default"] == "" else f"`{entry['default']}`"
+        return f"| `--{entry['name'].replace('_', '-')}` | `{entry['variable']}` | {default} | {entry['help']} |"
+
+    return with_rows(
+        page, "| option | variable | default | |\n|---|---|---|---|\n", map(row, ServerSettings.describe())
+    )
+
+
+def mutants(_: str) -> str:
+    """docs/mutants.md: the list of flaws and the test that notices each."""
+    from tools.mutants.page import page
+
+    return page()
+
+
+# A page with generated parts -> what makes its text anew.
+PAGES: dict[str, Callable[[str], str]] = {
+    "docs/study-file.md": study_file,
+    "docs/policies.md": policies,
+    "docs/protocol.md": protocol,
+    "docs/api.md": api,
+    "docs/production.md": production,
+    "docs/mutants.md": mutants,
+}
+
+
+def stale(name: str) -> str | None:
+    """The text that a page should have, or None if it has it."""
+    path = ROOT / name
+    old = path.read_text(encoding="utf-8") if path.exists() else ""
+    new = PAGES[name](old)
+    return None if new == old else new
+
+
+def golden_files() -> dict[Path, Callable[[], str]]:
+    """Every golden file, with the function that returns its text."""
+    return {path: text for name in GOLDEN for path, text in importlib.import_module(name).golden_files().items()}
+
+
+def main() -> int:
+    """Rewrite what is stale, make what is missing, and say so."""
+    changed = []
+    for name in PAGES:
+        new = stale(name)
+        if new is not None:
+            (ROOT / name).write_text(new, encoding="utf-8")
+            changed.append(name)
+    for path, text in golden_files().items():
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text(), encoding="utf-8")
+            changed.append(str(path.relative_to(ROOT)))
+    print("\n".join(f"rewritten: {name}" for name in changed) or "everything generated is up to date")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
