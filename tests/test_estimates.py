@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from tests.protocol.support import rewards, study_message
 
-from parley.confidence.student import normal_score
 from parley.errors import InvalidInput
 from parley.estimates import estimates, fixed_quantile, joint_line
 from parley.policies import make_policy
@@ -12,8 +11,9 @@ from parley.problem import Problem
 from parley.protocol import Report, Stage, apply, create, issue_certificate
 from parley.protocol.certificates import same_certificate
 from parley.protocol.events import ReportAccepted
-from parley.rewards import intervals, make_model, range_intervals
+from parley.rewards import intervals, make_model
 from parley.rewards.intervals import stacked
+from parley.rewards.unknown_scale import normal_score
 from parley.totals import Totals
 
 WEIGHTS = [[0.7, 0.2], [0.3, 0.8]]
@@ -126,11 +126,11 @@ def exact_log_wealth(problem, phases, every, line, theta):
     for fresh in phases:
         rates.append(problem.noise.rates(past))
         past = past + fresh
-    for stake in range_intervals.STAKES:
+    for stake in intervals.STAKES:
         for sign in (-1, 1):
-            wished = each * np.sqrt(2 * (line + range_intervals.LONGER) / (stake * first))
+            wished = each * np.sqrt(2 * (line + intervals.LONGER) / (stake * first))
             bets = sign * wished / (1 + wished * every.reach)
-            logs = np.full(theta.shape, np.log((1 - range_intervals.PLAIN) / 2 / len(range_intervals.STAKES)))
+            logs = np.full(theta.shape, np.log((1 - intervals.PLAIN) / 2 / len(intervals.STAKES)))
             for rate, fresh, bet in zip(rates, phases, bets, strict=True):
                 for agent, row in enumerate(problem.weights):
                     counts, ones, r = (part[..., agent, None] for part in (fresh.counts, fresh.sums, rate))
@@ -143,7 +143,7 @@ def exact_log_wealth(problem, phases, every, line, theta):
     stakes = grid / np.sqrt(plain[0])[..., None]
     signal = (plain * (every.contrast - theta)).sum(axis=0)[..., None]
     logs = stakes * signal - np.square(stakes) * plain.sum(axis=0)[..., None] / 2 - np.square(grid) / 2
-    scale = np.log(range_intervals.PLAIN) + np.log(grid[1] - grid[0]) - np.log(2 * np.pi) / 2
+    scale = np.log(intervals.PLAIN) + np.log(grid[1] - grid[0]) - np.log(2 * np.pi) / 2
     parts.append(np.logaddexp.reduce(logs, axis=-1) + scale)
     return np.logaddexp.reduce(np.array(parts), axis=0)
 
@@ -161,8 +161,8 @@ def test_an_end_of_zeros_and_ones_is_where_the_exact_product_of_bets_reaches_its
 def test_the_logarithm_is_never_overstated():
     for y in (np.linspace(1e-6, 0.99, 200), np.linspace(1e-6, 0.06, 200)):
         for rate, power, known in (
-            (range_intervals.psi_rate, 2, y),
-            (range_intervals.rest_rate, 4, y + y**2 / 2 + y**3 / 3),
+            (intervals.psi_rate, 2, y),
+            (intervals.rest_rate, 4, y + y**2 / 2 + y**3 / 3),
         ):
             exact = -np.log1p(-y) - known
             assert (rate(y) * y**power >= exact - 1e-15).all()

@@ -21,7 +21,6 @@ ROOMS: dict[str, tuple[str, list[str]]] = {
         "Bounds and the solver",
         ["parley.bounds", "parley.harmonic", "parley.quotas"],
     ),
-    "confidence": ("Thresholds and evidence", ["parley.confidence"]),
     "policies": ("Policies", ["parley.policies"]),
     "simulation": ("Simulation", ["parley.simulation"]),
     "protocol": ("The protocol", ["parley.protocol"]),

@@ -5,11 +5,11 @@ import pytest
 from tests.protocol.support import study_message
 from tests.protocol.test_minimum_cell import logged
 
-from parley.confidence.scatter import log_evidence_of_scale
 from parley.protocol import Report, apply, create, verify_log
 from parley.protocol.certificates import issue_certificate
 from parley.protocol.events import Certified, PhaseClosed, ReportAccepted, StudyCreated
 from parley.protocol.scatter import LEVEL, added_scatter, scale_warnings
+from parley.rewards.plausibility import log_evidence_of_scale
 from parley.rewards.sampling import gaussian
 
 MEANS = np.array([[3.0, 2.0], [1.0, 0.5], [0.0, 0.0]])

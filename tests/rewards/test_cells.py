@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from parley.errors import ImpossibleReport
 from parley.protocol import Report, check_exactly
 from parley.rewards import Binary, Bounded
-from parley.rewards.cells import flaw
+from parley.rewards.plausibility import flaw
 
 ends = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).map(sorted).filter(lambda e: e[1] - e[0] > 1e-3)
 

@@ -9,7 +9,7 @@ from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.protocol import StudyMessage
-from parley.rewards import Bounded, BoundedSpread, Gaussian, UnknownScale, make_model, study_model
+from parley.rewards import Bounded, BoundedVariance, Gaussian, UnknownScale, make_model, study_model
 from parley.simulation import simulate
 from parley.study import parse_study
 from parley.totals import Totals
@@ -94,7 +94,7 @@ def test_a_study_file_that_says_nothing_of_noise_needs_no_scale_but_old_document
     old = {"kind": "bounded", "low": 0.0, "high": 1.0}
     assert make_model(**old) == Bounded(low=0, high=1)
     assert make_model(**old).document() == old
-    assert study_model(old) == BoundedSpread(low=0, high=1)
+    assert study_model(old) == BoundedVariance(low=0, high=1)
     assert study_model(old | {"method": "hoeffding"}) == Bounded(low=0, high=1)
     assert make_model(**study_model(old).document()) == study_model(old)
     with pytest.raises(InvalidInput, match=r"noise\.method"):
@@ -144,7 +144,7 @@ def test_scatter_far_below_the_range_is_worth_more_than_ten_times():
             state = policy.update(state, Totals(counts=quotas, sums=sums, squares=squares))
         return state.counts.sum(axis=(-2, -1)).mean()
 
-    assert cost(BoundedSpread(low=0, high=1)) < cost(Bounded(low=0, high=1)) / 10
+    assert cost(BoundedVariance(low=0, high=1)) < cost(Bounded(low=0, high=1)) / 10
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from parley.confidence.rates import log_ratios
-from parley.confidence.spread import log_spread_bet, spread_stakes
-from parley.rewards import Bets, Binary, BoundedSpread
-from parley.rewards import products as by_products
-from parley.rewards.bets import wagers
-from parley.rewards.products import contrast_variance, log_rate_products, log_spread_products
-from parley.rewards.sides import in_parts
+from parley.rewards import Bets, Binary, BoundedVariance
+from parley.rewards import bets as by_products
+from parley.rewards.bets import contrast_variance, in_parts, wagers
+from parley.rewards.binary import log_rate_products, log_ratios
+from parley.rewards.bounded_variance import log_spread_bet, log_spread_products, spread_stakes
 from parley.totals import Totals
 
 
@@ -66,7 +64,7 @@ def test_rates_by_products_are_the_ratios_with_the_estimate_as_reference(draws):
 
 @pytest.mark.parametrize("draws", [30, 300, 3000])
 def test_scatter_by_products_is_never_above_the_bet_by_cells(draws):
-    model = BoundedSpread(low=0, high=1)
+    model = BoundedVariance(low=0, high=1)
     bets = some_bets(draws=draws, seed=1)
     references, variances = model.references(bets.past), model.cell_variances(bets.past)
     around, gaps = model._around(bets.fresh, references), wagers(bets)
@@ -82,12 +80,12 @@ def test_scatter_by_products_is_never_above_the_bet_by_cells(draws):
     assert (spread_stakes(part.shares, part.of(references), gaps, variance) >= stakes - 1e-9).all()
 
 
-@pytest.mark.parametrize("model", [Binary(), BoundedSpread(low=0, high=1)], ids=lambda model: model.kind)
+@pytest.mark.parametrize("model", [Binary(), BoundedVariance(low=0, high=1)], ids=lambda model: model.kind)
 def test_many_agents_and_few_are_paid_about_alike(model, monkeypatch):
     bets = some_bets(draws=2000, agents=6, seed=2)
     cells = model.cell_variances(bets.past)
     bets = replace(bets, variance=contrast_variance(bets, cells))
     by_cells = model.payoff(bets)
-    for room in ("parley.rewards.binary", "parley.rewards.spread"):
+    for room in ("parley.rewards.binary", "parley.rewards.bounded_variance"):
         monkeypatch.setattr(f"{room}.MANY_AGENTS", 1)
     assert model.payoff(bets) == pytest.approx(by_cells, rel=0.2, abs=0.2)

@@ -16,7 +16,7 @@ import numpy as np
 
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
-from parley.rewards import Binary, BoundedSpread, RewardModel, make_model
+from parley.rewards import Binary, BoundedVariance, RewardModel, make_model
 from parley.simulation import simulate
 
 SEED = 20_261_115  # of these instances; used for nothing else
@@ -34,7 +34,7 @@ class PlainBinary(Binary):
     caution: ClassVar[float] = 1.0
 
 
-class PlainSpread(BoundedSpread):
+class PlainSpread(BoundedVariance):
     """The same."""
 
     optimism: ClassVar[float] = 1.0
@@ -49,14 +49,14 @@ def _binary(kind: type[Binary]) -> Model:
     return lambda base: kind(rate=base)
 
 
-def _spread(kind: type[BoundedSpread]) -> Model:
+def _spread(kind: type[BoundedVariance]) -> Model:
     return lambda base: kind(low=0.0, high=1.0, guess=math.sqrt(base * (1 - base)))
 
 
 Model = Callable[[float], RewardModel]
 MODELS: Mapping[str, tuple[Model, Model]] = {
     "binary": (_binary(Binary), _binary(PlainBinary)),
-    "bounded, variance": (_spread(BoundedSpread), _spread(PlainSpread)),
+    "bounded, variance": (_spread(BoundedVariance), _spread(PlainSpread)),
 }
 
 

@@ -9,13 +9,13 @@ from unittest.mock import patch
 import numpy as np
 from tools.correctness.ties import Maker, Tie
 
-from parley.confidence.evidence import LARGEST_STAKE, log_bet, log_boost
 from parley.policies.evidence_plan import Contrasts
 from parley.policies.evidence_racing import EvidenceRacing
 from parley.policies.wealth import Wealth
 from parley.problem import FloatArray, IntArray, Problem
-from parley.rewards import Bets, Binary, BoundedSpread, Gaussian, RewardModel, UnknownScale
+from parley.rewards import Bets, Binary, BoundedVariance, Gaussian, RewardModel, UnknownScale
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, wagers
+from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
 from parley.totals import Totals
 
 
@@ -78,11 +78,11 @@ class FloorLeftOut(UnknownScale):
         return log_bet(z, stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, bets.missing)
 
 
-class StakesBeyondTheLimit(BoundedSpread):
+class StakesBeyondTheLimit(BoundedVariance):
     """Stakes as if there were no limit, and a toll that goes no further than the limit."""
 
     def payoff(self, bets: Bets) -> FloatArray:
-        with patch("parley.rewards.spread.spread_stakes", _without_limit):
+        with patch("parley.rewards.bounded_variance.spread_stakes", _without_limit):
             return super().payoff(bets)
 
 

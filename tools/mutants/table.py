@@ -18,7 +18,7 @@ class Mutant:
 RACING = "tests/policies/test_evidence_racing.py::"
 SETS = "tests/policies/test_sets.py::"
 CERTIFICATE = "tests/policies/test_evidence_certificate.py::"
-EVIDENCE = "tests/confidence/test_evidence.py::"
+EVIDENCE = "tests/rewards/test_payoffs.py::"
 SOLVER = "tests/test_harmonic.py::"
 BOUNDS = "tests/test_bounds.py::"
 BUDGETS = "tests/policies/test_budgets.py::"
@@ -77,11 +77,11 @@ MUTANTS = [
     ),
     *_of(
         "evidence",
-        ("a bet does not pay for its stake", "confidence/evidence.py", "return _log_sum_exp(log_shares + stakes * z[..., None] - 0.5 * stakes**2)",
+        ("a bet does not pay for its stake", "rewards/payoffs.py", "return _log_sum_exp(log_shares + stakes * z[..., None] - 0.5 * stakes**2)",
          "return _log_sum_exp(log_shares + stakes * z[..., None] - 0.4 * stakes**2)", EVIDENCE + "test_a_bet_is_fair_at_a_tie_and_loses_beyond"),
-        ("the multiplier is a millionth too large", "confidence/evidence.py", "np.maximum(cap - log_bet(accepted, u, log_shares) - ROUNDING, 0.0)",
+        ("the multiplier is a millionth too large", "rewards/payoffs.py", "np.maximum(cap - log_bet(accepted, u, log_shares) - ROUNDING, 0.0)",
          "np.maximum(cap - log_bet(accepted, u, log_shares) + 1e-6, 0.0)", EVIDENCE + "test_the_multiplier_is_never_above_its_exact_value_and_hardly_below"),
-        ("the bound on a gap forgets the height", "confidence/evidence.py", "height = np.sqrt(2 * line + np.log1p(weight))",
+        ("the bound on a gap forgets the height", "rewards/intervals.py", "height = np.sqrt(2 * line + np.log1p(weight))",
          "height = np.sqrt(2 * line)", EVIDENCE + "test_the_bound_on_a_gap_is_the_inverted_mixture_a_little_below"),
         ("the line forgets the agents", "policies/evidence_racing.py", "math.log(tests * self.problem.question_count) - math.log(delta)",
          "math.log(tests) - math.log(delta)", RACING + "test_the_line_pays_for_every_distinct_question_and_before_sets_for_every_top_arm"),
@@ -126,15 +126,15 @@ MUTANTS = [
             for row in (
                 (f"intervals of a known scale are 30 % {word}", "rewards/intervals.py", GAUSSIAN_END,
                  f"radius = {share} * radius\n    " + GAUSSIAN_END, ESTIMATES + "[known]"),
-                (f"intervals of an unknown scale are 30 % {word}", "rewards/intervals.py", STUDENT_END,
+                (f"intervals of an unknown scale are 30 % {word}", "rewards/unknown_scale.py", STUDENT_END,
                  STUDENT_END.replace("sign * out", f"{share} * sign * out"), ESTIMATES + "[unknown]"),
-                (f"intervals of zeros and ones are 30 % {word}", "rewards/range_intervals.py", RANGE_END,
+                (f"intervals of zeros and ones are 30 % {word}", "rewards/intervals.py", RANGE_END,
                  RANGE_END.replace("end,", f"centre + {share} * (end - centre),"), ESTIMATES + "[binary]"),
-                (f"intervals in a range are 30 % {word}", "rewards/range_intervals.py", RANGE_END,
+                (f"intervals in a range are 30 % {word}", "rewards/intervals.py", RANGE_END,
                  RANGE_END.replace("known, end,", f"known, centre + {share} * (end - centre),"), ESTIMATES + "[bounded]"),
             )
         ),
-        ("the logarithm of a bet is overstated", "rewards/range_intervals.py", "odd = sign * square * stakes * seen.third / 3",
+        ("the logarithm of a bet is overstated", "rewards/intervals.py", "odd = sign * square * stakes * seen.third / 3",
          "odd = sign * square * stakes * seen.third", "tests/test_estimates.py::test_an_end_of_zeros_and_ones_is_where_the_exact_product_of_bets_reaches_its_line"),
     ),
     *_of(

@@ -10,7 +10,7 @@ from typing import Any
 from parley.agent.entries import RulesSeen
 from parley.agent.people import People, Person
 from parley.errors import InvalidInput
-from parley.rewards.cells import LARGEST_REWARD
+from parley.rewards.plausibility import LARGEST_REWARD
 
 __all__ = ["Assignment", "checked_key", "checked_reward", "standing"]
 

@@ -7,7 +7,7 @@ cuts is a lower bound on min c . x subject to g_c(x) >= 1, and its multipliers p
 feasible by scaling. Cuts are added where the solution, drawn towards the best feasible point, is not feasible yet.
 
 For a multiplier kappa the inner minimiser solves (mu - lambda) / (lambda (1 - lambda)) = kappa a / x, as in
-`parley.confidence.rates`; sum x kl + kappa (sum a lambda - floor) never exceeds g_c: scaling by it is safe.
+`parley.rewards.binary`; sum x kl + kappa (sum a lambda - floor) never exceeds g_c: scaling by it is safe.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from parley.checks import FloatArray
-from parley.confidence.scatter import log_evidence_of_scale
 from parley.protocol.messages import Report, StudyMessage
+from parley.rewards.plausibility import log_evidence_of_scale
 from parley.totals import Totals
 
 __all__ = ["LEVEL", "Scatter", "added_scatter", "scale_warnings"]

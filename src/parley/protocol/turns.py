@@ -1,7 +1,7 @@
 """Whether a report may come, wait, be replaced or be refused: the judge's part about one agent's place.
 
-A report with a mean that the stated model rules out (`rewards.doubts`) is held: kept, not counted, and its place stays
-open until an administrator takes it (an amendment of nothing) or refuses it, and then the agent is asked for another.
+A report with a mean that the stated model rules out (`rewards.plausibility`) is held: kept, not counted, and its place
+stays open until an administrator takes it (an amendment of nothing) or refuses it: then the agent is asked for another.
 """
 
 from __future__ import annotations

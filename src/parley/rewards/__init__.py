@@ -16,20 +16,19 @@ from parley.rewards.base import RewardModel, Sampler
 from parley.rewards.bets import Bets
 from parley.rewards.binary import Binary
 from parley.rewards.bounded import Bounded
-from parley.rewards.cells import Flaw
-from parley.rewards.doubts import Past
-from parley.rewards.gap_bounds import Look
+from parley.rewards.bounded_variance import BoundedVariance
 from parley.rewards.gaussian import Gaussian
-from parley.rewards.spread import BoundedSpread
+from parley.rewards.intervals import Look
+from parley.rewards.plausibility import Flaw, Past
 from parley.rewards.subgaussian import SubGaussian
-from parley.rewards.unknown import UnknownScale
+from parley.rewards.unknown_scale import UnknownScale
 
 __all__ = [
     "MODELS",
     "Bets",
     "Binary",
     "Bounded",
-    "BoundedSpread",
+    "BoundedVariance",
     "Flaw",
     "Gaussian",
     "Look",
@@ -50,7 +49,7 @@ STUDY_DEFAULTS: dict[str, dict[str, Any]] = {
     Gaussian.kind: {"scale": "unknown"},
     Bounded.kind: {"method": "variance"},
 }
-METHODS: dict[str, type[Bounded]] = {"variance": BoundedSpread, "hoeffding": Bounded}  # of rewards in a range
+METHODS: dict[str, type[Bounded]] = {"variance": BoundedVariance, "hoeffding": Bounded}  # of rewards in a range
 
 
 def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:

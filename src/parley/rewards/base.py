@@ -15,15 +15,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.checks import FloatArray
-from parley.confidence.evidence import stake_that_crosses
 from parley.errors import InvalidInput, UnknownName
 from parley.keys import Key
-from parley.rewards import cells, sampling
+from parley.rewards import plausibility, sampling
 from parley.rewards.bets import Bets, contrast_payoff
-from parley.rewards.cells import Flaw
-from parley.rewards.doubts import Doubt, Past, doubt
-from parley.rewards.gap_bounds import Bound, Look, known_variance_bound
-from parley.rewards.intervals import Interval, Seen, gaussian_interval
+from parley.rewards.intervals import Bound, Interval, Look, Seen, gaussian_interval, known_variance_bound
+from parley.rewards.payoffs import stake_that_crosses
+from parley.rewards.plausibility import Doubt, Flaw, Past, doubt
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale
 from parley.totals import Totals
@@ -157,11 +155,11 @@ class RewardModel(ABC):
 
     def flaw(self, count: int, total: float, square: float) -> Flaw | None:
         """What a report's cell holds that no `count` rewards can have; None if all is well."""
-        return cells.flaw(count, total, square, self.low, self.high)
+        return plausibility.flaw(count, total, square, self.low, self.high)
 
     def rough_flaw(self, count: int, total: float, square: float) -> Flaw | None:
         """The same, as logs are judged that were written before `flaw` was asked."""
-        return cells.rough_flaw(count, total, square, self.low, self.high)
+        return plausibility.rough_flaw(count, total, square, self.low, self.high)
 
     def check_means(self, means: FloatArray) -> None:
         """Raise unless true means can be these."""

@@ -1,21 +1,50 @@
-"""The bets of a phase: what they are laid on, and what one pays whose contrast has a known variance."""
+"""The bets of a phase: what they are laid on, their cells on either side, and sums over many agents by products.
+
+Many agents: the logarithm of a payoff is a power series in stake times weight over draws, and sum_n w^p g[k, n] over
+the agents is a matrix product. What is cut off is bounded and taken off, so that a payoff is never above its exact
+value.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from parley.checks import FloatArray, IntArray
-from parley.confidence.evidence import LARGEST_STAKE, log_bet, log_boost
+from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
 from parley.totals import Totals
 
-__all__ = ["Bets", "better", "contrast_payoff", "wagers"]
+__all__ = [
+    "MANY_AGENTS",
+    "Bets",
+    "Sides",
+    "at_bets",
+    "better",
+    "contrast_payoff",
+    "contrast_variance",
+    "farthest",
+    "in_parts",
+    "powers",
+    "reciprocals",
+    "series_tail",
+    "wagers",
+]
 
 # A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
 POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
 LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
 BOLDNESS = 1.2  # a capped payoff rewards crossing the line, not wealth: stake a little more than log-optimal
+
+SIGNS = np.array([1.0, -1.0])[:, None]
+PART = 2**17  # cells looked at together: arrays that fit a cache
+
+MANY_AGENTS = 64  # from here on products are faster than cells
+TERMS = 9
+REACH = 0.5  # largest stake times weight over draws: the series is cut off where it is small
+NORM = 16  # the largest of many numbers is at most the sixteenth root of the sum of their sixteenth powers
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,3 +94,72 @@ def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
     stakes = np.minimum(boldness * wagers(bets) / root[:, None], LARGEST_STAKE)
     paid = log_bet(bets.contrast / root, stakes, LOG_SHARES)
     return paid + log_boost(stakes, LOG_SHARES, bets.missing) if boosted else paid
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sides:
+    """Some bets, `(bet, side, agent)`: the opponent first."""
+
+    chosen: slice  # which of the bets
+    shares: FloatArray  # signed: +w / d for the opponent, -w / d for the arm; 0 without weight
+    counts: FloatArray  # fresh draws; 0 without weight
+    _place: tuple[IntArray, ...]
+
+    def of(self, values: FloatArray) -> FloatArray:
+        """`(..., arm, agent)` values as those of the bets' cells."""
+        return np.asarray(values[self._place])
+
+
+def in_parts(bets: Bets) -> Iterator[Sides]:
+    """All bets, a part at a time."""
+    size = max(1, PART // (2 * len(bets.weights)))
+    for start in range(0, len(bets.arm), size):
+        chosen = slice(start, start + size)
+        arms = np.stack([bets.opponent[chosen], bets.arm[chosen]], axis=1)
+        place = (*(axis[chosen, None] for axis in bets.replication), arms)
+        weights = bets.weights.T[bets.agent[chosen]][:, None, :]
+        counts = np.where(weights > 0, bets.fresh.counts[place], 0).astype(np.float64)
+        shares = SIGNS * np.divide(weights, counts, out=np.zeros_like(counts), where=counts > 0)
+        yield Sides(chosen=chosen, shares=shares, counts=counts, _place=place)
+
+
+def reciprocals(bets: Bets) -> FloatArray:
+    """`(..., arm, agent)`: one over the fresh draws, 0 where there are none."""
+    counts = bets.fresh.counts
+    return np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
+
+
+def at_bets(bets: Bets, opponents: FloatArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """`(..., arm, agent)` values at every bet's opponent, and at its arm."""
+    return (
+        np.asarray(opponents[(*bets.replication, bets.opponent, bets.agent)]),
+        np.asarray(arms[(*bets.replication, bets.arm, bets.agent)]),
+    )
+
+
+def contrast_variance(bets: Bets, variances: FloatArray | float) -> FloatArray:
+    """`(bet,)`: of the contrast, were these the variances of single rewards."""
+    mixed = (variances * reciprocals(bets)) @ np.square(bets.weights)
+    opponent, arm = at_bets(bets, mixed, mixed)
+    return opponent + arm
+
+
+def powers(weights: FloatArray) -> Iterator[tuple[int, FloatArray]]:
+    """p and weights^p for every term of the series."""
+    power = weights
+    for p in range(2, TERMS + 1):
+        power = power * weights
+        yield p, power
+
+
+def farthest(bets: Bets, opponents: FloatArray, arms: FloatArray) -> FloatArray:
+    """`(bet,)`: at least the largest of weight times these values over the agents of either side."""
+    weights = bets.weights**NORM
+    pair = at_bets(bets, opponents**NORM @ weights, arms**NORM @ weights)
+    return np.asarray(np.maximum(*pair) ** (1 / NORM))
+
+
+def series_tail(stakes: FloatArray, reach: FloatArray, size: FloatArray | int) -> FloatArray:
+    """At least what the terms after the last would add: each is at most stake times reach of the one before."""
+    ratio = stakes * reach
+    return np.asarray(stakes**TERMS * np.asarray(size)[:, None] / (TERMS + 1) * ratio / (1 - ratio))

@@ -1,8 +1,16 @@
-"""Intervals for a mixed mean, or for the difference of two, at all phases at once; `docs/estimates.md` has the proofs.
+"""Intervals for a mixed mean, or for the difference of two, and lower bounds on a gap, at all phases at once.
 
 A phase shows a contrast through its fresh draws, whose counts the past has fixed. Each interval is what a bet against
 "the contrast is theta" leaves standing: by Ville's inequality the truth is ever ruled out with probability at most the
-level, whatever number of phases and whatever counts.
+level, whatever number of phases and whatever counts. `docs/estimates.md` has the proofs.
+
+Where rewards lie in a range, wealth is a mixture over many stakes, both sides and the range alone, so that it pays for
+the choice of a stake once and little; as a function of the contrast its logarithm is convex, and Newton's method from
+outside finds the ends without ever stepping over them.
+
+Gaps: arm k loses to the N-th best arm of an agent by s. Among its N opponents of a phase one, fixed before the data, is
+no better than that arm; so the smallest contrast, with the largest toll, can only understate s. `docs/rewards.md` has
+the proofs. A bound goes on after the arm is out.
 """
 
 from __future__ import annotations
@@ -12,15 +20,32 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from parley.checks import BoolArray, FloatArray, IntArray
-from parley.confidence.student import normal_score
+from parley.totals import Totals
 
-__all__ = ["Interval", "Seen", "gaussian_interval", "gaussian_reach", "in_range", "stacked", "student_interval"]
+__all__ = [
+    "Interval",
+    "Look",
+    "Seen",
+    "betting_bound",
+    "gap_lower_bound",
+    "gaussian_interval",
+    "gaussian_reach",
+    "in_range",
+    "known_variance_bound",
+    "phase_reach",
+    "range_interval",
+    "stacked",
+]
 
 FIRST = 0.25  # of the first phase's information: where the mixture over stakes is best is some 10 to 100 times that
-DOUBLINGS, TURNS = 120, 16
-FAR = 1e3  # steps to the other side of the centre, where no end is
+STAKES = 2.0 * 4.0 ** np.arange(5)  # times the first phase's information: for which ends the stakes are good
+PLAIN = 0.1  # of the wealth goes to the bound by the range alone
+LONGER = 1.5  # what the mixture adds to the line, about
+STEPS = 14
+POWER = 8  # the largest of many numbers is at most the eighth root of the sum of their eighth powers
 
 Interval = tuple[FloatArray, FloatArray]  # ends, of one shape; infinite without data
+Bound = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,7 +112,8 @@ def in_range(
     return replace(seen, toll=toll, reach=reach, estimated=variance * (reciprocals @ squared))
 
 
-def _reach(information: FloatArray, first: FloatArray, line: float) -> FloatArray:
+def phase_reach(information: FloatArray, first: FloatArray, line: float) -> FloatArray:
+    """`gaussian_reach` with a prior that the information of the `first` phase sets."""
     return gaussian_reach(information, FIRST * np.where(first > 0, first, 1.0), line)
 
 
@@ -106,47 +132,159 @@ def gaussian_interval(seen: Seen, line: float) -> Interval:
     information = each.sum(axis=0)
     divisor = np.where(first > 0, information, 1.0)
     centre = (each * seen.contrast).sum(axis=0) / divisor
-    return _between(centre, _reach(information, first, line) / divisor, first > 0)
+    return _between(centre, phase_reach(information, first, line) / divisor, first > 0)
 
 
-def student_interval(seen: Seen, line: float) -> Interval:
-    """Gaussian rewards of unknown scale: normal scores of every phase's own Student's t, added up."""
-    told = seen.told & (seen.degrees > 0) & (seen.estimated > 0)
-    each, first = seen.weights(told)
-    stakes, root = np.sqrt(each), np.sqrt(np.where(told, seen.estimated, 1.0))
-    reach = _reach(each.sum(axis=0), first, line)
-    divisor = np.where(first > 0, each.sum(axis=0), 1.0)
-    centre = (each * seen.contrast).sum(axis=0) / divisor
-    step = np.sqrt(np.square(each * root).sum(axis=0)) / divisor
-    degrees = np.where(told, seen.degrees, 0.0)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Bets:
+    """Wealth against "the contrast is theta": exp(won - rate theta) for each stake and side, and a parabola."""
 
-    def excess(theta: FloatArray, sign: float) -> FloatArray:
-        """How far the bet is beyond ruling out the contrast theta on the side of `sign`; it rises outwards."""
-        t = sign * (theta - seen.contrast) / root
-        score = np.copysign(normal_score(np.abs(t), degrees), t)
-        return np.asarray((stakes * score).sum(axis=0) - reach)
+    won: FloatArray  # (stake and side, ...): with the share of the wealth that was put on it
+    rate: FloatArray  # (stake and side, ...)
+    signal: FloatArray  # (...): of the bound by the range alone
+    information: FloatArray
+    prior: FloatArray
 
+    def log_wealth(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Its logarithm, and the slope of that."""
+        total, rest = self.information + self.prior, self.signal - self.information * theta
+        plain = np.log(PLAIN) + 0.5 * np.log(self.prior / total) + np.square(rest) / (2 * total)
+        logs = np.concatenate([self.won - self.rate * theta, plain[None]])
+        slopes = np.concatenate([-self.rate, (-self.information * rest / total)[None]])
+        most = logs.max(axis=0)
+        parts = np.exp(logs - most)
+        whole = parts.sum(axis=0)
+        return most + np.log(whole), (parts * slopes).sum(axis=0) / whole
+
+
+def range_interval(seen: Seen, line: float, *, cubes: bool = False) -> Interval:
+    """Where contrasts lie; `cubes` says that third and fourth powers are known, and with them how bets really grow."""
+    each, first = seen.weights(seen.told)
+    known = first > 0
+    bets = _bets(seen, line, each, np.where(known, first, 1.0), cubes=cubes)
+    divisor = np.where(known, bets.information, 1.0)
+    centre = bets.signal / divisor
+    radius = gaussian_reach(bets.information, bets.prior, line - np.log(PLAIN)) / divisor
     ends = []
     for sign in (-1.0, 1.0):
-        out, above = step, excess(centre + sign * step, sign)
-        within, below = np.zeros(first.shape), excess(centre, sign)
-        # The score at the centre need not be 0: where it is already beyond, the end lies on the other side of it.
-        within, below = np.where(below < 0, within, -FAR * step), np.where(below < 0, below, -reach)
-        for _ in range(DOUBLINGS):
-            short = (above < 0) & (first > 0)
-            if not short.any():
-                break
-            within, below = np.where(short, out, within), np.where(short, above, below)
-            out = np.where(short, 2 * out, out)
-            above = np.where(short, excess(centre + sign * out, sign), above)
-        known = (above >= 0) & (first > 0)
-        for turn in range(TURNS):  # false position by Illinois, and now and then by halves: the end stays in between
-            slope = np.where(known, above - below, 1.0)
-            middle = (within + out) / 2 if turn % 4 == 3 else out - np.where(known, above / slope, 0.0) * (out - within)
-            found = excess(centre + sign * middle, sign)
-            over = found >= 0
-            below = np.where(over, below / 2, found)
-            above = np.where(over, found, above / 2)
-            within, out = np.where(over, within, middle), np.where(over, middle, out)
-        ends.append(np.where(known, centre + sign * out, sign * np.inf))
+        side = bets.rate * sign < 0  # a bet on "larger" rules out what is small
+        lone = np.where(side, (bets.won - line) / np.where(side, bets.rate, 1.0), sign * np.inf)
+        nearest = lone.max(axis=0) if sign < 0 else lone.min(axis=0)
+        end = np.maximum(centre - radius, nearest) if sign < 0 else np.minimum(centre + radius, nearest)
+        for _ in range(STEPS):
+            wealth, slope = bets.log_wealth(end)
+            outside = (slope * sign > 0) & (wealth > line)
+            end = np.where(outside, end - (wealth - line) / np.where(outside, slope, 1.0), end)
+        ends.append(np.where(known, end, sign * np.inf))
     return ends[0], ends[1]
+
+
+def _bets(seen: Seen, line: float, each: FloatArray, first: FloatArray, *, cubes: bool) -> _Bets:
+    share, won, rate = np.log((1 - PLAIN) / (2 * len(STAKES))), [], []
+    for stake in STAKES:
+        wished = each * np.sqrt(2 * (line + LONGER) / (stake * first))
+        stakes = wished / (1 + wished * seen.reach)
+        for sign in (-1.0, 1.0):
+            paid = _exact_toll(seen, stakes, sign) if cubes else _toll(seen, stakes)
+            won.append(share + (sign * stakes * seen.contrast - paid).sum(axis=0))
+            rate.append(sign * stakes.sum(axis=0))
+    plain = np.where(seen.told, 1 / np.where(seen.told, seen.estimated, 1.0), 0.0)
+    prior = np.take_along_axis(plain, np.argmax(seen.told, axis=0)[None], axis=0)[0]
+    return _Bets(
+        won=np.stack(won),
+        rate=np.stack(rate),
+        signal=(plain * seen.contrast).sum(axis=0),
+        information=plain.sum(axis=0),
+        prior=np.where(prior > 0, prior, 1.0),
+    )
+
+
+def _toll(seen: Seen, stakes: FloatArray) -> FloatArray:
+    """What a bet pays for its scatter, from second powers alone: log(1 + y) >= y - y^2 psi(r) / r^2 for |y| <= r."""
+    return np.asarray(np.square(stakes) * psi_rate(stakes * seen.reach) * seen.toll)
+
+
+def _exact_toll(seen: Seen, stakes: FloatArray, sign: float) -> FloatArray:
+    """The same to the fourth power: log(1 + y) >= y - y^2 / 2 + y^3 / 3 - y^4 times the rest's largest rate."""
+    square = np.square(stakes)
+    odd = sign * square * stakes * seen.third / 3
+    return np.asarray(square * seen.toll / 2 - odd + np.square(square) * rest_rate(stakes * seen.reach) * seen.fourth)
+
+
+def psi_rate(y: FloatArray) -> FloatArray:
+    """(-log(1 - y) - y) / y^2, which rises with y from 1/2; rounded up."""
+    plain = np.maximum(y, 1e-3)
+    return np.where(y > 1e-3, -(np.log1p(-plain) + plain) / np.square(plain) * (1 + 1e-9), 1 / (2 * (1 - y)))
+
+
+def rest_rate(y: FloatArray) -> FloatArray:
+    """(-log(1 - y) - y - y^2 / 2 - y^3 / 3) / y^4, which rises with y from 1/4; rounded up."""
+    plain = np.maximum(y, 0.05)
+    rest = -(np.log1p(-plain) + plain + np.square(plain) / 2 + plain**3 / 3) / plain**4
+    return np.where(y > 0.05, rest * (1 + 1e-8), 0.25 + 0.2 * y / (1 - y))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Look:
+    """What a phase showed of every gap; `(..., opponent, arm, agent)` unless told."""
+
+    contrast: FloatArray  # Y, opponent minus arm
+    variance: FloatArray  # of it, as the past has it
+    told: BoolArray  # (..., arm, agent): everything it needs was drawn
+    opponents: IntArray
+    phase: IntArray  # (...): betting phases so far, with this one
+    weights: FloatArray
+    past: Totals
+    fresh: Totals
+    line: float  # log of one over the level of a single pair
+    scale: float  # a gap that may be expected
+
+    def both(self, values: FloatArray) -> FloatArray:
+        """Opponent plus arm, from `(..., arm, agent)`."""
+        return np.take_along_axis(values[..., None, :, :], self.opponents, axis=-2) + values[..., None, :, :]
+
+
+def known_variance_bound(look: Look, signal: FloatArray, information: FloatArray) -> Bound:
+    """Signal, information and bound after the phase, where a contrast is sub-Gaussian with known variance."""
+    widest = look.variance.max(axis=-3)
+    signal = signal + np.where(look.told, look.contrast.min(axis=-3) / widest, 0.0)
+    information = information + np.where(look.told, 1 / widest, 0.0)
+    return signal, information, gap_lower_bound(signal, information, line=look.line, scale=look.scale)
+
+
+def betting_bound(
+    look: Look, signal: FloatArray, information: FloatArray, *, around: FloatArray, width: float
+) -> Bound:
+    """Where rewards lie in a range of this `width`; `around (..., arm, agent)` is the sum of (x - r)^2 of each cell.
+
+    exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is fair for the gap s, with U = sum a^2 around and B at least every
+    |a| times the width, since psi(y) <= y^2 / (2 (1 - y)). Its stake lam is fixed by the past. `signal` adds up
+    logarithms, `information` stakes.
+    """
+    reciprocals = np.divide(1.0, look.fresh.counts, out=np.zeros(around.shape), where=look.fresh.counts > 0)
+    toll = look.both((around * reciprocals**2) @ look.weights**2)
+    reach = width * look.both(reciprocals**POWER @ look.weights**POWER) ** (1 / POWER)
+    widest, farthest = look.variance.max(axis=-3, keepdims=True), reach.max(axis=-3, keepdims=True)
+    wished = np.sqrt(2 * look.line / np.maximum(widest, 1e-300))
+    stake = wished / (1 + wished * farthest)
+    won = stake * look.contrast - stake**2 * toll / (2 * (1 - stake * farthest))
+    signal = signal + np.where(look.told, won.min(axis=-3), 0.0)
+    information = information + np.where(look.told, stake[..., 0, :, :], 0.0)
+    none = np.full(signal.shape, -np.inf)
+    return signal, information, np.divide(signal - look.line, information, out=none, where=information > 0)
+
+
+def gap_lower_bound(signal: FloatArray, information: FloatArray, *, line: float, scale: float) -> FloatArray:
+    """An anytime-valid lower bound on a gap from `signal` = sum Y / V and `information` = sum 1 / V over phases.
+
+    exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale when the gap is s; so is its mixture
+    over |N(0, scale^2)|, and inverting Ville's inequality for it at level exp(-line) gives the bound in closed form.
+    -inf without information.
+
+    >>> gap_lower_bound(np.array([500.0, 0.0]), np.array([1000.0, 0.0]), line=3.0, scale=0.2).round(3).tolist()
+    [0.4, -inf]
+    """
+    weight = scale**2 * information
+    height = np.sqrt(2 * line + np.log1p(weight))
+    lower = signal - height * np.sqrt(1 + weight) / scale
+    return np.asarray(np.divide(lower, information, out=np.full(lower.shape, -np.inf), where=information > 0))

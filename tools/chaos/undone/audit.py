@@ -65,7 +65,7 @@ def create_studies_of_any_plan():
     words=("assert None == 'squares'",),
 )
 def ask_little_of_squares():
-    from parley.rewards import cells
+    from parley.rewards import plausibility as cells
 
     change(cells, "flaw", cells.rough_flaw)
 
@@ -89,7 +89,7 @@ def take_any_squares():
     words=("DID NOT RAISE",),
 )
 def take_rewards_of_any_size():
-    from parley.rewards import cells
+    from parley.rewards import plausibility as cells
 
     cells.LARGEST_REWARD = 1e154
 

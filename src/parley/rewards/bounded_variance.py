@@ -1,4 +1,15 @@
-"""Rewards in a range that learn the variance there is: from counts, sums and sums of squares."""
+"""Rewards in a range that learn the variance there is: from counts, sums and sums of squares.
+
+Rewards are scaled to [0, 1] here. With psi(y) = -log(1 - y) - y, log(1 + y xi) >= y xi - psi(y) xi^2 for xi >= -1 and
+0 <= y < 1 (Fan, Grama and Liu).
+Reward i of a contrast has the coefficient a_i (+w / d for the opponent, -w / d for the arm); a_i (x_i - r_i) is never
+below -|a_i| c, with c = r for the opponent and 1 - r for the arm. So, for references r fixed by the past,
+
+    log f = lam Y - sum_cells psi(lam |a| c) / c^2 * sum_i (x_i - r)^2
+
+is at most the logarithm of exp(lam theta_r) prod (1 + lam a_i (x_i - r_i)), whose expectation is at most 1 where the
+opponent is no better (`parley.rewards.binary`). Arrays are `(bet, side, agent)`, `shares` signed, stakes last.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +19,47 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parley.checks import FloatArray, positive
-from parley.confidence.spread import log_spread_bet, spread_stakes
 from parley.rewards import sampling
 from parley.rewards.base import Sampler
-from parley.rewards.bets import LOG_SHARES, Bets, better, wagers
+from parley.rewards.bets import (
+    LOG_SHARES,
+    MANY_AGENTS,
+    REACH,
+    Bets,
+    Sides,
+    at_bets,
+    better,
+    contrast_variance,
+    farthest,
+    in_parts,
+    powers,
+    reciprocals,
+    series_tail,
+    wagers,
+)
+from parley.rewards.bets import ROUNDING as ROUNDING_OF_SERIES
 from parley.rewards.bounded import Bounded
-from parley.rewards.gap_bounds import Bound, Look, betting_bound
-from parley.rewards.intervals import Interval, Seen, in_range
-from parley.rewards.products import MANY_AGENTS, contrast_variance, log_spread_products
-from parley.rewards.range_intervals import range_interval
-from parley.rewards.sides import Sides, in_parts
+from parley.rewards.intervals import Bound, Interval, Look, Seen, betting_bound, in_range, range_interval
 from parley.totals import Totals
 
-__all__ = ["BoundedSpread"]
+__all__ = ["BoundedVariance", "log_spread_bet", "log_spread_products", "spread_stakes"]
 
 PRIOR = 3.0  # draws that a cell's variance borrows from that over all
 SMALLEST_SHARE = 1e-8  # of the range, squared: no variance is taken to be smaller
 
+LIMIT = 0.95  # of the stake beyond which nothing is fair
+SMALLEST_REACH = 1e-6
+ROUNDING = 1e-13  # relative to the terms that are added up
+SERIES_BELOW = 1e-3
+
 
 @dataclass(frozen=True, kw_only=True)
-class BoundedSpread(Bounded):
+class BoundedVariance(Bounded):
     """Rewards in [low, high], weighed by their own scatter; per bet the better of that and half the range.
 
     `guess` is about their standard deviation; it sizes the first phase and nothing else.
 
-    >>> BoundedSpread(low=0, high=10).document()
+    >>> BoundedVariance(low=0, high=10).document()
     {'kind': 'bounded', 'low': 0.0, 'high': 10.0, 'method': 'variance'}
     """
 
@@ -133,3 +160,63 @@ class BoundedSpread(Bounded):
     def imagined(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
         """A forecast draws what scatters as the past did, kept in the range on average."""
         return sampling.gaussian(np.clip(means, self.low, self.high), scale)
+
+
+def _psi(y: FloatArray) -> FloatArray:
+    """-log(1 - y) - y, rounded up: by its series where y is small, for the difference would lose its digits."""
+    small = np.square(y) * (0.5 + y * (1 / 3 + y * (1 / 4 + y * (1 / 5 + y))))  # 1 instead of 1/6: an upper bound
+    large = -np.log1p(-np.minimum(y, LIMIT)) - y
+    return np.asarray(np.where(y < SERIES_BELOW, small, large) * (1 + ROUNDING))
+
+
+def _reach(shares: FloatArray, reference: FloatArray) -> FloatArray:
+    """c: how far a reward can fall on the wrong side of its reference."""
+    return np.maximum(np.where(shares > 0, reference, 1 - reference), SMALLEST_REACH)
+
+
+def spread_stakes(shares: FloatArray, reference: FloatArray, gaps: FloatArray, variance: FloatArray) -> FloatArray:
+    """Stakes `(bet, mixture)` for gaps of this size: about gap / variance, and never beyond the limit.
+
+    With one cell, gap / (variance + gap |a| c) maximises the expected logarithm; with more it is a little below.
+    """
+    farthest = (np.abs(shares) * _reach(shares, reference)).max(axis=(1, 2))[:, None]
+    wished = gaps / np.maximum(variance[:, None] + gaps * farthest, 1e-300)
+    return np.asarray(np.minimum(wished, LIMIT / np.maximum(farthest, 1e-300)))
+
+
+def log_spread_bet(
+    shares: FloatArray, contrast: FloatArray, around: FloatArray, reference: FloatArray, stakes: FloatArray
+) -> FloatArray:
+    """log f `(bet, mixture)` for the contrast Y and, in every cell, `around` = sum (x - r)^2.
+
+    >>> shares, around = np.array([[[0.01], [-0.01]]]), np.full((1, 2, 1), 1.0)
+    >>> pays = log_spread_bet(shares, np.array([0.1]), around, np.full((1, 2, 1), 0.5), np.array([[50.0]]))
+    >>> pays.round(2).tolist()  # the variance is 1e-4 on either side: a little below 50 * 0.1 - 50^2 * 2e-4 / 2
+    [[4.7]]
+    """
+    reach = _reach(shares, reference)
+    pulls = np.abs(shares) * reach
+    toll = np.einsum("bsn,bsni->bi", around / np.square(reach), _psi(stakes[:, None, None, :] * pulls[..., None]))
+    won = stakes * contrast[:, None]
+    return np.asarray(won - toll - ROUNDING * (np.abs(won) + toll))
+
+
+def log_spread_products(
+    bets: Bets, references: FloatArray, around: FloatArray, expected: FloatArray, gaps: FloatArray, variance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """As `log_spread_bet`, in units of the range: psi(y) = sum_p y^p / p, p >= 2."""
+    each = reciprocals(bets)
+    falls = np.maximum(references, 1e-6), np.maximum(1 - references, 1e-6)  # of the opponent, of the arm
+    reach = farthest(bets, each * falls[0], each * falls[1])[:, None]
+    stakes = np.minimum(gaps / np.maximum(variance[:, None] + gaps * reach, 1e-300), REACH / np.maximum(reach, 1e-300))
+    contrast = bets.contrast[:, None]
+    paid, hoped = stakes * contrast, stakes * gaps[:, 1:2]
+    for p, weights in powers(bets.weights):
+        scale = stakes**p / p
+        for logs, scatter in ((paid, around), (hoped, expected)):
+            sides = [(scatter * each**p * fall ** (p - 2)) @ weights for fall in falls]
+            size = sum(at_bets(bets, *sides))
+            logs -= scale * np.asarray(size)[:, None]  # noqa: PLW2901
+            if logs is paid:
+                last = size
+    return paid - series_tail(stakes, reach, last) - ROUNDING_OF_SERIES * (1 + np.abs(stakes * contrast)), hoped

@@ -1,28 +1,50 @@
-"""Gaussian rewards whose scale nobody knows: one for all, one per agent, or one per arm and agent."""
+"""Gaussian rewards whose scale nobody knows: one for all, one per agent, or one per arm and agent.
+
+Student's t of a phase becomes a normal score, and a bet that is fair for it.
+
+Let Y be a contrast with variance V, and V^ an independent estimate that is a convex combination of V chi2_nu / nu. For
+c > 0, r -> Phi(-c sqrt(r)) is convex, so P(Y / sqrt(V^) > c) is at most that of Student's t with the *smallest* degrees
+of freedom nu of the combination (Mickey and Brown; Lawton), whatever the scales, wherever the true gap is at most 0.
+The *score* z, the normal quantile of the t's distribution function, is then, above 0, stochastically at most N(0, 1).
+So every payoff that does not decrease in z and is constant for z <= 0 is fair if it is fair for N(0, 1). We take the
+mixture bet f of `parley.rewards.payoffs` above 0 and its own average below,
+
+    f(z) = sum p_i exp(u_i z - u_i^2 / 2) for z > 0,    2 sum p_i Phi(-u_i) for z <= 0,
+
+which keeps its expectation, and below a cap its multiplier: one set of numbers for every nu.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import log_ndtr, ndtri, stdtr
 
 from parley.checks import FloatArray, positive
-from parley.confidence.evidence import LARGEST_STAKE
-from parley.confidence.student import log_floored_bet, normal_score
 from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel, Sampler
-from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, wagers
-from parley.rewards.doubts import LEVEL, ROUNDING, largest_variance
-from parley.rewards.gap_bounds import Bound, Look, student_bound
-from parley.rewards.intervals import Interval, Seen, student_interval
-from parley.rewards.products import at_bets, contrast_variance
+from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_variance, wagers
+from parley.rewards.intervals import Bound, Interval, Look, Seen, phase_reach
+from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
+from parley.rewards.plausibility import LEVEL, largest_variance
+from parley.rewards.plausibility import ROUNDING as ROUNDING_OF_SUMS
 from parley.rewards.scales import Scale, squared_scale
 from parley.totals import Totals
 
-__all__ = ["SCOPES", "UnknownScale"]
+__all__ = [
+    "SCOPES",
+    "UnknownScale",
+    "log_floored_bet",
+    "normal_score",
+    "student_bound",
+    "student_interval",
+    "student_quantile_bound",
+]
 
 SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
     "unknown": (-2, -1),
@@ -32,6 +54,14 @@ SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
 PRIOR = 4.0  # degrees of freedom that an estimate to plan by borrows from the wider one
 LEAST_DRAWS = {"unknown": 2, "unknown per agent": 4, "unknown per cell": 12}
 TINY = 1e-280
+
+SMALLEST_TAIL = 1e-290
+LARGEST_EXPONENT = 600.0
+ROUNDING = 1e-10  # taken off every score: Student's distribution function is good to a few units in 1e-13
+
+BASEL = math.log(6 / math.pi**2)
+DOUBLINGS, TURNS = 120, 16
+FAR = 1e3  # steps to the other side of the centre, where no end is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +184,7 @@ class UnknownScale(RewardModel):
         of freedom.
         """
         axes = SCOPES[self.scale]
-        scatter = past.scatter + ROUNDING * past.require_squares()
+        scatter = past.scatter + ROUNDING_OF_SUMS * past.require_squares()
         degrees = np.maximum(past.counts - phases, 0).astype(np.float64)
         level = LEVEL / 4 / past.counts.size
         most = largest_variance(_pooled(scatter, axes), _pooled(degrees, axes), level)
@@ -170,3 +200,103 @@ class UnknownScale(RewardModel):
 
 def _pooled(values: FloatArray, axes: tuple[int, ...]) -> FloatArray:
     return np.asarray(values.sum(axis=axes, keepdims=True)) if axes else values
+
+
+def normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
+    """z with Phi(z) = P(Student's t <= t), rounded down; 0 for t <= 0 and without degrees of freedom.
+
+    >>> normal_score(np.array([2.0, 2.0, -1.0]), np.array([10.0, 1e6, 5.0])).round(3).tolist()
+    [1.79, 2.0, 0.0]
+    """
+    score = np.zeros(t.shape)
+    told = (t > 0) & (degrees > 0)
+    tail = stdtr(degrees[told], -t[told])
+    score[told] = np.maximum(-ndtri(np.clip(tail, SMALLEST_TAIL, 0.5)) * (1 - ROUNDING) - ROUNDING, 0.0)
+    return score
+
+
+def log_floored_bet(
+    z: FloatArray, stakes: FloatArray, log_shares: FloatArray, log_cap: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """The log payoffs of scores, boosted: fair once capped at `log_cap`; and the logs of the multipliers.
+
+    The multiplier of the plain bet keeps E min(b f, cap) <= 1. The average below 0 changes nothing as long as b f is
+    below the cap there, so b is held to cap / f(0).
+    """
+    at_zero = log_bet(np.zeros(z.shape), stakes, log_shares)
+    average = np.logaddexp.reduce(log_shares + np.log(2.0) + log_ndtr(-stakes), axis=-1)
+    boost = np.minimum(log_boost(stakes, log_shares, log_cap), log_cap - at_zero)
+    return np.where(z > 0, log_bet(np.maximum(z, 0.0), stakes, log_shares), average) + boost, boost
+
+
+def student_quantile_bound(log_level: FloatArray | float, degrees: FloatArray) -> FloatArray:
+    """c with P(Student's t > c) <= level, in closed form: the tail is at most (1 + c^2 / nu)^(-nu / 2) / 2.
+
+    For P(t > c) = E Phi(-c sqrt(chi2 / nu)) and Phi(-x) <= exp(-x^2 / 2) / 2. Infinite without degrees of freedom.
+
+    >>> student_quantile_bound(np.log(0.01), np.array([10.0, 1000.0, 0.0])).round(2).tolist()
+    [3.44, 2.8, inf]
+    """
+    nu = np.maximum(degrees, 1e-300)
+    excess = np.maximum(-2 * (log_level + np.log(2.0)) / nu, 0.0)
+    return np.where(excess < LARGEST_EXPONENT, np.sqrt(nu * np.expm1(np.minimum(excess, LARGEST_EXPONENT))), np.inf)
+
+
+def student_interval(seen: Seen, line: float) -> Interval:
+    """Gaussian rewards of unknown scale: normal scores of every phase's own Student's t, added up."""
+    told = seen.told & (seen.degrees > 0) & (seen.estimated > 0)
+    each, first = seen.weights(told)
+    stakes, root = np.sqrt(each), np.sqrt(np.where(told, seen.estimated, 1.0))
+    reach = phase_reach(each.sum(axis=0), first, line)
+    divisor = np.where(first > 0, each.sum(axis=0), 1.0)
+    centre = (each * seen.contrast).sum(axis=0) / divisor
+    step = np.sqrt(np.square(each * root).sum(axis=0)) / divisor
+    degrees = np.where(told, seen.degrees, 0.0)
+
+    def excess(theta: FloatArray, sign: float) -> FloatArray:
+        """How far the bet is beyond ruling out the contrast theta on the side of `sign`; it rises outwards."""
+        t = sign * (theta - seen.contrast) / root
+        score = np.copysign(normal_score(np.abs(t), degrees), t)
+        return np.asarray((stakes * score).sum(axis=0) - reach)
+
+    ends = []
+    for sign in (-1.0, 1.0):
+        out, above = step, excess(centre + sign * step, sign)
+        within, below = np.zeros(first.shape), excess(centre, sign)
+        # The score at the centre need not be 0: where it is already beyond, the end lies on the other side of it.
+        within, below = np.where(below < 0, within, -FAR * step), np.where(below < 0, below, -reach)
+        for _ in range(DOUBLINGS):
+            short = (above < 0) & (first > 0)
+            if not short.any():
+                break
+            within, below = np.where(short, out, within), np.where(short, above, below)
+            out = np.where(short, 2 * out, out)
+            above = np.where(short, excess(centre + sign * out, sign), above)
+        known = (above >= 0) & (first > 0)
+        for turn in range(TURNS):  # false position by Illinois, and now and then by halves: the end stays in between
+            slope = np.where(known, above - below, 1.0)
+            middle = (within + out) / 2 if turn % 4 == 3 else out - np.where(known, above / slope, 0.0) * (out - within)
+            found = excess(centre + sign * middle, sign)
+            over = found >= 0
+            below = np.where(over, below / 2, found)
+            above = np.where(over, found, above / 2)
+            within, out = np.where(over, within, middle), np.where(over, middle, out)
+        ends.append(np.where(known, centre + sign * out, sign * np.inf))
+    return ends[0], ends[1]
+
+
+def student_bound(
+    look: Look, signal: FloatArray, information: FloatArray, *, estimated: FloatArray, degrees: FloatArray
+) -> Bound:
+    """Gaussian rewards of unknown scale: the phase's own interval, the t-th at the share 6 / (pi t)^2 of the level.
+
+    `estimated` is the variance of a contrast from the fresh draws, `degrees (..., arm, agent)` its degrees of freedom.
+    Nothing adds up; the best of all phases is kept.
+    """
+    order = np.maximum(look.phase, 1)[..., None, None]
+    level = BASEL - 2 * np.log(order) - look.line
+    reach = np.where(look.told, student_quantile_bound(level, degrees), np.inf)
+    root = np.sqrt(estimated.max(axis=-3))
+    known = np.isfinite(reach)
+    lower = look.contrast.min(axis=-3) - np.where(known, reach, 0.0) * root
+    return signal, information, np.where(known, lower, -np.inf)

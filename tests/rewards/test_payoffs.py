@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import log_ndtr
 
-from parley.confidence.evidence import LARGEST_STAKE, gap_lower_bound, log_bet, log_boost, stake_that_crosses
 from parley.rewards.bets import LOG_SHARES
+from parley.rewards.intervals import gap_lower_bound
+from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost, stake_that_crosses
 
 DIGITS = 50
 LAWS = settings(deadline=None, max_examples=60)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.confidence.spread import LIMIT, log_spread_bet, spread_stakes
+from parley.rewards.bounded_variance import LIMIT, log_spread_bet, spread_stakes
 
 LAWS = settings(deadline=None, max_examples=100)
 inside = st.floats(0, 1)

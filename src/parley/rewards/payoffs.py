@@ -19,7 +19,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from parley.checks import FloatArray
 
-__all__ = ["LARGEST_STAKE", "gap_lower_bound", "log_bet", "log_boost", "stake_that_crosses"]
+__all__ = ["LARGEST_STAKE", "log_bet", "log_boost", "stake_that_crosses"]
 
 LARGEST_STAKE = 40.0  # keeps the rounding error of log E below 1e-12
 SAFETY = 1e-10  # a multiplier is only accepted with log E <= -SAFETY, far above that rounding error
@@ -112,19 +112,3 @@ def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool
         log_expectation = missing + np.logaddexp(margin * middle - 0.5 * middle**2 + below, log_ndtr(margin - middle))
         low, high = np.where(log_expectation > 0, middle, low), np.where(log_expectation > 0, high, middle)
     return np.asarray(high)
-
-
-def gap_lower_bound(signal: FloatArray, information: FloatArray, *, line: float, scale: float) -> FloatArray:
-    """An anytime-valid lower bound on a gap from `signal` = sum Y / V and `information` = sum 1 / V over phases.
-
-    exp(lam (signal - s information) - lam^2 information / 2) is a supermartingale when the gap is s; so is its mixture
-    over |N(0, scale^2)|, and inverting Ville's inequality for it at level exp(-line) gives the bound in closed form.
-    -inf without information.
-
-    >>> gap_lower_bound(np.array([500.0, 0.0]), np.array([1000.0, 0.0]), line=3.0, scale=0.2).round(3).tolist()
-    [0.4, -inf]
-    """
-    weight = scale**2 * information
-    height = np.sqrt(2 * line + np.log1p(weight))
-    lower = signal - height * np.sqrt(1 + weight) / scale
-    return np.asarray(np.divide(lower, information, out=np.full(lower.shape, -np.inf), where=information > 0))

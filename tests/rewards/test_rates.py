@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.confidence.rates import LIMIT, log_ratios, null_reference, stake_limit
+from parley.rewards.binary import LIMIT, log_ratios, null_reference, stake_limit
 
 LAWS = settings(deadline=None, max_examples=40)
 rates = st.floats(0.001, 0.999)

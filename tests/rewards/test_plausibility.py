@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from parley.rewards import make_model
-from parley.rewards.doubts import LEVEL, largest_variance
+from parley.rewards.plausibility import LEVEL, largest_variance
 from parley.totals import Totals
 
 ARMS = ("placebo", "drug", "both")
@@ -82,8 +82,8 @@ def test_a_scale_is_bounded_from_above_at_its_level():
 
 def test_the_level_holds_where_it_can_be_counted(monkeypatch):
     """At a level that shows in a few hundred studies, and without the room for sites that change."""
-    monkeypatch.setattr("parley.rewards.doubts.LEVEL", 0.2)
-    monkeypatch.setattr("parley.rewards.doubts.DRIFT", 0.0)
+    monkeypatch.setattr("parley.rewards.plausibility.LEVEL", 0.2)
+    monkeypatch.setattr("parley.rewards.plausibility.DRIFT", 0.0)
     model, generator, held = make_model(scale=1.0), np.random.default_rng(4), 0
     for _ in range(300):
         past, any_held = Totals.zero((2, 1)), False

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, stdtrit
 from scipy.stats import t as student
 
-from parley.confidence.student import log_floored_bet, normal_score, student_quantile_bound
+from parley.rewards.unknown_scale import log_floored_bet, normal_score, student_quantile_bound
 
 DIGITS = 50
 SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15

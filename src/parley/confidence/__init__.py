@@ -1,1 +1,0 @@
-"""What it takes to believe a difference: evidence as wealth, over plain arrays."""

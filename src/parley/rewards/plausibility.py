@@ -1,0 +1,299 @@
+"""What a report can hold: totals that some rewards have, means that the model allows, scatter that fits the scale.
+
+**Totals.** A report may hold exactly the totals that some rewards have, up to the rounding of whoever added them up.
+Of n rewards with sum S, the squares are least when all are equal (S^2 / n) and, within [low, high], most when all but
+one lie at an end (the sum of squares is convex, so its maximum is a corner). One reward has one square. Everything in
+between can happen, up to rewards so large that a study could not add them up.
+
+**Means.** A report with a mean that the stated model rules out waits for an administrator.
+Rewards of a cell (an arm at an agent) have one mean, and scatter by a scale that is stated, or that the past bounds.
+So with probability 1 - LEVEL, over all cells and all phases of a study at once:
+
+- a phase's mean of d draws is within `scale * sqrt(2 log(2 / a) / d)` of the cell's, where phase p has the share
+  `a = LEVEL / 2 * 6 / (pi^2 p^2)` over the number of cells (a sub-Gaussian tail, given the past);
+- the mean of all n draws before is within `scale * sqrt((n + 1) (log(n + 1) - 2 log b)) / n` of it, however many the
+  past let be drawn, with `b = LEVEL / 4` over the number of cells (Robbins' mixture: it holds for every n at once);
+- where the scale is not stated, it is at most `ceiling` (`largest_variance`), with the rest of LEVEL.
+
+A report is held where no mean fits a cell's draws before and now, with a quarter of the scale for sites that change.
+The first report of a cell has nothing before it. There the means of one agent's arms are compared: no two of them lie
+further apart than FAR times the scale, or FAR times the largest gap that the study allows for. Without any scale, in
+the first phase of a study that states none, that is the only word there is, and it is a loose one: GUESSED times what
+was guessed.
+
+**Scatter.** Does it contradict the scale that was stated? This evidence may be looked at after every phase.
+Around its own mean, a phase's cell of d Gaussian rewards scatters like scale^2 chi2 with d - 1 degrees of freedom,
+whatever the past. So with q the scatter over the stated variance and nu the degrees of freedom, both added up over the
+phases, the likelihood ratio of a variance (1 + rho) times as large,
+
+    log e = rho / (1 + rho) * q / 2 - nu / 2 * log(1 + rho),
+
+is the logarithm of a nonnegative martingale, and for rho > 0 of a supermartingale where the true scale is smaller. So
+is a mixture over rho, which by Ville's inequality ever reaches 1 / level with probability at most the level. For
+rewards that are only sub-Gaussian the same holds for rho > 0 with d in place of d - 1: the scatter around the sample
+mean is at most that around the true one, and E exp(lam (x - mu)^2) <= (1 - 2 lam scale^2)^(-1/2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from parley.checks import FloatArray
+from parley.totals import Totals
+
+__all__ = [
+    "LARGEST_REWARD",
+    "LEVEL",
+    "ROUNDING",
+    "Doubt",
+    "Flaw",
+    "Past",
+    "doubt",
+    "flaw",
+    "largest_variance",
+    "log_evidence_of_scale",
+    "rough_flaw",
+]
+
+Flaw = tuple[str, str]  # which of "sums" and "squares" cannot be, and what can
+
+LARGEST_REWARD = 1e70  # scales are up to 1e60; fourth powers, and sums of a whole study's, are still numbers
+ROUNDING = 1e-9  # relative to the sum of what was added up, in any order
+EPSILON = 2.3e-16  # of one addition; within bounds far from 0, a billionth would be more than the whole range
+OWN = 1e-15  # of the few operations here
+UNDERFLOW = 1e-300  # a square below this may have become 0
+
+LEVEL = 1e-6  # chance that any report at all is held, in a whole study whose model is right
+FAR = 100.0  # arms of one agent do not differ by more, in scales or largest gaps
+GUESSED = 1e6  # nor by more than this, in guessed scales or largest gaps, where no scale is known yet
+DRIFT = 0.25  # of the scale: a site's people change with the seasons
+
+# Factors below 1 by which a variance may be smaller than claimed; the evidence for each is a martingale.
+SMALLER = np.array([0.9, 0.75, 0.5, 0.25, 0.1, 0.01])
+FACTORS = np.array([1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1e4, 1e8])  # of the variance, equally weighed
+
+
+def flaw(count: int, total: float, square: float, low: float | None, high: float | None) -> Flaw | None:
+    """Which of "sums" and "squares" no `count` rewards can have, and what is possible; None if all is well.
+
+    >>> flaw(10, 1.0, 1.0, 0.0, 1.0)
+    >>> flaw(10, 1.0, 10.0, 0.0, 1.0)
+    ('squares', 'at most 1, with the sum 1 of 10 rewards between 0 and 1')
+    >>> flaw(1, 2.0, 1e6, None, None)
+    ('squares', 'at most 4, with the sum 2 of 1')
+    """
+    if count == 0:
+        return _nothing_drawn(total, square)
+    if square > count * LARGEST_REWARD**2:
+        return "squares", f"those of {count} rewards, none beyond {LARGEST_REWARD:g}"
+    rounding = ROUNDING if low is None or high is None else min(ROUNDING, (count + 64) * EPSILON)
+    if square < 0 or abs(total) > math.sqrt(count) * _root(square, count) * (1 + rounding):
+        return "squares", f"at least sum^2 / count, with the sum {total:.9g} of {count}"
+    if low is None or high is None:
+        if count == 1 and _root(square, 0) > abs(total) * (1 + ROUNDING) + math.sqrt(UNDERFLOW):
+            return "squares", f"at most {total * total:.9g}, with the sum {total:.9g} of 1"
+        return None
+    rewards = f"{count} rewards between {low:g} and {high:g}"
+    largest = max(abs(low), abs(high))
+    added = min(count * largest, math.sqrt(count) * _root(square, 0))  # no sum of absolute rewards exceeds it
+    slack = rounding * added + OWN * count * largest
+    if not count * low - slack <= total <= count * high + slack:
+        return "sums", rewards
+    most = _most_square(count, total, low, high)
+    if square > most + 2 * largest * slack + rounding * square:
+        return "squares", f"at most {most:.9g}, with the sum {total:.9g} of {rewards}"
+    return None
+
+
+def rough_flaw(count: int, total: float, square: float, low: float | None, high: float | None) -> Flaw | None:
+    """As `flaw`, the way it was asked before records had salts: what was taken then stands.
+
+    >>> rough_flaw(10, 1.0, 10.0, 0.0, 1.0), rough_flaw(1, 2.0, 1e6, None, None)
+    (None, None)
+    >>> rough_flaw(10, 11.0, 11.0, 0.0, 1.0)
+    ('squares', 'at least sum^2 / count, with the sum 11 of 10')
+    """
+    if count == 0:
+        return _nothing_drawn(total, square)
+    if square < 0 or abs(total) > _largest_sum(count, square):
+        return "squares", f"at least sum^2 / count, with the sum {total:.9g} of {count}"
+    if low is None or high is None:
+        return None
+    largest = max(abs(low), abs(high))
+    slack = ROUNDING * count * largest
+    rewards = f"{count} rewards between {low:g} and {high:g}"
+    if not count * low - slack <= total <= count * high + slack:
+        return "sums", rewards
+    if square > (count * largest + slack) * largest:
+        return "squares", f"{rewards}, each squared"
+    return None
+
+
+def _nothing_drawn(total: float, square: float) -> Flaw | None:
+    wrong = "sums" if total != 0 else "squares" if square != 0 else None
+    return (wrong, "0 where nothing was drawn") if wrong else None
+
+
+def _largest_sum(count: int, square: float) -> float:
+    """Cauchy-Schwarz, |sum x| <= sqrt(n) sqrt(sum x^2), with room for rounding. No finite square overflows it.
+
+    >>> _largest_sum(100, 1e308) < 1e200
+    True
+    """
+    return math.sqrt(count) * math.hypot(math.sqrt(square), math.sqrt(ROUNDING)) * (1 + ROUNDING)
+
+
+def _root(square: float, count: int) -> float:
+    """The root of a sum of squares, with what may have been lost of `count` of them."""
+    return math.hypot(math.sqrt(square), math.sqrt(count * UNDERFLOW))
+
+
+def _most_square(count: int, total: float, low: float, high: float) -> float:
+    """The largest sum of squares: as many as fit at `high`, one in between, the rest at `low`.
+
+    >>> _most_square(4, 2.5, 0.0, 1.0), _most_square(2, 0.0, -1.0, 1.0)
+    (2.25, 2.0)
+    """
+    width = high - low
+    above = min(max(total - count * low, 0.0), count * width)  # over what `count` times `low` gives
+    whole = min(math.floor(above / width), count)
+    rest = min(max(above - whole * width, 0.0), width)
+    return count * low * low + 2 * low * above + whole * width * width + rest * rest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubt:
+    """What is wrong with a report: the mean of `arm`, and what it is too far from."""
+
+    arm: int
+    mean: float
+    against: float  # the mean that it was compared with
+    other: int | None  # of that arm in the same report; None: of the same arm before
+    allowed: float  # as far as it may be from it
+
+    def words(self, arms: tuple[str, ...]) -> str:
+        """In words.
+
+        >>> Doubt(arm=0, mean=1e11, against=0.5, other=1, allowed=100.0).words(("placebo", "drug"))
+        'the mean 1e+11 of placebo is further from the one of drug, 0.5, than 100, which the stated model allows'
+        """
+        whose = "it had before" if self.other is None else f"of {arms[self.other]}"
+        return (
+            f"the mean {self.mean:.6g} of {arms[self.arm]} is further from the one {whose}, {self.against:.6g}, than "
+            f"{self.allowed:.3g}, which the stated model allows"
+        )
+
+
+def largest_variance(scatter: FloatArray, degrees: FloatArray, level: float) -> FloatArray:
+    """What a variance is at most, by a scatter that is at least chi-squared of these degrees; inf where they are few.
+
+    For f < 1 the likelihood ratio of a variance f times as large, `nu/2 log(1/f) - (1/f - 1) q/2` with q the scatter
+    over the variance, is the logarithm of a martingale: so q is never below `(nu log(1/f) - 2 line) / (1/f - 1)`.
+
+    >>> [round(float(v), 2) for v in largest_variance(np.array([5.0, 1000.0]), np.array([5.0, 1000.0]), 1e-6)]
+    [inf, 1.3]
+    """
+    line = math.log(len(SMALLER) / level)
+    least = (degrees[..., None] * np.log(1 / SMALLER) - 2 * line) / (1 / SMALLER - 1)
+    best = least.max(axis=-1)
+    return np.where(best > 0, scatter / np.where(best > 0, best, 1.0), np.inf)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Past:
+    """What the decided phases say of every cell: made once a phase, asked with every report."""
+
+    totals: Totals  # (arm, agent)
+    ceiling: FloatArray  # (arm, agent): what variances are at most, inf where nobody knows
+    phases: int
+
+    def cells(self, agent: int) -> Iterator[tuple[int, float, float]]:
+        """One agent's draws, mean and largest scale, arm by arm."""
+        counts, sums = self.totals.counts[:, agent].tolist(), self.totals.sums[:, agent].tolist()
+        for count, total, most in zip(counts, sums, self.ceiling[:, agent].tolist(), strict=True):
+            yield count, total / max(count, 1), math.sqrt(most)
+
+
+class _Arm(NamedTuple):
+    """An arm of a report: its mean, and how far from it the true one may lie."""
+
+    place: int
+    mean: float
+    scale: float  # inf where nobody knows
+    radius: float
+    drawn: int  # before
+    was: float  # its mean then
+
+
+def doubt(
+    counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, *, guess: float, largest_gap: float
+) -> Doubt | None:
+    """What a report of an agent, arm by arm, holds that cannot be after the `past`; None if nothing.
+
+    `guess` is a scale to begin with. Plain numbers: a report has few arms, and the hot path asks.
+    """
+    cells = past.ceiling.size
+    share = LEVEL / 2 / cells * 6 / (math.pi * (past.phases + 1)) ** 2
+    wide = math.sqrt(2 * math.log(2 / share))
+    arms = [
+        _Arm(place, total / count, scale, scale * wide / math.sqrt(count), drawn, was)
+        for place, (count, total, (drawn, was, scale)) in enumerate(zip(counts, sums, past.cells(agent), strict=True))
+        if count
+    ]
+    known = [arm for arm in arms if arm.scale < math.inf]
+    largest = max((arm.scale for arm in known), default=0.0)
+    return (
+        _moved(known, LEVEL / 4 / cells)  # first: what an arm was before tells people more than another arm
+        or _apart(known, FAR * max(largest, largest_gap))
+        or _apart(
+            [arm._replace(radius=0.0) for arm in arms if arm.scale == math.inf], GUESSED * max(guess, largest_gap)
+        )
+    )
+
+
+def _apart(arms: list[_Arm], reach: float) -> Doubt | None:
+    """Two arms of one report, too far from each other. The one that is off is the one far from the middle,
+    or of two the larger one."""
+    if len(arms) < 2:
+        return None
+    high, low = max(arms, key=lambda arm: arm.mean - arm.radius), min(arms, key=lambda arm: arm.mean + arm.radius)
+    allowed = reach + high.radius + low.radius + ROUNDING * (abs(high.mean) + abs(low.mean))
+    if high.mean - low.mean <= allowed:
+        return None
+    means = sorted(arm.mean for arm in arms)
+    middle = means[len(means) // 2] / 2 + means[(len(means) - 1) // 2] / 2
+    off, other = sorted((high, low), key=lambda arm: (abs(arm.mean - middle), abs(arm.mean)), reverse=True)
+    return Doubt(arm=off.place, mean=off.mean, against=other.mean, other=other.place, allowed=allowed)
+
+
+def _moved(arms: list[_Arm], level: float) -> Doubt | None:
+    """An arm whose mean is not the one it had."""
+    for arm in arms:
+        if not arm.drawn:
+            continue
+        n = arm.drawn
+        earlier = arm.scale * math.sqrt((n + 1) * (math.log(n + 1) - 2 * math.log(level))) / n
+        allowed = arm.radius + earlier + DRIFT * arm.scale + ROUNDING * (abs(arm.mean) + abs(arm.was))
+        if abs(arm.mean - arm.was) > allowed:
+            return Doubt(arm=arm.place, mean=arm.mean, against=arm.was, other=None, allowed=allowed)
+    return None
+
+
+def log_evidence_of_scale(scatter: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """log e of "the scale is too small" and of "it is too large", for `scatter` in units of the stated variance.
+
+    >>> few, many = (log_evidence_of_scale(np.array(4.0 * nu), np.array(nu))[0] for nu in (3.0, 300.0))
+    >>> bool(few < np.log(100)), bool(many > np.log(100))
+    (True, True)
+    """
+
+    def mixed(factors: FloatArray) -> FloatArray:
+        logs = (1 - 1 / factors) * scatter[..., None] / 2 - degrees[..., None] / 2 * np.log(factors)
+        return np.asarray(np.logaddexp.reduce(logs, axis=-1) - np.log(len(factors)))
+
+    return mixed(FACTORS), mixed(1 / FACTORS)
