@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from parley.experiments.look.palette import theme_named
+from parley.experiments.report_kit.charts import theme_named
 
 __all__ = ["draw_diagrams"]
 

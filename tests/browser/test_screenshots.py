@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from tests.browser.live import MEANS, THREE, Agents
 
 from parley import load_study, make_policy, phases
-from parley.experiments.look.course import elimination_course
+from parley.experiments.report_kit.charts import elimination_timeline
 
 PICTURES = {
     "dashboard": ("/studies/waiting", 1280, "light"),
@@ -30,7 +30,7 @@ def test_the_picture_of_a_course(tmp_path):
     study = load_study(Path(__file__).parents[2] / "examples" / "paper.toml")
     run = list(phases(make_policy(study.policy, study.problem), study.require_truth(), seed=0))
     folder = Path(os.environ.get("PARLEY_SCREENSHOTS", tmp_path))
-    elimination_course(run, study.problem).savefig(folder / "course.png", dpi=110)
+    elimination_timeline(run, study.problem).savefig(folder / "course.png", dpi=110)
     assert (folder / "course.png").stat().st_size > 10_000
 
 

@@ -332,7 +332,7 @@ def test_serve_answers_and_stops_when_told(tmp_path):
 
 
 def test_the_live_demo_decides_like_the_simulator():
-    from parley.cli.live import run_live
+    from parley.cli.demo import run_live
     from parley.policies import make_policy
     from parley.simulation import phases
     from parley.study import load_study

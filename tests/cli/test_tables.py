@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 from tests.support import paper_study
 
-from parley.cli.demo_words import eliminations
 from parley.cli.main import run
 from parley.cli.tables import table
-from parley.experiments.look.page import table as html_table
+from parley.experiments.demo import eliminations
+from parley.experiments.report_kit.pages import table as html_table
 from parley.policies import make_policy
 from parley.simulation import phases
 

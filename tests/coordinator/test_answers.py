@@ -10,7 +10,7 @@ from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.forecasts import OutlookTold
 from parley.coordinator.answers.progress import Board, History
 from parley.coordinator.answers.studies import Studies, StudyStatus
-from parley.experiments.forecasts.answers import outlook
+from parley.experiments.forecasts.forecast import outlook
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import parley
 from parley.bounds.paper import twice_the_patience
 from parley.cli.main import run
 from parley.errors import InvalidInput
-from parley.experiments.sweeps.axes import checked_axis
+from parley.experiments.sweeps.sweep import checked_axis
 from parley.protocol import StudyMessage
 from parley.study import SECTIONS, parse_study
 

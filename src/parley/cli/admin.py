@@ -1,6 +1,6 @@
-"""`parley admin`: everything an administrator does.
+"""`parley admin`: what an administrator does.
 
-`init`, `backup` and `restore` work on the database itself, everything else goes through the API and into its log.
+`init`, `backup` and `restore` work on the database itself. Everything else goes through the API and into its log.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from parley.cli import database, held, lost_sites
-from parley.cli.answer import answer
+from parley.cli.admin_changes import CHANGES
 from parley.cli.console import json_option, print_json, progress_bar, screen, table
-from parley.cli.remote import connect, paced, reason_option, remote_options, yes_option
-from parley.cli.secrets import hand_over, write_secret
-from parley.ends import End
+from parley.cli.remote import connect, hand_over, paced, remote_options, write_secret
+from parley.ends import End, overall
 from parley.errors import InvalidInput
+from parley.findings import findings_csv, state_of, told
+from parley.optional import needs
 from parley.study import load_study
+from parley.words import number, plural
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
 
-__all__ = ["command"]
+__all__ = ["admin_command"]
 
 
 @click.group()
-def command() -> None:
+def admin_command() -> None:
     """Prepare a coordinator's database, and run its studies.
 
     Commands that talk to the coordinator take its address from --server or PARLEY_SERVER and the administrator's token
@@ -34,11 +35,11 @@ def command() -> None:
     """
 
 
-for part in (*database.commands, *lost_sites.commands, answer, *held.commands):
-    command.add_command(part)
+for change in CHANGES:
+    admin_command.add_command(change)
 
 
-@command.command("create-study")
+@admin_command.command("create-study")
 @click.argument("study", type=click.Path(dir_okay=False), metavar="STUDY")
 @click.option("--id", "study_id", help="Address of the study; default: made from its name.")
 @click.option(
@@ -79,7 +80,7 @@ def _agent_token(client: Client, study: str, agent: str) -> str:
     return str(paced(lambda: client.request("POST", "tokens", json=body))["token"])
 
 
-@command.command("issue-token")
+@admin_command.command("issue-token")
 @click.option("--role", required=True, type=click.Choice(["agent", "viewer", "analyst", "auditor", "administrator"]))
 @click.option("--name", default="", help="Who it is for (not for agents).")
 @click.option("--study", help="Only this study (needed for an agent).")
@@ -97,7 +98,7 @@ def issue_token(
     hand_over(made["token"], output)
 
 
-@command.command()
+@admin_command.command()
 @click.argument("kid")
 @remote_options
 def revoke(kid: str, server: str, token_file: str | None) -> None:
@@ -107,7 +108,7 @@ def revoke(kid: str, server: str, token_file: str | None) -> None:
     screen.print(f"Revoked: {done['principal']}, kid {done['kid']}", highlight=False)
 
 
-@command.command()
+@admin_command.command()
 @remote_options
 @json_option
 def tokens(server: str, token_file: str | None, as_json: bool) -> None:
@@ -123,7 +124,7 @@ def tokens(server: str, token_file: str | None, as_json: bool) -> None:
     screen.print(shown)
 
 
-@command.command()
+@admin_command.command()
 @click.argument("study", required=False)
 @remote_options
 @json_option
@@ -164,57 +165,147 @@ def _show_study(found: dict[str, Any]) -> None:
         screen.print(f"  ended as {End(found['end']).words}", highlight=False, markup=False)
 
 
-@command.command("cut-phase")
+database_option = click.option(
+    "--db", default="parley.db", show_default=True, envvar="PARLEY_DB", help="A file, or postgresql://..."
+)
+
+
+@admin_command.command()
+@database_option
+@click.option("--name", default="root", show_default=True, help="Name of the administrator that gets the token.")
+@click.option("--token-file", type=click.Path(dir_okay=False), help="Write the token here instead of to the screen.")
+@click.option("--new-token", is_flag=True, help="Issue another token though there are some: when the first was lost.")
+def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
+    """Create or upgrade the database, and issue the first administrator's token. Stop servers on it first."""
+    with needs("server", "parley admin init"):
+        from parley.coordinator.access.bootstrap import prepare
+    before, after, token = prepare(db, name=name, new_token=new_token)
+    change = "is at" if before == after else f"went from {before or 'nothing'} to"
+    screen.print(f"The database {change} revision {after}.", highlight=False)
+    if token is None:
+        screen.print("It has tokens already; --new-token issues another.")
+    else:
+        hand_over(token, token_file)
+
+
+@admin_command.command()
+@click.argument("output", type=click.Path(dir_okay=False))
+@database_option
+def backup(output: str, db: str) -> None:
+    """Copy the whole database, as of one moment, into the SQLite file OUTPUT. The server may go on meanwhile.
+
+    From SQLite or from PostgreSQL alike: OUTPUT can be verified, served, or restored into either.
+    """
+    with needs("server", "parley admin backup"):
+        from parley.coordinator.record.backup import backup as copy
+    rows = copy(db, Path(output))
+    screen.print(f"{rows:,} rows in {output}. Check it: parley verify STUDY --db {output}", highlight=False)
+
+
+@admin_command.command()
+@click.argument("source", type=click.Path(exists=True, dir_okay=False))
+@database_option
+def restore(source: str, db: str) -> None:
+    """Copy the backup SOURCE into an empty database. Agents notice when it is older than what they reported.
+
+    Nobody notices a token that was revoked after the backup and opens again: the live ones are listed.
+    """
+    with needs("server", "parley admin restore"):
+        from parley.coordinator.record.backup import restore as copy
+    made = copy(Path(source), db)
+    screen.print(f"{made.rows:,} rows restored. Check them: parley verify STUDY --db ...", highlight=False)
+    screen.print("These tokens open again. Revoke those that were revoked since the backup (parley admin revoke KID):")
+    for row in made.live:
+        screen.print(f"  {row.kid}  {row.principal}", highlight=False, markup=False, soft_wrap=True)
+
+
+MOST_LINES = 60  # of the table of estimates on a screen; --csv and --json have all
+
+
+@admin_command.command()
 @click.argument("study")
-@reason_option
-@yes_option
+@click.option("--csv", "as_csv", is_flag=True, help="Print every estimate with its intervals as CSV and nothing else.")
+@click.option("--phase", type=click.IntRange(min=1), help="As it was after this phase; default: the latest.")
 @remote_options
-def cut_phase(study: str, reason: str, yes: bool, server: str, token_file: str | None) -> None:
-    """Close the phase of STUDY with the reports that are in. What that does is shown first."""
+@json_option
+def answer(study: str, as_csv: bool, phase: int | None, server: str, token_file: str | None, as_json: bool) -> None:
+    """What STUDY has found: every agent's arms, or the candidates that remain, how it ended, and every estimate."""
+    if as_csv and as_json:
+        raise InvalidInput("--csv", found="--csv and --json", allowed="one of them")
     with connect(server, token_file) as client:
-        parts = ("studies", study, "phases", client.status(study)["phase"], "cut")
-        shown = client.request("GET", *parts)
-        screen.print(f"Not waited for: {', '.join(shown['awaited'])}.", highlight=False, markup=False)
-        screen.print(f"Effect: {shown['effect']}.", highlight=False, markup=False)
-        screen.print(f"Guarantee: {shown['guarantee']}.", highlight=False, markup=False)
-        if not yes:
-            click.confirm(f"Close phase {shown['phase']} with what is in?", abort=True)
-        made = client.request("POST", *parts, json={"reason": reason, "consequences": shown["digest"]})
-    screen.print(f"Closed. {study} is {made['stage']} in phase {made['phase']}.", highlight=False)
+        if client.request("GET", "whoami")["blinded"]:
+            raise InvalidInput("token", found="one that is blinded", allowed="an analyst's or an administrator's")
+        found = _whole(client, study, phase)
+    if as_csv:
+        click.echo(findings_csv(found), nl=False)
+        return
+    document = answer_of(found)
+    if as_json:
+        print_json(document)
+        return
+    _show_answer(document, found)
 
 
-@command.command()
-@click.argument("study")
-@click.argument("agent")
-@click.argument("report", type=click.Path(exists=True, dir_okay=False), metavar="REPORT.json")
-@reason_option
-@remote_options
-def amend(study: str, agent: str, report: str, reason: str, server: str, token_file: str | None) -> None:
-    """Put REPORT.json in the place of AGENT's accepted report, while the phase is in progress. Both are kept."""
-    from parley.protocol import Report
-
-    message = Report.read(Path(report).read_text(encoding="utf-8"))
-    if (message.study, message.agent) != (study, agent):
-        raise InvalidInput("report", found=f"{message.agent} of {message.study}", allowed=f"{agent} of {study}")
-    parts = ("studies", study, "phases", message.phase, "reports", agent, "amend")
-    with connect(server, token_file) as client:
-        made = client.request("POST", *parts, json={"reason": reason, "report": message.to_json()})
-    screen.print(f"Amended. {study} is {made['stage']} in phase {made['phase']}.", highlight=False)
+def _whole(client: Client, study: str, phase: int | None) -> dict[str, Any]:
+    """The findings of every agent, asked for in parts where a study is large."""
+    found: dict[str, Any] = {"agents": [], "agent_count": 1}
+    while len(found["agents"]) < found["agent_count"]:
+        asked = {"first": len(found["agents"])} | ({} if phase is None else {"phase": phase})
+        part = client.request("GET", "studies", study, "findings", params=asked)
+        found = part | {"agents": [*found["agents"], *part["agents"]]}
+    return found
 
 
-def _moving(name: str, words: str) -> None:
-    """pause, resume and cancel differ in a word."""
+def answer_of(found: dict[str, Any]) -> dict[str, Any]:
+    """Agent by agent: the end, the arms that are answers or remain, the leader, and its estimates."""
+    agents = []
+    for entry in found["agents"]:
+        left = [arm for arm in entry["arms"] if arm["candidate"] or arm["chosen"]]
+        end = End(entry["end"])
+        leads = next((arm["mean"] for arm in entry["arms"] if arm["arm"] == entry["leader"]), None)
+        agents.append(
+            {
+                "agent": entry["agent"],
+                "end": end.value,
+                "answered": end.answered,
+                "arms": [arm["arm"] for arm in left if arm["chosen"] or not end.answered],
+                "leader": entry["leader"],
+                "mixed_mean": leads and leads["estimate"],
+                "estimates": {"leader": entry["leader"], "arms": entry["arms"]},
+            }
+        )
+    keys = ("study", "stage", "phase", "phases", "level", "control", "words")
+    study_end = overall(entry["end"] for entry in agents).value
+    return {key: found[key] for key in keys} | {"end": study_end, "agents": agents}
 
-    @command.command(name, help=words)
-    @click.argument("study")
-    @reason_option
-    @remote_options
-    def move(study: str, reason: str, server: str, token_file: str | None) -> None:
-        with connect(server, token_file) as client:
-            made = client.request("POST", "studies", study, name, json={"reason": reason})
-        screen.print(f"{study} is {made['stage']}.", highlight=False)
+
+def _show_answer(document: dict[str, Any], found: dict[str, Any]) -> None:
+    rates = found["rates"]
+    title = f"{document['study']}: {document['end']} after {plural(document['phase'], 'phase')}"
+    shown = table(title, "agent", "end", "answer", "leader", "its mixed mean")
+    for entry, told_of in zip(document["agents"], found["agents"], strict=True):
+        what = ", ".join(entry["arms"]) if entry["answered"] else "candidates: " + ", ".join(entry["arms"])
+        mean = next((arm["mean"] for arm in told_of["arms"] if arm["arm"] == entry["leader"]), None)
+        end = End(entry["end"]).words
+        shown.add_row(
+            entry["agent"], end, what if told_of["arms"] else "", entry["leader"] or "", told(mean, rates=rates)
+        )
+    screen.print(shown)
+    if not End(document["end"]).answered:
+        screen.print("Candidates are no answers: each agent's true best is among them, as far as delta goes.")
+    if document["phase"]:
+        _show_estimates(found, rates=rates)
 
 
-_moving("pause", "Take no report of STUDY until it is resumed.")
-_moving("resume", "Go on with STUDY where it was.")
-_moving("cancel", "Stop STUDY for good, with a certificate of the candidates that remain.")
+def _show_estimates(found: dict[str, Any], *, rates: bool) -> None:
+    control = ("to " + found["control"],) if found["control"] else ()
+    shown = table("Estimates", "agent", "arm", "state", "mixed mean", "to the leader", *control)
+    lines = [(agent["agent"], arm) for agent in found["agents"] for arm in agent["arms"]]
+    for name, arm in lines[:MOST_LINES]:
+        kinds = ("mean", "to_leader", "to_control")[: 2 + len(control)]
+        shown.add_row(name, arm["arm"], state_of(arm), *(told(arm[kind], rates=rates) for kind in kinds))
+    screen.print(shown)
+    if len(lines) > MOST_LINES:
+        screen.print(f"And {number(len(lines) - MOST_LINES)} more: --csv and --json have all.", highlight=False)
+    words = f"The intervals hold together, at every phase, with probability at least {found['level']:.4g}"
+    screen.print(f"{words}; --csv has the usual ones too.", highlight=False)

@@ -11,7 +11,7 @@ from parley.cli.remote import connect, remote_options
 from parley.optional import needs
 from parley.protocol import Report
 
-__all__ = ["command"]
+__all__ = ["agent_command"]
 
 
 @click.command()
@@ -39,7 +39,7 @@ __all__ = ["command"]
     metavar="PHASE",
     help="Draw a phase again that was begun and interrupted. Only if nothing of it was spent or seen.",
 )
-def command(
+def agent_command(
     server: str,
     token_file: str | None,
     study: str,

@@ -14,7 +14,7 @@ from parley.policies import option_names
 from parley.problem import Instance
 from parley.study import load_study
 
-__all__ = ["command"]
+__all__ = ["bounds_command"]
 
 TITLES = {
     "bai": "identification, T* (N* for a top N)",
@@ -35,7 +35,7 @@ PRICED = {
 @click.option("--accuracy", default=1e-9, show_default=True, help="Largest relative gap between bound and proof.")
 @click.option("--allocation", is_flag=True, help="Show the optimal allocation of the identification bound too.")
 @json_option
-def command(study: str, accuracy: float, allocation: bool, as_json: bool) -> None:
+def bounds_command(study: str, accuracy: float, allocation: bool, as_json: bool) -> None:
     """Compute every lower bound of STUDY, each with a proven gap.
 
     Identification: no algorithm with error at most delta can expect to draw fewer than value * log(1 / (2.4 delta))

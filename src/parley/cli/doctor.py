@@ -1,4 +1,4 @@
-"""`parley doctor`: what is installed, which extras are missing, whether the database answers."""
+"""`parley doctor` and `parley completion`: this machine and its shell."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 from packaging.requirements import Requirement
 
 from parley import __version__
@@ -17,7 +18,7 @@ from parley.cli.console import json_option, print_json, screen, table
 from parley.errors import ParleyError
 from parley.optional import needs
 
-__all__ = ["EXTRAS", "command", "unmet"]
+__all__ = ["EXTRAS", "completion_command", "doctor_command", "unmet"]
 
 # What a user may add, and what for. Those for developers (test, lint, docs, judge) are the Makefile's business.
 EXTRAS = {
@@ -103,7 +104,7 @@ def _examine(db: str | None) -> dict[str, Any]:
     "--db", envvar="PARLEY_DB", help=f"Database to ask; default: {DEFAULT_DB}, if there is one in this folder."
 )
 @json_option
-def command(db: str | None, as_json: bool) -> int:
+def doctor_command(db: str | None, as_json: bool) -> int:
     """Say what is installed, which extras are missing, and whether the database answers.
 
     Nothing is changed. Exit status 1 if a package that every command needs is missing, or if the database does not
@@ -124,13 +125,31 @@ def command(db: str | None, as_json: bool) -> int:
     lacking = [name for name, part in found["extras"].items() if not part["complete"]]
     if lacking:
         screen.print(f"To add one, in the clone: pip install '.[{lacking[0]}]'", highlight=False)
-    screen.print(_told(found["database"]), highlight=False, soft_wrap=True)
+    screen.print(_database_sentence(found["database"]), highlight=False, soft_wrap=True)
     return 0 if found["well"] else 1
 
 
-def _told(database: dict[str, Any] | None) -> str:
+def _database_sentence(database: dict[str, Any] | None) -> str:
     if database is None:
         return "Database: none asked (--db or PARLEY_DB names one)"
     if not database["answers"]:
         return f"Database: {database['address'] or ''} does not answer: {database['problem']}"
     return f"Database: {database['address']} answers, schema {database['schema']}, {database['studies']:,} studies"
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script of a SHELL.
+
+    \b
+    bash:  parley completion bash > ~/.local/share/bash-completion/completions/parley
+    zsh:   parley completion zsh  > ~/.zfunc/_parley        (with ~/.zfunc in fpath)
+    fish:  parley completion fish > ~/.config/fish/completions/parley.fish
+    """
+    from parley.cli.main import main
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"no completion for {shell}")
+    click.echo(kind(main, {}, "parley", "_PARLEY_COMPLETE").source())

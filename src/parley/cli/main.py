@@ -46,11 +46,13 @@ PARTS = {
         "completion": "Print the completion script of a shell.",
     },
 }
-COMMANDS = {name: f"parley.cli.{name.replace('-', '_')}" for part in PARTS.values() for name in part}
+# The module of `parley.cli` that holds a command, where it is not called like the command.
+MODULES = {"audit-policy": "simulate", "completion": "doctor", "report": "sweeps", "sweep": "sweeps"}
+COMMANDS = {name: f"parley.cli.{MODULES.get(name, name)}" for part in PARTS.values() for name in part}
 
 
 class Commands(click.Group):
-    """Loads commands by name from `COMMANDS`; each module holds a click command called `command`."""
+    """Loads commands by name from `COMMANDS`: `parley demo` is the function `demo_command` of its module."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
@@ -66,7 +68,8 @@ class Commands(click.Group):
             if near:
                 raise click.UsageError(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?", ctx)
             return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        module = importlib.import_module(COMMANDS[cmd_name])
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
 

@@ -27,25 +27,35 @@ from parley.experiments.forecasts.operating import (
     operating_scenarios,
     operating_studies,
 )
-from parley.experiments.forecasts.operating_page import operating_head, operating_rows, sized_once
 from parley.experiments.forecasts.plan_page import (
     BILL_HEAD,
     TRADE_HEAD,
     bill_rows,
     move_rows,
+    operating_head,
+    operating_rows,
     plan_head,
     plan_page,
     plan_rows,
+    sized_once,
     trade_rows,
 )
-from parley.experiments.forecasts.planning import Forecast, Planner, ScenarioCost, forecast, studies_of
+from parley.experiments.forecasts.planning import (
+    Forecast,
+    Logistics,
+    Planner,
+    ScenarioCost,
+    forecast,
+    logistics,
+    studies_of,
+    trade_studies,
+)
 from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, prior_scenario, usual_gaps
-from parley.experiments.forecasts.trade import Logistics, logistics, trade_studies
 from parley.policies import make_policy
 from parley.problem import Problem
 from parley.study import load_study
 
-__all__ = ["command"]
+__all__ = ["plan_command"]
 
 
 @click.command()
@@ -88,7 +98,7 @@ __all__ = ["command"]
     help="Where the page goes.",
 )
 @json_option
-def command(
+def plan_command(
     study: str,
     policy: str | None,
     gaps: tuple[float, ...],

@@ -1,20 +1,32 @@
-"""Options that every command shares which talks to a coordinator."""
+"""Options and helpers for commands that talk to a coordinator."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from parley.cli.console import screen
 from parley.errors import Unreachable
+from parley.files import SECRET, write_whole
 from parley.optional import needs
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
 
-__all__ = ["DEFAULT_SERVER", "connect", "paced", "reason_option", "remote_options", "yes_option"]
+__all__ = [
+    "DEFAULT_SERVER",
+    "connect",
+    "hand_over",
+    "paced",
+    "reason_option",
+    "remote_options",
+    "write_secret",
+    "yes_option",
+]
 
 DEFAULT_SERVER = "http://127.0.0.1:8642"
 TOO_FAST = "urn:parley:problem:too-fast"
@@ -59,3 +71,17 @@ def paced(call: Callable[[], Answer]) -> Answer:
             if error.problem.get("type") != TOO_FAST:
                 raise
             time.sleep(PAUSE)
+
+
+def hand_over(token: str, file: str | None) -> None:
+    """A token, to a file if one is named."""
+    if file is None:
+        screen.print(f"Token (shown once, kept nowhere): {token}", highlight=False, soft_wrap=True)
+        return
+    write_secret(file, token)
+    screen.print(f"Token written to {file}.", highlight=False, soft_wrap=True)
+
+
+def write_secret(file: str, token: str) -> None:
+    """A token, in a line of its own."""
+    write_whole(Path(file), token + "\n", mode=SECRET)

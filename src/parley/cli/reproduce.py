@@ -11,11 +11,11 @@ import click
 from parley import __version__
 from parley.cli.console import json_option, print_json, progress_bar, screen, table
 from parley.errors import InvalidInput
-from parley.experiments.look.tables import Table
 from parley.experiments.paper.exhibits import EXHIBITS, Exhibit, make_exhibit
 from parley.experiments.paper.reproduction import jobs, measure_all, rows_of
+from parley.experiments.report_kit.tables import Table
 
-__all__ = ["command"]
+__all__ = ["reproduce_command"]
 
 FOLDER = "parley-reproduction"
 
@@ -33,7 +33,7 @@ FOLDER = "parley-reproduction"
 )
 @click.option("--workers", type=click.IntRange(min=1), help="Processes to use; default: one a core.")
 @json_option
-def command(what: str, replications: int, seed: int, out: Path, workers: int | None, as_json: bool) -> None:
+def reproduce_command(what: str, replications: int, seed: int, out: Path, workers: int | None, as_json: bool) -> None:
     """Reproduce the paper's tables: the published figures, the algorithms as written, and evidence racing.
 
     \b

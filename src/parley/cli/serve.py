@@ -14,7 +14,7 @@ with needs("server", "parley serve"):
     from parley.coordinator.settings import ServerSettings
     from parley.service.assembly import create_service
 
-__all__ = ["command"]
+__all__ = ["serve_command"]
 
 
 def _options(function: Any) -> Any:
@@ -31,7 +31,7 @@ def _options(function: Any) -> Any:
 
 @click.command()
 @_options
-def command(**settings: Any) -> None:
+def serve_command(**settings: Any) -> None:
     """Run the coordinator of live studies.
 
     Prepare its database first: `parley admin init`. Every option can also be set by an environment variable, PARLEY_DB

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from parley.agent.client import Client
     from parley.agent.site import Site
 
-__all__ = ["command"]
+__all__ = ["site_command"]
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,7 +129,7 @@ def _client(server: str, token_file: str | None) -> Client | None:
 @click.option("--tls-key", default="", help="Its key.")
 @click.option("--plain-http", is_flag=True, help="Beyond this machine without TLS: something in front has it.")
 @click.pass_context
-def command(ctx: click.Context, /, host: str, port: int, code_file: str | None, **options: Any) -> None:
+def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | None, **options: Any) -> None:
     """Run a site: people come one by one, get an arm at once, and their outcomes follow.
 
     Without a command below it serves a page and an API for the site, on this machine only unless told otherwise.
@@ -166,7 +166,7 @@ def _sub(name: str) -> Callable[[Callable[..., None]], click.Command]:
 
     def made(function: Callable[..., None]) -> click.Command:
         # A reward may be below 0, which looks like an option.
-        @command.command(name, help=function.__doc__, context_settings={"ignore_unknown_options": True})
+        @site_command.command(name, help=function.__doc__, context_settings={"ignore_unknown_options": True})
         @click.pass_context
         def run(ctx: click.Context, /, **given: Any) -> None:
             own = {key: given.pop(key) for key in ("server", "token_file", "study", "name", "outbox")}

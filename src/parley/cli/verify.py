@@ -16,7 +16,7 @@ from parley.optional import needs
 from parley.protocol import Receipt, Record, Verification, read_log, verify_log
 from parley.protocol.canonical import read_json
 
-__all__ = ["command"]
+__all__ = ["verify_command"]
 
 
 @click.command()
@@ -32,7 +32,7 @@ __all__ = ["command"]
     "this study that they were given for. Those that were amended since are named.",
 )
 @json_option
-def command(
+def verify_command(
     study: str, db: str | None, server: str | None, token_file: str | None, receipts: tuple[str, ...], as_json: bool
 ) -> None:
     """Check a study's log: the chain of hashes, every decision taken again, every plan, the certificate.

@@ -23,7 +23,7 @@ from parley.coordinator.reading.progress import latest_state
 from parley.coordinator.reading.studies import require_study
 from parley.coordinator.record import studies
 from parley.errors import ParleyError
-from parley.experiments.forecasts.answers import estimates, outlook
+from parley.experiments.forecasts.forecast import estimates, outlook
 from parley.policies import Policy, State
 from parley.protocol import Stage, StudyMessage
 from parley.service.forecaster import Forecaster

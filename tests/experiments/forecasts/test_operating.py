@@ -15,7 +15,7 @@ from parley.experiments.forecasts.operating import (
     operating_scenarios,
     operating_studies,
 )
-from parley.experiments.forecasts.operating_page import operating_head, operating_rows
+from parley.experiments.forecasts.plan_page import operating_head, operating_rows
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.problem import Instance, Problem

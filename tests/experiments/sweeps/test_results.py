@@ -12,14 +12,11 @@ from scipy import stats
 
 from parley.cli.main import main
 from parley.errors import InvalidInput, UnknownName
-from parley.experiments.look.course import elimination_course
-from parley.experiments.look.palette import THEMES, theme_named
-from parley.experiments.sweeps.curves import bound_curve, curves, drawn_axes, saving_curves
-from parley.experiments.sweeps.engines import Engine
-from parley.experiments.sweeps.figures import sweep_figures
+from parley.experiments.report_kit.charts import THEMES, elimination_timeline, theme_named
+from parley.experiments.sweeps.figures import bound_curve, curves, drawn_axes, saving_curves, sweep_figures
 from parley.experiments.sweeps.report import html_report
 from parley.experiments.sweeps.results import compare, interval, load_results, summary
-from parley.experiments.sweeps.runner import run_sweep
+from parley.experiments.sweeps.runner import Engine, run_sweep
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import parse_sweep
 
@@ -165,7 +162,7 @@ def test_themes_are_told_apart_by_contrast():
 
 def test_a_course_needs_a_phase(results):
     with pytest.raises(InvalidInput, match="at least one phase"):
-        elimination_course([], results.cells[0][0].prepare()[1].problem)
+        elimination_timeline([], results.cells[0][0].prepare()[1].problem)
 
 
 def test_the_report_is_whole_and_escapes_names(results):

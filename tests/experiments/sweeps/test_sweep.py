@@ -5,9 +5,7 @@ import copy
 import pytest
 
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
-from parley.experiments.sweeps.axes import AXES
-from parley.experiments.sweeps.cells import Cell, run_cell
-from parley.experiments.sweeps.sweep import load_sweep, parse_sweep
+from parley.experiments.sweeps.sweep import AXES, Cell, load_sweep, parse_sweep, run_cell
 
 STUDY = {
     "arms": 4,

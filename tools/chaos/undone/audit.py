@@ -4,7 +4,7 @@ from tools.chaos.mutant import Mends
 from tools.chaos.mutations import change, rewrite
 
 MENDS = Mends()
-VERIFY = "tests/cli/test_verify_told.py::"
+VERIFY = "tests/cli/test_verify.py::"
 
 
 @MENDS.undone(

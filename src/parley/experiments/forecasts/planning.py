@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from parley.bill import Bill
+from parley.bounds.prices import cost
+from parley.currency import money_of, stated_rates
 from parley.experiments.forecasts.scenarios import SHARES, Scenario, along_weights, with_weights
-from parley.policies import make_policy
+from parley.harmonic.pace import days_needed
+from parley.policies import POLICIES, make_policy
 from parley.problem import FloatArray, IntArray, Problem
-from parley.simulation import simulate
+from parley.simulation import phases, simulate
 from parley.weights import identity
 
-__all__ = ["Forecast", "Planner", "ScenarioCost", "forecast", "studies_of"]
+__all__ = [
+    "Forecast",
+    "Logistics",
+    "Planner",
+    "ScenarioCost",
+    "TradePoint",
+    "forecast",
+    "ladder",
+    "logistics",
+    "studies_of",
+    "tradable",
+    "trade",
+    "trade_studies",
+]
 
 DELTAS = (0.1, 0.05, 0.01, 0.001)
 CAP = 100  # a study that costs this many times the worst one together is stopped: its cost is a lower bound
@@ -133,3 +151,76 @@ def studies_of(planner: Planner, scenarios: Sequence[Scenario]) -> int:
     """How many studies `forecast` simulates: what a progress bar counts to."""
     instances = [len(scenario.means) for scenario in scenarios]
     return planner.replications * (2 * sum(instances) + (len(DELTAS) + len(SHARES)) * instances[-1])
+
+
+MOST_PHASES = 60  # of the course that is drawn
+STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # times what a day of the cheapest study costs in draws
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradePoint:
+    """What the studies cost if a day is worth `day_cost`; infinite: only days count."""
+
+    day_cost: float
+    bill: Bill
+    own: bool  # the day_cost that the study states
+
+
+def ladder(problem: Problem, scenario: Scenario) -> list[float]:
+    """Worths of a day to try, from 0 (the cheapest study) to infinite (the fastest), with the study's own."""
+    bound = cost(scenario.instances(problem)[0], accuracy=1e-3)
+    a_day = float(money_of(problem, bound.allocation) / days_needed(bound.allocation, stated_rates(problem)))
+    digits = 1 - math.floor(math.log10(a_day))  # two figures: round worths are easier to choose from
+    return sorted({0.0, problem.day_cost, math.inf, *(round(step * a_day, digits) for step in STEPS)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logistics:
+    """What `parley plan` tells of time where rates are stated."""
+
+    trade: list[TradePoint]
+    course: list[IntArray]  # the draws of one study of the scenario, phase by phase, (arm, agent)
+
+
+def logistics(planner: Planner, problem: Problem, scenario: Scenario) -> Logistics | None:
+    """The curve and one course of a scenario; None without rates."""
+    if problem.rate is None:
+        return None
+    instance = scenario.instances(problem)[0]
+    policy = make_policy(planner.policy, problem, planner.options, instance)
+    course = [phase.quotas for phase in islice(phases(policy, instance, seed=planner.seed), MOST_PHASES)]
+    return Logistics(trade=trade(planner, problem, scenario), course=course)
+
+
+def trade_studies(planner: Planner, problem: Problem, scenario: Scenario) -> int:
+    """How many studies that simulates: what a progress bar counts to."""
+    points = len(ladder(problem, scenario)) if tradable(planner.policy, problem) else 0
+    return points * len(scenario.means) * planner.replications
+
+
+def trade(planner: Planner, problem: Problem, scenario: Scenario) -> list[TradePoint]:
+    """The points of the curve; none where there is nothing to trade.
+
+    That is without rates, with draws that cost nothing, and for a policy that plans by neither time nor money.
+    """
+    if not tradable(planner.policy, problem):
+        return []
+    return [
+        TradePoint(
+            day_cost=worth,
+            bill=planner.estimate(scenario, problem, planned=_worth(problem, worth)).bill,
+            own=worth == problem.day_cost,
+        )
+        for worth in ladder(problem, scenario)
+    ]
+
+
+def tradable(policy: str, problem: Problem) -> bool:
+    """Whether there is a curve to draw."""
+    paid = problem.rate is not None and bool((problem.price > 0).all())
+    return paid and problem.horizon is None and POLICIES[policy].plans_by_price  # who plays to a horizon plays as long
+
+
+def _worth(problem: Problem, day_cost: float) -> Problem:
+    """The problem as its policy plans for it if a day is worth that much."""
+    return problem.with_(price=0.0, day_cost=1.0) if math.isinf(day_cost) else problem.with_(day_cost=day_cost)

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parley.experiments.look.axes import delta_axis, legend_below, sample_axis
-from parley.experiments.look.palette import Theme, theme_named
 from parley.experiments.paper.exhibits import Exhibit
 from parley.experiments.paper.reproduction import Row
+from parley.experiments.report_kit.charts import Theme, delta_axis, legend_below, sample_axis, theme_named
 
 __all__ = ["draw_exhibit"]
 

@@ -13,9 +13,8 @@ import pyarrow as pa
 from scipy import stats
 
 from parley.errors import InvalidInput, UnknownName
-from parley.experiments.sweeps.cells import Cell
 from parley.experiments.sweeps.storage import BILLED, Folder, Stored
-from parley.experiments.sweeps.sweep import parse_sweep
+from parley.experiments.sweeps.sweep import Cell, parse_sweep
 from parley.optional import need
 from parley.problem import FloatArray
 

@@ -26,8 +26,7 @@ import pyarrow.parquet as pq
 
 from parley import __version__
 from parley.errors import OtherResults
-from parley.experiments.sweeps.cells import Cell, CellResult, canonical
-from parley.experiments.sweeps.sweep import Sweep
+from parley.experiments.sweeps.sweep import Cell, CellResult, Sweep, canonical
 from parley.files import ASIDE, FileLock, Locked, write_whole
 from parley.problem import FloatArray
 

@@ -1,4 +1,4 @@
-"""The sweep file: a base study and axes, multiplied out into cells.
+"""A sweep: a base study and axes, multiplied out into cells.
 
     name = "cost against delta"
     study = "paper.toml"              # the base study: a file beside this one, or a [study] section here
@@ -12,13 +12,17 @@
     weights = [{ label = "alone", kind = "identity" }, { label = "together", kind = "population", shares = [1, 1] }]
     "truth.min_gap" = [0.05, 0.1]     # any key of the study file
 
-Every cell is checked before any is run.
+Every cell is checked before any is run. A cell is one study, one policy, many replications, known by the hash of all
+that its numbers depend on. It travels to a worker as plain data and comes back as a `CellResult`; workers write
+nothing, so a cluster needs no shared disk and a worker that dies leaves nothing behind.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import itertools
+import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -27,12 +31,247 @@ from pathlib import Path
 from typing import Any
 
 from parley import __version__, weights
+from parley.bounds import bai, expected_samples, regret
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
-from parley.experiments.sweeps.axes import axis_labels, checked_axis, set_axis, target
-from parley.experiments.sweeps.cells import AxisValue, Cell
-from parley.simulation import ENVIRONMENTS
+from parley.policies import Policy, make_policy
+from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.simulation import ENVIRONMENTS, make_environment, simulate
+from parley.study import DEFAULT_POLICY, PLAYING_POLICY, SECTIONS, parse_study
+from parley.terms import TERMS
+from parley.weights import identity
 
-__all__ = ["Sweep", "load_sweep", "parse_sweep"]
+__all__ = [
+    "AXES",
+    "Cell",
+    "CellResult",
+    "Sweep",
+    "axis_labels",
+    "canonical",
+    "checked_axis",
+    "load_sweep",
+    "parse_sweep",
+    "run_cell",
+    "set_axis",
+    "target",
+]
+
+AxisValue = str | int | float | bool
+
+
+def canonical(document: Any) -> str:
+    """JSON in one spelling only: sorted keys, no spaces, no NaN.
+
+    >>> canonical({"b": 1, "a": [0.5, None]})
+    '{"a":[0.5,null],"b":1}'
+    """
+    try:
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("specification", found=str(error), allowed="text, numbers, true, false, lists") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What to run, and where on the axes it stands.
+
+    >>> study = {"arms": 3, "agents": 2, "truth": {"generate": "paper"}}
+    >>> one = Cell(study=study, axes={}, replications=10, seed=1)
+    >>> one.key == Cell(study=study, axes={}, replications=10, seed=2).key
+    False
+    """
+
+    study: Mapping[str, Any]  # a whole study document
+    axes: Mapping[str, AxisValue]  # axis -> the value's label
+    replications: int
+    seed: int
+    environment: str | None = None
+    max_samples: int | None = None
+    version: str = __version__  # of Parley: another version is another cell, its results are not mixed in
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", hashlib.sha256(canonical(self.specification()).encode()).hexdigest()[:32])
+
+    def specification(self) -> dict[str, Any]:
+        """Everything the numbers depend on."""
+        return {
+            "parley": self.version,
+            "study": self.study,
+            "axes": self.axes,
+            "replications": self.replications,
+            "seed": self.seed,
+            "environment": self.environment,
+            "max_samples": self.max_samples,
+        }
+
+    @property
+    def policy(self) -> str:
+        """The label of its policy, on an axis or not."""
+        usual = DEFAULT_POLICY if self.study.get("horizon") is None else PLAYING_POLICY
+        return str(self.axes.get("policy", self.study.get("policy", {}).get("name", usual)))
+
+    def prepare(self) -> tuple[Policy, Instance]:
+        """The policy and the instance, checked: any mistake in the cell is an `InvalidInput`."""
+        study = parse_study(self.study)
+        instance = study.require_truth()
+        if self.max_samples is None and study.problem.horizon is None:
+            instance.require_distinct()
+        make_environment(instance, self.environment)
+        return make_policy(study.policy, study.problem, study.options, instance), instance
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """What a cell gave, one entry a replication; `seconds` is the one thing that differs between two runs."""
+
+    key: str
+    costs: IntArray
+    rounds: IntArray
+    mistaken: BoolArray
+    finished: BoolArray
+    draws: FloatArray  # (arm, agent): mean draws
+    lower_bound: float | None  # on the expected samples, on regret with a horizon; None where it says nothing
+    isolated_bound: float | None  # on samples with W = Id, every agent alone; None where arms tie then, or are played
+    seconds: float
+    money: FloatArray | None = None  # where prices are stated
+    days: FloatArray | None = None  # where rates are stated
+    regret: FloatArray | None = None  # where a horizon is stated
+
+
+def run_cell(cell: Cell) -> CellResult:
+    """Run one cell, here and now."""
+    policy, instance = cell.prepare()
+    outcome = simulate(
+        policy,
+        instance,
+        replications=cell.replications,
+        seed=cell.seed,
+        environment=cell.environment,
+        max_samples=cell.max_samples,
+    )
+    return CellResult(
+        key=cell.key,
+        costs=outcome.costs,
+        rounds=outcome.rounds,
+        mistaken=outcome.mistaken,
+        finished=outcome.finished,
+        draws=outcome.draws,
+        lower_bound=_bound(instance),
+        isolated_bound=_bound(_isolated(instance)) if instance.problem.horizon is None else None,
+        seconds=outcome.seconds,
+        money=outcome.bill.money,
+        days=outcome.bill.days,
+        regret=outcome.bill.regret,
+    )
+
+
+def _isolated(instance: Instance) -> Instance:
+    """The same local means with W = Id: what each agent faces alone (the comparison of the paper's Section 3)."""
+    samples_only = {"price": 1.0, "rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0}
+    problem = instance.problem.with_(weights=identity(instance.problem.agent_count), **samples_only)
+    return Instance(problem=problem, means=instance.means, scale=instance.scale)
+
+
+def _bound(instance: Instance) -> float | None:
+    horizon = instance.problem.horizon
+    if instance.tied:
+        return None
+    if isinstance(horizon, int):
+        return regret(instance, accuracy=1e-6).proven * math.log(horizon)
+    if not instance.problem.asks_exactly:
+        return None
+    return expected_samples(bai(instance, accuracy=1e-6), instance.problem.delta)
+
+
+# The short names of axes; any other axis is a key of the study file, such as "truth.min_gap" or "policy.accuracy".
+AXES = {
+    "alpha": "weights.alpha",
+    "delta": "delta",
+    "K": "arms",
+    "M": "agents",
+    "N": "top",
+    "policy": "policy.name",
+    "noise": "noise.kind",
+    "weights": "weights.kind",
+    "seed": "truth.seed",
+}
+TABLES = {"policy": "name", "noise": "kind", "weights": "kind"}  # whole sections as axes; the key that names a value
+
+
+def target(name: str) -> str:
+    """The key of the study file that an axis sets.
+
+    >>> target("alpha"), target("truth.min_gap")
+    ('weights.alpha', 'truth.min_gap')
+    """
+    return AXES.get(name, name)
+
+
+def checked_axis(name: str, values: Any) -> list[Any]:
+    """The values of an axis, if there is such an axis and they make one."""
+    section, _, key = target(name).rpartition(".")
+    known = section in SECTIONS and (key in SECTIONS[section] or section == "policy") and key not in SECTIONS
+    if not known or (section, key) == ("weights", "file"):  # a file is given in a table of the axis weights
+        some = ["policy.<option>", *(f"{where}.{what}" for where in SECTIONS if where for what in SECTIONS[where])]
+        raise UnknownName("axis", name, {*AXES, *(row.key for row in TERMS.values() if not row.section), *some})
+    if not isinstance(values, list):
+        raise InvalidInput(f"axes.{name}", found=repr(values), allowed="a list of values")
+    if not values:
+        raise InvalidInput(f"axes.{name}", found="an empty list", allowed="at least one value")
+    return values
+
+
+def axis_labels(name: str, values: list[Any]) -> list[AxisValue]:
+    """The labels of an axis, of one type, so that they make a column."""
+    labels = [_label(name, value) for value in values]
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise InvalidInput(f"axes.{name}", found=f"{twice!r} twice", allowed="distinct values")
+    kinds = {type(label) for label in labels}
+    if kinds == {int, float}:
+        return [float(label) for label in labels]
+    return labels if len(kinds) == 1 else [str(label) for label in labels]
+
+
+def _label(axis: str, value: Any) -> AxisValue:
+    """How results name an axis value: itself, or its parts in words where it is a table or a list."""
+    if isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, dict) and axis in TABLES:
+        if "label" in value:
+            return str(value["label"])
+        named = str(value.get(TABLES[axis], ""))
+        options = [f"{key}={part}" for key, part in sorted(value.items()) if part != named]
+        return " ".join([named, *options]).strip()
+    if isinstance(value, list):
+        return "[" + ", ".join(map(str, value)) + "]"
+    raise InvalidInput(
+        f"axes.{axis}", found=repr(value), allowed="text, numbers, lists (tables for policy, noise and weights)"
+    )
+
+
+def set_axis(study: dict[str, Any], axis: str, value: Any) -> None:
+    """Put one axis value into a study document."""
+    section, _, key = target(axis).rpartition(".")
+    if not section:
+        study[key] = value
+        return
+    place = study.setdefault(section, {})
+    if not isinstance(place, dict):
+        raise InvalidInput(section, found=repr(place), allowed="a section")
+    if isinstance(value, dict):
+        study[section] = {name: part for name, part in value.items() if name != "label"}
+    elif axis in TABLES and place.get(key) != value and not (axis == "noise" and _both_scaled(place, value)):
+        study[section] = {key: value}  # options of one policy, noise or kind of weights mean nothing to another
+    else:
+        place[key] = value
+
+
+def _both_scaled(noise: Mapping[str, Any], kind: Any) -> bool:
+    """Gaussian and sub-Gaussian noise have a stated scale in common; the other kinds have keys of their own."""
+    scaled = {"gaussian", "subgaussian"}
+    return {kind, noise.get("kind", "gaussian")} <= scaled and not isinstance(noise.get("scale", "unknown"), str)
+
 
 KEYS: dict[str, tuple[type, ...]] = {
     "name": (str,),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from parley.experiments.forecasts.outlook import bound_at_estimates, play_on
+from parley.experiments.forecasts.forecast import bound_at_estimates, play_on
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.policies import make_policy
 from parley.problem import Instance, Problem

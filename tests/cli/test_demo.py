@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from parley.cli.main import run
-from parley.experiments.look.regret_page import regret_figure
+from parley.experiments.demo import regret_figure
 
 STUDY = """
 arms = ["a", "b", "c", "d"]

@@ -1,7 +1,8 @@
-"""`parley admin freeze`, `reweigh` and `thaw`: a site is lost, or comes back. What each does is shown first."""
+"""The part of `parley admin` that changes a study that runs. What a change does is shown first, and then confirmed."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +15,51 @@ from parley.words import number, plural
 if TYPE_CHECKING:
     from parley.agent.client import Client
 
-__all__ = ["commands"]
+__all__ = ["CHANGES"]
+
+
+def _held(client: Client, study: str, agent: str) -> dict[str, Any]:
+    """The report of an agent that waits; says what is wrong with it."""
+    aside = client.request("GET", "studies", study, "quarantine", params={"held": True, "limit": 1000})["quarantine"]
+    found: list[dict[str, Any]] = [entry for entry in aside if entry["report"]["agent"] == agent]
+    if not found:
+        waiting = sorted(entry["report"]["agent"] for entry in aside)
+        allowed = f"an agent whose report is held ({', '.join(waiting) or 'none is'})"
+        raise InvalidInput("AGENT", found=agent, allowed=allowed)
+    report = found[0]["report"]
+    counts, sums = report["counts"], report["sums"]
+    screen.print(f"Held in phase {report['phase']}: {found[0]['why']}.", highlight=False, markup=False)
+    screen.print(f"  draws {counts}, sums {sums}", highlight=False, markup=False)
+    return found[0]
+
+
+@click.command()
+@click.argument("study")
+@click.argument("agent")
+@reason_option
+@remote_options
+def take(study: str, agent: str, reason: str, server: str, token_file: str | None) -> None:
+    """Take the report of AGENT in STUDY that is held: somebody looked, and it is right."""
+    with connect(server, token_file) as client:
+        report = _held(client, study, agent)["report"]
+        parts = ("studies", study, "phases", report["phase"], "reports", agent, "amend")
+        made = client.request("POST", *parts, json={"reason": reason, "report": report})
+    screen.print(f"Taken. {study} is {made['stage']} in phase {made['phase']}.", highlight=False)
+
+
+@click.command()
+@click.argument("study")
+@click.argument("agent")
+@reason_option
+@remote_options
+def refuse(study: str, agent: str, reason: str, server: str, token_file: str | None) -> None:
+    """Refuse the report of AGENT in STUDY that is held: the agent is asked for another."""
+    with connect(server, token_file) as client:
+        entry = _held(client, study, agent)
+        parts = ("studies", study, "phases", entry["report"]["phase"], "reports", agent, "refuse")
+        client.request("POST", *parts, json={"reason": reason, "report": entry["digest"]})
+    screen.print(f"Refused. {agent} is asked for another report.", highlight=False)
+
 
 MOST_COLUMNS = 12  # of a re-weighing on a screen
 MOST_PAIRS = 12  # of a freeze
@@ -158,4 +203,68 @@ def _say(words: str) -> None:
     screen.print(words, highlight=False, markup=False, soft_wrap=True)
 
 
-commands = (freeze, reweigh, thaw)
+@click.command("cut-phase")
+@click.argument("study")
+@reason_option
+@yes_option
+@remote_options
+def cut_phase(study: str, reason: str, yes: bool, server: str, token_file: str | None) -> None:
+    """Close the phase of STUDY with the reports that are in. What that does is shown first."""
+    with connect(server, token_file) as client:
+        parts = ("studies", study, "phases", client.status(study)["phase"], "cut")
+        shown = client.request("GET", *parts)
+        screen.print(f"Not waited for: {', '.join(shown['awaited'])}.", highlight=False, markup=False)
+        screen.print(f"Effect: {shown['effect']}.", highlight=False, markup=False)
+        screen.print(f"Guarantee: {shown['guarantee']}.", highlight=False, markup=False)
+        if not yes:
+            click.confirm(f"Close phase {shown['phase']} with what is in?", abort=True)
+        made = client.request("POST", *parts, json={"reason": reason, "consequences": shown["digest"]})
+    screen.print(f"Closed. {study} is {made['stage']} in phase {made['phase']}.", highlight=False)
+
+
+@click.command()
+@click.argument("study")
+@click.argument("agent")
+@click.argument("report", type=click.Path(exists=True, dir_okay=False), metavar="REPORT.json")
+@reason_option
+@remote_options
+def amend(study: str, agent: str, report: str, reason: str, server: str, token_file: str | None) -> None:
+    """Put REPORT.json in the place of AGENT's accepted report, while the phase is in progress. Both are kept."""
+    from parley.protocol import Report
+
+    message = Report.read(Path(report).read_text(encoding="utf-8"))
+    if (message.study, message.agent) != (study, agent):
+        raise InvalidInput("report", found=f"{message.agent} of {message.study}", allowed=f"{agent} of {study}")
+    parts = ("studies", study, "phases", message.phase, "reports", agent, "amend")
+    with connect(server, token_file) as client:
+        made = client.request("POST", *parts, json={"reason": reason, "report": message.to_json()})
+    screen.print(f"Amended. {study} is {made['stage']} in phase {made['phase']}.", highlight=False)
+
+
+def _moving(name: str, words: str) -> click.Command:
+    """pause, resume and cancel differ in a word."""
+
+    @click.command(name, help=words)
+    @click.argument("study")
+    @reason_option
+    @remote_options
+    def move(study: str, reason: str, server: str, token_file: str | None) -> None:
+        with connect(server, token_file) as client:
+            made = client.request("POST", "studies", study, name, json={"reason": reason})
+        screen.print(f"{study} is {made['stage']}.", highlight=False)
+
+    return move
+
+
+CHANGES = (
+    cut_phase,
+    amend,
+    take,
+    refuse,
+    freeze,
+    reweigh,
+    thaw,
+    _moving("pause", "Take no report of STUDY until it is resumed."),
+    _moving("resume", "Go on with STUDY where it was."),
+    _moving("cancel", "Stop STUDY for good, with a certificate of the candidates that remain."),
+)

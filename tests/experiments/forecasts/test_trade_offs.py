@@ -9,11 +9,9 @@ from click.testing import CliRunner
 from tests.support import paper_study
 
 from parley.cli.main import main
-from parley.experiments.forecasts.plan_page import trade_figure, trade_rows
-from parley.experiments.forecasts.planning import Planner
+from parley.experiments.forecasts.plan_page import calendar, phase_calendar, trade_figure, trade_rows
+from parley.experiments.forecasts.planning import Planner, ladder, logistics, tradable, trade, trade_studies
 from parley.experiments.forecasts.scenarios import Scenario, with_weights
-from parley.experiments.forecasts.trade import ladder, logistics, tradable, trade, trade_studies
-from parley.experiments.look.calendar import calendar, phase_calendar
 from parley.problem import Problem
 
 RATES, PRICES = [1.0, 3.0, 10.0], [1.0, 10.0, 100.0]

@@ -4,8 +4,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from parley.experiments.look.axes import delta_axis, legend_below, sample_axis
-from parley.experiments.look.page import picture
+from parley.experiments.report_kit.charts import delta_axis, legend_below, sample_axis
+from parley.experiments.report_kit.pages import picture
 
 
 @pytest.mark.parametrize("words", [1, 6])

@@ -1,0 +1,246 @@
+"""How figures look: colours, axes and legends that all of them share, and the timeline of one run.
+
+The colours are Okabe and Ito's, darkened or lightened where they would vanish on the ground. Colour-blind readers can
+tell them apart, and every series also has its own marker and dash, so that colour is never the only cue. Functions
+return matplotlib `Figure` objects: nothing is shown, saved or kept in a global; the caller decides.
+
+>>> from parley.policies import make_policy
+>>> from parley.simulation import phases
+>>> from parley.study import parse_study
+>>> words = {"arms": 3, "agents": 2, "noise": {"scale": 1.0}, "truth": {"generate": "paper", "min_gap": 0.2}}
+>>> study = parse_study(words)
+>>> run = list(phases(make_policy("wcpe", study.problem), study.instance, seed=0))
+>>> len(elimination_timeline(run, study.problem).axes)
+2
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from parley.errors import InvalidInput, UnknownName
+from parley.problem import Problem
+from parley.simulation import Phase
+
+__all__ = [
+    "DASHES",
+    "MARKERS",
+    "THEMES",
+    "Theme",
+    "delta_axis",
+    "elimination_timeline",
+    "legend_below",
+    "sample_axis",
+    "theme_named",
+]
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theme:
+    """Ground, ink and series colours of a figure."""
+
+    name: str
+    ground: str
+    ink: str
+    faint: str  # grid lines and frames
+    muted: str  # what is named but not in focus: published figures, arms that are out
+    series: tuple[str, ...]
+    heat: str = field(default="cividis")  # a map that is even in lightness, also without colour
+
+    def colour(self, place: int) -> str:
+        """The colour of the n-th series; they repeat after the last.
+
+        >>> THEMES["light"].colour(0)
+        '#0072b2'
+        """
+        return self.series[place % len(self.series)]
+
+    def context(self) -> AbstractContextManager[None]:
+        """matplotlib as this theme wants it, for as long as a figure is made."""
+        settings: Any = {
+            "figure.facecolor": self.ground,
+            "axes.facecolor": self.ground,
+            "savefig.facecolor": self.ground,
+            "axes.edgecolor": self.faint,
+            "axes.labelcolor": self.ink,
+            "text.color": self.ink,
+            "xtick.color": self.ink,
+            "ytick.color": self.ink,
+            "grid.color": self.faint,
+            "axes.grid": True,
+            "grid.linewidth": 0.6,
+            "axes.axisbelow": True,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "font.size": 10,
+            "axes.titlesize": 11,
+            "axes.titlelocation": "left",
+            "legend.frameon": False,
+            "lines.linewidth": 1.8,
+            "lines.markersize": 5,
+            "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
+        }
+        return rc_context(settings)
+
+
+def _themes(themes: Sequence[Theme]) -> dict[str, Theme]:
+    return {theme.name: theme for theme in themes}
+
+
+THEMES = _themes(
+    [
+        Theme(
+            name="light",
+            ground="#ffffff",
+            ink="#1c1f24",
+            faint="#d5d9e0",
+            muted="#737985",
+            series=("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b07d00", "#3f97c7", "#5b5b5b", "#882255"),
+        ),
+        Theme(
+            name="dark",
+            ground="#14171c",
+            ink="#e8eaee",
+            faint="#3a404a",
+            muted="#9aa1ad",
+            series=("#56b4e9", "#ff8c42", "#2fc79b", "#e39ac6", "#f0e442", "#8fa8ff", "#c4c4c4", "#ff7f9c"),
+        ),
+    ]
+)
+
+
+def theme_named(name: str) -> Theme:
+    """A theme by its name; an unknown name is an error that lists them."""
+    if name not in THEMES:
+        raise UnknownName("theme", name, THEMES)
+    return THEMES[name]
+
+
+WIDE = 0.98  # of a figure, which a legend may take
+
+
+def sample_axis(panel: Axes) -> None:
+    """Samples along y as people write them: 1,000 and 2,000, never 2 x 10^3."""
+    if panel.get_yscale() == "log":
+        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def delta_axis(panel: Axes, deltas: list[float]) -> None:
+    """Deltas along x, from the largest to the smallest, each as it is typed: 0.1, 0.01, 0.001.
+
+    >>> panel = Figure().subplots()
+    >>> delta_axis(panel, [0.1, 0.05, 0.001])
+    >>> [panel.xaxis.get_major_formatter()(value) for value in (0.1, 0.001)]
+    ['0.1', '0.001']
+    """
+    panel.set_xscale("log")
+    # Neighbours less than a third of a decade apart would write over each other.
+    shown: list[float] = []
+    for value in sorted(deltas, reverse=True):
+        if not shown or 2.2 * value < shown[-1]:
+            shown.append(value)
+    panel.xaxis.set_major_locator(FixedLocator(shown))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.10f}".rstrip("0")))
+    if not panel.xaxis_inverted():
+        panel.invert_xaxis()
+
+
+def legend_below(figure: Figure, panel: Axes, *, columns: int = 8) -> None:
+    """One legend under all panels, in as many columns as fit into the picture."""
+    handles, labels = panel.get_legend_handles_labels()
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    for count in range(min(len(labels), columns), 0, -1):
+        made = figure.legend(handles, labels, loc="outside lower center", ncols=count)
+        if count == 1 or made.get_window_extent(renderer).width <= WIDE * figure.bbox.width:
+            for line in made.get_lines():
+                line.set_linewidth(1.8)
+            return
+        made.remove()
+
+
+MOST_PANELS = 12  # agents shown side by side; more would be too small to read
+MOST_TICKS = 7
+
+
+def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: str = "light") -> Figure:
+    """One run, a panel per agent: the estimated mixed mean of every arm until the phase that ruled it out (a cross)."""
+    if not phases:
+        raise InvalidInput("phases", found="none", allowed="at least one phase of a run")
+    look = theme_named(theme)
+    shown = min(problem.agent_count, MOST_PANELS)
+    columns = min(shown, 3)
+    rows = math.ceil(shown / columns)
+    with look.context():
+        figure = Figure(figsize=(1.2 + 3.4 * columns, 1.0 + 2.8 * rows), layout="constrained")
+        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+        for agent, panel in enumerate(panels[:shown]):
+            _draw_timeline(panel, phases, problem, agent, look)
+        for panel in panels[shown:]:
+            panel.set_axis_off()
+        legend_below(figure, panels[0])
+        hidden = problem.agent_count - shown
+        title = "Course of one run: a cross marks the phase that ruled an arm out"
+        figure.suptitle(f"{title} (first {shown} agents of {problem.agent_count})" if hidden else title, size=11)
+    return figure
+
+
+def _draw_timeline(panel: Axes, phases: Sequence[Phase], problem: Problem, agent: int, look: Theme) -> None:
+    numbers = np.array([phase.number for phase in phases])
+    means = np.stack([problem.mixed(phase.after.means)[:, agent] for phase in phases])
+    ruled_out = phases[-1].after.eliminated_in[:, agent]
+    for arm, name in enumerate(problem.arms):
+        last = int(ruled_out[arm]) or int(numbers[-1])
+        seen = numbers <= last
+        out = ruled_out[arm] > 0
+        colour = look.colour(arm)
+        panel.plot(
+            numbers[seen],
+            means[seen, arm],
+            color=colour,
+            linestyle=DASHES[arm // len(look.series) % len(DASHES)],
+            marker=MARKERS[arm % len(MARKERS)],
+            linewidth=1.2 if out else 2.6,
+            label=name,
+        )
+        if out:
+            end = means[numbers == last, arm]
+            panel.plot(last, end, "x", color=look.ink, markersize=9, markeredgewidth=1.6, zorder=5)
+    remaining = [name for arm, name in enumerate(problem.arms) if not ruled_out[arm]]
+    answer = ", ".join(remaining) if len(remaining) == problem.top else f"{len(remaining)} arms left"
+    panel.set_title(f"{problem.agents[agent]}: {answer}")
+    ticks = phases[:: math.ceil(len(phases) / MOST_TICKS)]
+    labels = [f"{phase.number}\n{_thousands(int(phase.after.counts.sum()))}" for phase in ticks]
+    panel.set_xticks([phase.number for phase in ticks], labels)
+    panel.set_xlim(numbers[0] - 0.25, numbers[-1] + 0.25)
+    if panel.get_subplotspec().is_last_row():  # type: ignore[union-attr]
+        panel.set_xlabel("phase, and samples drawn so far by all agents")
+    if panel.get_subplotspec().is_first_col():  # type: ignore[union-attr]
+        panel.set_ylabel("estimated mixed mean (reward)")
+
+
+def _thousands(count: int) -> str:
+    """A sample count short enough for an axis.
+
+    >>> _thousands(950), _thousands(93_969), _thousands(2_400_000)
+    ('950', '94.0k', '2.4M')
+    """
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1_000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
