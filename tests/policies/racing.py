@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from parley.policies import make_policy
-from parley.policies.evidence_racing import EvidenceRacing
-from parley.policies.wealth import Wealth
+from parley.policies.evidence.racing import EvidenceRacing
+from parley.policies.evidence.wealth import Wealth
 from parley.problem import Instance, Problem
 from parley.totals import Totals
 

@@ -9,7 +9,7 @@ from tests.support import paper_study, random_instance
 
 from parley.errors import InvalidInput
 from parley.policies import make_policy
-from parley.policies.wealth import Wealth
+from parley.policies.evidence.wealth import Wealth
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
 from parley.simulation import phases, simulate

@@ -7,8 +7,8 @@ import pytest
 from tests.policies.racing import racing
 from tests.support import random_weights
 
-from parley.policies.sets import carried, scores
-from parley.policies.wealth import Wealth
+from parley.policies.evidence.sets import carried, scores
+from parley.policies.evidence.wealth import Wealth
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
 from parley.simulation.environments import make_environment

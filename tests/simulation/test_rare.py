@@ -9,7 +9,7 @@ from tests.support import random_weights
 
 from parley import Instance, InvalidInput, Noise, Problem, make_policy, simulate
 from parley.cli.main import main
-from parley.policies.evidence_racing import EvidenceRacing
+from parley.policies.evidence.racing import EvidenceRacing
 from parley.simulation.rare import ruled_out_probability
 from parley.simulation.ties import hardest_ties
 

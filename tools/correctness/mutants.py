@@ -9,9 +9,8 @@ from unittest.mock import patch
 import numpy as np
 from tools.correctness.ties import Maker, Tie
 
-from parley.policies.evidence_plan import Contrasts
-from parley.policies.evidence_racing import EvidenceRacing
-from parley.policies.wealth import Wealth
+from parley.policies.evidence.racing import EvidenceRacing
+from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.problem import FloatArray, IntArray, Problem
 from parley.rewards import Bets, Binary, BoundedVariance, Gaussian, RewardModel, UnknownScale
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, wagers

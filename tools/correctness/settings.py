@@ -19,9 +19,8 @@ from tests.support import paper_study
 from tools.correctness.common import DOCS, fill, table
 from tools.correctness.savings import TOPS, Case
 
-from parley.policies.evidence_plan import Contrasts
-from parley.policies.evidence_racing import EvidenceRacing
-from parley.policies.wealth import Wealth
+from parley.policies.evidence.racing import EvidenceRacing
+from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.problem import Instance, Problem
 from parley.simulation import simulate
 from parley.totals import Totals
@@ -82,7 +81,7 @@ SETTINGS = [
     Setting(words="the same, one gap of 0.5, share 0.1", make=partial(FirstPhaseBets, sizes=(0.5,))),
     *(Setting(words=f"stakes times {b:g}, not 1.2", changed=_with("rewards.bets.BOLDNESS", b)) for b in (1.1, 1.3)),
     *(
-        Setting(words=f"least margin {m:g}, not 0.25", changed=_with("policies.evidence_plan.LEAST_MARGIN", m))
+        Setting(words=f"least margin {m:g}, not 0.25", changed=_with("policies.evidence.plan.LEAST_MARGIN", m))
         for m in (0.0, 0.4)
     ),
 ]

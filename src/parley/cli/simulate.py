@@ -16,7 +16,7 @@ from parley.cli.console import json_option, policy_option, print_json, progress_
 from parley.ends import End
 from parley.errors import InvalidInput
 from parley.policies import make_policy
-from parley.policies.evidence_racing import EvidenceRacing
+from parley.policies.evidence.racing import EvidenceRacing
 from parley.problem import FloatArray, Instance, IntArray, Problem
 from parley.simulation import ENVIRONMENTS, Outcome, Regret, simulate
 from parley.simulation.rare import RareError, ruled_out_probability

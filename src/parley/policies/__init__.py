@@ -15,17 +15,13 @@ from dataclasses import fields
 from typing import Any
 
 from parley.errors import InvalidInput, UnknownName
-from parley.policies.base import Explanation, Policy, State
-from parley.policies.elimination import Elimination
-from parley.policies.evidence_racing import EvidenceRacing
-from parley.policies.evidence_regret import EvidenceRegret
-from parley.policies.explore_then_commit import ExploreThenCommit
+from parley.policies.base import Elimination, Explanation, Policy, State
+from parley.policies.evidence.racing import EvidenceRacing
+from parley.policies.evidence.regret import EvidenceRegret
 from parley.policies.oracle import Oracle
-from parley.policies.oracle_regret import OracleRegret
-from parley.policies.pf_ucb import PfUcb, PfUcbEnhanced
 from parley.policies.pf_ucb_bai import PfUcbBai
-from parley.policies.uniform import Uniform
-from parley.policies.wcpe import Wcpe
+from parley.policies.regret_baselines import ExploreThenCommit, OracleRegret, PfUcb, PfUcbEnhanced
+from parley.policies.wcpe import Uniform, Wcpe
 from parley.problem import Instance, Problem
 
 __all__ = ["POLICIES", "Elimination", "Explanation", "Policy", "State", "make_policy", "option_names"]

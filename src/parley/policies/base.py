@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,96 @@ from numpy.typing import NDArray
 from parley.ends import End
 from parley.errors import InvalidInput
 from parley.once import once
-from parley.policies.state import Explanation, State
-from parley.problem import BoolArray, IntArray, Problem
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.quotas import cut_to, raise_cells
 from parley.totals import Totals
 
-__all__ = ["Explanation", "Policy", "State"]
+__all__ = ["Elimination", "Explanation", "Policy", "State", "accept", "leading", "nth_largest"]
+
+DTYPES: dict[str, type[np.generic]] = {
+    "IntArray": np.int64,
+    "FloatArray": np.float64,
+    "BoolArray": np.bool_,
+    "FloatArray | None": np.float64,
+    "IntArray | None": np.int64,
+    "BoolArray | None": np.bool_,
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class State:
+    """What must survive between phases; policies that remember more extend it. Never changed in place.
+
+    >>> import parley
+    >>> policy = parley.make_policy("evidence", parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]]))
+    >>> state = policy.start()
+    >>> state.active.tolist(), policy.restore(state.to_json()).phase.tolist()
+    ([[True, True], [True, True]], 0)
+    """
+
+    phase: IntArray  # (...): phases completed, which is also the rounds of communication
+    counts: IntArray  # (..., arm, agent): draws so far
+    sums: FloatArray  # (..., arm, agent): their rewards, added up
+    squares: FloatArray | None = None  # (..., arm, agent): their squares, where the reward model needs them
+    active: BoolArray  # (..., arm, agent): still a candidate of this agent
+    eliminated_in: IntArray  # (..., arm, agent): the phase that ruled it out (from 1), 0 while active
+    finished: BoolArray  # (...): the policy asks for nothing more
+    accepted: BoolArray | None = None  # (..., agent): answered within the tolerance, where there is one
+
+    @property
+    def totals(self) -> Totals:
+        """All that was drawn so far."""
+        return Totals(counts=self.counts, sums=self.sums, squares=self.squares)
+
+    @property
+    def means(self) -> FloatArray:
+        """Local means `(..., arm, agent)`, 0 without data."""
+        return np.asarray(self.sums / np.maximum(self.counts, 1))
+
+    @property
+    def answers(self) -> BoolArray:
+        """`(..., arm, agent)`: the arms that remain; each agent's top N where finished."""
+        return self.active
+
+    def take(self, chosen: IntArray | BoolArray) -> Self:
+        """Some replications of a batch."""
+        return replace(self, **{name: value[chosen] for name, value in self._kept()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers of what is kept; `from_json` gives back the same state to the last bit."""
+        return {name: value.tolist() for name, value in self._kept()}
+
+    def _kept(self) -> list[tuple[str, NDArray[Any]]]:
+        every = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return [(name, value) for name, value in every if value is not None]
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """The state that `to_json` wrote; a missing or unknown key is an error."""
+        types = {field.name: cast(str, field.type) for field in fields(cls)}
+        optional = {name for name, kind in types.items() if kind.endswith("None")}
+        wrong = sorted((set(document) ^ set(types)) - (optional - set(document)))
+        if wrong:
+            found = f"missing or unknown keys: {', '.join(wrong)}"
+            raise InvalidInput("state", found=found, allowed=", ".join(types))
+        try:
+            arrays: dict[str, NDArray[Any]] = {
+                name: np.array(values, dtype=DTYPES[types[name]]) for name, values in document.items()
+            }
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidInput("state", found=str(error), allowed="what to_json wrote") from None
+        return cls(**arrays)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Explanation:
+    """Why arms are in or out, for people to look at; nothing decides by it."""
+
+    mixed_means: FloatArray  # (..., arm, agent)
+    radius: FloatArray  # (..., arm, agent): half-width to draw around the mixed mean
+    score: FloatArray  # (..., arm, agent): how far the case against the arm has come; out at `line`
+    line: float
+    words: str  # what the score is, in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,6 +310,74 @@ class Policy(ABC):
             "finished": np.zeros(batch, dtype=np.bool_),
             "accepted": np.zeros((*batch, shape[-1]), dtype=np.bool_) if self.problem.tolerance else None,
         }
+
+
+S = TypeVar("S", bound=State)
+
+
+def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
+    """The n-th largest over the arm axis among the marked arms, kept as `(..., 1, agent)`; -inf with fewer than n.
+
+    >>> nth_largest(np.array([[3.0], [9.0], [5.0]]), 2, np.array([[True], [False], [True]])).tolist()
+    [[3.0]]
+    """
+    masked = np.where(among, values, -np.inf)
+    place = masked.shape[-2] - n
+    return np.partition(masked, place, axis=-2)[..., place : place + 1, :]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elimination(Policy):
+    """Subclasses say which arms to keep. An arm is only ruled out on data; an agent always keeps at least N arms.
+
+    >>> import parley
+    >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
+    >>> instance = parley.Instance(problem=problem, means=[[0.9, 0.7], [0.1, 0.2]])
+    >>> *_, last = parley.phases(parley.make_policy("evidence", problem), instance, seed=0)
+    >>> last.after.active.tolist(), last.after.eliminated_in.tolist()  # the second arm, for both, in phase 2
+    ([[True, True], [False, False]], [[0, 0], [2, 2]])
+    """
+
+    @abstractmethod
+    def _keep(self, before: State, after: State) -> BoolArray:
+        """Which active arms stay candidates, given the state before the phase and the totals after it."""
+
+    def _decide(self, before: State, after: State) -> State:
+        active = before.active & (self._keep(before, after) | before.finished[..., None, None])
+        ruled_out = before.active & ~active
+        return replace(
+            after,
+            active=active,
+            eliminated_in=np.where(ruled_out, after.phase[..., None, None], before.eliminated_in),
+        )
+
+    def _finished(self, state: State) -> BoolArray:
+        """Every agent that asks has its top N."""
+        return np.asarray(((state.active.sum(axis=-2) <= self.problem.top) | ~self._asked).all(axis=-1))
+
+
+def leading(mixed: FloatArray, active: BoolArray, top: int) -> BoolArray:
+    """`(..., arm, agent)`: the N best estimates among the candidates; equal ones by position."""
+    order = np.argsort(np.where(active, -mixed, np.inf), axis=-2, kind="stable")
+    return np.asarray(active & (np.argsort(order, axis=-2, kind="stable") < top))
+
+
+def accept(before: State, after: S, leaders: BoolArray, settled: BoolArray, top: int) -> S:
+    """The state after a phase's eliminations, with the answers of those agents whose every claim is `settled`.
+
+    `(..., arm, agent)`; an arm that was ruled out needs no claim, and a leader that was ruled out leads nobody.
+    """
+    assert before.accepted is not None
+    outside = after.active & ~leaders
+    whole = (after.active & leaders).sum(axis=-2) == top
+    now = whole & (settled | ~outside).all(axis=-2) & outside.any(axis=-2) & ~before.finished[..., None]
+    active = np.where(now[..., None, :], after.active & leaders, after.active)
+    return replace(
+        after,
+        active=active,
+        eliminated_in=np.where(after.active & ~active, after.phase[..., None, None], after.eliminated_in),
+        accepted=before.accepted | now,
+    )
 
 
 def _shape(array: NDArray[Any] | None) -> tuple[int, ...] | None:

@@ -20,8 +20,7 @@ from parley.currency import Currency
 from parley.errors import InvalidInput, UnknownName
 from parley.harmonic import solve
 from parley.once import once
-from parley.policies.base import Explanation, State
-from parley.policies.elimination import Elimination, nth_largest
+from parley.policies.base import Elimination, Explanation, State, nth_largest
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.quotas import whole_counts
 

@@ -15,8 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.policies.base import State
-from parley.policies.elimination import Elimination
+from parley.policies.base import Elimination, State
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import raise_cells
 

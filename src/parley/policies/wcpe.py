@@ -14,15 +14,13 @@ import numpy as np
 from parley.bounds import oracle
 from parley.errors import InvalidInput, UnknownName
 from parley.once import once
-from parley.policies.acceptance import accept, leading
-from parley.policies.base import Explanation, State
-from parley.policies.elimination import Elimination, nth_largest
+from parley.policies.base import Elimination, Explanation, State, accept, leading, nth_largest
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import smallest_counts
 from parley.thresholds import THRESHOLDS, Threshold, guaranteed, make_threshold, radius
 from parley.totals import Totals
 
-__all__ = ["Halvings", "Wcpe"]
+__all__ = ["Halvings", "Uniform", "Wcpe"]
 
 ABOUT = 1.5  # times a proxy gap: half-widths that count as having reached it
 ENDLESS = 2**53  # draws
@@ -91,10 +89,10 @@ class Wcpe(Elimination):
             state = replace(state, halvings=state.halvings + (undecided & idle[..., None, None]))
 
     def blocked(self, state: State) -> BoolArray:
-        """Intervals use all data: blocked is who could tell no candidate apart if all others drew for ever.
+        """Intervals use all data: blocked is who could tell no candidate apart even after many draws of the others.
 
-        Since edition 3 of the rules: if they drew until their share of the variance is a tenth of the lost sites'. Who
-        could only just be told apart at last would cost the others draws without an end.
+        "Many" means until their share of the variance is a tenth of the lost sites'. Drawing on for an arm that could
+        only just be told apart would cost the others draws without an end.
         """
         waiting = super().blocked(state)
         if not waiting.any():
@@ -102,12 +100,12 @@ class Wcpe(Elimination):
         gone = np.zeros(self.problem.agent_count, dtype=np.bool_)
         gone[list(self.idle)] = True
         endless = np.where(gone, state.counts, ENDLESS)
-        variances = self.problem.mixed_variances(endless) * (1.0 if self.problem.rules < 3 else 1.0 + OTHERS)
+        variances = self.problem.mixed_variances(endless) * (1.0 + OTHERS)
         floor = np.sqrt(self._beta(np.maximum(state.counts, 1)) * variances)
         mixed = self.problem.mixed(state.means)
         lowest = nth_largest(mixed - floor, self.problem.top, state.active)
         apart = (state.active & (mixed + floor < lowest)).any(axis=-2)
-        if self.problem.tolerance and self.problem.rules >= 3:
+        if self.problem.tolerance:
             leaders, settled = self._settled(state, mixed, floor)
             apart |= (settled | leaders | ~state.active).all(axis=-2)
         return np.asarray(waiting & ~apart)
@@ -126,8 +124,7 @@ class Wcpe(Elimination):
         after = super().update(state, totals)
         assert isinstance(after, Halvings)
         halved = after.active & self._open(after)[..., None, :] & ~state.finished[..., None, None]
-        if self.problem.rules >= 3:
-            halved &= self._reached(after)
+        halved &= self._reached(after)
         return replace(after, halvings=after.halvings + halved)
 
     def _reached(self, state: Halvings) -> BoolArray:
@@ -185,3 +182,24 @@ class Wcpe(Elimination):
     def _solve(self, proxies: FloatArray) -> FloatArray:
         """`(arms, agent)`: the allocation at which an arm's intervals are as narrow as its proxy gaps (times beta)."""
         return oracle(self.problem, np.sqrt(2) * proxies, accuracy=self.accuracy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform(Wcpe):
+    """W-CPE without its oracle: everyone draws an arm equally often. Shows what the oracle saves.
+
+    Options as for `wcpe`; `accuracy` is not used: equal counts have a closed form.
+    """
+
+    name: ClassVar[str] = "uniform"
+
+    def _solve(self, proxies: FloatArray) -> FloatArray:
+        # With equal counts x, sum_n w_nm^2 / x <= proxy^2 for every agent asks for the largest ratio.
+        variance = self.problem.noise.variance
+        if isinstance(variance, float):
+            variances = variance * self.problem.squared_weights.sum(axis=0)
+        else:
+            variances = self.problem.mixed_variances(np.ones(self.problem.shape, dtype=np.int64))
+        needed = (variances / np.square(proxies)).max(axis=-1, keepdims=True)
+        weighed = self.problem.squared_weights.any(axis=1)  # nobody asks for draws that nobody's mix holds
+        return np.asarray(needed * weighed)

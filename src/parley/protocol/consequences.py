@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from parley.errors import InvalidInput, ParleyError
-from parley.policies.elimination import nth_largest
+from parley.policies.base import nth_largest
 from parley.problem import FloatArray
 from parley.protocol.choices import ReweighConsequences, reweigh_consequences
 from parley.protocol.prospects import Prospect, prospect, run_ahead

@@ -9,7 +9,7 @@ proportion to its weight over its draws. Then
 
 exactly, whatever the policy makes of the rewards (psi_i is the log of E exp(lam_i Y) under the truth), and where the
 error happens L is about delta: few runs tell a probability of 1e-10 to some per cent. Where sets of N arms are tested
-(`policies.sets`), the bets are those of the true top N, and an error is that any of them is ruled out.
+(`policies.evidence.sets`), the bets are those of the true top N, and an error is that any of them is ruled out.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from scipy.special import ndtri_exp
 from parley.checks import BoolArray, FloatArray, IntArray
 from parley.errors import InvalidInput
 from parley.policies.base import State
-from parley.policies.evidence_plan import Contrasts
-from parley.policies.evidence_racing import EvidenceRacing
-from parley.policies.sets import goes_by_sets, slot_of
-from parley.policies.wealth import Wealth
+from parley.policies.evidence.racing import EvidenceRacing
+from parley.policies.evidence.sets import slot_of
+from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.problem import Instance
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, POINTS
 from parley.rewards.sampling import gaussian, two_valued
@@ -163,7 +162,7 @@ class _Bet:
 
 def _members(policy: EvidenceRacing, instance: Instance, arm: int, agent: int) -> IntArray:
     """The arms of which none may be ruled out: the arm; where sets are tested, with the N - 1 best others."""
-    if not goes_by_sets(policy.problem):
+    if policy.problem.top == 1:
         return np.array([arm])
     order = np.argsort(-instance.mixed_means[:, agent], kind="stable")
     return np.concatenate([[arm], order[order != arm][: policy.problem.top - 1]])

@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import Bounds, NonlinearConstraint, minimize
 
-from parley.policies.base import State
-from parley.policies.elimination import nth_largest
+from parley.policies.base import State, nth_largest
 from parley.policies.pf_ucb_bai import PfUcbBai
 from parley.policies.wcpe import Halvings, Wcpe
 from parley.problem import BoolArray, FloatArray, Instance, IntArray

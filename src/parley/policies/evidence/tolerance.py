@@ -13,20 +13,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from parley.policies.base import State
-from parley.policies.evidence_plan import Contrasts
-from parley.policies.wealth import Reign
+from parley.policies.base import State, accept, leading
+from parley.policies.evidence.wealth import Contrasts, Reign
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-__all__ = ["SHARE", "Claims", "accept", "accept_leaders", "acceptance_line", "claims", "leading", "nobody", "standing"]
+__all__ = ["SHARE", "Claims", "accept_leaders", "acceptance_line", "claims", "nobody", "standing"]
 
 SHARE = 0.5  # of delta, for accepting; the exact race has the rest
 LOYALTY = 0.25  # of the tolerance: by which another arm must be better to end a reign
-S = TypeVar("S", bound=State)
 
 
 def acceptance_line(problem: Problem, reign: IntArray) -> FloatArray:
@@ -46,15 +44,9 @@ def standing(problem: Problem, state: State) -> FloatArray:
     At a tie the best estimate changes with every phase, and each change would end a reign and what it had won.
     """
     mixed = problem.mixed(state.means)
-    if not isinstance(state, Reign) or problem.rules < 3:
+    if not isinstance(state, Reign):
         return mixed
     return mixed + np.where(state.leaders, LOYALTY * problem.tolerance, 0.0)
-
-
-def leading(mixed: FloatArray, active: BoolArray, top: int) -> BoolArray:
-    """`(..., arm, agent)`: the N best estimates among the candidates; equal ones by position."""
-    order = np.argsort(np.where(active, -mixed, np.inf), axis=-2, kind="stable")
-    return np.asarray(active & (np.argsort(order, axis=-2, kind="stable") < top))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,21 +107,3 @@ def accept_leaders(problem: Problem, before: State, after: Reign) -> Reign:
     line = acceptance_line(problem, after.reign)[..., None, None, :]
     settled = np.asarray((after.log_acceptance >= line).all(axis=-3))
     return accept(before, after, after.leaders, settled, problem.top)
-
-
-def accept(before: State, after: S, leaders: BoolArray, settled: BoolArray, top: int) -> S:
-    """The state after a phase's eliminations, with the answers of those agents whose every claim is `settled`.
-
-    `(..., arm, agent)`; an arm that was ruled out needs no claim, and a leader that was ruled out leads nobody.
-    """
-    assert before.accepted is not None
-    outside = after.active & ~leaders
-    whole = (after.active & leaders).sum(axis=-2) == top
-    now = whole & (settled | ~outside).all(axis=-2) & outside.any(axis=-2) & ~before.finished[..., None]
-    active = np.where(now[..., None, :], after.active & leaders, after.active)
-    return replace(
-        after,
-        active=active,
-        eliminated_in=np.where(after.active & ~active, after.phase[..., None, None], after.eliminated_in),
-        accepted=before.accepted | now,
-    )

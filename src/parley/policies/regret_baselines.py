@@ -14,15 +14,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from parley.errors import UnknownName
-from parley.policies.base import Explanation, State
-from parley.policies.elimination import nth_largest
+from parley.bounds import regret
+from parley.errors import InvalidInput, UnknownName
+from parley.once import once
+from parley.policies.base import Explanation, State, nth_largest
+from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.pf_ucb_bai import personalization
 from parley.policies.playing import Playing
-from parley.problem import BoolArray, FloatArray, IntArray
+from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.quotas import whole_counts
 
-__all__ = ["RADII", "PfUcb", "PfUcbEnhanced"]
+__all__ = ["RADII", "ExploreThenCommit", "OracleRegret", "PfUcb", "PfUcbEnhanced"]
 
 RADII = {
     "proven": (4.0, "sqrt(4 log T / (M F(p))), for which its authors prove a logarithmic regret"),
@@ -112,3 +114,80 @@ class PfUcbEnhanced(PfUcb):
         root = np.sqrt(np.clip(np.where(told, gap + twice, 1.0) / self.problem.largest_gap, 1e-6, 1.0))
         shared = root.mean(axis=-1, keepdims=True)
         return np.asarray(np.ceil(wanted * (self.alpha * root + (1 - self.alpha) * shared) / root))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreThenCommit(Playing, EvidenceRacing):
+    """The options of `evidence`. Who has time during a phase plays its leader meanwhile."""
+
+    name: ClassVar[str] = "explore-then-commit"
+
+    def __post_init__(self) -> None:
+        Playing.__post_init__(self)
+        EvidenceRacing.__post_init__(self)
+
+    @property
+    def guarantee(self) -> str:
+        return "all answers right with probability at least 1 - 1 / T, unless the horizon comes first"
+
+    @property
+    def line(self) -> float:
+        """log(M T): the line of `evidence` at delta = 1 / T."""
+        assert isinstance(self.problem.horizon, int)
+        return math.log(self.problem.agent_count * max(self.problem.horizon, 2))
+
+    def _explored(self, state: State) -> tuple[IntArray, IntArray]:
+        explored = np.zeros(state.counts.shape, dtype=np.int64)
+        racing = ~state.finished & ~self._decided(state)
+        if racing.any():
+            explored[racing] = EvidenceRacing._wanted(self, state.take(racing))
+        return explored, np.where(racing, explored.sum(axis=-2).max(axis=-1), self.remaining(state.counts).max(axis=-1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OracleRegret(Playing):
+    """`accuracy`: how close the allocation must provably be to the cheapest one."""
+
+    name: ClassVar[str] = "oracle-regret"
+    instance: Instance
+    accuracy: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.instance.problem.shape != self.problem.shape:
+            raise InvalidInput("instance", found=self.instance.problem.shape, allowed=str(self.problem.shape))
+        self.instance.require_distinct()
+
+    @property
+    def guarantee(self) -> str:
+        return "plays the best arms (told the true gaps, which no real study is)"
+
+    @once
+    def _counts(self) -> IntArray:
+        assert isinstance(self.problem.horizon, int)
+        allocation = regret(self.instance, accuracy=self.accuracy).allocation * math.log(self.problem.horizon)
+        return np.where(self.instance.best, 0, np.floor(np.minimum(allocation, 2.0**53) + 0.5)).astype(np.int64)
+
+    def leaders(self, state: State) -> BoolArray:
+        return np.broadcast_to(self.instance.best, state.counts.shape)
+
+    def _played(self, state: State, idle: IntArray, time: IntArray) -> IntArray:  # noqa: ARG002
+        return np.where(self.leaders(state), idle, 0)
+
+    def _explored(self, state: State) -> tuple[IntArray, IntArray]:
+        explored = np.maximum(self._counts - state.counts, 0)
+        return explored, self.remaining(state.counts).max(axis=-1)
+
+    def _keep(self, before: State, after: State) -> BoolArray:  # noqa: ARG002
+        """It has nothing to find out: at the horizon the best arms are what was played."""
+        return np.asarray(self.leaders(after) | ~self._finished(after)[..., None, None])
+
+    def explain(self, state: State) -> Explanation:
+        mixed = self.problem.mixed(state.means)
+        return Explanation(
+            mixed_means=mixed,
+            radius=np.zeros_like(mixed),
+            score=np.where(state.active, 0.0, self.instance.gaps),
+            line=0.0,
+            words="the true gap of the arms that are not played",
+        )

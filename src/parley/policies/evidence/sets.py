@@ -20,31 +20,23 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.policies.wealth import Wealth
-from parley.problem import FloatArray, IntArray, Problem
+from parley.policies.evidence.wealth import Wealth
+from parley.problem import FloatArray, IntArray
 
-__all__ = ["RULES", "carried", "goes_by_sets", "scores", "slot_of"]
+__all__ = ["carried", "scores", "slot_of"]
 
-RULES = 3  # the edition since which N arms are found as one set
 WORK = 500_000  # numbers of an array at a time
 Scalar = TypeVar("Scalar", bound=np.generic)
-
-
-def goes_by_sets(problem: Problem) -> bool:
-    """Whether a study tests sets. With N = 1 an arm is its own set, and nothing differs."""
-    return problem.top > 1 and problem.rules >= RULES
 
 
 def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> tuple[FloatArray, IntArray | None]:
     """The slots' log wealth before a phase, and the order: `(..., slot, arm, agent)` and `(..., arm, agent)`.
 
-    `rank` is by estimate. Slots that speak for no set stand on the line. Without sets every arm is tested by itself: a
-    slot keeps its wealth while the arm's opponents stay. When they change, none may inherit more than the least: an arm
-    that beats k could leave one slot and come back in another, and no slot would be null throughout.
+    `rank` is by estimate. Slots that speak for no set stand on the line. With N = 1 an arm is its own set and has one
+    slot, which keeps its wealth whoever the opponent is: there is no order.
     """
     if state.ranks is None:
-        same = (opponents == state.opponents).all(axis=-3, keepdims=True)
-        return np.where(same, state.log_wealth, state.log_wealth.min(axis=-3, keepdims=True)), None
+        return state.log_wealth, None
     top = state.log_wealth.shape[-3]
     old, new, active = _rows(state.ranks), _rows(rank), _rows(state.active)
     wealth, before, now = _rows(state.log_wealth, 3), _rows(state.opponents, 3), _rows(opponents, 3)

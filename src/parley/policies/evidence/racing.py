@@ -1,27 +1,34 @@
 """Evidence racing (W-CER), Parley's own policy: an arm is out when the evidence against it, as wealth, reaches a line.
 
 Before a phase N *opponents* are fixed for every arm k of agent m, each with a *slot* that holds the wealth of bets on
-"this opponent beats k", settled by the phase's fresh draws only. A slot speaks against sets of N arms (`policies.sets`)
-and rejects them on the line M / delta; when all that have k are rejected, k is out. `docs/evidence-racing.md` has the
+"this opponent beats k", settled by the phase's fresh draws only. A slot speaks against sets of N arms (`sets`) and
+rejects them on the line M / delta; when all that have k are rejected, k is out. `docs/evidence-racing.md` has the
 proof; the error of the whole answer is at most delta, whatever the options: they only trade samples for rounds.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from parley.errors import InvalidInput
 from parley.once import once
-from parley.policies.acceptance import SHARE, accept_leaders, claims, nobody, standing
-from parley.policies.base import Explanation, State
-from parley.policies.elimination import Elimination
-from parley.policies.evidence_options import Tempered
-from parley.policies.evidence_plan import Contrasts, against, both, first_draws, further_draws, require_possible
-from parley.policies.sets import carried, goes_by_sets, scores
-from parley.policies.wealth import Reign, Wealth
+from parley.policies.base import Elimination, Explanation, State
+from parley.policies.evidence.plan import (
+    TEMPERS,
+    Temper,
+    affordable_rounds,
+    first_draws,
+    further_draws,
+    require_possible,
+)
+from parley.policies.evidence.sets import carried, scores
+from parley.policies.evidence.tolerance import SHARE, accept_leaders, claims, nobody, standing
+from parley.policies.evidence.wealth import Contrasts, Reign, Wealth, against, both
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import Bets, Look
 from parley.totals import Totals
@@ -30,24 +37,74 @@ __all__ = ["EvidenceRacing"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvidenceRacing(Tempered):
-    """Eliminates by evidence; `Tempered` has its options, none of which can break the guarantee."""
+class EvidenceRacing(Elimination):
+    """Eliminates by evidence. No option can break the guarantee; they trade samples for rounds.
+
+    `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. Unless told it follows from
+    what a round costs in days (`round_days`), and is 5 where that is not known.
+    `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
+    `growth`: a phase multiplies the samples spent so far by at most this. `smallest_growth`: and by at least this.
+    `optimism`: plan as if gaps were larger than they look by this many standard errors (added in squares).
+    `caution`: what a further round is worth; more of it makes phases larger and rounds fewer.
+    `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps, never the answer.
+    """
 
     name: ClassVar[str] = "evidence"
     plans_by_price: ClassVar[bool] = True
     honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance", "site_counts"}  # fair given the counts
     values_per_pair: ClassVar[int] = 80
+    tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS
+    rounds: int | None = None
+    precision: float | None = None
+    growth: float | None = None
+    optimism: float | None = None
+    caution: float | None = None
+    smallest_growth: float = 1.03
+    gap_scale: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None and self.rounds not in self.tempers:
+            allowed = f"a whole number from {min(self.tempers)} to {max(self.tempers)}"
+            raise InvalidInput("policy.rounds", found=self.rounds, allowed=allowed)
+        for key in ("precision", "optimism", "caution", "gap_scale"):
+            value = getattr(self, key)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise InvalidInput(f"policy.{key}", found=value, allowed="a finite number above 0")
+        if not 1 < self.smallest_growth <= self._temper.growth < math.inf:
+            found = f"smallest_growth {self.smallest_growth:g}, growth {self._temper.growth:g}"
+            raise InvalidInput("policy.growth", found=found, allowed="1 < smallest_growth <= growth, finite")
+
+    @once
+    def _rounds(self) -> int:
+        return self.rounds or affordable_rounds(self.problem, self.line, self.gap_scale)
+
+    @once
+    def _temper(self) -> Temper:
+        given = (self.precision, self.growth, self.optimism, self.caution)
+        precision, growth, optimism, caution = (
+            usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
+        )
+        return Temper(
+            precision=precision,
+            growth=growth,
+            smallest_growth=self.smallest_growth,
+            optimism=optimism * self._longer * (self.problem.noise.optimism if self.optimism is None else 1.0),
+            caution=caution * (self.problem.noise.caution if self.caution is None else 1.0),
+        )
+
+    @property
+    def _longer(self) -> float:
+        """Long studies can learn longer: what optimism is multiplied by."""
+        return float(max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1)
 
     @property
     def line(self) -> float:
         """log(M / delta): what every slot must reach; with a tolerance, at the exact race's share of delta.
 
-        Agents with the same weights have the same evidence and err together: M counts their distinct columns. Up to
-        the second edition of the rules every arm was tested by itself, on the line log(N M / delta).
+        Agents with the same weights have the same evidence and err together: M counts their distinct columns.
         """
         delta = self.problem.delta * (1 - SHARE) if self.problem.tolerance else self.problem.delta
-        tests = 1 if goes_by_sets(self.problem) else self.problem.top
-        return math.log(tests * self.problem.question_count) - math.log(delta)
+        return math.log(self.problem.question_count) - math.log(delta)
 
     def start(self, batch: tuple[int, ...] = ()) -> Wealth:
         slots = (*batch, self.problem.top, *self.problem.shape)
@@ -58,7 +115,7 @@ class EvidenceRacing(Tempered):
             "signal": np.zeros_like(blank["sums"]),
             "information": np.zeros_like(blank["sums"]),
             "gap_at_least": np.zeros_like(blank["sums"]),
-            "ranks": np.full((*batch, *self.problem.shape), -1) if goes_by_sets(self.problem) else None,
+            "ranks": np.full((*batch, *self.problem.shape), -1) if self.problem.top > 1 else None,
         }
         return Wealth(**wealth) if not self.problem.tolerance else Reign(**wealth, **nobody(self.problem, batch))
 
