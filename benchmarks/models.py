@@ -14,7 +14,7 @@ from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import make_model
 from parley.simulation import simulate
-from parley.simulation.environments import make_environment
+from parley.simulation.simulate import make_environment
 
 MODELS: dict[str, dict[str, Any]] = {
     "gaussian": {"kind": "gaussian", "scale": 1.0},

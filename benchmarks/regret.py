@@ -15,7 +15,7 @@ from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import make_model
 from parley.simulation import Outcome, simulate
-from parley.simulation.regret import draw_losses
+from parley.simulation.outcome import draw_losses
 from parley.study import load_study
 from parley.weights import personalized
 

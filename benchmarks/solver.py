@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.common import Section, best_of, in_process
 from parley.bounds import bai, identification
-from parley.harmonic import ArmPrograms, multipliers, solve, solver
+from parley.harmonic import ArmPrograms, solve, solver
 from parley.harmonic.pace import Pace
 from parley.problem import Instance, Problem
 
@@ -70,12 +70,12 @@ def against_the_fixed_exponent() -> Section:
     for agents in (3, 30, 300):
         batch = programs(agents, 20)
         ours = solve(batch, accuracy=1e-8).steps
-        kept = multipliers.GROWTH, multipliers.SHRINK, solver.POLISH_AFTER
-        multipliers.GROWTH, multipliers.SHRINK, solver.POLISH_AFTER = 0.0, 1.0, 0
+        kept = solver.GROWTH, solver.SHRINK, solver.POLISH_AFTER
+        solver.GROWTH, solver.SHRINK, solver.POLISH_AFTER = 0.0, 1.0, 0
         try:
             fixed = solve(batch, accuracy=1e-8, max_steps=50_000, strict=False).steps
         finally:
-            multipliers.GROWTH, multipliers.SHRINK, solver.POLISH_AFTER = kept
+            solver.GROWTH, solver.SHRINK, solver.POLISH_AFTER = kept
         rows.append([f"{agents}", f"{ours:,}", f"{fixed:,}", f"{fixed / ours:,.0f} x"])
     return Section(
         title="Own exponent per row against the fixed exponent 1.9",

@@ -9,7 +9,7 @@ from tests.support import random_weights
 
 from parley.errors import InvalidInput, NotConverged
 from parley.harmonic import ArmPrograms, ContrastPrograms, Status, proven_gap, solve
-from parley.harmonic.interior import newton_polish
+from parley.harmonic.solver import newton_polish
 
 # Clarabel's answers violate constraints by about 1e-6; the judge is trusted no further than that.
 JUDGE_TOLERANCE = 2e-5

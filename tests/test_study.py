@@ -6,8 +6,8 @@ import pytest
 from tests.support import paper_study
 
 from parley.errors import InvalidInput, InvalidStudy
-from parley.recipes import WEIGHT_KEYS
 from parley.study import SECTIONS, load_study, parse_study
+from parley.weights import WEIGHT_KEYS
 
 ROOT = Path(__file__).parents[1]
 GOOD = {"arms": ["p", "A", "B"], "agents": ["Paris", "Lille"], "weights": {"kind": "personalized", "alpha": 0.5}}

@@ -10,8 +10,8 @@ from parley.errors import InvalidInput
 from parley.policies import POLICIES, make_policy
 from parley.problem import Problem
 from parley.protocol import StudyMessage
+from parley.settings import TERMS
 from parley.study import parse_study
-from parley.terms import TERMS
 
 
 def test_every_term_has_words_and_a_default_that_it_takes():

@@ -48,7 +48,7 @@ def between(page: str, name: str, text: str) -> str:
 
 def study_file(page: str) -> str:
     """docs/study-file.md: the keys of each section, under its heading."""
-    from parley.keys import full_name
+    from parley.settings import full_name
     from parley.study import SECTIONS
 
     for section, keys in SECTIONS.items():
@@ -62,7 +62,7 @@ def study_file(page: str) -> str:
 def policies(page: str) -> str:
     """docs/policies.md: which policy takes which setting."""
     from parley.policies import POLICIES
-    from parley.terms import TERMS
+    from parley.settings import TERMS
 
     def taken(kind: type) -> str:
         return ", ".join(f"`{row.place}`" for row in TERMS.values() if row.name in kind.honours) or "none"

@@ -33,7 +33,9 @@ An error says what was found, what is allowed and, where it is not obvious, what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -65,6 +67,8 @@ __all__ = [
     "Unreachable",
     "WrongPlan",
     "WrongReceipt",
+    "need",
+    "needs",
 ]
 
 
@@ -257,3 +261,31 @@ class EngineFailed(ParleyError):
 
 class NoRoom(ParleyError):
     """A result could not be written; what was written before is kept."""
+
+
+@contextmanager
+def needs(extra: str, what: str) -> Iterator[None]:
+    """Say which extra has the package that is missing; import what is optional inside of it.
+
+    >>> with needs("server", "parley serve"):  # doctest: +ELLIPSIS
+    ...     import no_such_package
+    Traceback (most recent call last):
+    parley.errors.MissingPackage: parley serve: found no package no_such_package; ... '.[server]'` in the clone
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "that it needs").partition(".")[0]
+        if missing == "parley":
+            raise
+        raise MissingPackage(missing, extra=extra, purpose=what) from None
+
+
+def need(module: str, *, extra: str, purpose: str) -> Any:
+    """A module of a package that may not be there.
+
+    >>> need("json", extra="none", purpose="this example").dumps([1])
+    '[1]'
+    """
+    with needs(extra, purpose):
+        return importlib.import_module(module)

@@ -17,7 +17,7 @@ from parley.errors import InvalidInput, TiedArms
 from parley.once import once
 from parley.rewards import Gaussian, RewardModel
 from parley.rewards.scales import checked_scale, fitting
-from parley.terms import Terms
+from parley.settings import Terms
 
 __all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
 
@@ -26,7 +26,7 @@ __all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Problem", "top_ga
 class Problem(Terms):
     """K arms, M agents, the weights that mix their rewards, and the question: everyone's top N, error at most delta.
 
-    What else may be asked stands in `parley.terms`, a row each: `delta`, `top`, `largest_gap`, `minimum_cell`, ...
+    What else may be asked stands in `parley.settings`, a row each: `delta`, `top`, `largest_gap`, `minimum_cell`, ...
 
     >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]], delta=0.1)
     >>> problem.arm_count, problem.agent_count, problem.agents

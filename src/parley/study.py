@@ -13,14 +13,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parley.errors import InvalidInput, InvalidStudy
-from parley.keys import REQUIRED, Key, check_kinds, check_section
-from parley.problem import Instance, Problem
-from parley.recipes import TRUTH, WEIGHTS, truth_of, weights_of
-from parley.rewards import noise_keys, study_model
-from parley.terms import TERMS
+import numpy as np
 
-__all__ = ["DEFAULT_POLICY", "PLAYING_POLICY", "SECTIONS", "Study", "load_study", "parse_study", "read_toml"]
+from parley.checks import FloatArray, whole
+from parley.errors import InvalidInput, InvalidStudy, UnknownName
+from parley.problem import Instance, Problem, top_gaps
+from parley.rewards import noise_keys, study_model
+from parley.settings import NUMBER, REQUIRED, TERMS, Key, check_kinds, check_section
+from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
+
+__all__ = [
+    "DEFAULT_POLICY",
+    "PLAYING_POLICY",
+    "SECTIONS",
+    "Study",
+    "load_study",
+    "paper_means",
+    "parse_study",
+    "read_toml",
+    "truth_of",
+]
 
 DEFAULT_POLICY = "evidence"
 PLAYING_POLICY = "evidence-regret"  # with a horizon
@@ -37,6 +49,27 @@ POLICY = {  # every other key is an option of that policy, checked by the policy
         default="`evidence`; `evidence-regret` with a horizon",
     )
 }
+TRUTH = {
+    "means": Key(
+        kinds=(list,), meaning="the true local means, a row per arm, a column per agent", default="this or the next"
+    ),
+    "generate": Key(
+        kinds=(str,),
+        meaning='`"paper"`: the paper\'s recipe; with 6 arms, 3 agents and seed 0 the very instance of its tables',
+    ),
+    "scale": Key(
+        kinds=(int, float, list),
+        meaning="gaussian, subgaussian: the standard deviation to simulate and to compute bounds with, a number, a row "
+        "per agent or a matrix",
+        default="`noise.scale`, or `noise.guess` where that is unknown",
+    ),
+    "seed": Key(kinds=(int,), meaning="generate: where it starts", default="0"),
+    "min_gap": Key(kinds=NUMBER, meaning="generate: draws again until no gap is smaller", default="0.05"),
+}
+
+GENERATORS = ("paper",)
+# The recipe draws again until the gaps are wide enough; past this the wish is taken to be impossible.
+MAX_DRAWS = 10_000
 
 
 def _sections() -> dict[str, dict[str, Key]]:
@@ -166,3 +199,60 @@ def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     section: Mapping[str, Any] = document.get(name, {})
     (check_kinds if name == "policy" else check_section)(name, section, SECTIONS[name])
     return section
+
+
+def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> FloatArray:
+    """The paper's recipe (Appendix E): Gaussian means over their Frobenius norm, drawn until no gap is below `min_gap`.
+
+    NumPy's legacy generator, so that seed 0 with 6 arms and 3 agents gives the very instance of the paper's tables.
+    """
+    if not 0 < min_gap < np.inf:
+        raise InvalidInput("truth.min_gap", found=min_gap, allowed="a finite number above 0")
+    generator = np.random.RandomState(whole("truth.seed", seed, 0, LARGEST_SEED))
+    for _ in range(MAX_DRAWS):
+        draw = generator.normal(0, 1, problem.shape)
+        means: FloatArray = draw / np.linalg.norm(draw)
+        if top_gaps(problem.mixed(means), problem.top).min() >= min_gap:
+            return means
+    raise InvalidInput(
+        "truth.min_gap",
+        found=f"{min_gap}, which none of {MAX_DRAWS:,} random instances of {problem.shape[0]} arms reached",
+        allowed="a smaller gap",
+    )
+
+
+def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
+    """The instance that a [truth] section describes."""
+    if "means" in section:
+        if set(section) - {"means", "scale"}:
+            raise InvalidInput("truth", found=", ".join(section), allowed="either means or generate, not both")
+        return _within(Instance(problem=problem, means=section["means"], scale=section.get("scale")))
+    generate = section.get("generate")
+    if generate not in GENERATORS:
+        if generate is None:
+            found = ", ".join(section) or "an empty section"
+            raise InvalidInput("truth", found=found, allowed="means or generate")
+        raise UnknownName("truth.generate", generate, GENERATORS)
+    recipe = {key: section[key] for key in ("seed", "min_gap") if key in section}
+    means = paper_means(problem, **recipe)
+    try:
+        problem.noise.check_means(means)
+    except InvalidInput:
+        raise InvalidInput(
+            "truth.generate",
+            found=f"means from {means.min():.3f} to {means.max():.3f}, rewards in another range",
+            allowed="rewards whose range holds the recipe's means, which lie between -1 and 1",
+        ) from None
+    return _within(Instance(problem=problem, means=means, scale=section.get("scale")))
+
+
+def _within(instance: Instance) -> Instance:
+    """No gap may exceed `largest_gap`: W-CPE starts there, and its guarantee rests on it."""
+    if instance.gaps.max() > instance.problem.largest_gap:
+        raise InvalidInput(
+            "largest_gap",
+            found=f"{instance.problem.largest_gap:g} with means that are {instance.gaps.max():g} apart",
+            allowed="at least the largest gap",
+            hint="Raise largest_gap, or check the scale of the means",
+        )
+    return instance

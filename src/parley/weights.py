@@ -2,16 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parley.checks import FloatArray, real_array
+from parley.checks import FloatArray, real_array, whole
 from parley.errors import InvalidInput, UnknownName
+from parley.settings import NUMBER, REQUIRED, Key
 
-__all__ = ["clusters", "features", "from_file", "identity", "personalized", "population", "similarity"]
+__all__ = [
+    "WEIGHTS",
+    "WEIGHT_KEYS",
+    "clusters",
+    "features",
+    "from_file",
+    "identity",
+    "personalized",
+    "population",
+    "similarity",
+    "weights_of",
+]
+
+LARGEST_SEED = 2**32 - 1
+WEIGHTS = {
+    "kind": Key(
+        kinds=(str,),
+        meaning='`"identity"`: every agent alone. `"personalized"`: alpha of one\'s own, the rest everyone\'s average. '
+        '`"clusters"`: equal shares within a cluster. `"similarity"`: in proportion to a similarity. `"population"`: '
+        "everyone wants the arm best for all, agents weighed by their share. "
+        '`"matrix"`: as given',
+        default='`"identity"`',
+    ),
+    "alpha": Key(
+        kinds=(int, float, list, str),
+        meaning='personalized: a number in [0, 1], one per agent, or `"random"` (uniform, one per agent)',
+        default=REQUIRED,
+    ),
+    "seed": Key(
+        kinds=(int,), meaning='personalized with `alpha = "random"`: where the random alphas start', default="0"
+    ),
+    "labels": Key(kinds=(list,), meaning="clusters: one label per agent", default=REQUIRED),
+    "matrix": Key(
+        kinds=(list,),
+        meaning="similarity: a similarity per pair of agents, columns are normalised; matrix: the weights themselves, "
+        "row n, column m",
+        default="this or the next",
+    ),
+    "features": Key(kinds=(list,), meaning="similarity: one feature vector per agent"),
+    "kernel": Key(kinds=(str,), meaning='similarity from features: `"rbf"` or `"cosine"`', default='`"rbf"`'),
+    "bandwidth": Key(kinds=NUMBER, meaning="rbf: the distance at which similarity has fallen to 0.61", default="1.0"),
+    "shares": Key(kinds=(list,), meaning="population: one size per agent, in any unit", default=REQUIRED),
+    "file": Key(kinds=(str,), meaning="matrix: a `.csv` or `.npy` file, relative to the study file"),
+}
+
+WEIGHT_KEYS = {  # kind -> the keys it reads, the first of which must be there
+    "identity": (),
+    "personalized": ("alpha", "seed"),
+    "clusters": ("labels",),
+    "similarity": ("matrix", "features", "kernel", "bandwidth"),
+    "population": ("shares",),
+    "matrix": ("matrix", "file"),
+}
 
 KERNELS = ("rbf", "cosine")
 
@@ -128,3 +182,64 @@ def from_file(path: Path) -> FloatArray:
     except (ValueError, OSError, EOFError) as error:
         raise InvalidInput("weights.file", found=f"{path}: {error}", allowed="a matrix of numbers") from None
     raise InvalidInput("weights.file", found=path.name, allowed="a name that ends in .csv or .npy")
+
+
+def _only_one(section: Mapping[str, Any], *keys: str) -> None:
+    given = [key for key in keys if key in section]
+    if len(given) > 1:
+        raise InvalidInput("weights", found=" and ".join(given), allowed=f"only one of {', '.join(keys)}")
+
+
+def weights_of(section: Mapping[str, Any], agents: int, folder: Path) -> FloatArray:
+    """The matrix that a [weights] section describes; `folder` is where its file is looked for."""
+    kind = section.get("kind", "identity")
+    if kind not in WEIGHT_KEYS:
+        raise UnknownName("weights.kind", kind, WEIGHT_KEYS)
+    for key in section:
+        if key != "kind" and key not in WEIGHT_KEYS[kind]:
+            raise UnknownName(f"key in [weights] with kind {kind!r}", key, ("kind", *WEIGHT_KEYS[kind]))
+
+    def required(*keys: str) -> Any:
+        for key in keys:
+            if key in section:
+                return section[key]
+        raise InvalidInput(f"weights.{keys[0]}", found="nothing", allowed=f"{' or '.join(keys)} with kind {kind!r}")
+
+    def one_each(key: str) -> Any:
+        if len(required(key)) != agents:
+            found = f"{len(section[key])} for {agents} agents"
+            raise InvalidInput(f"weights.{key}", found=found, allowed="one per agent")
+        return section[key]
+
+    if kind == "identity":
+        return identity(agents)
+    if kind == "personalized":
+        return personalized(agents, _alpha(required("alpha"), section.get("seed"), agents))
+    if kind == "clusters":
+        return clusters(one_each("labels"))
+    if kind == "population":
+        return population(one_each("shares"))
+    if kind == "matrix":
+        _only_one(section, "matrix", "file")
+        given = required("matrix", "file")
+        return from_file(folder / given) if "file" in section else given
+    _only_one(section, "matrix", "features")
+    required("matrix", "features")
+    if "matrix" in section:
+        for key in ("kernel", "bandwidth"):
+            if key in section:
+                raise InvalidInput(f"weights.{key}", found="a value with a matrix", allowed="only with features")
+        return similarity(one_each("matrix"))
+    shape = {key: section[key] for key in ("kernel", "bandwidth") if key in section}
+    return features(one_each("features"), **shape)
+
+
+def _alpha(value: Any, seed: int | None, agents: int) -> Any:
+    if value == "random":
+        return np.random.RandomState(whole("weights.seed", seed or 0, 0, LARGEST_SEED)).uniform(0, 1, agents)
+    if isinstance(value, str) or seed is not None:
+        found = repr(value) if seed is None else f"seed = {seed} with alpha = {value!r}"
+        raise InvalidInput(
+            "weights.alpha", found=found, allowed='a number, a list of numbers, or "random" (then with a seed)'
+        )
+    return value

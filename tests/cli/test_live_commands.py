@@ -17,7 +17,7 @@ from parley.cli.main import main
 from parley.cli.remote import paced
 from parley.coordinator.record import open_storage
 from parley.errors import BrokenChain, Conflict, InvalidInput, Unreachable
-from parley.findings import told
+from parley.formatting import told
 
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "examples" / "two-by-two.toml")

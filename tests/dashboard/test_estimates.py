@@ -9,7 +9,7 @@ import pytest
 from tests.dashboard.site import TWO
 
 from parley.dashboard.forest import MOST, forest_chart
-from parley.findings import KINDS, told
+from parley.formatting import KINDS, told
 
 CONTROLLED = TWO.replace("[weights]", 'control = "c"\n\n[weights]')
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 # What a new term needs in `src`: its row, and the place that uses it.
 PLACES = {
-    "terms.py": (
+    "settings.py": (
         "\n    def _check_terms(",
         '\n    patience: int = term(0, (int,), counted(0, 9), "days that somebody waits",\n'
         '        section="imaginary", told="somebody waits {value} days")\n',

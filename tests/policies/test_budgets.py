@@ -8,10 +8,10 @@ from tests.protocol.support import rewards, study_message
 from tests.support import paper_study
 
 from parley import POLICIES, Instance, Problem, make_policy, simulate
-from parley.ends import End, overall
 from parley.protocol import Report, Stage, apply, create, issue_certificate
 from parley.protocol.events import ReportAccepted
 from parley.quotas import cut_to
+from parley.status import End, overall
 
 MEANS = [[0.5], [0.5], [0.1]]
 

@@ -7,8 +7,8 @@ import pytest
 from tools.correctness.savings import told_apart
 
 from parley import Instance, Problem, Totals, make_policy, simulate
-from parley.ends import End
 from parley.policies import option_names
+from parley.status import End
 
 # Agents 0 and 1 weigh agent 2; agents 3 and 4 ask each other only.
 WEIGHTS = np.array(

@@ -8,7 +8,7 @@ from tests.support import paper_study, random_instance
 
 from parley.bounds import expected_samples
 from parley.bounds.prices import time
-from parley.currency import Currency, money_of, phase_days
+from parley.costs import Currency, money_of, phase_days
 from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.problem import Instance, Problem

@@ -11,7 +11,7 @@ from parley.policies.evidence.sets import carried, scores
 from parley.policies.evidence.wealth import Wealth
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
-from parley.simulation.environments import make_environment
+from parley.simulation.simulate import make_environment
 
 LINE = 3.0
 

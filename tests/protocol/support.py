@@ -3,7 +3,7 @@
 import numpy as np
 
 from parley.protocol import StudyMessage
-from parley.terms import TERMS
+from parley.settings import TERMS
 from parley.totals import Totals
 
 

@@ -8,7 +8,6 @@ from tests.protocol.support import rewards, study_message
 from tests.protocol.test_minimum_cell import logged
 from tests.protocol.test_trial import reported
 
-from parley.ends import End, overall
 from parley.errors import IllegalMove, InvalidInput
 from parley.protocol import Stage, apply, create, freeze_consequences, issue_certificate, replay, verify_log
 from parley.protocol.choices import reweigh_consequences, thaw_consequences
@@ -25,6 +24,7 @@ from parley.protocol.events import (
 )
 from parley.protocol.lost_sites import reweigh, thaw
 from parley.protocol.reweighing import weights_without
+from parley.status import End, overall
 
 # Six sites. Agent 6 matters to 1, 2 and 3; 4 and 5 ask each other only.
 SIX = (

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.protocol.test_lost_sites import Course
 
-from parley.ends import End
 from parley.errors import InvalidInput
 from parley.protocol import Stage
 from parley.protocol.events import Paused, PhaseCut, Resumed
+from parley.status import End
 
 # Agent 4 matters to 1 and 2; 3 asks for itself alone, and nobody else about it.
 FOUR = ((0.7, 0.2, 0.0, 0.1), (0.2, 0.6, 0.0, 0.1), (0.0, 0.0, 1.0, 0.0), (0.1, 0.2, 0.0, 0.8))

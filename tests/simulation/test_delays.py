@@ -6,7 +6,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from parley.cli.main import main
-from parley.currency import phase_days
+from parley.costs import phase_days
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.simulation import simulate

@@ -10,8 +10,7 @@ from tests.support import random_weights
 from parley import Instance, InvalidInput, Noise, Problem, make_policy, simulate
 from parley.cli.main import main
 from parley.policies.evidence.racing import EvidenceRacing
-from parley.simulation.rare import ruled_out_probability
-from parley.simulation.ties import hardest_ties
+from parley.simulation.rare import hardest_ties, ruled_out_probability
 
 CAP = 20_000  # both are stopped here: what is compared is the same event
 

@@ -12,7 +12,7 @@ from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.problem import Instance
 from parley.simulation import phases, simulate
-from parley.simulation.regret import draw_losses
+from parley.simulation.outcome import draw_losses
 from parley.study import parse_study
 
 

@@ -3,8 +3,8 @@
 import pytest
 from tools.trials.six_sites import EVERYBODY, LOST, WAYS, WEIGHTS, play, told
 
-from parley.ends import End
 from parley.protocol import Stage
+from parley.status import End
 
 
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=["three", "all"])

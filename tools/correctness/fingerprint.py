@@ -13,7 +13,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parents[2] / "src" / "parley"
 ROOMS = ("policies", "rewards", "confidence", "simulation", "harmonic")
-FILES = ("problem.py", "totals.py", "currency.py")
+FILES = ("problem.py", "totals.py", "costs.py")
 
 
 @cache

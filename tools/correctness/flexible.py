@@ -15,7 +15,7 @@ from tools.correctness.near_ties import Cell, allowance
 from parley.policies import make_policy
 from parley.problem import IntArray
 from parley.simulation import make_environment
-from parley.simulation.environments import Environment
+from parley.simulation.simulate import Environment
 from parley.totals import Totals
 
 PHASES = 12

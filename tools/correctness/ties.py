@@ -17,8 +17,8 @@ from tools.correctness.near_ties import MIX, NOISES
 
 from parley.policies import EvidenceRacing, make_policy
 from parley.problem import FloatArray, Instance, IntArray, Problem
-from parley.simulation.environments import make_environment
 from parley.simulation.rare import STRETCH, ruled_out_probability
+from parley.simulation.simulate import make_environment
 
 __all__ = ["Measured", "Tie"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from tests.protocol.test_lost_sites import SIX, Course
 from tools.correctness.common import DOCS, fill, table
 
-from parley.ends import overall
 from parley.protocol import Stage
+from parley.status import overall
 from parley.totals import Totals
 
 LOST = "agent 6"

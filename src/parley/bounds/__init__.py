@@ -1,9 +1,9 @@
 """What no policy can do without: samples, regret, money and days, each a program with its certificate."""
 
-from parley.bounds.guarantee import Guarantee
 from parley.bounds.paper import (
     Bound,
     Bounds,
+    Guarantee,
     bai,
     bai_relaxed,
     exact_rates,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from parley.bounds.paper import ACCURACY, Bound, arm_by_arm, best_arm_only, identification
-from parley.currency import stated_rates
+from parley.costs import stated_rates
 from parley.harmonic import solve
 from parley.harmonic.pace import Pace
 from parley.problem import FloatArray, Instance

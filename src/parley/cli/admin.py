@@ -13,12 +13,10 @@ import click
 from parley.cli.admin_changes import CHANGES
 from parley.cli.console import json_option, print_json, progress_bar, screen, table
 from parley.cli.remote import connect, hand_over, paced, remote_options, write_secret
-from parley.ends import End, overall
-from parley.errors import InvalidInput
-from parley.findings import findings_csv, state_of, told
-from parley.optional import needs
+from parley.errors import InvalidInput, needs
+from parley.formatting import findings_csv, number, plural, state_of, told
+from parley.status import End, overall
 from parley.study import load_study
-from parley.words import number, plural
 
 if TYPE_CHECKING:
     from parley.agent.client import Client

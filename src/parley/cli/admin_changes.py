@@ -10,7 +10,7 @@ import click
 from parley.cli.console import screen
 from parley.cli.remote import connect, reason_option, remote_options, yes_option
 from parley.errors import Conflict, InvalidInput
-from parley.words import number, plural
+from parley.formatting import number, plural
 
 if TYPE_CHECKING:
     from parley.agent.client import Client

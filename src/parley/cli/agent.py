@@ -8,7 +8,7 @@ import click
 
 from parley.cli.console import attention, screen
 from parley.cli.remote import connect, remote_options
-from parley.optional import needs
+from parley.errors import needs
 from parley.protocol import Report
 
 __all__ = ["agent_command"]

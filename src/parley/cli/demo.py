@@ -23,15 +23,14 @@ import numpy as np
 from parley.bounds import regret
 from parley.cli.console import checked_output, print_json, progress_bar, screen, table, write_page
 from parley.cli.simulate import least_of, summary
-from parley.ends import End
-from parley.errors import InvalidInput, ParleyError
+from parley.errors import InvalidInput, ParleyError, needs
 from parley.experiments.demo import answers_told, demo_page, eliminations, ending, sizes_told
-from parley.optional import needs
 from parley.policies import POLICIES, Policy, make_policy
 from parley.policies.playing import Playing
 from parley.problem import Instance
 from parley.simulation import Phase, phases, simulate
 from parley.simulation.simulate import check_end
+from parley.status import End
 from parley.study import DEFAULT_POLICY, Study, load_study, parse_study
 
 __all__ = ["demo_command", "run_live", "show_live", "show_regret"]

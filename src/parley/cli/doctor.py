@@ -15,8 +15,7 @@ from packaging.requirements import Requirement
 
 from parley import __version__
 from parley.cli.console import json_option, print_json, screen, table
-from parley.errors import ParleyError
-from parley.optional import needs
+from parley.errors import ParleyError, needs
 
 __all__ = ["EXTRAS", "completion_command", "doctor_command", "unmet"]
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from parley.cli.console import screen
-from parley.errors import Unreachable
+from parley.errors import Unreachable, needs
 from parley.files import SECRET, write_whole
-from parley.optional import needs
 
 if TYPE_CHECKING:
     from parley.agent.client import Client

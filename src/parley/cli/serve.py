@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from parley.cli.console import screen
-from parley.optional import needs
+from parley.errors import needs
 
 with needs("server", "parley serve"):
     from parley.coordinator.http.server import serve

@@ -13,14 +13,13 @@ import numpy as np
 from parley.bounds import bai, exact_rates, expected_samples, regret
 from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, policy_option, print_json, progress_bar, screen, study_argument, table
-from parley.ends import End
 from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.problem import FloatArray, Instance, IntArray, Problem
 from parley.simulation import ENVIRONMENTS, Outcome, Regret, simulate
-from parley.simulation.rare import RareError, ruled_out_probability
-from parley.simulation.ties import Tie, hardest_ties
+from parley.simulation.rare import RareError, Tie, hardest_ties, ruled_out_probability
+from parley.status import End
 from parley.study import load_study
 
 __all__ = ["audit_policy_command", "least_of", "simulate_command", "spread", "summary"]

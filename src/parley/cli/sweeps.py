@@ -9,11 +9,10 @@ from typing import Any
 import click
 
 from parley.cli.console import errors, json_option, print_json, progress_bar, screen, table, write_page
-from parley.errors import InvalidInput
+from parley.errors import InvalidInput, need
 from parley.experiments.sweeps.runner import ENGINES, Engine
 from parley.experiments.sweeps.sweep import load_sweep
-from parley.optional import need
-from parley.words import real, typed
+from parley.formatting import real, typed
 
 __all__ = ["report_command", "sweep_command"]
 

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from parley.words import is_number
+from parley.formatting import is_number
 
 __all__ = ["Shown", "table"]
 

@@ -11,8 +11,7 @@ import click
 from parley.agent.outbox import kept_files
 from parley.cli.console import json_option, print_json, screen
 from parley.cli.remote import connect
-from parley.errors import BrokenChain, InvalidInput
-from parley.optional import needs
+from parley.errors import BrokenChain, InvalidInput, needs
 from parley.protocol import Receipt, Record, Verification, read_log, verify_log
 from parley.protocol.canonical import read_json
 

@@ -8,8 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from parley.dashboard.plot import Scale, clipped, element, line, mark, svg, text, tick_words, ticks
-from parley.findings import told
-from parley.words import number
+from parley.formatting import number, told
 
 __all__ = ["MOST", "forest_chart"]
 

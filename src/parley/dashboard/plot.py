@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from markupsafe import Markup, escape
 
-from parley.words import real
+from parley.formatting import real
 
 __all__ = ["SHAPES", "Scale", "breadth", "clipped", "element", "mark", "spread", "svg", "tick_words", "ticks"]
 

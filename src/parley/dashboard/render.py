@@ -15,9 +15,9 @@ from markupsafe import Markup
 
 from parley import __version__
 from parley.dashboard import words
-from parley.ends import End
+from parley.formatting import measured
 from parley.protocol.pieces import weight
-from parley.words import measured
+from parley.status import End
 
 __all__ = ["HERE", "environment", "render"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from parley.errors import InvalidInput
-from parley.keys import full_name
 from parley.protocol import StudyMessage
+from parley.settings import full_name
 from parley.study import SECTIONS, parse_study, read_toml
 
 __all__ = ["key_rows", "uploaded_study"]

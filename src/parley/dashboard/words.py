@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from parley.words import DASH, gap, number, plural, real
+from parley.formatting import DASH, gap, number, plural, real
 
 __all__ = [
     "DASH",

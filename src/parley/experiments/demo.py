@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from parley.ends import End
 from parley.experiments.report_kit.charts import DASHES, MARKERS, elimination_timeline, theme_named
 from parley.experiments.report_kit.pages import page, picture, table
+from parley.formatting import DASH, gap, let_go, real
 from parley.policies import Policy
 from parley.problem import Instance, Problem
 from parley.simulation import Phase
-from parley.words import DASH, gap, let_go, real
+from parley.status import End
 
 __all__ = [
     "answers_told",

@@ -15,13 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.harmonic.multipliers import Multipliers
 from parley.problem import BoolArray, FloatArray, IntArray
 
-__all__ = ["Pace", "Tolls", "agent_days", "days_needed"]
-
-EXPONENT = 1.0  # of the shares: 2 would settle them in one step if the multipliers stood still, which they do not
-COLDEST = 1e-6  # of the largest: shares of a warm start that have all but vanished may matter again
+__all__ = ["Pace", "agent_days", "days_needed"]
 
 
 def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
@@ -61,43 +57,3 @@ class Pace:
         """`(programs, arm, agent)`: the costs with every agent's toll on top, 0 where nothing is drawn."""
         tolls = self.day_cost * np.divide(shares, self.rates, out=np.zeros_like(shares), where=shares > 0)
         return np.where(touched, costs + tolls[:, None, :], 0.0)
-
-
-@dataclass
-class Tolls:
-    """The shares in the making, `(programs, agent)`."""
-
-    pace: Pace
-    shares: Multipliers
-
-    @classmethod
-    def start(cls, pace: Pace, touched: BoolArray, shares: FloatArray | None = None) -> Tolls:
-        """Equal shares for all who draw, or those of a similar batch."""
-        if touched.ndim != 3 or touched.shape[-1] != len(pace.rates):
-            allowed = f"programs that are (arm, agent) with {touched.shape[-1]} agents"
-            raise InvalidInput("rate", found=f"{len(pace.rates)} rates", allowed=allowed)
-        used = touched.any(axis=1)
-        cannot = used.any(axis=0) & (pace.rates == 0)
-        if cannot.any():
-            raise InvalidInput(
-                "rate",
-                found=f"0 for agent {int(np.argmax(cannot)) + 1}, whose draws somebody's mix needs",
-                allowed="a rate above 0 for every agent with a weight",
-            )
-        wanted = np.asarray(used, dtype=np.float64)
-        if shares is None:
-            return cls(pace, Multipliers.start(wanted, wanted, exponent=EXPONENT))
-        warm = np.asarray(np.maximum(shares, COLDEST * shares.max(axis=-1, keepdims=True)) * wanted)
-        return cls(pace, Multipliers.start(warm, wanted, exponent=EXPONENT))
-
-    def charged(self, costs: FloatArray, touched: BoolArray) -> FloatArray:
-        return self.pace.charged(costs, self.shares.values, touched)
-
-    def move(self, allocation: FloatArray, steps: int) -> None:
-        """Who needs longer than the others, weighed by the shares, bears more."""
-        days = agent_days(allocation, self.pace.rates)
-        usual = (self.shares.values * days).sum(axis=-1, keepdims=True)
-        self.shares.move(np.log(days / usual, out=np.zeros_like(days), where=days > 0), steps)
-
-    def take(self, chosen: BoolArray) -> Tolls:
-        return Tolls(self.pace, self.shares.take(chosen))

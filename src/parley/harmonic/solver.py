@@ -9,8 +9,8 @@ whatever found it, and every returned allocation is feasible.
 **Method.** Scale rows so that b = 1 and keep `sum lam = 1`. Put `x = sqrt(A lam / c)`, `F = sum c x`,
 `r = A^T (1/x)`: at the optimum `r_j = F` wherever `lam_j > 0`, and `F^2` is the certificate. The classical
 multiplicative step is `lam_j *= r_j / F` (as in optimal experimental design); here every row has an exponent of its
-own, which `multipliers` lets grow and shrink. `benchmarks/solver.py` counts the steps against the fixed exponent. The
-rare small program that is still open after `POLISH_AFTER` steps gets one round of Newton's method (`interior`). No
+own, which `Multipliers` lets grow and shrink. `benchmarks/solver.py` counts the steps against the fixed exponent. The
+rare small program that is still open after `POLISH_AFTER` steps gets one round of Newton's method (`newton_polish`). No
 convergence proof is claimed or needed: the certificate is checked, not assumed, and a program that misses the accuracy
 raises `NotConverged`. `pace` says how time enters.
 
@@ -20,24 +20,225 @@ Each step costs two products with A, which are products of an `(arm, agent)` arr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
 from parley.errors import InvalidInput, NotConverged
-from parley.harmonic.interior import newton_polish
-from parley.harmonic.multipliers import FLOOR, Multipliers, largest, per_program, total
-from parley.harmonic.pace import Pace, Tolls
+from parley.harmonic.pace import Pace, agent_days
 from parley.harmonic.programs import ArmPrograms, ContrastPrograms, Programs
-from parley.harmonic.solution import Solution, Status
 from parley.problem import BoolArray, FloatArray, IntArray
 
-__all__ = ["ArmPrograms", "ContrastPrograms", "Solution", "Status", "proven_gap", "solve"]
+__all__ = [
+    "ArmPrograms",
+    "ContrastPrograms",
+    "Multipliers",
+    "Solution",
+    "Status",
+    "largest",
+    "newton_polish",
+    "per_program",
+    "proven_gap",
+    "solve",
+    "total",
+]
 
 EXPONENT = 1.9  # 2 solves a diagonal A in one step, 1 a rank-one A; every row starts here and finds its own
 FINEST = 1e-13
-COLDEST = 1e-6  # of the largest: multipliers of a warm start that have all but vanished may matter again
+TOLL_EXPONENT = 1.0  # 2 would settle the shares in one step if the multipliers stood still, which they do not
+COLDEST = 1e-6  # of the largest: what has all but vanished in a warm start may matter again
 CHECK_EVERY = 3
 POLISH_AFTER, POLISH_UP_TO = 150, 1_000_000  # steps; entries of the matrix that Newton's method writes down
+NEWTON_STEPS, TO_BOUNDARY, SHRINK_MU = 60, 0.99, 0.1
+GROWTH, PATIENCE, SHRINK, LEAST, MOST = 0.5, 60, 0.5, 0.02, 1e4
+LARGEST_STEP = (-20.0, 3.0)  # of log lam: a row may vanish quickly but must come back gently
+FLOOR = 1e-100  # a multiplier never becomes 0: it could not grow again
+
+
+class Status(Enum):
+    """How a solve ended; the value is what a person reads.
+
+    >>> Status.SOLVED.value
+    'solved to the accuracy asked for'
+    """
+
+    SOLVED = "solved to the accuracy asked for"
+    OUT_OF_STEPS = "NOT solved to the accuracy asked for: out of steps"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """A feasible allocation, its value, and the proof of how far from the optimum it can be at most.
+
+    >>> import parley
+    >>> solution = parley.solve(parley.ArmPrograms.of(np.eye(2), np.array([[0.5, 0.125]])))
+    >>> float(solution.value[0].round(6)), float(solution.gap[0]) < 1e-9
+    (10.0, True)
+    """
+
+    value: FloatArray  # (programs): cost of the allocation, an upper bound on the optimum
+    lower: FloatArray  # (programs): what the multipliers prove, a lower bound on the optimum
+    allocation: FloatArray  # (..., arm, agent): feasible
+    dual: FloatArray  # one multiplier per row, scaled so that b . dual = 1
+    shares: FloatArray | None = None  # (programs, agent): with a pace, who bears how much of a day
+    status: Status
+    steps: int
+
+    @property
+    def gap(self) -> FloatArray:
+        """`(value - lower) / value`, 0 where the value is 0."""
+        gap = np.where(self.value > 0, 1 - self.lower / np.where(self.value > 0, self.value, 1), 0.0)
+        return np.maximum(gap, 0.0)  # below 0 by rounding only
+
+
+def total(values: FloatArray) -> FloatArray:
+    """`(programs,)`: the sum over everything of a program."""
+    summed: FloatArray = values.sum(axis=tuple(range(1, values.ndim)))
+    return summed
+
+
+def largest(values: FloatArray) -> FloatArray:
+    """`(programs,)`: the largest of a program, at least 0."""
+    return np.asarray(values.max(axis=tuple(range(1, values.ndim)), initial=0.0))
+
+
+def per_program(values: FloatArray, like: FloatArray) -> FloatArray:
+    """One number per program, shaped to meet `like`."""
+    return values.reshape(-1, *[1] * (like.ndim - 1))
+
+
+@dataclass
+class Multipliers:
+    """Weights that add up to 1 in every program, 0 where not `wanted`, moved in place.
+
+    A multiplier moves by `exp(exponent * pull)`, where the pull is 0 at the optimum. A fixed exponent stalls on rows
+    that are almost tight: their multiplier has far to go and moves by a factor close to 1. So every row has its own
+    exponent, which grows while the row keeps its direction and shrinks when it turns (the idea of resilient
+    back-propagation), ever less eagerly as steps go by, so that rows that are almost copies of each other stop chasing
+    one another.
+
+    >>> weights = Multipliers.start(np.ones((1, 2)), np.ones((1, 2)), exponent=1.0)
+    >>> weights.move(np.log([[3.0, 1.0]]), steps=1)
+    >>> weights.values.round(6).tolist()
+    [[0.633975, 0.366025]]
+    """
+
+    values: FloatArray
+    wanted: FloatArray  # 1 where a multiplier is wanted, else 0
+    exponents: FloatArray
+    before: FloatArray  # the last pull
+    exponent: float  # where every row starts
+
+    @classmethod
+    def start(cls, values: FloatArray, wanted: FloatArray, *, exponent: float) -> Multipliers:
+        """From any positive weights."""
+        return cls(_normal(values), wanted, np.full_like(values, exponent), np.zeros_like(values), exponent)
+
+    def move(self, pull: FloatArray, steps: int) -> None:
+        """One step; `steps` were made in all."""
+        self.exponents *= np.where(pull * self.before > 0, 1 + GROWTH / (1 + steps / PATIENCE), SHRINK)
+        np.clip(self.exponents, LEAST * self.exponent, MOST * self.exponent, out=self.exponents)
+        self.before = pull
+        moved = self.values * np.exp(np.clip(self.exponents * pull, *LARGEST_STEP))
+        self.values = _normal(np.maximum(moved, FLOOR) * self.wanted)
+
+    def put(self, values: FloatArray) -> None:
+        """Other values, the exponents as they are."""
+        self.values = _normal(values)
+
+    def take(self, chosen: BoolArray) -> Multipliers:
+        """Some of the programs."""
+        values, wanted = self.values[chosen], self.wanted[chosen]
+        return Multipliers(values, wanted, self.exponents[chosen], self.before[chosen], self.exponent)
+
+
+def _normal(values: FloatArray) -> FloatArray:
+    return np.asarray(values / per_program(total(values), values))
+
+
+@dataclass
+class Tolls:
+    """The shares in the making, `(programs, agent)`."""
+
+    pace: Pace
+    shares: Multipliers
+
+    @classmethod
+    def start(cls, pace: Pace, touched: BoolArray, shares: FloatArray | None = None) -> Tolls:
+        """Equal shares for all who draw, or those of a similar batch."""
+        if touched.ndim != 3 or touched.shape[-1] != len(pace.rates):
+            allowed = f"programs that are (arm, agent) with {touched.shape[-1]} agents"
+            raise InvalidInput("rate", found=f"{len(pace.rates)} rates", allowed=allowed)
+        used = touched.any(axis=1)
+        cannot = used.any(axis=0) & (pace.rates == 0)
+        if cannot.any():
+            raise InvalidInput(
+                "rate",
+                found=f"0 for agent {int(np.argmax(cannot)) + 1}, whose draws somebody's mix needs",
+                allowed="a rate above 0 for every agent with a weight",
+            )
+        wanted = np.asarray(used, dtype=np.float64)
+        if shares is None:
+            return cls(pace, Multipliers.start(wanted, wanted, exponent=TOLL_EXPONENT))
+        warm = np.asarray(np.maximum(shares, COLDEST * shares.max(axis=-1, keepdims=True)) * wanted)
+        return cls(pace, Multipliers.start(warm, wanted, exponent=TOLL_EXPONENT))
+
+    def charged(self, costs: FloatArray, touched: BoolArray) -> FloatArray:
+        return self.pace.charged(costs, self.shares.values, touched)
+
+    def move(self, allocation: FloatArray, steps: int) -> None:
+        """Who needs longer than the others, weighed by the shares, bears more."""
+        days = agent_days(allocation, self.pace.rates)
+        usual = (self.shares.values * days).sum(axis=-1, keepdims=True)
+        self.shares.move(np.log(days / usual, out=np.zeros_like(days), where=days > 0), steps)
+
+    def take(self, chosen: BoolArray) -> Tolls:
+        return Tolls(self.pace, self.shares.take(chosen))
+
+
+def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray, dual: FloatArray) -> FloatArray:
+    """Better multipliers for one program with b = 1: `matrix (variable, row)`, a feasible allocation, `dual > 0`.
+
+    For the few small programs whose rows are almost copies of each other (one random program in thousands): the
+    multiplicative step crawls on those. A primal-dual interior point method does not: with `y = 1/x` and slacks
+    `s = 1 - A^T y` it solves `c / y^2 = A lam`, `lam s = mu` for mu shrinking to 0; each step is one system
+    `diag(2 c / y^3) + A diag(lam / s) A^T`. What comes out is only a proposal: the caller's certificate decides whether
+    it is any better.
+
+    >>> matrix, costs = np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2)
+    >>> dual = newton_polish(matrix, costs, np.full(2, 2.0), np.array([3.0, 1.0]))
+    >>> (dual / dual.sum()).round(6).tolist()
+    [0.5, 0.5]
+    """
+    y = 0.99 / allocation  # strictly inside
+    lam: FloatArray = dual * (np.sqrt(costs * (matrix @ dual)).sum() / dual.sum()) ** 2  # so that A lam = c x^2
+    slack = 1 - matrix.T @ y
+    lam = np.maximum(lam, 1e-12 * lam.max())
+    for _ in range(NEWTON_STEPS):
+        mu = SHRINK_MU * float(lam @ slack) / len(lam)
+        if mu <= 1e-18 * float((costs / y).sum()):
+            break
+        system = np.diag(2 * costs / y**3) + (matrix * (lam / slack)) @ matrix.T
+        scale = 1 / np.sqrt(np.diag(system))  # y may span many orders: solve in balanced units
+        balanced = system * scale[:, None] * scale
+        try:
+            move = scale * np.linalg.solve(balanced, scale * (costs / y**2 - matrix @ (mu / slack)))
+        except np.linalg.LinAlgError:
+            break  # as far as float64 goes: the certificate tells how far that is
+        lam_move = mu / slack - lam + lam / slack * (matrix.T @ move)
+        slack_move = -(matrix.T @ move)
+        primal = _longest(np.concatenate([y, slack]), np.concatenate([move, slack_move]))
+        y, slack = y + primal * move, slack + primal * slack_move
+        lam = lam + _longest(lam, lam_move) * lam_move
+    return lam
+
+
+def _longest(values: FloatArray, move: FloatArray) -> float:
+    """The longest step in (0, 1] that keeps `values` positive."""
+    shrinking = move < 0
+    if not shrinking.any():
+        return 1.0
+    return min(1.0, TO_BOUNDARY * float((values[shrinking] / -move[shrinking]).min()))
 
 
 def _reciprocals(allocation: FloatArray, touched: BoolArray) -> FloatArray:

@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Self, TypeVar, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.ends import End
 from parley.errors import InvalidInput
 from parley.once import once
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.quotas import cut_to, raise_cells
+from parley.status import End
 from parley.totals import Totals
 
 __all__ = ["Elimination", "Explanation", "Policy", "State", "accept", "leading", "nth_largest"]
@@ -130,7 +130,7 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
-    # The wishes of `parley.terms` that it takes into account; budgets and estimates are everybody's.
+    # The wishes of `parley.settings` that it takes into account; budgets and estimates are everybody's.
     honours: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds", "control"})
     plans_by_price: ClassVar[bool] = False  # whether prices and rates move its plans; days and money are told anyway
     needs_scale: ClassVar[bool] = False  # intervals of a known width: an unknown scale is refused
@@ -215,7 +215,7 @@ class Policy(ABC):
         return over
 
     def ends(self, state: State) -> NDArray[np.str_]:
-        """`(..., agent)`: how the study ended for every agent, as words of `parley.ends.End`."""
+        """`(..., agent)`: how the study ended for every agent, as words of `parley.status.End`."""
         answered = state.active.sum(axis=-2) <= self.problem.top
         accepted = np.zeros_like(answered) if state.accepted is None else state.accepted
         over = np.broadcast_to(state.finished[..., None], answered.shape)

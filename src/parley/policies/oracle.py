@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from parley.bounds import identification
-from parley.currency import Currency
+from parley.costs import Currency
 from parley.errors import InvalidInput, UnknownName
 from parley.harmonic import solve
 from parley.once import once

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from parley.ends import End, overall
 from parley.estimates import estimates, leading
 from parley.protocol.canonical import digest
 from parley.protocol.messages import Certificate, Rows
 from parley.protocol.trial import Trial
+from parley.status import End, overall
 from parley.totals import Totals
 
 __all__ = ["issue_certificate", "same_certificate"]

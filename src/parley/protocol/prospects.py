@@ -10,13 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from parley.ends import End
 from parley.errors import ParleyError
 from parley.policies import State
 from parley.protocol.plans import make_plan
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial, ends_at
 from parley.protocol.wire import Message
+from parley.status import End
 from parley.totals import Totals
 
 __all__ = ["Ahead", "Prospect", "prospect", "run_ahead"]

@@ -14,8 +14,8 @@ from parley.policies import POLICIES, Policy, make_policy
 from parley.problem import Problem
 from parley.protocol.wire import Message
 from parley.rewards import make_model
+from parley.settings import TERMS
 from parley.study import Study
-from parley.terms import TERMS
 
 __all__ = ["StudyMessage"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from parley.ends import End
 from parley.once import once
 from parley.policies import Policy, State
 from parley.protocol.admission import admit
@@ -21,6 +20,7 @@ from parley.protocol.situation import Held, Place, Situation
 from parley.protocol.stages import Stage
 from parley.protocol.turns import past_of
 from parley.rewards import Past
+from parley.status import End
 from parley.totals import Totals
 
 __all__ = ["Step", "Trial", "ends_at"]

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from parley.errors import UnknownName
-from parley.keys import Key
 from parley.rewards.base import RewardModel, Sampler
 from parley.rewards.bets import Bets
 from parley.rewards.binary import Binary
@@ -22,6 +21,7 @@ from parley.rewards.intervals import Look
 from parley.rewards.plausibility import Flaw, Past
 from parley.rewards.subgaussian import SubGaussian
 from parley.rewards.unknown_scale import UnknownScale
+from parley.settings import Key
 
 __all__ = [
     "MODELS",

@@ -16,7 +16,6 @@ import numpy as np
 
 from parley.checks import FloatArray
 from parley.errors import InvalidInput, UnknownName
-from parley.keys import Key
 from parley.rewards import plausibility, sampling
 from parley.rewards.bets import Bets, contrast_payoff
 from parley.rewards.intervals import Bound, Interval, Look, Seen, gaussian_interval, known_variance_bound
@@ -24,6 +23,7 @@ from parley.rewards.payoffs import stake_that_crosses
 from parley.rewards.plausibility import Doubt, Flaw, Past, doubt
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale
+from parley.settings import Key
 from parley.totals import Totals
 
 __all__ = ["RewardModel", "Sampler"]

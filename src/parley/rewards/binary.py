@@ -24,7 +24,6 @@ import numpy as np
 
 from parley.checks import FloatArray, number
 from parley.errors import InvalidInput
-from parley.keys import NUMBER, Key
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel, Sampler
 from parley.rewards.bets import (
@@ -47,6 +46,7 @@ from parley.rewards.bets import ROUNDING as ROUNDING_OF_SERIES
 from parley.rewards.intervals import Bound, Interval, Look, Seen, betting_bound, in_range, range_interval
 from parley.rewards.plausibility import Flaw
 from parley.rewards.scales import Scale, no_scale
+from parley.settings import NUMBER, Key
 from parley.totals import Totals
 
 __all__ = ["Binary", "log_rate_products", "log_ratios", "null_reference", "stake_limit", "two_valued_flaw"]

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 
 from parley.checks import LARGEST_SCALE, FloatArray, number
 from parley.errors import InvalidInput
-from parley.keys import NUMBER, REQUIRED, Key
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel, Sampler
 from parley.rewards.scales import GUESS, Scale, no_scale
+from parley.settings import NUMBER, REQUIRED, Key
 
 __all__ = ["Bounded"]
 

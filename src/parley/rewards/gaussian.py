@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parley.checks import FloatArray
-from parley.keys import Key
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel, Sampler
 from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, plain_scale, squared_scale
+from parley.settings import Key
 from parley.totals import Totals
 
 __all__ = ["Gaussian", "Scaled"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from parley.checks import LARGEST_SCALE, FloatArray, positive
 from parley.errors import InvalidInput
-from parley.keys import NUMBER, Key
+from parley.settings import NUMBER, Key
 
 __all__ = ["GUESS", "SCALE", "Scale", "checked_scale", "fitting", "no_scale", "plain_scale", "squared_scale"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from parley.keys import Key
 from parley.rewards.gaussian import Scaled
 from parley.rewards.scales import SCALE
+from parley.settings import Key
 
 __all__ = ["SubGaussian"]
 

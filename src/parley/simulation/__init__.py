@@ -1,8 +1,16 @@
 """Thousands of replications at once: environments that draw sums of rewards, and the loop that drives a policy."""
 
-from parley.simulation.environments import ENVIRONMENTS, Environment, make_environment
-from parley.simulation.regret import Regret
-from parley.simulation.simulate import Outcome, Phase, phase_totals, phases, simulate
+from parley.simulation.outcome import Regret
+from parley.simulation.simulate import (
+    ENVIRONMENTS,
+    Environment,
+    Outcome,
+    Phase,
+    make_environment,
+    phase_totals,
+    phases,
+    simulate,
+)
 
 __all__ = [
     "ENVIRONMENTS",

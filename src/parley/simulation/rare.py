@@ -27,12 +27,12 @@ from parley.policies.base import State
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.sets import slot_of
 from parley.policies.evidence.wealth import Contrasts, Wealth
-from parley.problem import Instance
+from parley.problem import Instance, Problem
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, POINTS
 from parley.rewards.sampling import gaussian, two_valued
 from parley.totals import Totals
 
-__all__ = ["RareError", "ruled_out_probability"]
+__all__ = ["RareError", "Tie", "hardest_ties", "ruled_out_probability"]
 
 STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/delta-correctness.md
 FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer its standard error is above a quarter of it
@@ -244,3 +244,34 @@ def _law(instance: Instance) -> _Law:
         return np.asarray((counts * each).sum(axis=(-2, -1)))
 
     return _Law(draw=draw, cumulant=cumulant)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tie:
+    """A truth in which `arm` is among everybody's top N and ties with an arm that need not be."""
+
+    words: str
+    instance: Instance
+    arm: int
+
+
+def hardest_ties(problem: Problem) -> list[Tie]:
+    """N - 1 arms clearly better, two that tie at the boundary, and the rest clearly worse, or tied as well.
+
+    >>> [tie.words for tie in hardest_ties(Problem(arms=3, weights=[[1.0]]))]
+    ['two arms tie', 'all arms below the top tie']
+    """
+    model, top = problem.noise, problem.top
+    centre, step = model.usual_mean, problem.largest_gap / 2
+    if model.low is not None and model.high is not None:
+        step = min(step, (centre - model.low) / 2, (model.high - centre) / 2)
+    levels = np.full(problem.arm_count, centre - step)
+    levels[: top - 1], levels[top - 1 : top + 1] = centre + step, centre
+    kinds = {"two arms tie": levels}
+    if problem.arm_count > top + 1:
+        kinds["all arms below the top tie"] = np.maximum(levels, centre)
+    agents = np.ones(problem.agent_count)
+    return [
+        Tie(words=words, instance=Instance(problem=problem, means=np.outer(means, agents)), arm=top - 1)
+        for words, means in kinds.items()
+    ]

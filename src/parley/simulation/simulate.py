@@ -13,15 +13,53 @@ from time import perf_counter
 
 import numpy as np
 
-from parley.ends import End
-from parley.errors import InvalidInput
+from parley.errors import InvalidInput, UnknownName
 from parley.policies.base import Policy, State
 from parley.problem import Instance, IntArray, Problem
-from parley.simulation.environments import Environment, make_environment
+from parley.rewards import Sampler
 from parley.simulation.outcome import Outcome, Tally
+from parley.status import End
 from parley.totals import Totals
 
-__all__ = ["Outcome", "Phase", "check_end", "phase_totals", "phases", "simulate"]
+__all__ = [
+    "ENVIRONMENTS",
+    "Environment",
+    "Outcome",
+    "Phase",
+    "check_end",
+    "make_environment",
+    "phase_totals",
+    "phases",
+    "simulate",
+]
+
+Environment = Sampler
+ENVIRONMENTS = ("gaussian", "bernoulli", "uniform")
+
+
+def make_environment(instance: Instance, name: str | None = None) -> Environment:
+    """By name; without one, the usual of the reward model: Gaussian rewards, or two-valued ones in a range.
+
+    >>> import numpy as np
+    >>> from parley.problem import Problem
+    >>> draw = make_environment(Instance(problem=Problem(arms=2, weights=[[1.0]]), means=[[0.9], [0.1]]))
+    >>> draw(np.random.default_rng(0), np.array([[0], [3]])).counts.tolist()
+    [[0], [3]]
+    """
+    model = instance.problem.noise
+    known = model.samplers(instance.means, instance.scale)
+    if name is None:
+        return next(iter(known.values()))()
+    if name not in ENVIRONMENTS:
+        raise UnknownName("environment", name, ENVIRONMENTS)
+    if name not in known:
+        raise InvalidInput(
+            "environment",
+            found=f"{name!r} for rewards of kind {model.kind!r}",
+            allowed=f"{' or '.join(known)} (others need a bounded kind, with low and high)",
+        )
+    return known[name]()
+
 
 BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
 CHUNK_VALUES = 2**25  # all that a policy holds for a chunk takes about 256 MiB at most

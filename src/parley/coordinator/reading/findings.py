@@ -11,12 +11,12 @@ from parley.coordinator.reading.progress import Columns, latest_phase, policy_of
 from parley.coordinator.record import phases, reports, studies
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow
-from parley.ends import End
 from parley.estimates import WORDS, Estimates, estimates, fixed_quantile, leading
 from parley.policies import State
 from parley.protocol import StudyMessage
 from parley.protocol.stages import CONCLUDED
 from parley.protocol.trial import ends_at
+from parley.status import End
 from parley.totals import Totals
 
 __all__ = ["findings"]

@@ -27,7 +27,6 @@ from parley.coordinator.reading.visibility import to_the_minute
 from parley.coordinator.record import phases, studies
 from parley.coordinator.record.memory import memory_of
 from parley.coordinator.record.studies import StudyRow
-from parley.ends import End, overall
 from parley.policies import Explanation, Policy, State
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, IntArray
@@ -35,6 +34,7 @@ from parley.protocol import Stage, StudyMessage
 from parley.protocol.canonical import read_json
 from parley.protocol.stages import CONCLUDED
 from parley.protocol.trial import ends_at
+from parley.status import End, overall
 
 __all__ = [
     "Columns",

@@ -15,9 +15,8 @@ from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.estimates import attached, found_so_far, with_panels
 from parley.dashboard.pages.study import agents_on_page, heading, verified
-from parley.ends import End
-from parley.findings import harmless
-from parley.words import let_go
+from parley.formatting import harmless, let_go
+from parley.status import End
 
 __all__ = ["answer_csv", "routes"]
 

@@ -11,9 +11,8 @@ from starlette.routing import Route
 
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.forest import forest_chart
-from parley.ends import End
-from parley.findings import findings_csv, state_of, told
-from parley.words import ranged
+from parley.formatting import findings_csv, ranged, state_of, told
+from parley.status import End
 
 __all__ = ["attached", "found_so_far", "routes", "with_panels"]
 

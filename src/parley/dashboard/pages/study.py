@@ -18,7 +18,7 @@ from parley.dashboard.charts import meter
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.streams import relay
 from parley.dashboard.words import number
-from parley.words import measured
+from parley.formatting import measured
 
 __all__ = ["BoardCell", "Pages", "agents_on_page", "heading", "is_answer", "outlook", "routes", "spent", "verified"]
 

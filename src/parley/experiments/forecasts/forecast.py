@@ -18,9 +18,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from parley.bill import Bill
 from parley.bounds import bai
-from parley.currency import money_of, phase_days
+from parley.costs import Bill, money_of, phase_days
 from parley.errors import InvalidInput, ParleyError
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
 from parley.experiments.forecasts.scenarios import gap_scenario, usual_gaps

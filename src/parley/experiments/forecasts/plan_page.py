@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parley.currency import phase_days, stated_rates
+from parley.costs import phase_days, stated_rates
 from parley.experiments.forecasts.operating import Characteristic
 from parley.experiments.forecasts.planning import Forecast, Logistics, ScenarioCost
 from parley.experiments.report_kit.charts import delta_axis, sample_axis, theme_named

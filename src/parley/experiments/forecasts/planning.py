@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.bill import Bill
 from parley.bounds.prices import cost
-from parley.currency import money_of, stated_rates
+from parley.costs import Bill, money_of, stated_rates
 from parley.experiments.forecasts.scenarios import SHARES, Scenario, along_weights, with_weights
 from parley.harmonic.pace import days_needed
 from parley.policies import POLICIES, make_policy

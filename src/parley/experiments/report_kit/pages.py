@@ -11,7 +11,7 @@ from importlib.resources import files
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from parley.words import is_number
+from parley.formatting import is_number
 
 __all__ = ["page", "picture", "table"]
 

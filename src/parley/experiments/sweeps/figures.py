@@ -22,8 +22,8 @@ from parley.experiments.report_kit.charts import (
     theme_named,
 )
 from parley.experiments.sweeps.results import Results
+from parley.formatting import typed
 from parley.problem import FloatArray, Problem
-from parley.words import typed
 
 __all__ = [
     "LOGARITHMIC",

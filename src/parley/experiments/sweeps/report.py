@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from parley.errors import need
 from parley.experiments.report_kit.charts import THEMES
 from parley.experiments.report_kit.pages import page, table
 from parley.experiments.sweeps.figures import (
@@ -31,9 +32,8 @@ from parley.experiments.sweeps.figures import (
     saving_curves,
 )
 from parley.experiments.sweeps.results import Results, compare
-from parley.optional import need
+from parley.formatting import typed
 from parley.problem import FloatArray, Problem
-from parley.words import typed
 
 __all__ = ["box_plots", "heat_maps", "html_report", "lines"]
 

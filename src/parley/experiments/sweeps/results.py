@@ -12,10 +12,9 @@ import pandas as pd
 import pyarrow as pa
 from scipy import stats
 
-from parley.errors import InvalidInput, UnknownName
+from parley.errors import InvalidInput, UnknownName, need
 from parley.experiments.sweeps.storage import BILLED, Folder, Stored
 from parley.experiments.sweeps.sweep import Cell, parse_sweep
-from parley.optional import need
 from parley.problem import FloatArray
 
 __all__ = ["METHODS", "Results", "compare", "interval", "load_results", "summary"]

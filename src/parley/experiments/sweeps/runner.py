@@ -20,10 +20,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from parley.errors import EngineFailed, InvalidInput, NoCluster, ParleyError, UnknownName
+from parley.errors import EngineFailed, InvalidInput, NoCluster, ParleyError, UnknownName, need
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import Cell, Sweep, run_cell
-from parley.optional import need
 
 __all__ = ["ENGINES", "Crew", "Engine", "Run", "WorkersLost", "Workload", "run_sweep", "workload"]
 

@@ -35,9 +35,9 @@ from parley.bounds import bai, expected_samples, regret
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.policies import Policy, make_policy
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.settings import TERMS
 from parley.simulation import ENVIRONMENTS, make_environment, simulate
 from parley.study import DEFAULT_POLICY, PLAYING_POLICY, SECTIONS, parse_study
-from parley.terms import TERMS
 from parley.weights import identity
 
 __all__ = [

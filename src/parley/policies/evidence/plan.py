@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.currency import Currency, round_overhead, stated_rates
+from parley.costs import Currency, round_overhead, stated_rates
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.harmonic.pace import days_needed

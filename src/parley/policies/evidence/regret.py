@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtr
 
-from parley.currency import Currency
+from parley.costs import Currency
 from parley.errors import InvalidInput
 from parley.once import once
 from parley.policies.base import Explanation, State
