@@ -80,11 +80,11 @@ def test_a_wish_is_read_kept_stored_and_told(name, keys, value, monkeypatch):
     study = parse_study(GOOD | keys | {"policy": {"name": "evidence"}})
     assert study.problem.unusual() == {name: value}
     assert list(study.problem.told()) == [TERMS[name].place]
-    monkeypatch.setattr(POLICIES["evidence"], "honours", frozenset())
+    monkeypatch.setattr(POLICIES["evidence"], "supports", frozenset())
     if TERMS[name].wish:
         with pytest.raises(InvalidInput, match=f"{TERMS[name].place}: found .*: the policy evidence does not take"):
             StudyMessage.of(study)
-    monkeypatch.setattr(POLICIES["evidence"], "honours", frozenset({name}))
+    monkeypatch.setattr(POLICIES["evidence"], "supports", frozenset({name}))
     message = StudyMessage.of(study)
     again = StudyMessage.read(message.text)
     assert again == message
@@ -97,13 +97,13 @@ def test_a_wish_is_read_kept_stored_and_told(name, keys, value, monkeypatch):
 @pytest.mark.parametrize(("name", "keys"), [(name, keys) for name, keys, _ in TAKEN if TERMS[name].wish])
 def test_every_policy_takes_a_wish_or_refuses_it_by_name(policy, name, keys):
     weights = {"weights": {"kind": "personalized", "alpha": 0.4}}  # which every policy knows
-    playing = {"horizon": 500} if "horizon" in POLICIES[policy].honours else {}
+    playing = {"horizon": 500} if "horizon" in POLICIES[policy].supports else {}
     study = parse_study(GOOD | weights | playing | keys | {"truth": {"generate": "paper", "min_gap": 0.01}})
     if keys == {"horizon": "open"} and playing and policy != "evidence-regret":
         with pytest.raises(InvalidInput, match=f"a number of draws per agent, with the policy {policy}"):
             make_policy(policy, study.problem, {}, study.instance)
         return
-    if name in POLICIES[policy].honours:
+    if name in POLICIES[policy].supports:
         assert make_policy(policy, study.problem, {}, study.instance).problem is study.problem
         return
     with pytest.raises(InvalidInput, match=f"the policy {policy} does not take {TERMS[name].place}"):

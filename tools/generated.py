@@ -65,7 +65,7 @@ def policies(page: str) -> str:
     from parley.settings import TERMS
 
     def taken(kind: type) -> str:
-        return ", ".join(f"`{row.place}`" for row in TERMS.values() if row.name in kind.honours) or "none"
+        return ", ".join(f"`{row.place}`" for row in TERMS.values() if row.name in kind.supports) or "none"
 
     rows = (f"| `{name}` | {taken(kind)} |" for name, kind in POLICIES.items())
     return with_rows(page, "| policy | wishes it takes |\n|---|---|\n", rows)

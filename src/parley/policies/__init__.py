@@ -55,14 +55,14 @@ def option_names(name: str) -> list[str]:
 def make_policy(
     name: str, problem: Problem, options: Mapping[str, Any] | None = None, instance: Instance | None = None
 ) -> Policy:
-    """A policy by its registered name; only `oracle` looks at the instance. Wishes it does not honour are refused.
+    """A policy by its registered name; only an oracle looks at the instance. Settings it does not support are refused.
 
     >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
     >>> make_policy("evidence", problem, {"rounds": 4}).guarantee
     'all answers right with probability at least 0.9'
     """
     known = option_names(name)
-    problem.refuse(f"the policy {name}", POLICIES[name].honours)
+    problem.refuse(f"the policy {name}", POLICIES[name].supports)
     if POLICIES[name].draws_everything and problem.rate is not None and not problem.rate.all():
         idle = problem.agents[int(problem.rate.argmin())]
         everything = f"a rate above 0: the policy {name} draws every arm at every agent"

@@ -130,9 +130,9 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
-    # The wishes of `parley.settings` that it takes into account; budgets and estimates are everybody's.
-    honours: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds", "control"})
-    plans_by_price: ClassVar[bool] = False  # whether prices and rates move its plans; days and money are told anyway
+    # The settings that affect decisions and that it takes into account; budgets and estimates are everybody's.
+    supports: ClassVar[frozenset[str]] = frozenset({"max_samples", "max_rounds", "control"})
+    plans_by_price: ClassVar[bool] = False  # whether prices and rates move its plans
     needs_scale: ClassVar[bool] = False  # intervals of a known width: an unknown scale is refused
     draws_everything: ClassVar[bool] = False  # also of agents whom nobody weighs
     values_per_pair: ClassVar[int] = 16  # numbers held per (arm, agent) of a run at the peak, to size chunks by

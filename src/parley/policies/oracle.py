@@ -51,8 +51,8 @@ class Oracle(Elimination):
 
     @property
     def guarantee(self) -> str:
-        told = "told the true gaps, which no real study is"
-        return f"{super().guarantee} ({told})" if self.size == "guaranteed" else f"NO GUARANTEE: {SIZES[self.size]}"
+        premise = "knowing the true gaps, which no real study does"
+        return f"{super().guarantee} ({premise})" if self.size == "guaranteed" else f"NO GUARANTEE: {SIZES[self.size]}"
 
     @once
     def _counts(self) -> IntArray:

@@ -79,11 +79,11 @@ class PfUcbBai(Elimination):
 
     def explain(self, state: State) -> Explanation:
         mixed, half, bar = self._intervals(state, state.active)
-        told = np.isfinite(bar) & (state.phase[..., None, None] > 0)
+        known = np.isfinite(bar) & (state.phase[..., None, None] > 0)
         return Explanation(
             mixed_means=mixed,
             radius=np.broadcast_to(half, mixed.shape),
-            score=np.where(told, (np.where(told, bar, 0.0) - mixed) / half, 0.0),
+            score=np.where(known, (np.where(known, bar, 0.0) - mixed) / half, 0.0),
             line=1.0,
             words="distance below the best lower confidence bound, in half-widths of the phase's interval",
         )

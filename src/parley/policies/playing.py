@@ -38,7 +38,7 @@ class Standing:
 class Playing(Elimination):
     """Plays until the horizon. Subclasses say what is explored (`_explored`) and which arms stay candidates."""
 
-    honours: ClassVar[frozenset[str]] = Elimination.honours | {"horizon"}
+    supports: ClassVar[frozenset[str]] = Elimination.supports | {"horizon"}
     plays_open: ClassVar[bool] = False  # whether it can do without knowing the horizon
 
     def __post_init__(self) -> None:

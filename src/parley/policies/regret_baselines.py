@@ -85,16 +85,16 @@ class PfUcb(Playing):
 
     def _keep(self, before: State, after: State) -> BoolArray:
         mixed, half = self.problem.mixed(after.means), self._radius(np.maximum(after.phase, 1))
-        told = before.active & self.problem.drawn(after.counts)
-        return np.asarray((mixed + half >= nth_largest(mixed - half, 1, told)) | ~told)
+        drawn = before.active & self.problem.drawn(after.counts)
+        return np.asarray((mixed + half >= nth_largest(mixed - half, 1, drawn)) | ~drawn)
 
     def explain(self, state: State) -> Explanation:
         mixed, half = self.problem.mixed(state.means), self._radius(np.maximum(state.phase, 1))
-        told = (state.phase > 0)[..., None, None]
+        known = (state.phase > 0)[..., None, None]
         return Explanation(
             mixed_means=mixed,
             radius=np.broadcast_to(half, mixed.shape),
-            score=np.where(told, (nth_largest(mixed, 1, state.active) - half - mixed) / half, 0.0),
+            score=np.where(known, (nth_largest(mixed, 1, state.active) - half - mixed) / half, 0.0),
             line=1.0,
             words="distance below the best lower confidence bound, in half-widths of the phase's interval",
         )
@@ -110,8 +110,8 @@ class PfUcbEnhanced(PfUcb):
         mixed = self.problem.mixed(state.means)
         gap = nth_largest(mixed, 1, state.active) - mixed
         twice = 2 * self._radius(np.maximum(state.phase, 1))
-        told = (state.phase > 0)[..., None, None]
-        root = np.sqrt(np.clip(np.where(told, gap + twice, 1.0) / self.problem.largest_gap, 1e-6, 1.0))
+        known = (state.phase > 0)[..., None, None]
+        root = np.sqrt(np.clip(np.where(known, gap + twice, 1.0) / self.problem.largest_gap, 1e-6, 1.0))
         shared = root.mean(axis=-1, keepdims=True)
         return np.asarray(np.ceil(wanted * (self.alpha * root + (1 - self.alpha) * shared) / root))
 
@@ -160,7 +160,7 @@ class OracleRegret(Playing):
 
     @property
     def guarantee(self) -> str:
-        return "plays the best arms (told the true gaps, which no real study is)"
+        return "plays the best arms (knowing the true gaps, which no real study does)"
 
     @once
     def _counts(self) -> IntArray:

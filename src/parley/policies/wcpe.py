@@ -43,7 +43,7 @@ class Wcpe(Elimination):
 
     name: ClassVar[str] = "wcpe"
     # Its intervals hold for all counts at once.
-    honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance", "site_counts"}
+    supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts"}
     needs_scale: ClassVar[bool] = True
     draws_everything: ClassVar[bool] = True
     threshold: str = "paper"

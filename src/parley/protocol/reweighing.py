@@ -27,7 +27,7 @@ Weights = tuple[tuple[float, ...], ...]
 
 def not_reweighable(study: StudyMessage) -> str | None:
     """Why a study's question cannot be asked anew in mid-study; None where it can."""
-    if "site_counts" not in POLICIES[study.policy].honours or study.problem.horizon is not None:
+    if "site_counts" not in POLICIES[study.policy].supports or study.problem.horizon is not None:
         return f"the guarantee of the policy {study.policy} holds for the draws that it planned itself"
     if study.problem.rules < 2:
         return "the study follows the first edition of the rules, which knows no lost sites"

@@ -116,7 +116,7 @@ class StudyMessage(Message):
     @once
     def flexible(self) -> bool:
         """Whether a report may have other counts than the plan: asked for, or not refused and safe with the policy."""
-        return self.problem.site_counts != "exact" and "site_counts" in POLICIES[self.policy].honours
+        return self.problem.site_counts != "exact" and "site_counts" in POLICIES[self.policy].supports
 
     def make_policy(self) -> Policy:
         """The policy that runs this study."""

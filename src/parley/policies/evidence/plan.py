@@ -65,7 +65,7 @@ def require_possible(samples: float) -> None:
             "planned draws",
             found=f"{samples:.3g} in all",
             allowed="at most 2^62",
-            hint="The gaps are too small for this noise to be told apart by any study; set a sample cap",
+            hint="No study can tell arms apart whose gaps are so small against this noise; set a sample cap",
         )
 
 

@@ -40,7 +40,7 @@ __all__ = ["EvidenceRacing"]
 class EvidenceRacing(Elimination):
     """Eliminates by evidence. No option can break the guarantee; they trade samples for rounds.
 
-    `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. Unless told it follows from
+    `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. By default it follows from
     what a round costs in days (`round_days`), and is 5 where that is not known.
     `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
     `growth`: a phase multiplies the samples spent so far by at most this. `smallest_growth`: and by at least this.
@@ -51,7 +51,7 @@ class EvidenceRacing(Elimination):
 
     name: ClassVar[str] = "evidence"
     plans_by_price: ClassVar[bool] = True
-    honours: ClassVar[frozenset[str]] = Elimination.honours | {"tolerance", "site_counts"}  # fair given the counts
+    supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts"}  # fair given the counts
     values_per_pair: ClassVar[int] = 80
     tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS
     rounds: int | None = None

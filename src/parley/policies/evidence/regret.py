@@ -71,7 +71,7 @@ class Lined(Wealth):
 class EvidenceRegret(Playing, EvidenceRacing):
     """No option can break what is proven; they trade regret for rounds.
 
-    `rounds`: about how many rounds you can afford, 4 to 8 (7 unless told); sets `precision`, `growth` (here of what
+    `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of what
     exploration costs, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
     `loss`: what wrong answers may cost, in units of what one more nat of evidence costs.
     """
