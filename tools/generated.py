@@ -60,15 +60,15 @@ def study_file(page: str) -> str:
 
 
 def policies(page: str) -> str:
-    """docs/policies.md: which policy takes which setting."""
+    """docs/policies.md: which policy supports which setting."""
     from parley.policies import POLICIES
-    from parley.settings import TERMS
+    from parley.settings import SETTINGS
 
     def taken(kind: type) -> str:
-        return ", ".join(f"`{row.place}`" for row in TERMS.values() if row.name in kind.supports) or "none"
+        return ", ".join(f"`{row.place}`" for row in SETTINGS.values() if row.name in kind.supports) or "none"
 
     rows = (f"| `{name}` | {taken(kind)} |" for name, kind in POLICIES.items())
-    return with_rows(page, "| policy | wishes it takes |\n|---|---|\n", rows)
+    return with_rows(page, "| policy | settings it supports |\n|---|---|\n", rows)
 
 
 def protocol(page: str) -> str:

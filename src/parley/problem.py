@@ -17,13 +17,13 @@ from parley.errors import InvalidInput, TiedArms
 from parley.once import once
 from parley.rewards import Gaussian, RewardModel
 from parley.rewards.scales import checked_scale, fitting
-from parley.settings import Terms
+from parley.settings import StudySettings
 
 __all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Problem(Terms):
+class Problem(StudySettings):
     """K arms, M agents, the weights that mix their rewards, and the question: everyone's top N, error at most delta.
 
     What else may be asked stands in `parley.settings`, a row each: `delta`, `top`, `largest_gap`, `minimum_cell`, ...
@@ -53,7 +53,7 @@ class Problem(Terms):
             )
         for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():
             object.__setattr__(self, name, value)
-        self._check_terms(arms, agents)
+        self._check_settings(arms, agents)
         self.noise.fit(self.shape)
         self._check_rates()
 
@@ -135,7 +135,7 @@ class Problem(Terms):
 
     def with_(self, **changes: Any) -> Problem:
         """A copy with some fields changed, checked again."""
-        return replace(self, **(self.terms() | changes))  # plain terms fit a problem of another shape too
+        return replace(self, **(self.settings() | changes))  # plain settings fit a problem of another shape too
 
 
 def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:

@@ -1,8 +1,8 @@
-"""The terms of a study: all that is asked beside its arms, agents, weights and rewards, each spelled once.
+"""The settings of a study: everything that it asks for besides its arms, agents, weights and rewards.
 
-A row of `Terms` is an attribute of every `Problem`, a key of the study file, a key of the wire message and of the
-stored document, a line of the API's view, of the dashboard's form and of docs/study-file.md. A new term is one row
-here, and the place that uses it.
+Each setting is one row of `StudySettings`. The row makes it an attribute of every `Problem`, a key of the study file,
+of the wire message and of the stored document, a field of the API and of the dashboard's form, and a line of
+docs/study-file.md. To add a setting, write its row here and the code that uses it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from parley.errors import InvalidInput, UnknownName
 __all__ = [
     "NUMBER",
     "REQUIRED",
-    "TERMS",
+    "SETTINGS",
     "Key",
     "Names",
-    "Term",
-    "Terms",
+    "Setting",
+    "StudySettings",
     "above_zero",
     "arm_name",
     "at_least_zero",
@@ -39,7 +39,7 @@ __all__ = [
     "per_cell",
     "plain",
     "probability",
-    "term",
+    "setting",
     "until",
 ]
 
@@ -54,7 +54,9 @@ WORDS = {int: "a whole number", float: "a number", str: "text", list: "a list", 
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """One key: what TOML may hold there, what it means, and what counts when it is left out (both in Markdown).
+    """One key of the study file: the types that it takes, what it means, and its default (both in Markdown).
+
+    The reader of the file, the form for a new study and the tables of docs/study-file.md share this row.
 
     >>> Key(kinds=(int, list), meaning="how many arms, or their names", default=REQUIRED).allowed
     'a whole number or a list'
@@ -66,7 +68,7 @@ class Key:
 
     @property
     def allowed(self) -> str:
-        """The kinds in words."""
+        """The types in words."""
         return " or ".join(WORDS[kind] for kind in self.kinds if not (kind is int and float in self.kinds))
 
     @property
@@ -82,7 +84,7 @@ class Key:
 
 
 def full_name(section: str, key: str) -> str:
-    """How a key is named outside of its section.
+    """The name of a key with its section.
 
     >>> full_name("privacy", "minimum_cell"), full_name("", "delta")
     ('privacy.minimum_cell', 'delta')
@@ -91,7 +93,7 @@ def full_name(section: str, key: str) -> str:
 
 
 def check_section(name: str, section: Mapping[str, Any], known: Mapping[str, Key]) -> None:
-    """An unknown key, or a value of another kind, is an error that names the key and what is allowed.
+    """Raise for an unknown key, or a value of the wrong type; the error names the key and what is allowed.
 
     >>> check_section("privacy", {"cell": 3}, {"minimum_cell": Key(kinds=(int,), meaning="")})
     Traceback (most recent call last):
@@ -105,7 +107,7 @@ def check_section(name: str, section: Mapping[str, Any], known: Mapping[str, Key
 
 
 def check_kinds(name: str, section: Mapping[str, Any], known: Mapping[str, Key]) -> None:
-    """The kinds of the values whose keys are known; others are somebody else's to check."""
+    """Check the types of the values whose keys are known, and ignore the others."""
     for key, value in section.items():
         row = known.get(key)
         if row is not None and (
@@ -119,43 +121,45 @@ Check = Callable[[str, Any, Names, Names], Any]  # key, value, arms, agents -> t
 
 
 @dataclass(frozen=True, kw_only=True)
-class Term(Key):
-    """One row: a key of the study file and where it stands, the default, the check, and the words for people."""
+class Setting(Key):
+    """One setting: where it stands in the study file, its default, its check, and what people read about it."""
 
     name: str = ""  # of the attribute and in documents
-    key: str = ""  # in the study file; the name where nothing else is said
+    key: str = ""  # in the study file; the same as the name unless given
     section: str = ""
-    usual: Any
+    default_value: Any
     check: Check
-    told: str = ""  # a sentence on a value that is not the usual one; may name {value}, and {span} of many numbers
-    always: bool = False  # written even where it is the usual one, as it was before there was a choice
-    wish: bool = False  # who does not say that it honours it refuses a value that is not the usual one
-    granted: tuple[Any, ...] = ()  # values that are no wish: everybody can do them
-    before: Any = None  # what a document means that does not have it, where that is not the usual value
-    needs: str = ""  # another term that must not be as usual where this one is not
+    sentence: str = ""  # describes a value other than the default; may use {value}, and {span} of many numbers
+    always_stored: bool = False  # documents hold it even at its default
+    affects_decisions: bool = False  # policies that do not list it in `supports` refuse any value but the default
+    always_supported: tuple[Any, ...] = ()  # values that every policy takes all the same
+    before: Any = None  # what a document without the key means, where that is not the default
+    needs: str = ""  # another setting that must be given with this one
 
     @property
     def place(self) -> str:
-        """Its full name in the study file."""
+        """The full name in the study file."""
         return full_name(self.section, self.key)
 
-    def tell(self, value: Any) -> str:
-        """The sentence on a value."""
+    def describe(self, value: Any) -> str:
+        """The sentence about a value."""
         low, high = (0, 0) if isinstance(value, str) else (np.min(value), np.max(value))
         span = f"{low:,.10g}" if low == high else f"from {low:,.10g} to {high:,.10g}"
-        shown = f"{value:,}" if type(value) is int and "{value}" in self.told else value
-        return self.told.format(value=shown, span=span)
+        shown = f"{value:,}" if type(value) is int and "{value}" in self.sentence else value
+        return self.sentence.format(value=shown, span=span)
 
 
-def term(usual: Any, kinds: tuple[type, ...], check: Check, meaning: str, *, default: str = "", **row: Any) -> Any:
-    """A field of a dataclass with its row."""
-    shown = default or str(usual)
-    made = Term(usual=usual, kinds=kinds, check=check, meaning=meaning, default=shown, **row)
-    return field(default=usual, metadata={"term": made})
+def setting(
+    default_value: Any, kinds: tuple[type, ...], check: Check, meaning: str, *, default: str = "", **row: Any
+) -> Any:
+    """A dataclass field that carries its row."""
+    shown = default or str(default_value)
+    made = Setting(default_value=default_value, kinds=kinds, check=check, meaning=meaning, default=shown, **row)
+    return field(default=default_value, metadata={"setting": made})
 
 
 def probability(key: str, value: Any, _arms: Names, _agents: Names) -> float:
-    """A probability that is neither nothing nor certainty."""
+    """A probability strictly between 0 and 1."""
     found = number(key, value)
     if not SMALLEST_DELTA <= found < 1:
         allowed = f"a number strictly between 0 and 1 (at least {SMALLEST_DELTA:g})"
@@ -164,7 +168,7 @@ def probability(key: str, value: Any, _arms: Names, _agents: Names) -> float:
 
 
 def fewer_than_arms(key: str, value: Any, arms: Names, _agents: Names) -> int:
-    """How many arms to find: not all of them."""
+    """How many arms to find: fewer than there are."""
     return whole(key, value, 1, len(arms) - 1, f"at least 1 and less than the number of arms, {len(arms)}")
 
 
@@ -219,7 +223,7 @@ def until(most: int, word: str) -> Check:
 
 
 def or_none(check: Check) -> Check:
-    """Nothing, or what the check takes."""
+    """None, or what the check takes."""
     return lambda key, value, arms, agents: None if value is None else check(key, value, arms, agents)
 
 
@@ -261,134 +265,139 @@ def plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Terms:
-    """The rows. The order is that of the tables in the docs."""
+class StudySettings:
+    """All settings, in the order of the tables in the docs."""
 
     # fmt: off
-    delta: float = term(
-        0.1, NUMBER, probability, "largest probability that any agent's answer is wrong, between 0 and 1", always=True,
+    delta: float = setting(
+        0.1, NUMBER, probability, "largest probability that any agent's answer is wrong, between 0 and 1",
+        always_stored=True,
     )
-    top: int = term(
+    top: int = setting(
         1, (int,), fewer_than_arms, "N: find each agent's N best arms; at least 1, less than the number of arms",
-        always=True,
+        always_stored=True,
     )
-    largest_gap: float = term(
+    largest_gap: float = setting(
         1.0, NUMBER, above_zero, "no gap between mixed means can be larger; sets the scale at which W-CPE starts",
-        always=True,
+        always_stored=True,
     )
-    tolerance: float = term(
+    tolerance: float = setting(
         0.0, NUMBER, at_least_zero, "an arm within it of the best (of the N-th best) is an answer too; at least 0",
-        told="an arm within {value:g} of the best is an answer", wish=True,
+        sentence="an arm within {value:g} of the best is an answer", affects_decisions=True,
     )
-    max_samples: int | None = term(
+    max_samples: int | None = setting(
         None, (int,), or_none(counted(1, LARGEST_COUNT)), "draws in all after which the study ends, decided or not",
-        default="no limit", told="it ends after {value:,} samples at most", wish=True,
+        default="no limit", sentence="it ends after {value:,} samples at most", affects_decisions=True,
     )
-    max_rounds: int | None = term(
+    max_rounds: int | None = setting(
         None, (int,), or_none(counted(1, LARGEST_CELL)), "phases after which the study ends, decided or not",
-        default="no limit", told="it ends after {value:,} rounds at most", wish=True,
+        default="no limit", sentence="it ends after {value:,} rounds at most", affects_decisions=True,
     )
-    control: str | None = term(
+    control: str | None = setting(
         None, (str,), or_none(arm_name), "the arm with which the others are compared in estimates",
-        default="none", told="arms are compared with {value}", wish=True,
+        default="none", sentence="arms are compared with {value}", affects_decisions=True,
     )
-    horizon: int | str | None = term(
+    horizon: int | str | None = setting(
         None, (int, str), or_none(until(LARGEST_COUNT, "open")),
         'draws per agent, all of which count: play while learning; `"open"`: nobody knows yet how many',
-        default="none: find the answer and stop", told="agents play while they learn (horizon {value})", wish=True,
+        default="none: find the answer and stop", sentence="agents play while they learn (horizon {value})",
+        affects_decisions=True,
     )
-    minimum_cell: int = term(
+    minimum_cell: int = setting(
         1, (int,), counted(1, LARGEST_CELL),
         "whoever is asked to draw an arm in a phase is asked for at least this many draws of it, so that no reported "
         f"sum covers fewer; a whole number from 1 to {LARGEST_CELL:,}",
-        section="privacy", told="no cell of a phase has fewer than {value:,} draws",
+        section="privacy", sentence="no cell of a phase has fewer than {value:,} draws",
     )
-    price: FloatArray = term(
+    price: FloatArray = setting(
         1.0, NUMBERS, per_cell, "what a draw costs: a number, one per agent, or a row per arm with a column per agent; "
         "0 only together with `day_cost`",
-        section="sampling", told="a draw costs {span}",
+        section="sampling", sentence="a draw costs {span}",
     )
-    rate: FloatArray | None = term(
+    rate: FloatArray | None = setting(
         None, NUMBERS, or_none(per_agent), "draws a day: a number, or one per agent; 0 only for who has no weight",
-        default="not known", section="sampling", told="agents make {span} draws a day",
+        default="not known", section="sampling", sentence="agents make {span} draws a day",
     )
-    day_cost: float = term(
+    day_cost: float = setting(
         0.0, NUMBER, at_least_zero, "what a day of the study is worth, in the unit of `price`; needs `rate`",
-        section="sampling", told="a day costs {value:,.10g}", needs="rate",
+        section="sampling", sentence="a day costs {value:,.10g}", needs="rate",
     )
-    round_days: float = term(
+    round_days: float = setting(
         0.0, NUMBER, at_least_zero, "days that a round takes beside its draws: to collect, decide and start again; "
         "needs `rate`",
-        section="sampling", told="a round takes {value:,.10g} days beside its draws", needs="rate",
+        section="sampling", sentence="a round takes {value:,.10g} days beside its draws", needs="rate",
     )
-    delay: FloatArray = term(
+    delay: FloatArray = setting(
         0.0, NUMBERS, per_agent, "days from a draw to its outcome: a number, or one per agent; a phase waits for the "
         "outcomes of its last draws; needs `rate`",
-        section="sampling", told="days from a draw to its outcome: {span}", needs="rate",
+        section="sampling", sentence="days from a draw to its outcome: {span}", needs="rate",
     )
-    site_counts: str | None = term(
+    site_counts: str | None = setting(
         None, (str,), or_none(choice("exact", "flexible")),
         '`"exact"`: a report has the counts that the plan asks for. `"flexible"`: it may have others, with a '
         "[reason that is not in the rewards](site.md#other-counts-than-planned)",
         default='`"flexible"` where the policy\'s guarantee stays, else `"exact"`', section="sites", key="counts",
-        wish=True, granted=("exact",), told="the counts of reports are {value}",
+        affects_decisions=True, always_supported=("exact",), sentence="the counts of reports are {value}",
     )
-    between: str = term(
+    between: str = setting(
         "outside", (str,), choice("outside", "leading"),
         'who comes to a site when its phase needs nobody more stays `"outside"` of the study, or gets the `"leading"` '
         "arm of the plan without being counted",
-        default='`"outside"`', section="sites", told="who comes between phases gets the plan's {value} arm",
+        default='`"outside"`', section="sites", sentence="who comes between phases gets the plan's {value} arm",
     )
-    rules: int = term(
+    rules: int = setting(
         3, (int,), counted(1, 3),
         "the edition of Parley's rules that decides. 1 is what studies follow that were stored before there was a "
         "choice; since 2 agents with the same weights pay for one question, and plans know who is frozen; since 3 an "
         "agent's leaders go on leading until another arm is better by a quarter of the tolerance, the top N are tested "
         "as one set (one arm: as before), and a report with a mean that the stated model rules out is held",
-        told="it follows edition {value} of the rules", before=1,
+        sentence="it follows edition {value} of the rules", before=1,
     )
     # fmt: on
 
-    def _check_terms(self, arms: Names, agents: Names) -> None:
-        for row in TERMS.values():
+    def _check_settings(self, arms: Names, agents: Names) -> None:
+        for row in SETTINGS.values():
             object.__setattr__(self, row.name, row.check(row.place, getattr(self, row.name), arms, agents))
-        unusual = self.unusual()
-        for row in map(TERMS.__getitem__, unusual):
-            if row.needs and row.needs not in unusual:
-                allowed = f"{row.usual} without {TERMS[row.needs].place}"
-                raise InvalidInput(row.place, found=unusual[row.name], allowed=allowed)
+        changed = self.non_default()
+        for row in map(SETTINGS.__getitem__, changed):
+            if row.needs and row.needs not in changed:
+                allowed = f"{row.default_value} without {SETTINGS[row.needs].place}"
+                raise InvalidInput(row.place, found=changed[row.name], allowed=allowed)
         if self.day_cost == 0 and np.any(np.equal(plain(self.price), 0)):
             allowed = "numbers above 0, or 0 together with sampling.day_cost: what is free would be drawn without end"
             raise InvalidInput("sampling.price", found=0, allowed=allowed)
 
-    def terms(self) -> dict[str, Any]:
-        """Every term as plain JSON, by name; an array in the fewest numbers that say the same."""
-        return {name: plain(getattr(self, name)) for name in TERMS}
+    def settings(self) -> dict[str, Any]:
+        """Every setting by name, as plain JSON; an array becomes the shortest value that means the same."""
+        return {name: plain(getattr(self, name)) for name in SETTINGS}
 
-    def unusual(self) -> dict[str, Any]:
-        """The terms that are not as usual, plain, by name: none for a study that asks for nothing special."""
-        return {name: value for name, value in self.terms().items() if value != TERMS[name].usual}
+    def non_default(self) -> dict[str, Any]:
+        """The settings that differ from their default, by name, as plain JSON."""
+        return {name: value for name, value in self.settings().items() if value != SETTINGS[name].default_value}
 
     def stored(self) -> dict[str, Any]:
-        """What a document holds: a term at its default is left out, so that older documents keep their digest."""
-        silent = {row.name: row.usual if row.before is None else row.before for row in TERMS.values() if not row.always}
-        return {name: value for name, value in self.terms().items() if name not in silent or value != silent[name]}
+        """What a document holds: a setting at its default is left out, so a new setting changes no study's digest."""
+        rows = (row for row in SETTINGS.values() if not row.always_stored)
+        silent = {row.name: row.default_value if row.before is None else row.before for row in rows}
+        return {name: value for name, value in self.settings().items() if name not in silent or value != silent[name]}
 
-    def refuse(self, who: str, honours: frozenset[str], hint: str | None = None) -> None:
-        """What was asked for is done or refused, never passed over: raise for a wish that `who` does not honour."""
-        for name, value in self.unusual().items():
-            if TERMS[name].wish and value not in TERMS[name].granted and name not in honours:
-                usual = TERMS[name].usual
-                allowed = f"{'nothing' if usual is None else usual!r}: {who} does not take {TERMS[name].place}"
-                raise InvalidInput(TERMS[name].place, found=f"{value!r:.60}", allowed=allowed, hint=hint)
+    def refuse(self, who: str, supported: frozenset[str], hint: str | None = None) -> None:
+        """Raise for a setting that changes decisions and that `who` does not support: none is silently ignored."""
+        for name, value in self.non_default().items():
+            row = SETTINGS[name]
+            if row.affects_decisions and value not in row.always_supported and name not in supported:
+                usual = "no value" if row.default_value is None else repr(row.default_value)
+                instead = " or ".join([*map(repr, row.always_supported), usual])
+                allowed = f"{instead}, since {who} does not support {row.place}"
+                raise InvalidInput(row.place, found=f"{value!r:.60}", allowed=allowed, hint=hint)
 
-    def told(self) -> dict[str, str]:
-        """Key of the study file -> a sentence, for every unusual term that a reader should hear of."""
-        rows = ((TERMS[name], value) for name, value in self.unusual().items())
-        return {row.place: row.tell(value) for row, value in rows if row.told}
+    def descriptions(self) -> dict[str, str]:
+        """Key of the study file -> a sentence about its value, for every setting that differs from its default."""
+        rows = ((SETTINGS[name], value) for name, value in self.non_default().items())
+        return {row.place: row.describe(value) for row, value in rows if row.sentence}
 
 
-TERMS: dict[str, Term] = {
-    row.name: replace(row.metadata["term"], name=row.name, key=row.metadata["term"].key or row.name)
-    for row in fields(Terms)
+SETTINGS: dict[str, Setting] = {
+    row.name: replace(row.metadata["setting"], name=row.name, key=row.metadata["setting"].key or row.name)
+    for row in fields(StudySettings)
 }

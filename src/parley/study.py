@@ -19,7 +19,7 @@ from parley.checks import FloatArray, whole
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.problem import Instance, Problem, top_gaps
 from parley.rewards import noise_keys, study_model
-from parley.settings import NUMBER, REQUIRED, TERMS, Key, check_kinds, check_section
+from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_kinds, check_section
 from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
 
 __all__ = [
@@ -68,14 +68,14 @@ TRUTH = {
 }
 
 GENERATORS = ("paper",)
-# The recipe draws again until the gaps are wide enough; past this the wish is taken to be impossible.
+# The recipe draws again until the gaps are wide enough; past this the gap is taken to be impossible.
 MAX_DRAWS = 10_000
 
 
 def _sections() -> dict[str, dict[str, Key]]:
     made: dict[str, dict[str, Key]] = {"": dict(QUESTION)}
     made |= {"weights": dict(WEIGHTS), "noise": noise_keys(), "policy": dict(POLICY)}
-    for row in TERMS.values():
+    for row in SETTINGS.values():
         made.setdefault(row.section, {})[row.key] = row
     return made | {"truth": dict(TRUTH)}
 
@@ -177,13 +177,13 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
         if not 1 <= count <= most:
             raise InvalidInput(key, found=count, allowed=f"from 1 to {most:,}")
     noise = study_model(inner["noise"])
-    terms = {name: inner[row.section][row.key] for name, row in TERMS.items() if row.key in inner[row.section]}
+    settings = {name: inner[row.section][row.key] for name, row in SETTINGS.items() if row.key in inner[row.section]}
     problem = Problem(
         arms=document["arms"],
         agents=agents,
         weights=weights_of(inner["weights"], agent_count, folder),
         noise=noise,
-        **{"largest_gap": noise.usual_gap} | terms,
+        **{"largest_gap": noise.usual_gap} | settings,
     )
     policy = dict(inner["policy"])
     return Study(

@@ -3,7 +3,7 @@ from tests.dashboard.site import site
 
 from parley.coordinator.logs import configure
 
-collect_ignore = ["imaginary.py"]  # a program for a copy of the product; test_new_term.py runs it
+collect_ignore = ["imaginary.py"]  # a program for a copy of the product; test_new_setting.py runs it
 
 
 @pytest.fixture(scope="module")

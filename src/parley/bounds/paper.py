@@ -19,7 +19,7 @@ from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.problem import FloatArray, Instance, Problem
 from parley.rewards import Gaussian
-from parley.settings import TERMS
+from parley.settings import SETTINGS
 from parley.thresholds import mixture_constant
 
 __all__ = ["Bound", "Bounds", "Guarantee", "bai", "bai_relaxed", "lower_bounds", "oracle", "regret", "regret_relaxed"]
@@ -166,7 +166,7 @@ def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
     >>> round(parley.bounds.expected_samples(bounds.bai, delta=0.1), 1)  # no algorithm can expect fewer draws
     29.8
     """
-    instance.problem.refuse("the lower bound", frozenset(TERMS) - {"tolerance"})
+    instance.problem.refuse("the lower bound", frozenset(SETTINGS) - {"tolerance"})
     try:
         regrets = regret(instance, accuracy=accuracy), regret_relaxed(instance, accuracy=accuracy)
     except TiedArms:

@@ -58,7 +58,7 @@ def priced_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> dict[str
     Money that is all the same is counted as draws, which `lower_bounds` does.
     """
     problem, made = instance.problem, {}
-    stated = problem.unusual()
+    stated = problem.non_default()
     if "price" in stated:
         if (problem.price > 0).all():
             made["cost"] = cost(instance, accuracy=accuracy)

@@ -164,9 +164,9 @@ def plan_command(
     if as_json:
         told_of = {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)}
         about = {"operating": operating_document(known)} if known else {}
-        print_json(problem.terms() | _document(plan) | _trade(timed) | about | told_of)
+        print_json(problem.settings() | _document(plan) | _trade(timed) | about | told_of)
         return
-    heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.told().values()])
+    heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.descriptions().values()])
     shown = table(heading, *plan_head(plan))
     for row in plan_rows(plan):
         shown.add_row(*row)

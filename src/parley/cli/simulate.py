@@ -70,7 +70,7 @@ def simulate_command(
             progress=advance,
         )
     document = (
-        loaded.problem.terms()
+        loaded.problem.settings()
         | summary(outcome, least_of(instance))
         | {
             "study": loaded.name,
@@ -81,7 +81,7 @@ def simulate_command(
         print_json(document)
         return
     shown = table(f"{loaded.name}: {name}, {replications:,} replications, seed {seed}", "quantity", "value")
-    for key, words in loaded.problem.told().items():
+    for key, words in loaded.problem.descriptions().items():
         shown.add_row(key, words)
     gaussian = (
         "" if not loaded.problem.noise.bound_words or exact_rates(loaded.require_truth()) else " (for Gaussian rewards)"

@@ -14,7 +14,7 @@ from parley.policies import POLICIES, Policy, make_policy
 from parley.problem import Problem
 from parley.protocol.wire import Message
 from parley.rewards import make_model
-from parley.settings import TERMS
+from parley.settings import SETTINGS
 from parley.study import Study
 
 __all__ = ["StudyMessage"]
@@ -62,7 +62,7 @@ class StudyMessage(Message):
         agents = self.make_policy().problem.agents
         if self.agents != agents:  # a problem makes up names where it is given none; a live study has its own
             raise InvalidInput("agents", found="no names", allowed=f"{len(agents)} names, one per row of the weights")
-        object.__setattr__(self, "terms", self.problem.terms())  # all of them, checked
+        object.__setattr__(self, "terms", self.problem.settings())  # all of them, checked
 
     def to_json(self) -> dict[str, Any]:
         """A term at its default is left out: the study is written, and hashed, as before there was such a term."""
@@ -77,15 +77,15 @@ class StudyMessage(Message):
             return super().from_json(document)
         if "terms" in document:
             raise InvalidInput(cls.schema, found="an unknown key: terms", allowed=", ".join(cls.known_keys()))
-        older = {row.name: row.before for row in TERMS.values() if row.before is not None}
-        terms = older | {key: value for key, value in document.items() if key in TERMS}
-        rest = {key: value for key, value in document.items() if key not in TERMS}
+        older = {row.name: row.before for row in SETTINGS.values() if row.before is not None}
+        terms = older | {key: value for key, value in document.items() if key in SETTINGS}
+        rest = {key: value for key, value in document.items() if key not in SETTINGS}
         return super().from_json(rest | {"terms": terms})
 
     @classmethod
     def known_keys(cls) -> list[str]:
         """Every term under its own name."""
-        return [*(key for key in super().known_keys() if key != "terms"), *TERMS]
+        return [*(key for key in super().known_keys() if key != "terms"), *SETTINGS]
 
     @classmethod
     def of(cls, study: Study) -> StudyMessage:
@@ -99,7 +99,7 @@ class StudyMessage(Message):
             noise=problem.noise.document(),
             policy=study.policy,
             options=dict(study.options),
-            terms=problem.terms(),
+            terms=problem.settings(),
         )
 
     @once

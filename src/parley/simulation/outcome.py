@@ -196,7 +196,7 @@ class Tally:
             chosen=self.chosen,
             draws=self.draws / len(self.costs),
             money=self.money,
-            priced="price" in self.problem.unusual(),
+            priced="price" in self.problem.non_default(),
             days=self.days,
             regret=self.regret,
             seconds=seconds,

@@ -92,7 +92,7 @@ def status(connection: Connection, row: StudyRow, visibility: Visibility, etags:
         arm_names=list(study.arms),
         agent_names=list(study.agents),
         terms={name: value for name, value in study.terms.items() if not isinstance(value, list)},
-        told=study.problem.told(),
+        told=study.problem.descriptions(),
         guarantee=study.make_policy().guarantee,
         rates=study.problem.noise.two_valued,
         warnings=list(warnings(connection, row, study, latest_phase(row))) if visibility.whole else [],

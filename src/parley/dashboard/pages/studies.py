@@ -80,7 +80,7 @@ async def new_study(shown: Page) -> Response:
             raise
         words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
         return await shown.show("new_study.html", code=refusal.status, **known | {"problem": words})
-    told = study.problem.told()
+    told = study.problem.descriptions()
     return await shown.show("new_study.html", **known | {"document": document, "told": told, "estimate": estimate})
 
 

@@ -100,7 +100,7 @@ def play_on(
     return Outlook(
         bill=Bill(
             samples=running.counts.sum(axis=(-2, -1)),
-            money=money_of(problem, running.counts) if "price" in problem.unusual() else None,
+            money=money_of(problem, running.counts) if "price" in problem.non_default() else None,
             days=None if problem.rate is None else days,
             regret=None if problem.horizon is None else _regret(problem, truths, running.counts - state.counts),
         ),
@@ -189,7 +189,7 @@ def outlook(policy: Policy, state: State, frozen: Collection[str], *, over: bool
         "days_left": None,
         "regret_left": None,
     }
-    if "price" in policy.problem.unusual():
+    if "price" in policy.problem.non_default():
         told["money"] = {"spent": float(money_of(policy.problem, state.counts))}
     if over:
         return told

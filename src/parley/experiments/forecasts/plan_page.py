@@ -215,7 +215,7 @@ def plan_page(
     shares = ["<h2>Who will draw how much</h2>", table(("scenario, mean draws", *problem.agents), per_agent)]
     if problem.horizon is not None:  # everybody draws to the end
         shares = []
-    unusual = "".join(f" {words[:1].upper()}{words[1:]}." for words in problem.told().values())
+    unusual = "".join(f" {words[:1].upper()}{words[1:]}." for words in problem.descriptions().values())
     return page(
         title,
         f"<p>{problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, delta {problem.delta:g}. "

@@ -35,7 +35,7 @@ from parley.bounds import bai, expected_samples, regret
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.policies import Policy, make_policy
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
-from parley.settings import TERMS
+from parley.settings import SETTINGS
 from parley.simulation import ENVIRONMENTS, make_environment, simulate
 from parley.study import DEFAULT_POLICY, PLAYING_POLICY, SECTIONS, parse_study
 from parley.weights import identity
@@ -213,7 +213,7 @@ def checked_axis(name: str, values: Any) -> list[Any]:
     known = section in SECTIONS and (key in SECTIONS[section] or section == "policy") and key not in SECTIONS
     if not known or (section, key) == ("weights", "file"):  # a file is given in a table of the axis weights
         some = ["policy.<option>", *(f"{where}.{what}" for where in SECTIONS if where for what in SECTIONS[where])]
-        raise UnknownName("axis", name, {*AXES, *(row.key for row in TERMS.values() if not row.section), *some})
+        raise UnknownName("axis", name, {*AXES, *(row.key for row in SETTINGS.values() if not row.section), *some})
     if not isinstance(values, list):
         raise InvalidInput(f"axes.{name}", found=repr(values), allowed="a list of values")
     if not values:

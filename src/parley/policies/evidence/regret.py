@@ -231,7 +231,7 @@ def draw_costs(problem: Problem, state: State) -> Costs:
     doubt = error * (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) - z * ndtr(-z))
     doubt = np.where(behind, doubt, 0.0).sum(axis=-2, keepdims=True)
     losses = np.sqrt(gap**2 + np.where(state.active, square, 0.0))
-    if "price" in problem.unusual():
+    if "price" in problem.non_default():
         losses = losses + problem.price
     losses = np.where(leading, 0.0, losses)
     draws = np.where(leading, DOUBT * doubt, losses + doubt)

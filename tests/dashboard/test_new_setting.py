@@ -1,4 +1,4 @@
-"""What a study asks for is spelled once: a new term is a row of `Terms`, and the place that uses it."""
+"""What a study asks for is spelled once: a new setting is a row of `StudySettings`, and the place that uses it."""
 
 import os
 import shutil
@@ -10,19 +10,19 @@ import parley
 
 ROOT = Path(__file__).parents[2]
 
-# What a new term needs in `src`: its row, and the place that uses it.
+# What a new setting needs in `src`: its row, and the place that uses it.
 PLACES = {
     "settings.py": (
-        "\n    def _check_terms(",
-        '\n    patience: int = term(0, (int,), counted(0, 9), "days that somebody waits",\n'
-        '        section="imaginary", told="somebody waits {value} days")\n',
+        "\n    def _check_settings(",
+        '\n    patience: int = setting(0, (int,), counted(0, 9), "days that somebody waits",\n'
+        '        section="imaginary", sentence="somebody waits {value} days")\n',
     ),
     "bounds/paper.py": (None, "\n\ndef twice_the_patience(problem):\n    return 2 * problem.patience\n"),
 }
 
 
-def test_a_new_term_is_at_most_three_places(tmp_path):
-    """A copy of the product with an imaginary term, which file, wire, store, API, pages and commands all know."""
+def test_a_new_setting_is_at_most_three_places(tmp_path):
+    """A copy of the product with an imaginary setting, which file, wire, store, API, pages and commands all know."""
     copy = tmp_path / "parley"
     shutil.copytree(Path(parley.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     assert len(PLACES) <= 3

@@ -1,4 +1,4 @@
-"""What a study asks for is spelled once, in a row of `Terms`. `make generated` rewrites the docs' tables."""
+"""What a study asks for is spelled once, in a row of `StudySettings`. `make generated` rewrites the docs' tables."""
 
 import pickle
 
@@ -10,22 +10,22 @@ from parley.errors import InvalidInput
 from parley.policies import POLICIES, make_policy
 from parley.problem import Problem
 from parley.protocol import StudyMessage
-from parley.settings import TERMS
+from parley.settings import SETTINGS
 from parley.study import parse_study
 
 
-def test_every_term_has_words_and_a_default_that_it_takes():
+def test_every_setting_has_words_and_a_default_that_it_takes():
     usual = Problem(arms=3, weights=[[0.7, 0.2], [0.3, 0.8]])
-    assert usual.unusual() == usual.told() == {}
-    assert usual.terms() == {name: row.usual for name, row in TERMS.items()}
-    for row in TERMS.values():
+    assert usual.non_default() == usual.descriptions() == {}
+    assert usual.settings() == {name: row.default_value for name, row in SETTINGS.items()}
+    for row in SETTINGS.values():
         assert row.meaning
         assert row.default
-        assert row.told or row.always, "what is told in no heading is told when it is unusual"
+        assert row.sentence or row.always_stored, "what no heading shows is described where it is not the default"
 
 
 def test_only_what_was_always_written_is_written_at_its_default():
-    """The digests of studies that were stored before there was a term."""
+    """The digests of studies that were stored before there was a setting."""
     document = StudyMessage.of(parse_study({"arms": 3, "agents": 2, "rules": 1})).to_json()
     first = {"name", "arms", "agents", "weights", "delta", "top", "largest_gap", "noise", "policy", "options"}
     assert set(document) - {"schema"} == first
@@ -36,17 +36,17 @@ def test_only_what_was_always_written_is_written_at_its_default():
 
 
 @pytest.mark.parametrize("key", ["terms", "tolerence"])
-def test_a_document_with_an_unknown_key_is_refused_and_the_terms_are_listed(key):
+def test_a_document_with_an_unknown_key_is_refused_and_the_settings_are_listed(key):
     document = StudyMessage.of(parse_study({"arms": 3, "agents": 2})).to_json()
     with pytest.raises(InvalidInput, match=rf"{key}; allowed: .*minimum_cell") as caught:
         StudyMessage.from_json({**document, key: {}})
     assert "terms" not in caught.value.allowed
 
 
-def test_a_problem_of_another_shape_keeps_its_terms():
+def test_a_problem_of_another_shape_keeps_its_settings():
     problem = Problem(arms=3, weights=[[0.7, 0.2], [0.3, 0.8]], delta=0.3, minimum_cell=7)
     other = problem.with_(weights=np.eye(4), agents=(), arms=5)
-    assert other.unusual() == {"delta": 0.3, "minimum_cell": 7}
+    assert other.non_default() == {"delta": 0.3, "minimum_cell": 7}
 
 
 GOOD = {
@@ -55,7 +55,7 @@ GOOD = {
     "noise": {"scale": 1.0},
     "weights": {"kind": "matrix", "matrix": [[0.7, 0.2], [0.3, 0.8]]},
 }
-# term -> its place in the study file; what may stand there, and the plain value that a problem and a document then have
+# setting -> its place in the study file with a value, and the plain value that a problem and a document then have
 TAKEN = [
     ("tolerance", {"tolerance": 1}, 1.0),
     ("max_samples", {"max_samples": 10_000}, 10_000),
@@ -76,26 +76,28 @@ TAKEN = [
 
 
 @pytest.mark.parametrize(("name", "keys", "value"), TAKEN)
-def test_a_wish_is_read_kept_stored_and_told(name, keys, value, monkeypatch):
+def test_a_setting_is_read_kept_stored_and_described(name, keys, value, monkeypatch):
     study = parse_study(GOOD | keys | {"policy": {"name": "evidence"}})
-    assert study.problem.unusual() == {name: value}
-    assert list(study.problem.told()) == [TERMS[name].place]
+    assert study.problem.non_default() == {name: value}
+    assert list(study.problem.descriptions()) == [SETTINGS[name].place]
     monkeypatch.setattr(POLICIES["evidence"], "supports", frozenset())
-    if TERMS[name].wish:
-        with pytest.raises(InvalidInput, match=f"{TERMS[name].place}: found .*: the policy evidence does not take"):
+    if SETTINGS[name].affects_decisions:
+        with pytest.raises(InvalidInput, match=f"{SETTINGS[name].place}: .*since the policy evidence does not support"):
             StudyMessage.of(study)
     monkeypatch.setattr(POLICIES["evidence"], "supports", frozenset({name}))
     message = StudyMessage.of(study)
     again = StudyMessage.read(message.text)
     assert again == message
     assert again.to_json()[name] == value
-    assert again.problem.unusual() == {name: value}
+    assert again.problem.non_default() == {name: value}
     assert message.digest != StudyMessage.of(parse_study(GOOD)).digest
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(("name", "keys"), [(name, keys) for name, keys, _ in TAKEN if TERMS[name].wish])
-def test_every_policy_takes_a_wish_or_refuses_it_by_name(policy, name, keys):
+@pytest.mark.parametrize(
+    ("name", "keys"), [(name, keys) for name, keys, _ in TAKEN if SETTINGS[name].affects_decisions]
+)
+def test_every_policy_supports_a_setting_or_refuses_it_by_name(policy, name, keys):
     weights = {"weights": {"kind": "personalized", "alpha": 0.4}}  # which every policy knows
     playing = {"horizon": 500} if "horizon" in POLICIES[policy].supports else {}
     study = parse_study(GOOD | weights | playing | keys | {"truth": {"generate": "paper", "min_gap": 0.01}})
@@ -106,7 +108,7 @@ def test_every_policy_takes_a_wish_or_refuses_it_by_name(policy, name, keys):
     if name in POLICIES[policy].supports:
         assert make_policy(policy, study.problem, {}, study.instance).problem is study.problem
         return
-    with pytest.raises(InvalidInput, match=f"the policy {policy} does not take {TERMS[name].place}"):
+    with pytest.raises(InvalidInput, match=f"the policy {policy} does not support {SETTINGS[name].place}"):
         make_policy(policy, study.problem, {}, study.instance)
 
 
@@ -118,7 +120,7 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 7
     assert parse_study(GOOD).problem.price.tolist() == [[1.0, 1.0]] * 3
-    assert pickle.loads(pickle.dumps(problem)).unusual() == problem.unusual()
+    assert pickle.loads(pickle.dumps(problem)).non_default() == problem.non_default()
     assert problem.with_(price=2.0, weights=np.eye(4), agents=(), arms=5).price.shape == (5, 4)
 
 
@@ -146,13 +148,13 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
         ({"sites": {"counts": "any"}}, 'sites.counts: found \'any\'; allowed: "exact" or "flexible"'),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_named(keys, says):
+def test_a_setting_that_makes_no_sense_is_named(keys, says):
     with pytest.raises(InvalidInput, match=says):
         parse_study(GOOD | keys)
 
 
 @pytest.mark.parametrize("wrong", [[], {}, [None], [[[1.0]]], "x", True, -1, 10**400])
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_no_odd_value_on_the_wire_is_taken_or_crashes(name, wrong):
     document = StudyMessage.of(parse_study(GOOD)).to_json()
     with pytest.raises(InvalidInput):
@@ -162,12 +164,12 @@ def test_no_odd_value_on_the_wire_is_taken_or_crashes(name, wrong):
 @pytest.mark.parametrize("keys", [{"tolerance": 0.1}])
 def test_a_lower_bound_is_not_given_for_another_question(keys):
     study = parse_study(GOOD | keys | {"truth": {"generate": "paper", "min_gap": 0.01}})
-    with pytest.raises(InvalidInput, match="the lower bound does not take"):
+    with pytest.raises(InvalidInput, match="the lower bound does not support"):
         parley.lower_bounds(study.instance)
 
 
-def test_many_numbers_are_told_by_their_span_and_equal_ones_once():
-    price = TERMS["price"]
-    assert price.tell(np.array([[2.0, 40.0]])) == "a draw costs from 2 to 40"
-    assert price.tell(np.array([[3.0, 3.0]])) == price.tell(3.0) == "a draw costs 3"
-    assert "from 1 to 30" in TERMS["delay"].tell(np.array([1.0, 30.0]))
+def test_many_numbers_are_described_by_their_span_and_equal_ones_once():
+    price = SETTINGS["price"]
+    assert price.describe(np.array([[2.0, 40.0]])) == "a draw costs from 2 to 40"
+    assert price.describe(np.array([[3.0, 3.0]])) == price.describe(3.0) == "a draw costs 3"
+    assert "from 1 to 30" in SETTINGS["delay"].describe(np.array([1.0, 30.0]))
