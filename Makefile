@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: setup demo test installs bare lint bench chaos engines mutants correctness estimates tolerance savings peers regret prices rewards reproduction screenshots generated docs links clean help
+.PHONY: help setup demo test test-servers test-kills test-mutants test-engines test-browser quick installs bare lint bench reproduction correctness estimates tolerance savings peers rewards prices regret mutants chaos screenshots generated docs links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,9 +36,27 @@ $(SITE): $(LIGHT)
 demo: $(LIGHT)   ## the main job, end to end, on the paper's instance; writes an HTML report
 	$(BIN)/parley demo
 
-test: setup      ## linters, types, import directions, doctests and every test but the long ones
+# The layers of the tests are markers in pyproject.toml; together these targets run every test, and .ci/run runs them all.
+LAYERS := servers kills mutants engines browser
+RULES := not servers and not kills and not mutants and not engines and not browser
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist worksteal --durations 20
+
+test: setup      ## linters, types, import directions, doctests and every quick test (minutes)
 	$(MAKE) --no-print-directory lint
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 20
+	$(PYTEST) -m "$(RULES)"
+
+test-servers: setup ## real server processes, hostile connections, whole trials over HTTP
+test-kills: setup ## processes killed at every point, power loss, restarts of PostgreSQL
+test-mutants: setup ## a few broken versions of the product, each caught by its test (make mutants tries all numeric ones)
+test-engines: setup ## sweeps on pools of processes, Dask and Ray, with workers killed
+test-browser: setup ## the pages in Chromium
+$(LAYERS:%=test-%):
+	$(PYTEST) -m $(@:test-%=%) tests
+
+quick: setup     ## the quick tests of one room: make quick ROOM=policies
+	@test -n "$(ROOM)" || { echo "which room? make quick ROOM=policies"; exit 2; }
+	$(BIN)/ruff check
+	$(BIN)/pytest -q -m "$(RULES)" $(or $(wildcard tests/$(ROOM) tests/test_$(ROOM).py src/parley/$(ROOM) src/parley/$(ROOM).py),$(error no room $(ROOM)))
 
 installs: setup  ## wheel, sdist and every extra, each tried in a fresh environment
 	$(BIN)/python -m tools.packaging.installs
@@ -88,9 +106,6 @@ mutants: setup   ## flaws in the numeric rooms, each noticed by its test (minute
 
 chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/reliability.md
 	$(BIN)/python -m tools.chaos
-
-engines: setup   ## sweeps on clusters of Dask and Ray, with workers killed (minutes)
-	$(BIN)/pytest tests/experiments/sweeps/full_engines.py
 
 screenshots: setup ## the dashboard's pages as pictures, into docs/images
 	PARLEY_SCREENSHOTS=docs/images $(BIN)/pytest tests/browser/test_screenshots.py tests/browser/test_site_page.py

@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -6,7 +7,15 @@ from playwright.sync_api import expect, sync_playwright
 from tests.browser.chromium import ARGUMENTS, find_chromium
 from tests.browser.live import MEANS, THREE, Agents, Server
 
+HERE = Path(__file__).parent
 expect.set_options(timeout=60_000)  # a page that comes late is not a page that is wrong
+
+
+def pytest_collection_modifyitems(items):
+    """All tests of this folder are of the browser's layer."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.browser)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,11 @@ import subprocess
 import sys
 import urllib.request
 
+import pytest
+
 from parley.coordinator.access.bootstrap import prepare
+
+pytestmark = pytest.mark.kills
 
 
 def test_sigterm_with_somebody_waiting_logs_no_traceback(tmp_path):

@@ -12,6 +12,8 @@ from tests.coordinator.support import House, report_of, study_message
 from parley.coordinator.http.connections import Allowance
 from parley.coordinator.record import initialise, open_storage
 
+pytestmark = pytest.mark.servers
+
 
 @pytest.fixture
 def strict(tmp_path, request):

@@ -95,6 +95,7 @@ def confirmed(method, preview, path, **body):
     return act
 
 
+@pytest.mark.kills
 def test_an_act_happens_as_a_whole_or_not_at_all(database):
     deaths = Deaths(database)
     far = []
@@ -121,6 +122,7 @@ def test_an_act_happens_as_a_whole_or_not_at_all(database):
     deaths.trial()
 
 
+@pytest.mark.kills
 def test_killed_while_studies_are_frozen_re_weighed_and_thawed(tmp_path):
     """The studies of `make chaos`, where this goes on for long and on both databases."""
     database = str(tmp_path / "parley.db")

@@ -6,6 +6,8 @@ from tools.chaos.harness import run
 
 from parley.coordinator.record.killpoints import POINTS
 
+pytestmark = pytest.mark.kills
+
 
 @pytest.mark.parametrize("part", [0, 1])
 def test_killed_between_the_statements_of_the_transaction(database, part):

@@ -16,6 +16,8 @@ from parley.coordinator.record.ownership import DatabaseLock
 from parley.coordinator.record.sqlite import PRAGMAS, sqlite_engine
 from parley.errors import InvalidInput
 
+pytestmark = pytest.mark.kills
+
 
 @pytest.fixture(scope="module")
 def journals():

@@ -4,11 +4,14 @@ import shutil
 import tempfile
 import warnings
 
+import pytest
 from tests.coordinator.support import study_message
 from tools.chaos.findings import FLAWS
 from tools.chaos.restarts import run
 
 from parley.coordinator.record import initialise, open_storage
+
+pytestmark = pytest.mark.kills
 
 
 def test_immediate_restarts_of_postgresql_during_a_study():

@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from tests.coordinator.support import House, report_of, study_message
 from tools.chaos import servers
 from tools.chaos.findings import FLAWS
@@ -84,6 +85,7 @@ def test_two_servers_on_one_database(postgres, monkeypatch):
         postgres.psql("DROP DATABASE two WITH (FORCE)")
 
 
+@pytest.mark.kills
 def test_two_server_processes_and_networks_that_lose_things(postgres):
     postgres.psql("CREATE DATABASE processes TEMPLATE parley_template")
     try:

@@ -11,6 +11,7 @@ from parley.coordinator.record import initialise, open_storage
 from parley.errors import Rejected
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)  # the one that is easier to upset
 def test_requests_made_from_the_openapi_document(house):
     found = fuzz(house, examples=4)
@@ -22,6 +23,7 @@ def test_requests_made_from_the_openapi_document(house):
     assert statuses["200"] + statuses["201"] >= 0.15 * requests, "and many get through"
 
 
+@pytest.mark.servers
 def test_many_reports_good_and_bad(sqlite_house):
     found = fuzz(sqlite_house, examples=30, only=["put_report"])
     assert found["failures"] == []

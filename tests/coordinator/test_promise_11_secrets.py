@@ -19,6 +19,7 @@ def secret_of(token):
     return token.split("_", 2)[2]
 
 
+@pytest.mark.servers
 def test_no_secret_in_database_logs_backup_or_export(tmp_path, database, postgres):
     token = prepare(database)[2]
     secrets = {secret_of(token)}

@@ -3,11 +3,14 @@
 import threading
 
 import numpy as np
+import pytest
 from tests.coordinator.support import rewards, study_message
 
 from parley.coordinator.record import phases, reports
 from parley.coordinator.studies.phases import INLINE_CELLS
 from parley.coordinator.studies.reports import take_report
+
+pytestmark = pytest.mark.servers
 
 
 def test_a_phase_of_many_agents_closes_and_the_next_plan_is_there(house):

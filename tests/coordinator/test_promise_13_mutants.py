@@ -17,11 +17,13 @@ def nest():
     made.close()
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("mutant", SHORT, ids=lambda mutant: mutant.name)
 def test_a_broken_promise_is_caught(nest, mutant):
     assert not nest.missed(mutant)
 
 
+@pytest.mark.mutants
 def test_every_mutant_can_still_be_put_in(nest):
     """Most are only run by `make chaos`; that one is out of date is seen at once."""
     assert [mutant.name for mutant in MUTANTS if not nest.fits(mutant)] == []

@@ -1,7 +1,10 @@
 """Promise 10, too: any order of legal and illegal moves, with real crashes, leaves the log and the tables agreed."""
 
+import pytest
 from hypothesis import Phase, settings
 from tools.chaos.machine import Study
+
+pytestmark = pytest.mark.kills
 
 TestStudy = Study.TestCase
 TestStudy.settings = settings(

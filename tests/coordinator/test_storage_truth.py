@@ -98,6 +98,7 @@ def test_a_link_to_the_file_is_the_file(tmp_path):
     storage.close()
 
 
+@pytest.mark.servers
 def test_on_a_full_disk_a_server_is_not_ready(tmp_path):
     path = str(tmp_path / "parley.db")
     token = prepare(path)[2]

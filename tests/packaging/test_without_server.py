@@ -6,6 +6,7 @@ from tools.packaging.without_server import Refuse, places, run, server_packages
 QUICK = "test_problem or test_weights or test_golden_logs or messages"
 
 
+@pytest.mark.servers
 def test_numeric_and_protocol_tests_are_collected_and_run_without_a_server():
     found = places()
     assert {"tests/protocol", "tests/policies", "tests/test_bounds.py", "src/parley/protocol"} <= set(found)

@@ -23,6 +23,7 @@ def test_there_are_enough_flaws_and_each_has_its_own_name():
 @pytest.mark.parametrize(
     "mutant", [mutant for mutant in MUTANTS if mutant.flaw in QUICK], ids=lambda mutant: mutant.flaw
 )
+@pytest.mark.mutants
 def test_a_flaw_is_noticed(mutant):
     caught, said = passes(mutant.test, mutant)
     assert not caught, said

@@ -12,6 +12,8 @@ from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.record.audit import verify_stored
 from parley.protocol import StudyMessage
 
+pytestmark = pytest.mark.servers
+
 HORIZON, SITES = 60, ("Paris", "Lille")
 RATES = np.array([[0.1, 0.05], [0.95, 0.9]])  # arm, site
 GAME = StudyMessage(

@@ -11,20 +11,18 @@ from parley.errors import InvalidInput, MissingPackage, NoCluster, UnknownName
 from parley.experiments.sweeps.runner import Engine, WorkersLost
 
 
-@pytest.mark.parametrize("engine", ["local", "dask"])
-def test_a_worker_killed_in_mid_sweep_costs_no_cell(parley, sweep_file, tmp_path, engine):
-    promises.a_worker_killed_in_mid_sweep_costs_no_cell(parley, sweep_file, tmp_path, engine)
-
-
+@pytest.mark.engines
 def test_ray_gives_the_same_numbers(parley, sweep_file, tmp_path):
     promises.a_sweep_of_a_few_cells_gives_the_numbers_of_one_process(parley, sweep_file, tmp_path, "ray")
 
 
+@pytest.mark.engines
 def test_workers_that_die_are_reported_as_lost():
     with Engine(workers=2).open() as crew, pytest.raises(WorkersLost):
         list(crew.map(os._exit, [1]))
 
 
+@pytest.mark.engines
 @pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_an_address_that_does_not_answer(engine):
     with socket.socket() as closed:

@@ -177,6 +177,7 @@ def test_no_room_is_said_and_nothing_is_lost(sweep_file, tmp_path):
     assert run_sweep(load_sweep(path), Folder(path=tmp_path / "out"), ALONE).done == 2
 
 
+@pytest.mark.engines
 def test_killed_twice_and_resumed_gives_the_same_rows(parley, sweep_file, tmp_path):
     path = sweep_file(
         'delta = [0.1, 0.05]\npolicy = ["wcpe", "uniform"]\nseed = [0, 1, 2, 3, 4]\nalpha = [0.4, 0.6]',
@@ -195,6 +196,7 @@ def test_killed_twice_and_resumed_gives_the_same_rows(parley, sweep_file, tmp_pa
     pd.testing.assert_frame_equal(_rows(killed), _rows(whole))
 
 
+@pytest.mark.engines
 def test_ctrl_c_keeps_what_is_done(parley, sweep_file, tmp_path):
     path = sweep_file(f"seed = {list(range(40))}", replications=2000)
     run = parley("sweep", path, "--out", tmp_path / "out", "--workers", 2)

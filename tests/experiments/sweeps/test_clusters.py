@@ -1,7 +1,9 @@
-"""`make engines`: what takes a minute a piece, since a cluster starts for it."""
+"""Sweeps on clusters: a minute a piece, since each starts one (`make test-engines`)."""
 
 import pytest
 from tests.experiments.sweeps import promises
+
+pytestmark = pytest.mark.engines
 
 
 @pytest.mark.parametrize("engine", ["local", "dask", "ray"])
