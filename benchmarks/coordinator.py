@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from benchmarks.common import ROOT, Section
-from parley.coordinator.access.bootstrap import prepare
+from parley.coordinator.access.tokens import prepare
 
 DATABASES = ("SQLite", "PostgreSQL")
 RATES = {"SQLite": 300, "PostgreSQL": 150}

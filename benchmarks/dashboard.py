@@ -18,7 +18,7 @@ import uvicorn
 from sqlalchemy import Connection
 
 from benchmarks.common import Section
-from parley.coordinator.access.bootstrap import prepare
+from parley.coordinator.access.tokens import prepare
 from parley.coordinator.clock import utc_now
 from parley.coordinator.logs import configure
 from parley.coordinator.record import Storage, open_storage, studies

@@ -15,7 +15,7 @@ import httpx2
 import numpy as np
 
 from parley.agent.plans import AgentPlan
-from parley.coordinator.access.bootstrap import prepare
+from parley.coordinator.access.tokens import prepare
 from parley.protocol import StudyMessage
 from parley.study import parse_study
 from parley.totals import Totals

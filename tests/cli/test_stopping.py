@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from parley.coordinator.access.bootstrap import prepare
+from parley.coordinator.access.tokens import prepare
 
 pytestmark = pytest.mark.kills
 

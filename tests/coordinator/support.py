@@ -17,7 +17,7 @@ from tests.protocol.support import rewards, study_message
 from tools.chaos import mutants
 
 from parley.agent.client import Client
-from parley.coordinator.access.auth import Role, issue_token
+from parley.coordinator.access.tokens import Role, issue_token
 from parley.coordinator.http.connections import gate
 from parley.coordinator.settings import ServerSettings
 from parley.service.assembly import create_service

@@ -5,11 +5,11 @@ import itertools
 import re
 
 import pytest
-from sqlalchemy import text
-from tests.coordinator.support import House, report_of, study_message
+from tests.coordinator.support import House, study_message
 
 from parley.coordinator.record import initialise, ledger, open_storage
 from parley.coordinator.record.audit import verify_stored
+from parley.errors import Unreachable
 from parley.protocol import Record, Report, kind_of
 from parley.protocol.events import ReportAccepted
 
@@ -152,33 +152,16 @@ def test_salts_are_random(house):
     assert len(set(salts)) == len(salts) > 4
 
 
-def test_a_log_that_began_without_salts_goes_on_with_them_and_stays_sound(storage, monkeypatch):
-    house = House(storage)
-    try:
-        with monkeypatch.context() as before:
-            before.setattr(ledger, "new_salt", lambda: None)
-            agents = house.create(message())
-            receipt = agents[0].send(report_of_binary(agents[0], "agent 1"))
-        agents[1].send(report_of_binary(agents[1], "agent 2"))
-        records = storage.read(lambda connection: list(ledger.walk(connection, "trial")))
-        assert [record.salt is None for record in records[:3]] == [True, True, False]
-        assert records[0].to_json()["schema"] == "parley/record/1"
-        assert verify_stored(storage, "trial", [receipt]).sound
-    finally:
-        house.close()
-
-
-def test_a_log_that_had_salts_does_not_go_on_without_them(storage, monkeypatch):
-    """Records of before salts are judged more roughly: nobody may write such a one now."""
+def test_a_record_without_a_salt_is_not_written(storage, monkeypatch):
     house = House(storage)
     try:
         agents = house.create(message())
         with monkeypatch.context() as forged:
             forged.setattr(ledger, "new_salt", lambda: None)
-            agents[0].send(report_of_binary(agents[0], "agent 1"))
-        found = verify_stored(storage, "trial", [])
-        assert found.problem is not None
-        assert "record 2 has no salt" in found.problem
+            with pytest.raises(Unreachable):
+                agents[0].send(report_of_binary(agents[0], "agent 1"))
+        assert agents[0].send(report_of_binary(agents[0], "agent 1")).sequence == 2
+        assert verify_stored(storage, "trial", []).sound
     finally:
         house.close()
 
@@ -186,26 +169,3 @@ def test_a_log_that_had_salts_does_not_go_on_without_them(storage, monkeypatch):
 def report_of_binary(client, agent):
     plan = client.plan("trial", agent)
     return binary(plan, [count // 2 for count in plan.draws])
-
-
-def test_a_database_of_before_is_upgraded_and_its_log_stays_sound(storage, database, monkeypatch):
-    """As the version before left it: no column for salts, and revision 0002."""
-    house = House(storage)
-    with monkeypatch.context() as before:
-        before.setattr(ledger, "new_salt", lambda: None)
-        agents = house.create(study_message(agents=2, arms=2))
-        receipt = agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
-    house.close()
-
-    def undo(connection):
-        connection.execute(text("ALTER TABLE log DROP COLUMN salt"))
-        for column in ("why", "refused"):
-            connection.execute(text(f"ALTER TABLE quarantine DROP COLUMN {column}"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
-
-    storage.change(undo)
-    storage.close()
-    assert initialise(database) == ("0002", "0004")
-    again = open_storage(database)
-    assert verify_stored(again, "trial", [receipt]).sound
-    again.close()

@@ -8,8 +8,8 @@ from tests.coordinator.support import rewards, study_message
 from parley.coordinator.problems import PROBLEMS, Refusal
 from parley.coordinator.record import ledger, reports, studies
 from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.record.writer import situation
 from parley.coordinator.studies import acts, lost_sites
-from parley.coordinator.studies.enact import situation
 from parley.coordinator.studies.phases import load_trial
 from parley.coordinator.studies.reports import take_report
 from parley.errors import IllegalMove, ImpossibleReport

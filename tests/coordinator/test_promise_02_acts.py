@@ -15,14 +15,13 @@ from tools.chaos.harness import free_port, launcher, retried, run
 from parley.agent.client import Client
 from parley.coordinator.record import initialise, open_for_reading, open_storage, studies
 from parley.coordinator.record.audit import verify_stored
-from parley.coordinator.record.killpoints import ACTS, POINTS
-from parley.coordinator.record.writer import POINTS as PLACED
+from parley.coordinator.record.writer import ACTS, AFTER, POINTS
 from parley.coordinator.studies.phases import load_trial
 from parley.errors import Unreachable
 
 
 def test_every_point_has_a_name_that_the_tests_know():
-    assert set(PLACED.values()) - set(POINTS) - set(ACTS) == {"cut-logged", "cut-counted"}  # test_flexible.py
+    assert set(AFTER.values()) - set(POINTS) - set(ACTS) == {"cut-logged", "cut-counted"}  # test_flexible.py
 
 
 class Deaths:

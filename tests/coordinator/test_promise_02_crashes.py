@@ -4,7 +4,7 @@ import pytest
 from tools.chaos.findings import FLAWS
 from tools.chaos.harness import run
 
-from parley.coordinator.record.killpoints import POINTS
+from parley.coordinator.record.writer import POINTS
 
 pytestmark = pytest.mark.kills
 

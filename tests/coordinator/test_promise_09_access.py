@@ -12,8 +12,8 @@ import httpx2
 import pytest
 from tests.coordinator.support import study_message
 
-from parley.coordinator.access.auth import Role
 from parley.coordinator.access.rights import ACCESS, PUBLIC
+from parley.coordinator.access.tokens import Role
 from parley.errors import NotAllowed
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"

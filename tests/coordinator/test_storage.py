@@ -150,7 +150,7 @@ def test_a_group_whose_transaction_the_database_ended_is_not_taken_for_done(stor
         assert go.wait(10)
 
     def ended(connection):
-        connection.connection.rollback()
+        connection.connection.connection.rollback()
         raise KeyError("what the database said")
 
     first = storage.submit(slow, study="trial")

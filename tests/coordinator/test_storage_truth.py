@@ -17,7 +17,7 @@ from tests.coordinator.support import House, report_of, server_process, study_me
 
 from parley.agent.client import Client
 from parley.cli.main import main
-from parley.coordinator.access.bootstrap import prepare
+from parley.coordinator.access.tokens import prepare
 from parley.coordinator.http import readiness
 from parley.coordinator.record import initialise, open_for_reading, open_storage, parse_url
 from parley.coordinator.record.audit import verify_stored
@@ -252,7 +252,9 @@ def test_reading_beside_a_server_leaves_its_log_alone(tmp_path):
     storage.ping()
     Path(f"{path}-shm").unlink()  # where SQLite's readers and writers find each other
     reader = open_for_reading(str(path))
-    assert reader.read(lambda connection: connection.exec_driver_sql("SELECT count(*) FROM log").scalar()) == 0
+    assert (
+        reader.read(lambda connection: connection.connection.exec_driver_sql("SELECT count(*) FROM log").scalar()) == 0
+    )
     reader.close()
     storage.ping()
     storage.close()

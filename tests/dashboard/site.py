@@ -13,9 +13,8 @@ import uvicorn
 
 from parley.agent import Client
 from parley.agent.plans import AgentPlan
-from parley.coordinator.access.bootstrap import prepare
-from parley.coordinator.access.forward import later
-from parley.coordinator.clock import utc_now
+from parley.coordinator.access.tokens import prepare
+from parley.coordinator.clock import later, utc_now
 from parley.coordinator.record import open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.protocol import StudyMessage

@@ -20,7 +20,7 @@ import httpx2 as httpx
 from tests.coordinator.support import report_of, server_process, study_message
 
 from parley.agent.client import Client
-from parley.coordinator.access.bootstrap import prepare
+from parley.coordinator.access.tokens import prepare
 
 AGENT, HEALTH, GROWTH = 1.0, 0.5, 200  # seconds, seconds, megabytes
 LIMITS = {"agent": AGENT, "health": HEALTH, "grown": GROWTH}

@@ -22,7 +22,7 @@ from tools.chaos.office import SCRIPTS, Office
 
 from parley.agent.client import Client
 from parley.coordinator.record import open_for_reading, open_storage
-from parley.coordinator.record.killpoints import ACTS, POINTS
+from parley.coordinator.record.writer import ACTS, POINTS
 from parley.errors import Conflict, Unreachable
 
 PATIENCE = 180.0

@@ -9,9 +9,9 @@ from functools import cache
 from tools.chaos.forks import loop
 from tools.chaos.mutants import apply_chosen
 
+from parley import killpoints
 from parley.coordinator.http import server
 from parley.coordinator.http.app import new_context
-from parley.coordinator.record import killpoints
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies import phases
 from parley.service.assembly import create_service

@@ -33,7 +33,7 @@ from tools.chaos.harness import free_port, launcher
 from parley.agent.plans import AgentPlan
 from parley.coordinator.record import initialise, open_for_reading, open_storage, studies
 from parley.coordinator.record.audit import verify_stored
-from parley.coordinator.record.killpoints import ACTS, POINTS
+from parley.coordinator.record.writer import ACTS, POINTS
 from parley.coordinator.studies.phases import load_trial
 from parley.protocol import Receipt, Stage
 from parley.protocol.canonical import digest

@@ -156,8 +156,8 @@ PROMISED = (
         name="changes what a revoked token had begun to send",
         breaks="promise 9",
         test="patience.py::test_a_token_revoked_while_its_request_is_being_sent_opens_nothing[sqlite]",
-        words=("[False, False, True] == [True, True, True]",),
-        apply=mutations.remember_revoked_tokens_where_changes_are_made,
+        words=("[False, False, False] == [True, True, True]",),
+        apply=mutations.look_at_a_token_once,
         long=True,
     ),
     Mutant(

@@ -24,7 +24,7 @@ from tools.chaos.disk import STYLES, Disk
 from tools.chaos.vfs import Recorder
 
 from parley.agent.plans import AgentPlan
-from parley.coordinator.record import groups, initialise, open_storage, sqlite, studies
+from parley.coordinator.record import base, initialise, open_storage, sqlite, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.studies.acts import create_study
 from parley.coordinator.studies.phases import load_trial
@@ -56,12 +56,12 @@ class Work:
         self.storage = open_storage(address)
         self.committed("after-commit")
         recorder.note("acknowledged")  # the tables are there
-        groups.reached = self.committed  # the writer says so after a commit and before it answers anybody
+        base.reached = self.committed  # the writer says so after a commit and before it answers anybody
 
     def committed(self, point):
         if point == "after-commit":
-            name = self.storage.read(lambda c: summary(lambda query: c.exec_driver_sql(query).all()))
-            hashes = self.storage.read(lambda c: c.exec_driver_sql("SELECT hash FROM log").scalars().all())
+            name = self.storage.read(lambda c: summary(lambda query: c.connection.exec_driver_sql(query).all()))
+            hashes = self.storage.read(lambda c: c.connection.exec_driver_sql("SELECT hash FROM log").scalars().all())
             self.recorder.note("committed", name=name, data=" ".join(hashes).encode())
 
     def submit(self, work):

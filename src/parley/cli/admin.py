@@ -176,7 +176,7 @@ database_option = click.option(
 def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
     """Create or upgrade the database, and issue the first administrator's token. Stop servers on it first."""
     with needs("server", "parley admin init"):
-        from parley.coordinator.access.bootstrap import prepare
+        from parley.coordinator.access.tokens import prepare
     before, after, token = prepare(db, name=name, new_token=new_token)
     change = "is at" if before == after else f"went from {before or 'nothing'} to"
     screen.print(f"The database {change} revision {after}.", highlight=False)

@@ -374,7 +374,7 @@ def run_live(
     SQLite file that is removed afterwards with everything else.
     """
     with needs("server", "a live demo"):
-        from parley.coordinator.access.bootstrap import prepare
+        from parley.coordinator.access.tokens import prepare
     with needs("agent", "a live demo"):
         from parley.agent.client import Client
     from parley.protocol import StudyMessage

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import TypeAlias
 
-__all__ = ["Clock", "utc_now"]
+__all__ = ["Clock", "MonotonicClock", "later", "utc_now"]
 
 Clock: TypeAlias = Callable[[], str]
 
@@ -14,3 +15,36 @@ Clock: TypeAlias = Callable[[], str]
 def utc_now() -> str:
     """ISO 8601 in UTC, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def later(at: str, hours: float) -> str:
+    """A time some hours after another, in the clock's own form, in which later sorts after earlier.
+
+    >>> later("2026-01-31T23:30:00.000Z", 1)
+    '2026-02-01T00:30:00.000Z'
+    """
+    moment = datetime.fromisoformat(at) + timedelta(hours=hours)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class MonotonicClock:
+    """The time for sessions. It never goes back, whatever the clock does, so that no session comes back that had ended.
+
+    It says what the clock says, or what it said last plus the time that has passed since, whichever is later.
+
+    >>> times = iter(["2026-01-01T12:00:00.000Z", "2026-01-01T09:00:00.000Z"])
+    >>> now = MonotonicClock(lambda: next(times), timer=lambda: 0.0)
+    >>> now(), now()
+    ('2026-01-01T12:00:00.000Z', '2026-01-01T12:00:00.000Z')
+    """
+
+    def __init__(self, clock: Clock, timer: Callable[[], float] = monotonic) -> None:
+        self._clock, self._timer = clock, timer
+        self._latest, self._since = "", 0.0
+
+    def __call__(self) -> str:
+        now, passed = self._clock(), self._timer()
+        if self._latest:
+            now = max(now, later(self._latest, (passed - self._since) / 3600))
+        self._latest, self._since = now, passed
+        return now

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -21,7 +20,7 @@ from parley.coordinator.http.schemas import NewStudyBody
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import latest_state
 from parley.coordinator.reading.studies import require_study
-from parley.coordinator.record import studies
+from parley.coordinator.record import Transaction, studies
 from parley.errors import ParleyError
 from parley.experiments.forecasts.forecast import estimates, outlook
 from parley.policies import Policy, State
@@ -65,7 +64,7 @@ async def get_outlook(request: Request, study: str, first: First = 0, columns: S
     """What is likely left: totals at the end with their spread, and the lower bound at the estimated means."""
     context = context_of(request)
 
-    def work(connection: Connection) -> tuple[Any, str, Policy, State, tuple[str, ...]]:
+    def work(connection: Transaction) -> tuple[Any, str, Policy, State, tuple[str, ...]]:
         row = require_study(connection, study)
         message = studies.message(connection, row)
         frozen = tuple(sorted(studies.frozen_agents(connection, study)))

@@ -57,7 +57,7 @@ def tell_exact_times():
     words=("is None",),
 )
 def show_salts():
-    from parley.coordinator.access.auth import Role
+    from parley.coordinator.access.tokens import Role
     from parley.coordinator.http.routes import reports
 
     reports.INSPECTORS = frozenset(Role)
@@ -83,9 +83,9 @@ def show_single_arms():
     words=("assert 200 == 303",),
 )
 def follow_the_clock_back():
-    from parley.coordinator.access.forward import Forward
+    from parley.coordinator.clock import MonotonicClock
 
-    change(Forward, "__call__", lambda self: self._clock())
+    change(MonotonicClock, "__call__", lambda self: self._clock())
 
 
 @MENDS.undone(

@@ -26,10 +26,10 @@ def commit_to_any_file():
     long=False,
 )
 def look_only_before_a_commit():
-    from parley.coordinator.record import groups
+    from parley.coordinator.record import base
 
     after = '        check()\n        reached("after-commit")'
-    rewrite(groups, "commit_together", after, '        reached("after-commit")')
+    rewrite(base, "commit_together", after, '        reached("after-commit")')
 
 
 @MENDS.undone(
@@ -41,7 +41,11 @@ def look_only_before_a_commit():
 def be_ready_to_read():
     from parley.coordinator.record.base import Storage
 
-    change(Storage, "ping", lambda self: self.read(lambda connection: connection.exec_driver_sql("SELECT 1").all()))
+    change(
+        Storage,
+        "ping",
+        lambda self: self.read(lambda connection: connection.connection.exec_driver_sql("SELECT 1").all()),
+    )
 
 
 @MENDS.undone(

@@ -122,19 +122,19 @@ def change_without_turns():
 @MENDS.undone(
     "knows a token by a look from before",
     point=3,
-    test="keyring.py::test_requests_that_come_together_look_together_but_never_by_a_look_from_before[postgres]",
+    test="token_cache.py::test_requests_that_come_together_look_together_but_never_by_a_look_from_before[postgres]",
     words=("== {",),
 )
 def know_tokens_by_a_look_from_before():
-    from parley.coordinator.access.keyring import Keyring
+    from parley.coordinator.access.tokens import TokenCache
 
-    real = Keyring._look
+    real = TokenCache._look_up
 
     async def hasty(self, kid):
         look = self._now.get(kid)
         return await (real(self, kid) if look is None else look)
 
-    change(Keyring, "_look", hasty)
+    change(TokenCache, "_look_up", hasty)
 
 
 @MENDS.undone(

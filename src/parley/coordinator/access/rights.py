@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parley.coordinator.access.auth import Principal, Role
+from parley.coordinator.access.tokens import Principal, Role
 from parley.coordinator.problems import Refusal
 
 __all__ = ["ACCESS", "PUBLIC", "authorize"]

@@ -10,12 +10,12 @@ import hashlib
 import re
 import secrets
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import delete, insert, select
 
-from parley.coordinator.access.auth import Principal, principal_of_row
-from parley.coordinator.access.forward import later
+from parley.coordinator.access.tokens import Principal, get_token, principal_of_row
+from parley.coordinator.clock import later
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import tokens
+from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import sessions
 
 __all__ = ["MOST", "any_over", "end", "open_session", "resume", "sweep"]
@@ -28,39 +28,41 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def open_session(connection: Connection, kid: str, *, at: str, hours: float) -> tuple[str, str]:
+def open_session(transaction: Transaction, kid: str, *, at: str, hours: float) -> tuple[str, str]:
     """A new session of a token: the secret to hand over, once, and when it ends."""
-    sweep(connection, at=at)
+    sweep(transaction, at=at)
     mine = select(sessions.c.digest).where(sessions.c.kid == kid).order_by(sessions.c.created_at.desc())
-    too_many = connection.execute(mine.offset(MOST - 1)).scalars().all()
-    connection.execute(delete(sessions).where(sessions.c.digest.in_(too_many)))
+    too_many = transaction.execute(mine.offset(MOST - 1)).scalars().all()
+    transaction.execute(delete(sessions).where(sessions.c.digest.in_(too_many)))
     secret, expires = secrets.token_urlsafe(32), later(at, hours)
     row = {"digest": _digest(secret), "kid": kid, "created_at": at, "expires_at": expires}
-    connection.execute(insert(sessions).values(row))
+    transaction.execute(insert(sessions).values(row))
     return secret, expires
 
 
-def resume(connection: Connection, secret: str, *, at: str) -> Principal:
+def resume(transaction: Transaction, secret: str, *, at: str) -> Principal:
     """The principal of a session; unknown, ended and expired ones are refused alike, and those of a revoked token."""
     if FORM.fullmatch(secret) is not None:
         # The secret is 256 random bits: looking its hash up tells nothing about it by how long that takes.
-        found = connection.execute(select(sessions).where(sessions.c.digest == _digest(secret))).one_or_none()
-        row = None if found is None or found.expires_at <= at else tokens.get_token(connection, found.kid)
+        found = transaction.execute(select(sessions).where(sessions.c.digest == _digest(secret))).one_or_none()
+        row = None if found is None or found.expires_at <= at else get_token(transaction, found.kid)
         if row is not None and row.revoked_at is None:
             return principal_of_row(row)
     raise Refusal("bad-token", "the session is unknown or over", headers={"WWW-Authenticate": "Bearer"})
 
 
-def end(connection: Connection, secret: str) -> None:
+def end(transaction: Transaction, secret: str) -> None:
     """Sign out; ending it twice is the same as once."""
-    connection.execute(delete(sessions).where(sessions.c.digest == _digest(secret)))
+    transaction.execute(delete(sessions).where(sessions.c.digest == _digest(secret)))
 
 
-def sweep(connection: Connection, *, at: str) -> None:
+def sweep(transaction: Transaction, *, at: str) -> None:
     """Forget the sessions that are over: no clock can bring them back then."""
-    connection.execute(delete(sessions).where(sessions.c.expires_at <= at))
+    transaction.execute(delete(sessions).where(sessions.c.expires_at <= at))
 
 
-def any_over(connection: Connection, *, at: str) -> bool:
+def any_over(transaction: Transaction, *, at: str) -> bool:
     """Whether there is something to sweep."""
-    return connection.execute(select(sessions.c.digest).where(sessions.c.expires_at <= at).limit(1)).first() is not None
+    return (
+        transaction.execute(select(sessions.c.digest).where(sessions.c.expires_at <= at).limit(1)).first() is not None
+    )

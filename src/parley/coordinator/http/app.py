@@ -16,9 +16,8 @@ from starlette.responses import JSONResponse
 
 from parley import __version__
 from parley.coordinator.access import sessions as signed_in
-from parley.coordinator.access.forward import Forward
-from parley.coordinator.access.keyring import Keyring
-from parley.coordinator.clock import Clock, utc_now
+from parley.coordinator.access.tokens import TokenCache
+from parley.coordinator.clock import Clock, MonotonicClock, utc_now
 from parley.coordinator.http.context import Context
 from parley.coordinator.http.guard import answer_problem, refusal_of
 from parley.coordinator.http.heavy import Lanes, Turns, answers, computations, pages
@@ -42,7 +41,7 @@ from parley.coordinator.reading.visibility import ETags
 from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage, StorageUnavailable
 from parley.coordinator.settings import ServerSettings
-from parley.coordinator.studies.closer import Closer
+from parley.coordinator.studies.phases import Closer
 
 __all__ = ["create_app", "new_context"]
 
@@ -62,12 +61,12 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
         storage=storage,
         settings=settings,
         clock=clock,
-        forward=Forward(clock),
+        forward=MonotonicClock(clock),
         metrics=metrics,
         pace=Throttle(rate=settings.rate, burst=settings.burst),
         watch=watch,
         closer=Closer(storage, clock, metrics, watch.tell),
-        keyring=Keyring(storage),
+        tokens=TokenCache(storage),
         readiness=Readiness(storage),
         etags=ETags(),
         heavy=computations(),

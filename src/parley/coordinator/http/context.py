@@ -10,17 +10,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 import anyio.to_thread
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
-from parley.coordinator.access.auth import Principal, require_live
-from parley.coordinator.access.forward import Forward
-from parley.coordinator.access.keyring import Keyring
 from parley.coordinator.access.rights import UNBLINDED
+from parley.coordinator.access.tokens import Principal, TokenCache, require_live
 from parley.coordinator.answers.base import Answer
 from parley.coordinator.answers.studies import StudyLine
-from parley.coordinator.clock import Clock
+from parley.coordinator.clock import Clock, MonotonicClock
 from parley.coordinator.http.heavy import Heavy, Lanes, Turns
 from parley.coordinator.http.limits import Throttle
 from parley.coordinator.http.readiness import Readiness
@@ -29,10 +26,10 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import summary
 from parley.coordinator.reading.visibility import ETags, Visibility
 from parley.coordinator.reading.watch import Watch
-from parley.coordinator.record import Storage
+from parley.coordinator.record import Storage, Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.settings import ServerSettings
-from parley.coordinator.studies.closer import Closer
+from parley.coordinator.studies.phases import Closer
 from parley.protocol import Stage
 from parley.protocol.pieces import in_pieces
 
@@ -49,12 +46,12 @@ class Context:
     storage: Storage
     settings: ServerSettings
     clock: Clock
-    forward: Forward
+    forward: MonotonicClock
     metrics: Metrics
     pace: Throttle
     watch: Watch
     closer: Closer
-    keyring: Keyring
+    tokens: TokenCache
     readiness: Readiness
     etags: ETags
     heavy: Heavy
@@ -66,18 +63,18 @@ class Context:
     waiting: Turns  # plans that are waited for
     streams: Turns  # events that are followed, and exports
 
-    async def read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run on a snapshot, off the event loop: for little that is soon done."""
         return await anyio.to_thread.run_sync(self.storage.read, work)
 
-    async def read_for(self, kid: str, work: Callable[[Connection], T]) -> T:
+    async def read_for(self, kid: str, work: Callable[[Transaction], T]) -> T:
         """Run on a snapshot, off the event loop, when it is the token's turn: for what may be much."""
         return await self.reading.run(kid, partial(self.storage.read, work))
 
-    async def answer(self, work: Callable[[Connection], Answer | str], *, to: Principal) -> Response:
+    async def answer(self, work: Callable[[Transaction], Answer | str], *, to: Principal) -> Response:
         """What was read, as JSON (a text is JSON already), written off the event loop; large answers cost more."""
 
-        def told(connection: Connection) -> bytes:
+        def told(connection: Transaction) -> bytes:
             found = work(connection)
             return found.encode() if isinstance(found, str) else written(found)
 
@@ -88,18 +85,18 @@ class Context:
         self.pace.charge(to, len(content) / LARGE)
         return Response(content, media_type="application/json")
 
-    async def glance(self, work: Callable[[Connection], T]) -> T:
+    async def glance(self, work: Callable[[Transaction], T]) -> T:
         """Run a single statement that reads, off the event loop."""
         return await anyio.to_thread.run_sync(self.storage.glance, work)
 
-    async def change(self, work: Callable[[Connection], T | Refusal], *, by: Principal, study: str | None = None) -> T:
+    async def change(self, work: Callable[[Transaction], T | Refusal], *, by: Principal, study: str | None = None) -> T:
         """Run in a transaction, off the event loop; `study` is the only one it locks, if that is known.
 
         Of one token one at a time: those of others wait for one large study of it, not for all that it sends. Refused
         if the token of `by` does not hold any more. A returned refusal is raised after the commit of its trace.
         """
 
-        def checked(connection: Connection) -> T | Refusal:
+        def checked(connection: Transaction) -> T | Refusal:
             require_live(connection, by.kid)
             return work(connection)
 

@@ -17,9 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from parley.coordinator.access.auth import Principal, Role
 from parley.coordinator.access.rights import PUBLIC, authorize
 from parley.coordinator.access.sessions import resume
+from parley.coordinator.access.tokens import Principal, Role
 from parley.coordinator.http.context import Context, context_of
 from parley.coordinator.http.direct import direct, plain
 from parley.coordinator.http.heavy import Turns
@@ -100,7 +100,7 @@ async def _identify(request: Request, context: Context) -> Principal:
         return await context.read(lambda connection: resume(connection, token.strip(), at=context.forward()))
     if scheme.lower() != "bearer" or not token:
         raise Refusal("no-token", "send Authorization: Bearer <token>", headers={"WWW-Authenticate": "Bearer"})
-    return await context.keyring.principal(token.strip())
+    return await context.tokens.principal(token.strip())
 
 
 async def still_welcome(request: Request) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 
-from parley.coordinator.access.auth import Role
+from parley.coordinator.access.tokens import Role
 from parley.protocol import Report
 from parley.protocol.deviations import REASONS
 from parley.protocol.wire import LARGEST_INTEGER

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from sqlalchemy import Connection
 
 from parley.coordinator.answers.findings import AgentFound, ArmFound, Findings, Measured
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import Columns, latest_phase, policy_of, state_at
-from parley.coordinator.record import phases, reports, studies
-from parley.coordinator.record.memory import memory_of
+from parley.coordinator.record import Transaction, phases, reports, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.estimates import WORDS, Estimates, estimates, fixed_quantile, leading
 from parley.policies import State
@@ -22,7 +20,7 @@ from parley.totals import Totals
 __all__ = ["findings"]
 
 
-def findings(connection: Connection, row: StudyRow, *, columns: Columns, phase: int | None) -> Findings:
+def findings(connection: Transaction, row: StudyRow, *, columns: Columns, phase: int | None) -> Findings:
     """Of some agents, after a decided phase, or after the latest."""
     study = studies.message(connection, row)
     state, last = state_at(connection, row, latest_phase(row)), phases.decided(connection, row.id)
@@ -47,7 +45,7 @@ def findings(connection: Connection, row: StudyRow, *, columns: Columns, phase: 
 
 
 def _agents(
-    connection: Connection,
+    connection: Transaction,
     row: StudyRow,
     study: StudyMessage,
     state: State,
@@ -85,13 +83,13 @@ def _agents(
 
 
 def _estimated(
-    connection: Connection, row: StudyRow, study: StudyMessage, state: State, last: int, columns: Columns
+    connection: Transaction, row: StudyRow, study: StudyMessage, state: State, last: int, columns: Columns
 ) -> Estimates:
     """From the fresh draws of every phase up to the `last`; the differences are to the leader among the answers.
 
     A re-weighed study may have had its answers before the last of its phases: all of them count, as in a certificate.
     """
-    memory = memory_of(connection)
+    cache = connection.cache
 
     def drawn(phase: int) -> Totals:
         def made() -> Totals:
@@ -99,10 +97,10 @@ def _estimated(
             parts = [taken[name].report.totals if name in taken else None for name in study.agents]
             return Totals.columns(parts, len(study.arms))
 
-        return memory.totals.made((row.id, row.digest, phase), made)
+        return cache.totals.get_or_compute((row.id, row.digest, phase), made)
 
     def made() -> Estimates:
         leader = leading(study.problem, state.totals, np.asarray(state.answers))
         return estimates(study.problem, [drawn(phase) for phase in range(1, last + 1)], leader, columns.slice)
 
-    return memory.estimates.made((row.id, row.digest, last, columns.first, columns.limit), made)
+    return cache.estimates.get_or_compute((row.id, row.digest, last, columns.first, columns.limit), made)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection
 
 from parley.coordinator.answers.progress import (
     Board,
@@ -24,8 +23,7 @@ from parley.coordinator.answers.progress import (
 )
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.visibility import to_the_minute
-from parley.coordinator.record import phases, studies
-from parley.coordinator.record.memory import memory_of
+from parley.coordinator.record import Transaction, phases, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.policies import Explanation, Policy, State
 from parley.policies.playing import Playing
@@ -61,7 +59,7 @@ class Columns:
         return slice(self.first, self.first + self.limit)
 
 
-def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: bool) -> Board:
+def board(connection: Transaction, row: StudyRow, *, columns: Columns, blinded: bool) -> Board:
     """Arm x agent: who is still a candidate of whom, who was ruled out when, and the answers once there are any."""
     study, after = studies.message(connection, row), latest_phase(row)
     state, _ = _phase(connection, row, after)
@@ -99,7 +97,7 @@ def board(connection: Connection, row: StudyRow, *, columns: Columns, blinded: b
     )
 
 
-def policy_of(connection: Connection, row: StudyRow) -> Policy:
+def policy_of(connection: Transaction, row: StudyRow) -> Policy:
     """The policy of a study as it is asked now; it knows who left."""
     study, last = studies.message(connection, row), studies.reweighing(connection, row.id)
     policy = study.make_policy()
@@ -109,7 +107,7 @@ def policy_of(connection: Connection, row: StudyRow) -> Policy:
     return replace(policy, unasked=tuple(sorted(study.agents.index(name) for name in left)))
 
 
-def end_of(connection: Connection, row: StudyRow) -> End:
+def end_of(connection: Transaction, row: StudyRow) -> End:
     """How a study ended; `open` while it goes on."""
     if row.stage not in (*CONCLUDED, Stage.CANCELLED):
         return End.OPEN
@@ -145,7 +143,7 @@ def _play(policy: Policy, state: State, planned: IntArray, columns: Columns, *, 
     )
 
 
-def _planned(connection: Connection, row: StudyRow, columns: Columns) -> IntArray:
+def _planned(connection: Transaction, row: StudyRow, columns: Columns) -> IntArray:
     """`(arm, agent)`: what the phase in progress asks of some agents; 0 once the study is over."""
     study = studies.message(connection, row)
     names = study.agents[columns.slice]
@@ -163,17 +161,17 @@ def latest_phase(row: StudyRow) -> int:
     return row.phase if row.stage in (Stage.FINISHED, Stage.STALLED, Stage.CANCELLED) else row.phase - 1
 
 
-def latest_state(connection: Connection, row: StudyRow) -> State:
+def latest_state(connection: Transaction, row: StudyRow) -> State:
     """The policy's state after the last decided phase."""
     return state_at(connection, row, latest_phase(row))
 
 
-def state_at(connection: Connection, row: StudyRow, phase: int) -> State:
+def state_at(connection: Transaction, row: StudyRow, phase: int) -> State:
     """The policy's state after a decided phase."""
     return _phase(connection, row, phase)[0]
 
 
-def _phase(connection: Connection, row: StudyRow, phase: int) -> tuple[State, Explanation]:
+def _phase(connection: Transaction, row: StudyRow, phase: int) -> tuple[State, Explanation]:
     def made() -> tuple[State, Explanation]:
         study = studies.message(connection, row)
         state = phases.state_after(connection, study, row.id, phase)
@@ -183,11 +181,11 @@ def _phase(connection: Connection, row: StudyRow, phase: int) -> tuple[State, Ex
             raise Refusal("not-found", f"no state after phase {phase}")
         return state, study.make_policy().explain(state)
 
-    return memory_of(connection).states.made((row.id, row.digest, phase), made)
+    return connection.cache.states.get_or_compute((row.id, row.digest, phase), made)
 
 
 def history(
-    connection: Connection, row: StudyRow, *, after: int, limit: int, columns: Columns, blinded: bool, explain: bool
+    connection: Transaction, row: StudyRow, *, after: int, limit: int, columns: Columns, blinded: bool, explain: bool
 ) -> History:
     """What each decided phase brought, oldest first; explanations are the slow part of a large study."""
     study, some = studies.message(connection, row), columns.slice
@@ -220,7 +218,7 @@ def _eliminated(study: StudyMessage, columns: Columns, out: BoolArray) -> list[E
     return [Elimination(arm=study.arms[arm], agent=names[agent]) for arm, agent in np.argwhere(out)]
 
 
-def _decision(connection: Connection, row: StudyRow, phase: int, text: str) -> tuple[IntArray, IntArray, bool]:
+def _decision(connection: Transaction, row: StudyRow, phase: int, text: str) -> tuple[IntArray, IntArray, bool]:
     """Draws of a phase and who was out after it, as arrays; without the message's checks, slow when it is large."""
 
     def read() -> tuple[IntArray, IntArray, bool]:
@@ -228,7 +226,7 @@ def _decision(connection: Connection, row: StudyRow, phase: int, text: str) -> t
         out_in = np.array(told["eliminated_in"], dtype=np.int64)
         return np.array(told["counts"], dtype=np.int64), out_in, bool(told["finished"])
 
-    return memory_of(connection).decisions.made((row.id, row.digest, phase), read)
+    return connection.cache.decisions.get_or_compute((row.id, row.digest, phase), read)
 
 
 def _explained(shown: Explanation, some: slice) -> Explained:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 
 from parley.coordinator.answers.studies import Awaited, FrozenAgent, Reported, ReweighedStudy, StudyLine, StudyStatus
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import end_of, latest_phase
 from parley.coordinator.reading.visibility import ETags, Visibility
-from parley.coordinator.record import phases, reports, studies, tables
-from parley.coordinator.record.memory import memory_of
-from parley.coordinator.record.scatter import warnings
+from parley.coordinator.record import Transaction, phases, reports, studies, tables
+from parley.coordinator.record.reports import warnings
 from parley.coordinator.record.studies import StudyRow
 from parley.protocol import Held, Stage
 
 __all__ = ["held_now", "pulse", "require_study", "status", "summary"]
 
 
-def require_study(connection: Connection, study: str) -> StudyRow:
+def require_study(connection: Transaction, study: str) -> StudyRow:
     """The row, or the refusal."""
     row = studies.get(connection, study)
     if row is None:
@@ -47,14 +46,14 @@ def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> StudyLine:
     )
 
 
-def _awaited(connection: Connection, row: StudyRow, agent: str, visibility: Visibility, held: str | None) -> Awaited:
-    recruited, observed = memory_of(connection).recruited.get((row.id, agent, row.phase)) or (None, None)
+def _awaited(connection: Transaction, row: StudyRow, agent: str, visibility: Visibility, held: str | None) -> Awaited:
+    recruited, observed = connection.cache.recruited.get((row.id, agent, row.phase)) or (None, None)
     shown = held if visibility.whole or visibility.agent == agent else None
     since = visibility.time(row.opened_at)
     return Awaited(agent=agent, since=since, recruited=recruited, observed=observed, held=shown)
 
 
-def held_now(connection: Connection, row: StudyRow) -> dict[str, Held]:
+def held_now(connection: Transaction, row: StudyRow) -> dict[str, Held]:
     """agent -> its report that waits for an administrator, in the phase in progress."""
     if row.stage not in (Stage.RUNNING, Stage.PAUSED) or not row.awaited:
         return {}
@@ -64,19 +63,19 @@ def held_now(connection: Connection, row: StudyRow) -> dict[str, Held]:
     return {agent: Held(one.digest, one.why) for agent, one in waits.items() if agent not in gone}
 
 
-def _reweighed(connection: Connection, row: StudyRow) -> ReweighedStudy | None:
+def _reweighed(connection: Transaction, row: StudyRow) -> ReweighedStudy | None:
     last = studies.reweighing(connection, row.id)
     return None if last is None else ReweighedStudy(phase=last.phase, reason=last.reason, left=list(last.left))
 
 
-def pulse(connection: Connection, only: str | None) -> tuple[int, int]:
+def pulse(connection: Transaction, only: str | None) -> tuple[int, int]:
     """How many studies there are, and a number that grows with every change of any of them; or of `only` one."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
     found = connection.execute(query if only is None else query.where(tables.studies.c.id == only)).one()
     return int(found[0]), int(found[1])
 
 
-def status(connection: Connection, row: StudyRow, visibility: Visibility, etags: ETags) -> StudyStatus:
+def status(connection: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> StudyStatus:
     """Where a study is, whom it waits for and since when."""
     study = studies.message(connection, row)
     asked = phases.asked_agents(connection, row.id, row.phase)

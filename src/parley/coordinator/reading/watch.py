@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 import anyio.to_thread
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from parley.coordinator.logs import logger
-from parley.coordinator.record import Storage, StorageUnavailable
+from parley.coordinator.record import Storage, StorageUnavailable, Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import studies
 
@@ -96,7 +96,7 @@ class Watch:
     def _glances(self, watched: list[str]) -> list[Glance]:
         columns = (studies.c.id, studies.c.stage, studies.c.phase, studies.c.awaited, studies.c.sequence)
 
-        def work(connection: Connection) -> list[Glance]:
+        def work(connection: Transaction) -> list[Glance]:
             rows = connection.execute(select(*columns).where(studies.c.id.in_(watched)))
             return [Glance(study=i, stage=s, phase=p, awaited=a, sequence=q) for i, s, p, a, q in rows]
 

@@ -8,7 +8,7 @@ from sqlalchemy import URL, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from parley.coordinator.record import schema
-from parley.coordinator.record.base import Storage, StorageUnavailable
+from parley.coordinator.record.base import Storage, StorageUnavailable, Transaction
 from parley.coordinator.record.ownership import DatabaseLock
 from parley.coordinator.record.postgres import PostgresStorage
 from parley.coordinator.record.sqlite import SqliteStorage, sqlite_engine
@@ -17,6 +17,7 @@ from parley.errors import InvalidInput
 __all__ = [
     "Storage",
     "StorageUnavailable",
+    "Transaction",
     "initialise",
     "open_for_reading",
     "open_storage",
@@ -96,7 +97,7 @@ def open_storage(
     else:
         storage = PostgresStorage(url, connections=connections, statement_timeout=statement_timeout, writable=writable)
     try:
-        storage.read(schema.check_schema)
+        storage.read(lambda transaction: schema.check_schema(transaction.connection))
     except BaseException:
         storage.close()
         raise

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Table, select
 
 from parley.coordinator.record import ledger, studies
-from parley.coordinator.record.base import Storage
+from parley.coordinator.record.base import Storage, Transaction
 from parley.coordinator.record.rows import Entry, first_row, row_after, rows_of
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, documents, frozen, phases, quarantine, reports, states
@@ -37,7 +37,7 @@ def verify_stored(
     storage: Storage, study: str, receipts: Iterable[Receipt | tuple[int, str]] = ()
 ) -> Verification | None:
     """The verification of a stored study; None if there is none. Reads one snapshot; replays outside of it."""
-    stored = storage.read(lambda connection: _stored(connection, study))
+    stored = storage.read(lambda transaction: _stored(transaction, study))
     if stored is None:
         return None
     told = _Told()
@@ -60,20 +60,20 @@ class _Stored:
     records: Iterator[Record]
 
 
-def _stored(connection: Connection, study: str) -> _Stored | None:
-    row = studies.get(connection, study)
+def _stored(transaction: Transaction, study: str) -> _Stored | None:
+    row = studies.get(transaction, study)
     if row is None:
         return None
     return _Stored(
         row=row,
-        tables={table.name: _rows(connection, table, study) for table in TOLD},
-        records=ledger.walk(connection, study),
+        tables={table.name: _rows(transaction, table, study) for table in TOLD},
+        records=ledger.walk(transaction, study),
     )
 
 
-def _rows(connection: Connection, table: Table, study: str) -> Rows:
+def _rows(transaction: Transaction, table: Table, study: str) -> Rows:
     query = select(table).where(table.c.study == study).execution_options(yield_per=ledger.BATCH)
-    found = connection.execute(query).mappings()
+    found = transaction.execute(query).mappings()
     return {_key(table, row): _others(table, row) for row in found}
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, func, insert, select
+from sqlalchemy import Connection, Engine, Row, create_engine, func, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from parley.coordinator.record import (
@@ -21,8 +22,7 @@ from parley.coordinator.record import (
     sqlite_engine,
 )
 from parley.coordinator.record.ownership import DatabaseLock
-from parley.coordinator.record.tables import chains, metadata, sessions, studies
-from parley.coordinator.record.tokens import TokenRow, list_tokens
+from parley.coordinator.record.tables import chains, metadata, sessions, studies, tokens
 from parley.errors import InvalidInput
 from parley.files import ASIDE, put_in_place
 
@@ -36,7 +36,8 @@ class Restored:
     """What a restore brought back."""
 
     rows: int
-    live: tuple[TokenRow, ...]  # tokens that open something again: some may have been revoked after the backup
+    live: tuple[Row[*tuple[Any, ...]], ...]  # tokens (kid, principal) that open something again, oldest first: some
+    # may have been revoked after the backup
 
 
 def backup(address: str, output: Path) -> int:
@@ -54,7 +55,7 @@ def backup(address: str, output: Path) -> int:
         engine = sqlite_engine(aside)
         try:
             with engine.begin() as target:
-                copied = source.read(lambda connection: _copy(connection, target))
+                copied = source.read(lambda transaction: _copy(transaction.connection, target))
             _write_out(engine)
         finally:
             engine.dispose()
@@ -107,8 +108,9 @@ def restore(source: Path, address: str) -> Restored:
     try:
         with engine.begin() as target:
             _require_empty(target)
-            copied = backed_up.read(lambda connection: _copy(connection, target))
-            live = tuple(row for row in list_tokens(target) if row.revoked_at is None)
+            copied = backed_up.read(lambda transaction: _copy(transaction.connection, target))
+            kept = select(tokens.c.kid, tokens.c.principal).where(tokens.c.revoked_at.is_(None))
+            live = tuple(target.execute(kept.order_by(tokens.c.created_at, tokens.c.kid)))
         return Restored(rows=sum(copied.values()), live=live)
     except DBAPIError as error:
         raise StorageUnavailable(str(error.orig)) from None

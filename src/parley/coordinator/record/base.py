@@ -1,17 +1,17 @@
 """The storage contract. One conformance suite (tests/coordinator/test_storage.py) runs over every implementation.
 
-- `change(work)` runs `work(connection)` in one transaction and returns its result **only after the commit is durable**:
-  on SQLite it was synced to the disk, on PostgreSQL the server said so. If `work` raises, nothing of it is kept and the
-  exception reaches the caller. If the commit fails, the caller gets `StorageUnavailable` and must assume neither
-  outcome: every operation is written so that sending it again is safe.
-- `work` runs exactly once per call, may only use the connection it is given, and must first lock what it changes:
+- `change(work)` runs `work(transaction)` in one transaction and returns its result **only after the commit is
+  durable**: on SQLite it was synced to the disk, on PostgreSQL the server said so. If `work` raises, nothing of it is
+  kept and the exception reaches the caller. If the commit fails, the caller gets `StorageUnavailable` and must assume
+  neither outcome: every operation is written so that sending it again is safe.
+- `work` runs exactly once per call, may only use the transaction it is given, and must first lock what it changes:
   `studies.lock` for a study, `ledger.append_server` for tokens, which locks the server's own chain. Locks are held to
   the end of the transaction, so two works on one study never overlap, in whatever process they run.
 - `read(work)` shows one consistent snapshot and cannot write; `glance(work)` is for work of a single statement, which
   needs no transaction around it to see one moment.
 - Several changes may share one commit; those of one study keep their order, and one that raises takes none of the
   others with it. `study` names the only study that a change locks, so that such changes can be brought together.
-- `memory` belongs to the storage and goes with it. Its connections carry it (`memory_of`).
+- `cache` belongs to the storage and goes with it. It holds only what can be read again from the database.
 - `exclusive`: while it is open, nobody else can change the database.
 - `ping` answers whether a change would be durable now, by making one that changes nothing.
 """
@@ -19,30 +19,70 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, delete, insert
+from sqlalchemy import Connection, Engine, delete, insert
+from sqlalchemy.exc import SQLAlchemyError
 
-from parley.coordinator.record.memory import Memory
+from parley.coordinator.cache import Cache
 from parley.coordinator.record.tables import sessions
 from parley.errors import StorageUnavailable
+from parley.estimates import Estimates
+from parley.killpoints import reached
+from parley.policies import Explanation, State
+from parley.problem import IntArray
+from parley.protocol import StudyMessage
+from parley.protocol.scatter import Scatter
+from parley.rewards import Past
+from parley.totals import Totals
 
-__all__ = ["Storage", "StorageUnavailable"]
+__all__ = [
+    "LARGEST_GROUP",
+    "Change",
+    "RecordCache",
+    "Storage",
+    "StorageUnavailable",
+    "Transaction",
+    "commit_together",
+    "unavailable",
+]
 
 T = TypeVar("T")
 PATIENCE = 5.0  # seconds
+LARGEST_GROUP = 128  # changes that share one commit
 PROBE = {"digest": "probe", "kid": "", "created_at": "", "expires_at": ""}
+PhaseKey: TypeAlias = tuple[str, str, int]  # a study's id and digest, and a decided phase of it
 
 
-def _touch(connection: Connection) -> None:
-    """A row that comes and goes: it needs room on the disk, the right to write and a sync, and leaves nothing.
+class RecordCache:
+    """What need not be read twice, since it never changes: studies, and what decided phases amount to."""
 
-    Writing again what is there would not do: SQLite sees that it is the same, and writes nothing.
-    """
-    connection.execute(insert(sessions).values(PROBE))
-    connection.execute(delete(sessions).where(sessions.c.digest == PROBE["digest"]))
+    def __init__(self) -> None:
+        # A study of 2,000 agents has four million weights, and takes a hundred megabytes.
+        self.studies: Cache[str, StudyMessage] = Cache(
+            64, weigh=lambda study: len(study.agents) ** 2, heaviest=5_000_000
+        )
+        self.states: Cache[PhaseKey, tuple[State, Explanation]] = Cache(24)
+        self.scatters: Cache[PhaseKey, Scatter] = Cache(24)
+        self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # by when its phase began
+        self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)
+        self.totals: Cache[PhaseKey, Totals] = Cache(500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000)
+        # With the place of the first agent, and how many agents.
+        self.estimates: Cache[tuple[str, str, int, int, int], Estimates] = Cache(
+            24, weigh=lambda found: found.mean.value.size, heaviest=1_000_000
+        )
+        # What sites say of a phase: recruited, observed. Nothing is decided by it; once dropped, they say it again.
+        self.recruited: Cache[tuple[str, str, int], tuple[int, int]] = Cache(20_000)
+
+
+class Transaction:
+    """What a work is given: a connection of its own until the transaction ends, and the cache of its storage."""
+
+    def __init__(self, connection: Connection, cache: RecordCache) -> None:
+        self.connection, self.cache = connection, cache
+        self.execute = connection.execute
 
 
 class Storage(ABC):
@@ -50,21 +90,21 @@ class Storage(ABC):
 
     url: str
     exclusive: bool
-    memory: Memory
+    cache: RecordCache
 
     @abstractmethod
-    def submit(self, work: Callable[[Connection], T], *, study: str | None = None) -> Future[T]:
+    def submit(self, work: Callable[[Transaction], T], *, study: str | None = None) -> Future[T]:
         """`change` without waiting: the future has its result, or its exception, after the commit."""
 
-    def change(self, work: Callable[[Connection], T], *, study: str | None = None) -> T:
+    def change(self, work: Callable[[Transaction], T], *, study: str | None = None) -> T:
         """Run in a transaction; return after the commit."""
         return self.submit(work, study=study).result()
 
     @abstractmethod
-    def read(self, work: Callable[[Connection], T]) -> T:
+    def read(self, work: Callable[[Transaction], T]) -> T:
         """Run on a snapshot."""
 
-    def glance(self, work: Callable[[Connection], T]) -> T:
+    def glance(self, work: Callable[[Transaction], T]) -> T:
         """Run a single statement that reads."""
         return self.read(work)
 
@@ -78,3 +118,67 @@ class Storage(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give back connections, threads and locks."""
+
+
+def _touch(transaction: Transaction) -> None:
+    """A row that comes and goes: it needs room on the disk, the right to write and a sync, and leaves nothing.
+
+    Writing again what is there would not do: SQLite sees that it is the same, and writes nothing.
+    """
+    transaction.execute(insert(sessions).values(PROBE))
+    transaction.execute(delete(sessions).where(sessions.c.digest == PROBE["digest"]))
+
+
+def unavailable(error: Exception) -> StorageUnavailable:
+    """What the database said, without the statement and its values, which do not belong in a log."""
+    return StorageUnavailable(str(getattr(error, "orig", error)))
+
+
+Change: TypeAlias = tuple[Callable[[Transaction], Any], Future[Any]]
+Outcome: TypeAlias = tuple[Any, Exception | None]
+
+
+def commit_together(
+    engine: Engine, cache: RecordCache, group: Sequence[Change], check: Callable[[], None] = lambda: None
+) -> None:
+    """Run changes in one transaction; every future is answered after its end, and only then.
+
+    Under load one sync of the disk serves many changes. Each change of a group has a savepoint, so that one that raises
+    takes none of the others with it; a change that comes alone needs none. `check` raises `StorageUnavailable` if a
+    commit would not last; it is asked before and after.
+    """
+    group = [(work, done) for work, done in group if done.set_running_or_notify_cancel()]
+    outcomes: list[Outcome] = []
+    try:
+        check()
+        with engine.begin() as connection:
+            reached("begun")
+            transaction = Transaction(connection, cache)
+            if len(group) == 1:
+                outcomes.append((group[0][0](transaction), None))
+            else:
+                outcomes.extend(_in_savepoint(transaction, work) for work, _ in group)
+            reached("before-commit")
+        check()
+        reached("after-commit")
+    except (SQLAlchemyError, engine.dialect.loaded_dbapi.Error) as error:
+        outcomes = [(None, unavailable(error))] * len(group)
+    except Exception as error:  # of a change that came alone: handed back to its caller
+        outcomes = [(None, error)] * len(group)
+    for (_, done), (result, failure) in zip(group, outcomes, strict=True):
+        if failure is None:
+            done.set_result(result)
+        else:
+            done.set_exception(failure)
+
+
+def _in_savepoint(transaction: Transaction, work: Callable[[Transaction], Any]) -> Outcome:
+    """What a change returns, or what it raised with everything it did undone."""
+    savepoint = transaction.connection.begin_nested()
+    try:
+        result = work(transaction)
+    except Exception as error:
+        savepoint.rollback()
+        return None, unavailable(error) if isinstance(error, SQLAlchemyError) else error
+    savepoint.commit()
+    return result, None

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, func, insert, select, update
+from sqlalchemy import Row, and_, func, insert, select, update
 
+from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import chains, log
 from parley.errors import InvalidInput
@@ -43,7 +44,7 @@ def draft(study: str, sequence: int, head: str, event: Event, *, actor: str, at:
 
 
 def append(
-    connection: Connection,
+    transaction: Transaction,
     row: StudyRow,
     event: Event,
     *,
@@ -59,23 +60,23 @@ def append(
     record = drafted or draft(row.id, row.sequence, row.head, event, actor=actor, at=at, tellable=tellable)
     if (record.stream, record.sequence, record.previous) != (row.id, row.sequence + 1, row.head):
         raise InvalidInput("record", found="one that was drafted for another place", allowed="the next of the chain")
-    _insert(connection, record, event.text)
+    _insert(transaction, record, event.text)
     return record
 
 
-def append_server(connection: Connection, kind: str, payload: Mapping[str, Any], *, actor: str, at: str) -> Record:
+def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any], *, actor: str, at: str) -> Record:
     """Write at the end of the server's own chain, whose row is locked here."""
-    last = connection.execute(select(chains).where(chains.c.stream == SERVER).with_for_update()).one()
+    last = transaction.execute(select(chains).where(chains.c.stream == SERVER).with_for_update()).one()
     record = Record.linked(
         last.sequence, last.head, stream=SERVER, at=at, actor=actor, kind=kind, payload=payload, salt=new_salt()
     )
-    _insert(connection, record, canonical(payload))
+    _insert(transaction, record, canonical(payload))
     head = {"sequence": record.sequence, "head": record.hash}
-    connection.execute(update(chains).where(chains.c.stream == SERVER).values(head))
+    transaction.execute(update(chains).where(chains.c.stream == SERVER).values(head))
     return record
 
 
-def _insert(connection: Connection, record: Record, payload: str) -> None:
+def _insert(transaction: Transaction, record: Record, payload: str) -> None:
     """Insert what its reader makes the same record of; `payload` is the canonical text of the record's."""
     stored = {
         "stream": record.stream,
@@ -91,7 +92,7 @@ def _insert(connection: Connection, record: Record, payload: str) -> None:
     # The payload was read back by whoever knows what it means. Of what is around it, numbers, hashes and times are made
     # here; who did what, and to what, came from outside and is read back.
     _require_told(record.stream, record.actor, record.kind)
-    connection.execute(INSERT, stored)
+    transaction.execute(INSERT, stored)
 
 
 @lru_cache(maxsize=4096)
@@ -120,20 +121,20 @@ def _read(row: Row[*tuple[Any, ...]]) -> Record:
     return _record(row, read_json(row.payload))
 
 
-def has(connection: Connection, stream: str, sequence: int, head: str) -> bool:
+def has(transaction: Transaction, stream: str, sequence: int, head: str) -> bool:
     """Whether the chain had this head at this sequence: whether a receipt is genuine."""
     here = and_(log.c.stream == stream, log.c.sequence == sequence)
-    return connection.execute(select(log.c.hash).where(here)).scalar_one_or_none() == head
+    return transaction.execute(select(log.c.hash).where(here)).scalar_one_or_none() == head
 
 
-def salt_of(connection: Connection, stream: str, sequence: int) -> str | None:
+def salt_of(transaction: Transaction, stream: str, sequence: int) -> str | None:
     """What hides a record from those who see its hash; None in a record of before there were salts."""
     here = and_(log.c.stream == stream, log.c.sequence == sequence)
-    return connection.execute(select(log.c.salt).where(here)).scalar_one_or_none()
+    return transaction.execute(select(log.c.salt).where(here)).scalar_one_or_none()
 
 
 def _found(
-    connection: Connection,
+    transaction: Transaction,
     stream: str,
     *,
     after: int = 0,
@@ -158,7 +159,7 @@ def _found(
     if actor is not None:
         query = query.where(log.c.actor == actor)
     length = 0
-    with connection.execute(query.execution_options(yield_per=BATCH)) as found:
+    with transaction.execute(query.execution_options(yield_per=BATCH)) as found:
         for row in found:
             yield row
             length += len(row.payload)
@@ -166,23 +167,23 @@ def _found(
                 return
 
 
-def read(connection: Connection, stream: str, **which: Any) -> list[Record]:
+def read(transaction: Transaction, stream: str, **which: Any) -> list[Record]:
     """Some records; `which` as `_found` has it."""
-    return list(map(_read, _found(connection, stream, **which)))
+    return list(map(_read, _found(transaction, stream, **which)))
 
 
-def lines(connection: Connection, stream: str, **which: Any) -> list[tuple[int, str]]:
+def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int, str]]:
     """Some records as they are exported, each with its sequence: what is written out already is not read again."""
-    return [(row.sequence, _record(row, {}).told(row.payload)) for row in _found(connection, stream, **which)]
+    return [(row.sequence, _record(row, {}).told(row.payload)) for row in _found(transaction, stream, **which)]
 
 
-def walk(connection: Connection, stream: str) -> Iterator[Record]:
+def walk(transaction: Transaction, stream: str) -> Iterator[Record]:
     """A whole chain: all of it is taken from the database now, and each record is read when its turn comes."""
-    found = deque(_found(connection, stream, limit=None))
+    found = deque(_found(transaction, stream, limit=None))
     # What was told is let go at once: a certificate is ten megabytes, and what is read of it five times as many.
     return (_read(found.popleft()) for _ in range(len(found)))
 
 
-def length(connection: Connection, stream: str) -> int:
+def length(transaction: Transaction, stream: str) -> int:
     """How many records a chain has."""
-    return int(connection.execute(select(func.count()).select_from(log).where(log.c.stream == stream)).scalar_one())
+    return int(transaction.execute(select(func.count()).select_from(log).where(log.c.stream == stream)).scalar_one())

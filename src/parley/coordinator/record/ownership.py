@@ -64,7 +64,7 @@ class DatabaseLock:
             self._mine.add(self._inode)
 
     def release(self) -> None:
-        """Let another process have the file. Every connection to it must be closed before."""
+        """Let another process have the file. Every transaction to it must be closed before."""
         if self._inode is not None:
             self._mine.discard(self._inode)
             self._inode = None
@@ -81,7 +81,7 @@ class Inodes:
         self._logged: Inode | None = None
 
     def forget_log(self) -> None:
-        """A connection is opened anew: the write-ahead log may be a new one."""
+        """A transaction is opened anew: the write-ahead log may be a new one."""
         self._logged = None
 
     def check(self) -> None:

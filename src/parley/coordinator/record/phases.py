@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, and_, bindparam, func, select
+from sqlalchemy import Row, Table, and_, bindparam, func, select
 
-from parley.coordinator.record.memory import memory_of
+from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import COLUMNS, StudyRow, row_of
 from parley.coordinator.record.tables import assignments, frozen, phases, quarantine, reports, states, studies
 from parley.policies import State
@@ -105,41 +105,43 @@ TURN = (
 )
 
 
-def phase_row(connection: Connection, study: str, phase: int) -> Row[*tuple[Any, ...]] | None:
+def phase_row(transaction: Transaction, study: str, phase: int) -> Row[*tuple[Any, ...]] | None:
     """A phase: plan_digest, opened_at, decision, closed_at (without the plan, which may be large)."""
     here = and_(phases.c.study == study, phases.c.phase == phase)
     columns = (phases.c.phase, phases.c.plan_digest, phases.c.opened_at, phases.c.decision, phases.c.closed_at)
-    return connection.execute(select(*columns).where(here)).one_or_none()
+    return transaction.execute(select(*columns).where(here)).one_or_none()
 
 
-def plan_of(connection: Connection, study: str, phase: int) -> Plan | None:
+def plan_of(transaction: Transaction, study: str, phase: int) -> Plan | None:
     """The whole plan of a phase."""
     here = and_(phases.c.study == study, phases.c.phase == phase)
-    text = connection.execute(select(phases.c.plan).where(here)).scalar_one_or_none()
+    text = transaction.execute(select(phases.c.plan).where(here)).scalar_one_or_none()
     return None if text is None else Plan.read(text)
 
 
-def draws_of_many(connection: Connection, study: str, phase: int, agents: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def draws_of_many(
+    transaction: Transaction, study: str, phase: int, agents: Sequence[str]
+) -> dict[str, tuple[int, ...]]:
     """The columns of some agents; those of whom nothing is asked are left out."""
     here = and_(assignments.c.study == study, assignments.c.phase == phase, assignments.c.agent.in_(agents))
     query = select(assignments.c.agent, assignments.c.draws).where(here)
-    return {row.agent: tuple(read_json(row.draws)) for row in connection.execute(query)}
+    return {row.agent: tuple(read_json(row.draws)) for row in transaction.execute(query)}
 
 
-def place_of(connection: Connection, row: StudyRow, agent: str, standing: Report | None) -> Place | None:
+def place_of(transaction: Transaction, row: StudyRow, agent: str, standing: Report | None) -> Place | None:
     """An agent's place in the phase in progress, where `standing` counts; None when the phase is not there."""
-    found = _place(connection, row, agent)
+    found = _place(transaction, row, agent)
     return None if found is None else _told(found, standing)
 
 
-def free_place(connection: Connection, row: StudyRow, agent: str) -> Place | None:
+def free_place(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:
     """An agent's place in the phase in progress, if no report stands in it."""
-    found = _place(connection, row, agent)
+    found = _place(transaction, row, agent)
     return None if found is None or found.reported is not None else _told(found, None)
 
 
-def _place(connection: Connection, row: StudyRow, agent: str) -> Row[*tuple[Any, ...]] | None:
-    return connection.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
+def _place(transaction: Transaction, row: StudyRow, agent: str) -> Row[*tuple[Any, ...]] | None:
+    return transaction.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
 
 
 def _told(found: Row[*tuple[Any, ...]], standing: Report | None) -> Place:
@@ -152,14 +154,14 @@ def _told(found: Row[*tuple[Any, ...]], standing: Report | None) -> Place:
     )
 
 
-def past(connection: Connection, row: StudyRow, study: StudyMessage) -> Past | None:
+def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past | None:
     """What reports of the phase in progress are held against; read once a phase, while it is remembered."""
 
     def made() -> tuple[Past | None]:
-        state = state_after(connection, study, row.id, row.phase - 1)
+        state = state_after(transaction, study, row.id, row.phase - 1)
         return (None if state is None else past_of(study, state.totals, row.phase - 1),)
 
-    return memory_of(connection).pasts.made((row.id, row.opened_at, row.phase), made)[0]
+    return transaction.cache.pasts.get_or_compute((row.id, row.opened_at, row.phase), made)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,9 +175,9 @@ class Turn:
     reported: bool
 
 
-def turn_of(connection: Connection, study: str, agent: str) -> Turn | None:
+def turn_of(transaction: Transaction, study: str, agent: str) -> Turn | None:
     """What an agent asks for most, in one statement; None when there is no such study."""
-    found = connection.execute(TURN, {"study": study, "agent": agent}).one_or_none()
+    found = transaction.execute(TURN, {"study": study, "agent": agent}).one_or_none()
     if found is None:
         return None
     return Turn(
@@ -187,38 +189,38 @@ def turn_of(connection: Connection, study: str, agent: str) -> Turn | None:
     )
 
 
-def asked_agents(connection: Connection, study: str, phase: int) -> set[str]:
+def asked_agents(transaction: Transaction, study: str, phase: int) -> set[str]:
     """The agents that a phase asks for something."""
     here = and_(assignments.c.study == study, assignments.c.phase == phase)
-    return set(connection.execute(select(assignments.c.agent).where(here)).scalars())
+    return set(transaction.execute(select(assignments.c.agent).where(here)).scalars())
 
 
-def reports_due(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
+def reports_due(transaction: Transaction, ids: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
     """study -> how many agents its phase in progress asks, and how many of them have reported."""
 
     def count(table: Table) -> dict[str, int]:
         now = and_(table.c.study == studies.c.id, table.c.phase == studies.c.phase)
         query = select(studies.c.id, func.count(table.c.agent.distinct())).join(table, now)
-        found = connection.execute(query.where(studies.c.id.in_(ids)).group_by(studies.c.id))
+        found = transaction.execute(query.where(studies.c.id.in_(ids)).group_by(studies.c.id))
         return {row[0]: row[1] for row in found}
 
     return count(assignments), count(reports)
 
 
-def state_after(connection: Connection, study: StudyMessage, study_id: str, phase: int) -> State | None:
+def state_after(transaction: Transaction, study: StudyMessage, study_id: str, phase: int) -> State | None:
     """The policy's state after a phase (0: at the start), of the policy's own type."""
     here = and_(states.c.study == study_id, states.c.phase == phase)
-    text = connection.execute(select(states.c.state).where(here)).scalar_one_or_none()
+    text = transaction.execute(select(states.c.state).where(here)).scalar_one_or_none()
     return None if text is None else study.make_policy().restore(read_json(text))
 
 
-def decided(connection: Connection, study: str) -> int:
+def decided(transaction: Transaction, study: str) -> int:
     """How many phases were decided."""
     query = select(func.count()).select_from(phases).where(phases.c.study == study, phases.c.decision.is_not(None))
-    return int(connection.execute(query).scalar_one())
+    return int(transaction.execute(query).scalar_one())
 
 
-def decisions(connection: Connection, study: str) -> list[Decision]:
+def decisions(transaction: Transaction, study: str) -> list[Decision]:
     """Every decision so far, in order."""
     query = select(phases.c.decision).where(phases.c.study == study, phases.c.decision.is_not(None))
-    return [Decision.read(text) for text in connection.execute(query.order_by(phases.c.phase)).scalars() if text]
+    return [Decision.read(text) for text in transaction.execute(query.order_by(phases.c.phase)).scalars() if text]

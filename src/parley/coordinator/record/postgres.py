@@ -1,7 +1,7 @@
 """PostgreSQL: as many server processes as wanted; the row locks of the database keep them apart.
 
-Changes of one study would wait for each other's row lock, a connection each. Here they wait in the study's own lane
-instead, and whatever has gathered there goes into one commit (`groups`); different studies go side by side.
+Changes of one study would wait for each other's row lock, a connection each. Here they wait in the study's own queue
+instead, and whatever has gathered there goes into one commit; different studies go side by side.
 
 Reads run in a read-only REPEATABLE READ transaction, so that they see one moment. A lost connection is not hidden: the
 caller hears `StorageUnavailable`, the agent sends again, and idempotency does the rest.
@@ -14,12 +14,19 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine
+from sqlalchemy import URL, Engine, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from parley.coordinator.record.base import Storage, StorageUnavailable
-from parley.coordinator.record.groups import LARGEST_GROUP, Change, commit_together, unavailable
-from parley.coordinator.record.memory import Memory
+from parley.coordinator.record.base import (
+    LARGEST_GROUP,
+    Change,
+    RecordCache,
+    Storage,
+    StorageUnavailable,
+    Transaction,
+    commit_together,
+    unavailable,
+)
 
 __all__ = ["PostgresStorage"]
 
@@ -35,7 +42,7 @@ class PostgresStorage(Storage):
         self, url: URL, *, connections: int = 10, statement_timeout: float = 30.0, writable: bool = True
     ) -> None:
         self._writable = writable
-        self.memory = Memory()
+        self.cache = RecordCache()
         self.url = url.render_as_string(hide_password=True)
         longest = int(statement_timeout * 1000)
         self._engine = create_engine(
@@ -44,7 +51,6 @@ class PostgresStorage(Storage):
             max_overflow=0,
             pool_use_lifo=True,  # each keeps room for the largest row it ever received: not all need it
             pool_timeout=statement_timeout,
-            execution_options={"memory": self.memory},
             connect_args={
                 "options": f"-c statement_timeout={longest} -c lock_timeout={longest}",
                 "connect_timeout": 10,
@@ -58,52 +64,51 @@ class PostgresStorage(Storage):
         self._workers = ThreadPoolExecutor(connections, thread_name_prefix="postgres")
         self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._statements = self._engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._lanes: dict[Hashable, list[Change]] = {}  # a lane is there while a worker is on its way to it
+        self._queues: dict[Hashable, list[Change]] = {}  # a queue is there while a worker is on its way to it
         self._order = threading.Lock()
 
-    def submit(self, work: Callable[[Connection], T], *, study: str | None = None) -> Future[T]:
+    def submit(self, work: Callable[[Transaction], T], *, study: str | None = None) -> Future[T]:
         done: Future[T] = Future()
         if not self._writable:
             done.set_exception(StorageUnavailable("the database was opened for reading"))
             return done
         key: Hashable = object() if study is None else study
         with self._order:
-            lane = self._lanes.get(key)
-            if lane is not None:
-                lane.append((work, done))
+            waiting = self._queues.get(key)
+            if waiting is not None:
+                waiting.append((work, done))
                 return done
-            self._lanes[key] = [(work, done)]
+            self._queues[key] = [(work, done)]
         self._workers.submit(self._drain, key)
         return done
 
     def _drain(self, key: Hashable) -> None:
-        """Commit what has gathered in a lane, and go to the end of the queue if more came meanwhile."""
+        """Commit what has gathered in a queue, and get in line again behind other studies if more came meanwhile."""
         while True:
             with self._order:
-                lane = self._lanes[key]
-                group, self._lanes[key] = lane[:LARGEST_GROUP], lane[LARGEST_GROUP:]
-            commit_together(self._engine, group)
+                waiting = self._queues[key]
+                group, self._queues[key] = waiting[:LARGEST_GROUP], waiting[LARGEST_GROUP:]
+            commit_together(self._engine, self.cache, group)
             with self._order:
-                if not self._lanes[key]:
-                    del self._lanes[key]
+                if not self._queues[key]:
+                    del self._queues[key]
                     return
             try:
                 self._workers.submit(self._drain, key)
-            except RuntimeError:  # closing: the queue takes nothing more, but what was promised is still done
+            except RuntimeError:  # closing: the pool takes nothing more, but what was promised is still done
                 continue
             return
 
-    def read(self, work: Callable[[Connection], T]) -> T:
+    def read(self, work: Callable[[Transaction], T]) -> T:
         return self._look(self._snapshots, work)
 
-    def glance(self, work: Callable[[Connection], T]) -> T:
+    def glance(self, work: Callable[[Transaction], T]) -> T:
         return self._look(self._statements, work)
 
-    @staticmethod
-    def _look(engine: Engine, work: Callable[[Connection], T]) -> T:
+    def _look(self, engine: Engine, work: Callable[[Transaction], T]) -> T:
         try:
             with engine.begin() as connection:
-                return work(connection)
+                return work(Transaction(connection, self.cache))
         except SQLAlchemyError as error:  # of the database, or of the pool when all connections are taken
             raise unavailable(error) from error
 

@@ -1,4 +1,4 @@
-"""Reports as they were taken, amended or put aside."""
+"""Reports as they were taken, amended or put aside, and what they say of the stated scale."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, func, select
+from sqlalchemy import Row, and_, bindparam, func, select
 
+from parley.coordinator.record.base import Transaction
+from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import quarantine, reports
-from parley.protocol import Receipt, Report
+from parley.protocol import Receipt, Report, StudyMessage
+from parley.protocol.scatter import Scatter, added_scatter, scale_warnings
 
 __all__ = [
     "Quarantined",
@@ -23,6 +26,7 @@ __all__ = [
     "reported_agents",
     "revisions",
     "standing",
+    "warnings",
 ]
 
 
@@ -64,18 +68,18 @@ RECEIPTS = REVISIONS.with_only_columns(reports.c.digest, reports.c.sequence, rep
 LAST = REVISIONS.with_only_columns(reports.c.body).order_by(None).order_by(reports.c.revision.desc()).limit(1)
 
 
-def receipts(connection: Connection, study: str, phase: int, agent: str) -> list[Receipt]:
+def receipts(transaction: Transaction, study: str, phase: int, agent: str) -> list[Receipt]:
     """The receipt of everything that stands or stood in one place, in order."""
-    rows = connection.execute(RECEIPTS, {"study": study, "phase": phase, "agent": agent})
+    rows = transaction.execute(RECEIPTS, {"study": study, "phase": phase, "agent": agent})
     return [
         Receipt(study=study, phase=phase, agent=agent, report=row.digest, sequence=row.sequence, head=row.head)
         for row in rows
     ]
 
 
-def standing(connection: Connection, study: str, phase: int, agent: str) -> Report:
+def standing(transaction: Transaction, study: str, phase: int, agent: str) -> Report:
     """The report that counts in a place that is taken."""
-    return Report.read(connection.execute(LAST, {"study": study, "phase": phase, "agent": agent}).scalar_one())
+    return Report.read(transaction.execute(LAST, {"study": study, "phase": phase, "agent": agent}).scalar_one())
 
 
 def _taken(row: Row[*tuple[Any, ...]]) -> Taken:
@@ -84,40 +88,40 @@ def _taken(row: Row[*tuple[Any, ...]]) -> Taken:
     return Taken(report=report, revision=row.revision, at=row.at, receipt=receipt)
 
 
-def revisions(connection: Connection, study: str, phase: int, agent: str) -> list[Taken]:
+def revisions(transaction: Transaction, study: str, phase: int, agent: str) -> list[Taken]:
     """Everything that stands or stood in one place, in order; the last one counts."""
-    found = connection.execute(REVISIONS, {"study": study, "phase": phase, "agent": agent})
+    found = transaction.execute(REVISIONS, {"study": study, "phase": phase, "agent": agent})
     return [_taken(row) for row in found]
 
 
-def of_phase(connection: Connection, study: str, phase: int) -> dict[str, Taken]:
+def of_phase(transaction: Transaction, study: str, phase: int) -> dict[str, Taken]:
     """agent -> the report that counts."""
     here = and_(reports.c.study == study, reports.c.phase == phase)
-    rows = connection.execute(select(reports).where(here).order_by(reports.c.revision))
+    rows = transaction.execute(select(reports).where(here).order_by(reports.c.revision))
     return {row.agent: _taken(row) for row in rows}
 
 
-def reported_agents(connection: Connection, study: str, phase: int) -> dict[str, str]:
+def reported_agents(transaction: Transaction, study: str, phase: int) -> dict[str, str]:
     """agent -> when its report came."""
     here = and_(reports.c.study == study, reports.c.phase == phase, reports.c.revision == 0)
-    return {row.agent: row.at for row in connection.execute(select(reports.c.agent, reports.c.at).where(here))}
+    return {row.agent: row.at for row in transaction.execute(select(reports.c.agent, reports.c.at).where(here))}
 
 
-def is_aside(connection: Connection, report: Report) -> bool:
+def is_aside(transaction: Transaction, report: Report) -> bool:
     """Whether this very report is in quarantine already."""
     place = {"study": report.study, "phase": report.phase, "agent": report.agent, "digest": report.digest}
     here = and_(*(quarantine.c[name] == value for name, value in place.items()))
-    return connection.execute(select(quarantine.c.sequence).where(here)).one_or_none() is not None
+    return transaction.execute(select(quarantine.c.sequence).where(here)).one_or_none() is not None
 
 
-def count_aside(connection: Connection, study: str, phase: int, agent: str) -> int:
+def count_aside(transaction: Transaction, study: str, phase: int, agent: str) -> int:
     """How many reports wait in quarantine for one place."""
     here = and_(quarantine.c.study == study, quarantine.c.phase == phase, quarantine.c.agent == agent)
-    return int(connection.execute(select(func.count()).select_from(quarantine).where(here)).scalar_one())
+    return int(transaction.execute(select(func.count()).select_from(quarantine).where(here)).scalar_one())
 
 
 def quarantined(
-    connection: Connection,
+    transaction: Transaction,
     study: str,
     *,
     after: int = 0,
@@ -135,7 +139,7 @@ def quarantined(
         query = query.where(quarantine.c.digest.in_(only))
     found: list[Quarantined] = []
     length, cut = 0, False
-    for row in connection.execute(query):
+    for row in transaction.execute(query):
         found.append(
             Quarantined(
                 report=Report.read(row.body),
@@ -157,6 +161,33 @@ HELD = select(quarantine.c.agent, quarantine.c.digest, quarantine.c.why, quarant
 )
 
 
-def held(connection: Connection, study: str, phase: int) -> Sequence[Row[*tuple[Any, ...]]]:
+def held(transaction: Transaction, study: str, phase: int) -> Sequence[Row[*tuple[Any, ...]]]:
     """What was held in a phase, decided on or not: agent, digest, why, refused, at. Mostly nothing."""
-    return connection.execute(HELD, {"study": study, "phase": phase}).all()
+    return transaction.execute(HELD, {"study": study, "phase": phase}).all()
+
+
+def warnings(
+    transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int, settled: int | None = None
+) -> tuple[str, ...]:
+    """What the reports of so many decided phases say against the stated scale; each phase is read once, and cached.
+
+    Where only so many of them are `settled`, those after them are not cached: they may still change.
+    """
+    if study.problem.noise.stated_variance is None or not decided:
+        return ()
+    return scale_warnings(study, _scatter(transaction, row, study, decided, decided if settled is None else settled))
+
+
+def _scatter(transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int, settled: int) -> Scatter:
+    known = transaction.cache.scatters
+    found: Scatter | None = None
+    for phase in range(1, decided + 1):
+        before = found
+
+        def made(phase: int = phase, before: Scatter | None = before) -> Scatter:
+            taken = of_phase(transaction, row.id, phase)
+            return added_scatter(study, (one.report for one in taken.values()), before)
+
+        found = known.get_or_compute((row.id, row.digest, phase), made) if phase <= settled else made()
+    assert found is not None
+    return found

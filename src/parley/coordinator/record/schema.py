@@ -7,7 +7,7 @@ from typing import Any
 
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
-from alembic.runtime.migration import MigrationContext
+from alembic.runtime.migration import MigrationContext, RevisionStep
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
@@ -24,15 +24,18 @@ def _scripts() -> tuple[Config, ScriptDirectory]:
     return config, ScriptDirectory.from_config(config)
 
 
+def _known() -> list[str]:
+    """Every revision, the newest first."""
+    return [script.revision for script in _scripts()[1].walk_revisions()]
+
+
 def newest() -> str:
     """The revision this version of Parley works with.
 
     >>> newest()
-    '0004'
+    '0001'
     """
-    head = _scripts()[1].get_current_head()
-    assert head is not None
-    return head
+    return _known()[0]
 
 
 def current(connection: Connection) -> str | None:
@@ -42,10 +45,9 @@ def current(connection: Connection) -> str | None:
 
 def check_schema(connection: Connection) -> None:
     """Raise unless the database is at the newest revision."""
-    found = current(connection)
-    if found == newest():
+    found, known = current(connection), _known()
+    if found == known[0]:
         return
-    known = {script.revision for script in _scripts()[1].walk_revisions()}
     if found is not None and found not in known:
         raise InvalidInput(
             "database schema",
@@ -56,7 +58,7 @@ def check_schema(connection: Connection) -> None:
     raise InvalidInput(
         "database schema",
         found=f"revision {found}" if found else "an empty database",
-        allowed=newest(),
+        allowed=known[0],
         hint="Run `parley admin init` (after a backup, if there is data)",
     )
 
@@ -64,13 +66,13 @@ def check_schema(connection: Connection) -> None:
 def upgrade(connection: Connection) -> tuple[str | None, str]:
     """Take every step up to the newest schema; returns the revisions before and after."""
     before = current(connection)
-    config, scripts = _scripts()
-    known = {script.revision for script in scripts.walk_revisions()}
-    if before is not None and before not in known:
+    if before is not None and before not in _known():
         check_schema(connection)
+    config, scripts = _scripts()
 
-    def steps(revision: Any, _: Any) -> Any:
-        return scripts._upgrade_revs("head", revision)
+    def steps(revision: Any, _: Any) -> list[RevisionStep]:
+        due = list(scripts.iterate_revisions("head", revision or "base"))
+        return [RevisionStep(scripts.revision_map, script, is_upgrade=True) for script in reversed(due)]
 
     with EnvironmentContext(config, scripts, fn=steps, destination_rev="head") as environment:
         environment.configure(connection=connection, transactional_ddl=True)

@@ -1,13 +1,18 @@
 """SQLite: one file, one process, one writer connection on one thread, many readers.
 
-The writer takes whatever changes are waiting into one commit (`groups`). `synchronous=FULL` makes the write-ahead log
-durable at every commit; pragmas are read back, since SQLite ignores what it does not know.
+The writer takes whatever changes are waiting into one commit. `synchronous=FULL` makes the write-ahead log durable at
+every commit; pragmas are read back, since SQLite ignores what it does not know.
 """
 
 from __future__ import annotations
 
+import os
 import queue
+import shutil
+import sqlite3
+import tempfile
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -15,52 +20,26 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import PoolProxiedConnection, QueuePool
+from sqlalchemy.pool import QueuePool
 
-from parley.coordinator.cache import Cache
-from parley.coordinator.record.base import Storage, StorageUnavailable
-from parley.coordinator.record.groups import LARGEST_GROUP, Change, commit_together, unavailable
-from parley.coordinator.record.memory import Memory
+from parley.coordinator.record.base import (
+    LARGEST_GROUP,
+    Change,
+    RecordCache,
+    Storage,
+    StorageUnavailable,
+    Transaction,
+    commit_together,
+    unavailable,
+)
 from parley.coordinator.record.ownership import DatabaseLock, Inodes
-from parley.coordinator.record.readonly import reading_engine
 from parley.errors import InvalidInput
 
 __all__ = ["SqliteStorage", "sqlite_engine"]
 
 T = TypeVar("T")
-REMEMBERED = 10_000  # tokens that the writer found to be live
-PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 10_000}
-
-
-def sqlite_engine(path: Path, *, readers: int = 0, **carried: Any) -> Engine:
-    """The writer's engine (one connection), or one of read-only connections; each has with it what is `carried`."""
-    engine = create_engine(
-        f"sqlite:///{path}",
-        poolclass=QueuePool,
-        pool_size=readers or 1,
-        max_overflow=0,
-        connect_args={"check_same_thread": False, "isolation_level": None},
-        execution_options=carried,
-    )
-
-    @event.listens_for(engine, "connect")
-    def _settle(connection: Any, _: Any) -> None:
-        for name, value in PRAGMAS.items():
-            connection.execute(f"PRAGMA {name}={value}")
-            found = connection.execute(f"PRAGMA {name}").fetchone()[0]
-            if found != value:
-                raise InvalidInput(f"SQLite pragma {name}", found=found, allowed=str(value))
-        if readers:
-            connection.execute("PRAGMA query_only=1")
-
-    # Python's sqlite3 begins transactions by its own rules; with isolation_level=None it leaves them to us. Not as an
-    # event of the engine: where there is one, every statement looks for others.
-    def _begin(dbapi_connection: PoolProxiedConnection) -> None:
-        dbapi_connection.cursor().execute("BEGIN" if readers else "BEGIN IMMEDIATE")
-
-    engine.dialect.do_begin = _begin  # type: ignore[method-assign]
-
-    return engine
+BUSY = 10.0  # seconds
+PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": int(BUSY * 1000)}
 
 
 class SqliteStorage(Storage):
@@ -69,21 +48,19 @@ class SqliteStorage(Storage):
     exclusive = True
 
     def __init__(self, path: Path, *, readers: int = 8, writable: bool = True) -> None:
-        self.path, self.url = path, f"sqlite:///{path}"
+        self.path, self.url, self.cache = path, f"sqlite:///{path}", RecordCache()
         self._lock = DatabaseLock(path) if writable else None
         self._inodes = Inodes(path)
-        self.memory = Memory()
-        self._writer = sqlite_engine(path, memory=self.memory, live_tokens=Cache[str, bool](REMEMBERED))
+        self._writer = sqlite_engine(path)
         event.listen(self._writer, "connect", lambda *_: self._inodes.forget_log())
-        make = sqlite_engine if writable else reading_engine
-        self._readers = make(path, readers=readers, memory=self.memory)
+        self._readers = (sqlite_engine if writable else reading_engine)(path, readers=readers)
         self._waiting: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
         self._closed = threading.Lock()  # held for good once closed
         self._thread = threading.Thread(target=self._write, name="sqlite-writer", daemon=True)
         if writable:
             self._thread.start()
 
-    def submit(self, work: Callable[[Connection], T], *, study: str | None = None) -> Future[T]:  # noqa: ARG002
+    def submit(self, work: Callable[[Transaction], T], *, study: str | None = None) -> Future[T]:  # noqa: ARG002
         done: Future[T] = Future()
         if self._lock is None:
             done.set_exception(StorageUnavailable("the database was opened for reading"))
@@ -91,10 +68,10 @@ class SqliteStorage(Storage):
             self._waiting.put((work, done))
         return done
 
-    def read(self, work: Callable[[Connection], T]) -> T:
+    def read(self, work: Callable[[Transaction], T]) -> T:
         try:
             with self._readers.begin() as connection:
-                return work(connection)
+                return work(Transaction(connection, self.cache))
         except SQLAlchemyError as error:  # of the database, or of the pool when all readers are taken
             raise unavailable(error) from error
 
@@ -119,6 +96,84 @@ class SqliteStorage(Storage):
                     last = True
                     break
                 group.append(following)
-            commit_together(self._writer, group, self._inodes.check)
+            commit_together(self._writer, self.cache, group, self._inodes.check)
             if last:
                 return
+
+
+def sqlite_engine(path: Path, *, readers: int = 0) -> Engine:
+    """The writer's engine (one connection), or one of read-only connections."""
+
+    def connect() -> sqlite3.Connection:
+        made = _connect(str(path))
+        for name, value in PRAGMAS.items():
+            made.execute(f"PRAGMA {name}={value}")
+            found = made.execute(f"PRAGMA {name}").fetchone()[0]
+            if found != value:
+                raise InvalidInput(f"SQLite pragma {name}", found=found, allowed=str(value))
+        if readers:
+            made.execute("PRAGMA query_only=1")
+        return made
+
+    return _engine(connect, connections=readers or 1, begin="BEGIN" if readers else "BEGIN IMMEDIATE")
+
+
+def reading_engine(path: Path, *, readers: int) -> Engine:
+    """Connections that cannot write, whatever they are asked: beside a server that writes, or on a read-only disk."""
+    address, folder = _readable_address(path)
+
+    def connect() -> sqlite3.Connection:
+        made = _connect(address, uri=True)
+        made.execute("PRAGMA query_only=1")
+        return made
+
+    engine = _engine(connect, connections=readers, begin="BEGIN")
+    if folder is not None:
+        weakref.finalize(engine, folder.cleanup)
+    return engine
+
+
+def _connect(address: str, *, uri: bool = False) -> sqlite3.Connection:
+    # Python's sqlite3 begins transactions by its own rules; with isolation_level=None it leaves them to us.
+    return sqlite3.connect(address, uri=uri, timeout=BUSY, check_same_thread=False, isolation_level=None)
+
+
+def _engine(connect: Callable[[], sqlite3.Connection], *, connections: int, begin: str) -> Engine:
+    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=connections, max_overflow=0)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _readable_address(path: Path) -> tuple[str, Any]:
+    """Where to read, and the folder of the copy if there is one.
+
+    SQLite reads a write-ahead log with the help of a file that it makes beside it. Where it cannot, the database is
+    opened as one that never changes, if the log is empty; if it is not, both are copied to a folder of their own.
+    """
+    whole = path.absolute()
+    plain = f"{whole.as_uri()}?mode=ro"
+    if os.access(whole.parent, os.W_OK) or _readable(plain):
+        return plain, None
+    log = Path(f"{whole}-wal")
+    if not log.exists() or log.stat().st_size == 0:
+        return f"{whole.as_uri()}?immutable=1", None
+    folder = tempfile.TemporaryDirectory(prefix="parley-")
+    for file in (whole, log):
+        shutil.copyfile(file, Path(folder.name) / file.name)
+    return (Path(folder.name) / whole.name).as_uri(), folder
+
+
+def _readable(address: str) -> bool:
+    try:
+        connection = sqlite3.connect(address, uri=True)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master")
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return False
+    return True

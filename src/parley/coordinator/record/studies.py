@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, func, or_, select, update
+from sqlalchemy import Row, and_, bindparam, func, or_, select, update
 
-from parley.coordinator.record.memory import memory_of
+from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import documents, frozen, studies
 from parley.errors import StorageUnavailable
 from parley.protocol import Stage, StudyMessage
@@ -76,18 +76,18 @@ def _row(found: Row[*tuple[Any, ...]] | None) -> StudyRow | None:
     return None if found is None else row_of(found)
 
 
-def get(connection: Connection, study: str) -> StudyRow | None:
+def get(transaction: Transaction, study: str) -> StudyRow | None:
     """A study as it is in this snapshot."""
-    return _row(connection.execute(GET, {"study": study}).one_or_none())
+    return _row(transaction.execute(GET, {"study": study}).one_or_none())
 
 
-def lock(connection: Connection, study: str) -> StudyRow | None:
+def lock(transaction: Transaction, study: str) -> StudyRow | None:
     """A study that nobody else can change until this transaction ends. On SQLite the transaction itself is the lock."""
-    return _row(connection.execute(LOCK, {"study": study}).one_or_none())
+    return _row(transaction.execute(LOCK, {"study": study}).one_or_none())
 
 
 def find(
-    connection: Connection,
+    transaction: Transaction,
     *,
     search: str = "",
     stage: str | None = None,
@@ -107,16 +107,16 @@ def find(
         query = query.where(studies.c.stage == stage)
     if only is not None:
         query = query.where(studies.c.id == only)
-    return [row_of(found) for found in connection.execute(query)]
+    return [row_of(found) for found in transaction.execute(query)]
 
 
-def save(connection: Connection, row: StudyRow) -> None:
+def save(transaction: Transaction, row: StudyRow) -> None:
     """Write back what changes in a study that this transaction has locked."""
     values: dict[str, Any] = {name: getattr(row, name) for name in CHANGING}
-    connection.execute(SAVE, {"study": row.id, **values})
+    transaction.execute(SAVE, {"study": row.id, **values})
 
 
-def message(connection: Connection, row: StudyRow) -> StudyMessage:
+def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
     """The study as it is asked now; parsed once and remembered by its digest.
 
     One thread at a time: a large study takes tens of megabytes to parse, and its agents all come at once. Reading a
@@ -124,40 +124,40 @@ def message(connection: Connection, row: StudyRow) -> StudyMessage:
     """
 
     def parsed() -> StudyMessage:
-        study, last = created(connection, row), reweighing(connection, row.id)
+        study, last = created(transaction, row), reweighing(transaction, row.id)
         asked = study if last is None else ask_anew(study, last.weights)
         if asked.digest != row.digest:  # or it would be remembered under another's name
             raise StorageUnavailable(f"the study {row.id} has another document than its row says: damaged data")
         return asked
 
-    return memory_of(connection).studies.made(row.digest, parsed)
+    return transaction.cache.studies.get_or_compute(row.digest, parsed)
 
 
-def created(connection: Connection, row: StudyRow) -> StudyMessage:
+def created(transaction: Transaction, row: StudyRow) -> StudyMessage:
     """The study as it was created."""
-    text = _document(connection, row.id, "study")
+    text = _document(transaction, row.id, "study")
     if text is None:
         raise StorageUnavailable(f"the study {row.id} has no document: damaged data")
     return StudyMessage.read(text)
 
 
-def reweighing(connection: Connection, study: str) -> Reweighed | None:
+def reweighing(transaction: Transaction, study: str) -> Reweighed | None:
     """The last re-weighing of a study, if there was one: the weights in force, and who left."""
-    text = _document(connection, study, "reweighed")
+    text = _document(transaction, study, "reweighed")
     return None if text is None else Reweighed.read(text)
 
 
-def frozen_agents(connection: Connection, study: str) -> dict[str, Row[*tuple[Any, ...]]]:
+def frozen_agents(transaction: Transaction, study: str) -> dict[str, Row[*tuple[Any, ...]]]:
     """agent -> since which phase, why and when."""
     query = select(frozen.c.agent, frozen.c.phase, frozen.c.reason, frozen.c.at).where(frozen.c.study == study)
-    return {row.agent: row for row in connection.execute(query)}
+    return {row.agent: row for row in transaction.execute(query)}
 
 
-def _document(connection: Connection, study: str, kind: str) -> str | None:
+def _document(transaction: Transaction, study: str, kind: str) -> str | None:
     here = and_(documents.c.study == study, documents.c.kind == kind)
-    return connection.execute(select(documents.c.body).where(here)).scalar_one_or_none()
+    return transaction.execute(select(documents.c.body).where(here)).scalar_one_or_none()
 
 
-def certificate_of(connection: Connection, study: str) -> str | None:
+def certificate_of(transaction: Transaction, study: str) -> str | None:
     """The certificate's canonical text, once there is one."""
-    return _document(connection, study, "certificate")
+    return _document(transaction, study, "certificate")

@@ -135,7 +135,7 @@ quarantine = Table(
     Column("digest", String(64), nullable=False),
     Column("body", Text, nullable=False),
     Column("stands", String(64), nullable=False),  # empty: nothing did, it was held
-    Column("why", Text, nullable=False, server_default=""),  # it was held
+    Column("why", Text, nullable=False),  # it was held
     Column("refused", Text),  # the reason with which an administrator refused it
     Column("at", Text, nullable=False),
     Column("sequence", BigInteger, nullable=False),
@@ -164,7 +164,7 @@ log = Table(  # append-only: triggers refuse UPDATE and DELETE
     Column("payload", Text, nullable=False),
     Column("previous", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
-    Column("salt", String(32)),  # NULL in records of before there were salts
+    Column("salt", String(32), nullable=False),  # so that a hash tells nobody what is in the record
     PrimaryKeyConstraint("stream", "sequence"),
 )
 

@@ -1,26 +1,75 @@
-"""Writing an event that was admitted: its record, its rows, the study's row. Nothing else writes these tables."""
+"""How anything happens to a study: the state machine admits it, then its record and its rows are written.
+
+Nothing else writes these tables, and nobody sets a stage by hand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
-from sqlalchemy import Connection, and_, delete, insert, update
+from sqlalchemy import and_, delete, insert, update
 
-from parley.coordinator.record import ledger, studies, tables
-from parley.coordinator.record.killpoints import reached
+from parley.coordinator.problems import Refusal
+from parley.coordinator.record import ledger, phases, reports, studies, tables
+from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.rows import Entry, first_row, row_after, rows_of
 from parley.coordinator.record.studies import StudyRow
-from parley.protocol import Event, Record, Situation, kind_of
-from parley.protocol.events import StudyCreated
+from parley.errors import IllegalMove, ImpossibleReport
+from parley.killpoints import reached
+from parley.protocol import Event, Place, Record, Report, Situation, Stage, admit, check_exactly, kind_of
+from parley.protocol.admission import agent_of
+from parley.protocol.events import ReportAccepted, ReportAmended, ReportQuarantined, StudyCreated
 
-__all__ = ["write", "write_first"]
+__all__ = ["ACTS", "POINTS", "enact", "locked", "situation", "write_first"]
 
 # Built once: building a statement costs more than running it.
 INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}
 
+# Where tests may kill the process. A report, and the step it may bring:
+POINTS = (
+    "begun",
+    "report-locked",
+    "report-looked-up",
+    "report-inserted",
+    "report-logged",
+    "report-counted",
+    "step-computed",
+    "step-logged",
+    "step-decision-stored",
+    "step-state-stored",
+    "step-phase-opened",
+    "step-plan-stored",
+    "step-counted",
+    "step-certified",
+    "before-commit",
+    "after-commit",
+)
+
+# What administrators do, and reports that are held:
+ACTS = (
+    "freeze-logged",
+    "freeze-place-closed",
+    "freeze-counted",
+    "reweigh-logged",
+    "reweigh-certificate-removed",
+    "reweigh-weights-stored",
+    "reweigh-states-stored",
+    "reweigh-phase-opened",
+    "reweigh-plan-stored",
+    "reweigh-counted",
+    "thaw-logged",
+    "thaw-place-opened",
+    "thaw-counted",
+    "hold-logged",
+    "hold-stored",
+    "refuse-logged",
+    "refuse-noted",
+)
+
 # Where a test may kill the process: after a statement of an event, by the event's kind and the table.
-POINTS = {
+AFTER = {
     ("report-accepted", "log"): "report-logged",
     ("report-accepted", "reports"): "report-inserted",
     ("report-accepted", "studies"): "report-counted",
@@ -53,8 +102,101 @@ POINTS = {
 }
 
 
+def locked(transaction: Transaction, study: str) -> StudyRow:
+    """A study that nobody else can change until this transaction ends, or the refusal."""
+    row = studies.lock(transaction, study)
+    if row is None:
+        raise Refusal("not-found", f"no study {study!r}")
+    return row
+
+
+def enact(
+    transaction: Transaction,
+    row: StudyRow,
+    event: Event,
+    *,
+    actor: str,
+    at: str,
+    standing: Report | None = None,
+    revision: int = 0,
+    state: str | None = None,
+    states: Sequence[str] = (),
+    reported: int = 0,
+    drafted: Record | None = None,
+    place: Place | None = None,
+) -> StudyRow:
+    """Let an event happen to a locked study, or raise the refusal; returns the study's row as it is then.
+
+    Of an event about an agent's place: `standing` is the report that counts there, `revision` how many stood there.
+    Of one that closes a phase with what is in: `reported` is how many reports that are. `drafted` is the event's
+    record, if that was made outside of the lock; `place` the agent's, if that was looked at under it.
+    """
+    before = situation(transaction, row, agent_of(event), standing, reported, place)
+    before = _with_past(transaction, row, before, event)
+    after = _judged(row, before, event)
+    return write(
+        transaction,
+        row,
+        event,
+        before,
+        after,
+        actor=actor,
+        at=at,
+        revision=revision,
+        state=state,
+        states=states,
+        drafted=drafted,
+    )
+
+
+def _judged(row: StudyRow, before: Situation, event: Event) -> Situation:
+    """The judge's answer, a refusal in the words of the API."""
+    try:
+        after = admit(before, event)
+        if isinstance(event, ReportAccepted | ReportAmended | ReportQuarantined):
+            check_exactly(event.report, before.study.problem.noise)
+        return after
+    except IllegalMove as error:
+        words = row.reason or "an administrator paused it" if error.reason == "study-paused" else error.words
+        extra: dict[str, Any] = {"plan": before.place.plan} if error.reason == "wrong-plan" and before.place else {}
+        raise Refusal(error.reason, words, stage=str(row.stage), phase=row.phase, **extra) from None
+    except ImpossibleReport as error:
+        raise Refusal("impossible-report", str(error)) from None
+
+
+def situation(
+    transaction: Transaction,
+    row: StudyRow,
+    agent: str | None,
+    standing: Report | None,
+    reported: int = 0,
+    place: Place | None = None,
+) -> Situation:
+    """What the judge needs to know, from the study's row and the agent's place."""
+    return Situation(
+        id=row.id,
+        study=studies.message(transaction, row),
+        stage=row.stage,
+        phase=row.phase,
+        awaited=row.awaited,
+        reported=reported,
+        place=place or (None if agent is None else phases.place_of(transaction, row, agent, standing)),
+    )
+
+
+def _with_past(transaction: Transaction, row: StudyRow, here: Situation, event: Event) -> Situation:
+    """What a report that comes is held against, and what was refused in its place before."""
+    if row.stage is not Stage.RUNNING or not isinstance(event, ReportAccepted | ReportQuarantined):
+        return here
+    place = here.place
+    if place is not None and isinstance(event, ReportQuarantined):
+        held = reports.held(transaction, row.id, row.phase)
+        place = replace(place, refused=frozenset(one.digest for one in held if one.refused is not None))
+    return replace(here, place=place, against=phases.past(transaction, row, here.study))
+
+
 def write(
-    connection: Connection,
+    transaction: Transaction,
     row: StudyRow,
     event: Event,
     before: Situation,
@@ -69,32 +211,32 @@ def write(
 ) -> StudyRow:
     """Everything that an event of a locked study leaves in the database; the study's row as it is then."""
     kind = kind_of(event)
-    record = ledger.append(connection, row, event, actor=actor, at=at, drafted=drafted)
+    record = ledger.append(transaction, row, event, actor=actor, at=at, drafted=drafted)
     _passed(kind, "log")
     for entry in rows_of(event, record, before, revision=revision, state=state, states=states):
-        store(connection, row.id, entry)
+        store(transaction, row.id, entry)
         _passed(kind, entry.table.name if entry.how == "inserted" else f"{entry.table.name} {entry.how}")
     row = row_after(row, event, record, before, after)
-    studies.save(connection, row)
+    studies.save(transaction, row)
     _passed(kind, "studies")
     return row
 
 
 def write_first(
-    connection: Connection, event: StudyCreated, *, state: str, actor: str, at: str, tellable: bool = False
+    transaction: Transaction, event: StudyCreated, *, state: str, actor: str, at: str, tellable: bool = False
 ) -> StudyRow:
     """A new study. `tellable`: its event was read back before, outside of the transaction."""
     row = first_row(event, at)
-    connection.execute(INSERTS["studies"], asdict(row))
-    record = ledger.append(connection, row, event, actor=actor, at=at, tellable=tellable)
+    transaction.execute(INSERTS["studies"], asdict(row))
+    record = ledger.append(transaction, row, event, actor=actor, at=at, tellable=tellable)
     for entry in rows_of(event, record, None, state=state):
-        store(connection, row.id, entry)
+        store(transaction, row.id, entry)
     row = first_row(event, at, sequence=record.sequence, head=record.hash)
-    studies.save(connection, row)
+    studies.save(transaction, row)
     return row
 
 
-def store(connection: Connection, study: str, entry: Entry) -> None:
+def store(transaction: Transaction, study: str, entry: Entry) -> None:
     """Insert rows, or do what is said with those that are there; the primary keys refuse a second row in one place."""
     if not entry.rows:
         return
@@ -103,14 +245,14 @@ def store(connection: Connection, study: str, entry: Entry) -> None:
         here = and_(*(column == row[column.name] for column in entry.table.primary_key))
         if entry.how == "changed":
             values = {name: value for name, value in row.items() if name not in entry.table.primary_key.columns}
-            connection.execute(update(entry.table).where(here).values(values))
+            transaction.execute(update(entry.table).where(here).values(values))
         else:
-            connection.execute(delete(entry.table).where(here))
+            transaction.execute(delete(entry.table).where(here))
     if entry.how in ("inserted", "put"):
-        connection.execute(INSERTS[entry.table.name], rows if len(rows) > 1 else rows[0])
+        transaction.execute(INSERTS[entry.table.name], rows if len(rows) > 1 else rows[0])
 
 
 def _passed(kind: str, table: str) -> None:
-    point = POINTS.get((kind, table))
+    point = AFTER.get((kind, table))
     if point is not None:
         reached(point)

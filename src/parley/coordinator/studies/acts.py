@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from sqlalchemy import Connection
-
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, ledger, reports, studies
+from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.record.writer import write_first
+from parley.coordinator.record.writer import enact, locked, write_first
 from parley.coordinator.studies.certify import Drafted, certify, certify_as_drafted, draft_end
-from parley.coordinator.studies.enact import enact, locked
 from parley.coordinator.studies.phases import INLINE_CELLS, close_if_due, load_trial
 from parley.errors import IllegalMove, ParleyError
 from parley.protocol import (
@@ -73,34 +71,34 @@ def _created(trial: Trial) -> StudyCreated:
     return StudyCreated(study_id=trial.id, study=trial.study, plan=trial.plan)
 
 
-def create_study(connection: Connection, trial: Trial, *, actor: str, at: str) -> StudyRow:
+def create_study(transaction: Transaction, trial: Trial, *, actor: str, at: str) -> StudyRow:
     """Store a study from `prepare_study`, and open its first phase."""
-    if studies.get(connection, trial.id) is not None:
+    if studies.get(transaction, trial.id) is not None:
         raise Refusal("already-exists", f"there is a study {trial.id!r}")
     state = canonical(trial.state.to_json())
-    return write_first(connection, _created(trial), state=state, actor=actor, at=at, tellable=True)
+    return write_first(transaction, _created(trial), state=state, actor=actor, at=at, tellable=True)
 
 
-def pause_study(connection: Connection, study: str, reason: str, *, actor: str, at: str) -> StudyRow:
+def pause_study(transaction: Transaction, study: str, reason: str, *, actor: str, at: str) -> StudyRow:
     """Take no report until resumed."""
-    return enact(connection, locked(connection, study), Paused(reason=reason), actor=actor, at=at)
+    return enact(transaction, locked(transaction, study), Paused(reason=reason), actor=actor, at=at)
 
 
-def resume_study(connection: Connection, study: str, reason: str, *, actor: str, at: str) -> StudyRow:
+def resume_study(transaction: Transaction, study: str, reason: str, *, actor: str, at: str) -> StudyRow:
     """Go on; a step that is due is taken now (small studies) or by the closer."""
-    row = enact(connection, locked(connection, study), Resumed(reason=reason), actor=actor, at=at)
-    return close_if_due(connection, row, at)
+    row = enact(transaction, locked(transaction, study), Resumed(reason=reason), actor=actor, at=at)
+    return close_if_due(transaction, row, at)
 
 
 def draft_cancel(storage: Storage, study: str, reason: str, *, actor: str, at: str) -> Drafted | None:
     """The end of a large study that is cancelled, made outside of every transaction; None for a small one, or for one
     that cannot be cancelled."""
 
-    def look(connection: Connection) -> tuple[StudyRow, Trial] | None:
-        row = studies.get(connection, study)
+    def look(transaction: Transaction) -> tuple[StudyRow, Trial] | None:
+        row = studies.get(transaction, study)
         if row is None or row.arms * row.agents <= INLINE_CELLS or (row.stage, "cancelled") not in TRANSITIONS:
             return None
-        return row, load_trial(connection, replace(row, stage=Stage.CANCELLED))
+        return row, load_trial(transaction, replace(row, stage=Stage.CANCELLED))
 
     found = storage.read(look)
     if found is None:
@@ -109,30 +107,30 @@ def draft_cancel(storage: Storage, study: str, reason: str, *, actor: str, at: s
 
 
 def cancel_study(
-    connection: Connection, study: str, reason: str, drafted: Drafted | None = None, *, actor: str, at: str
+    transaction: Transaction, study: str, reason: str, drafted: Drafted | None = None, *, actor: str, at: str
 ) -> StudyRow | None:
     """Stop for good; the certificate lists the candidates that remain and claims no answer.
 
     None if the log has moved on from where the end was `drafted`.
     """
-    row, event = locked(connection, study), Cancelled(reason=reason)
+    row, event = locked(transaction, study), Cancelled(reason=reason)
     if drafted is None:
-        row = enact(connection, row, event, actor=actor, at=at)
-        return certify(connection, row, load_trial(connection, row), at)
+        row = enact(transaction, row, event, actor=actor, at=at)
+        return certify(transaction, row, load_trial(transaction, row), at)
     if row.head != drafted.end.previous:
         return None
-    row = enact(connection, row, event, actor=actor, at=at, drafted=drafted.end)
-    return certify_as_drafted(connection, row, drafted, at)
+    row = enact(transaction, row, event, actor=actor, at=at, drafted=drafted.end)
+    return certify_as_drafted(transaction, row, drafted, at)
 
 
 def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, CutConsequences]:
     """What closing a phase with what is in would do, and the sequence of the log it was seen at."""
 
-    def look(connection: Connection) -> tuple[StudyRow, Trial]:
-        row = studies.get(connection, study)
+    def look(transaction: Transaction) -> tuple[StudyRow, Trial]:
+        row = studies.get(transaction, study)
         if row is None:
             raise Refusal("not-found", f"no study {study!r}")
-        return row, load_trial(connection, row)
+        return row, load_trial(transaction, row)
 
     row, trial = storage.read(look)
     try:
@@ -144,35 +142,35 @@ def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, CutConse
 
 
 def cut_phase(
-    connection: Connection, study: str, reason: str, shown: CutConsequences, seen: int, *, actor: str, at: str
+    transaction: Transaction, study: str, reason: str, shown: CutConsequences, seen: int, *, actor: str, at: str
 ) -> StudyRow | None:
     """Close a phase with what is in, as `shown`; None if the log has moved on from where it was."""
-    row = locked(connection, study)
+    row = locked(transaction, study)
     if row.sequence != seen:
         return None
     event = PhaseCut(phase=shown.phase, reason=reason, without=shown.awaited, consequences=shown.digest)
-    row = enact(connection, row, event, actor=actor, at=at, reported=len(shown.reported))
-    return close_if_due(connection, row, at)
+    row = enact(transaction, row, event, actor=actor, at=at, reported=len(shown.reported))
+    return close_if_due(transaction, row, at)
 
 
 def amend_report(
-    connection: Connection, report: Report, reason: str, *, actor: str, at: str
+    transaction: Transaction, report: Report, reason: str, *, actor: str, at: str
 ) -> tuple[StudyRow, Receipt]:
     """Put another report in the place of one that was accepted in the phase in progress, or is held; both are kept."""
-    row = locked(connection, report.study)
-    earlier = reports.revisions(connection, report.study, report.phase, report.agent)
+    row = locked(transaction, report.study)
+    earlier = reports.revisions(transaction, report.study, report.phase, report.agent)
     standing = earlier[-1].report if earlier else None
     event = ReportAmended(report=report, replaces=standing.digest if standing else "", reason=reason)
-    row = enact(connection, row, event, actor=actor, at=at, standing=standing, revision=len(earlier))
+    row = enact(transaction, row, event, actor=actor, at=at, standing=standing, revision=len(earlier))
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
-    return (row if earlier else close_if_due(connection, row, at)), receipt
+    return (row if earlier else close_if_due(transaction, row, at)), receipt
 
 
 def refuse_report(
-    connection: Connection, study: str, phase: int, agent: str, digest: str, reason: str, *, actor: str, at: str
+    transaction: Transaction, study: str, phase: int, agent: str, digest: str, reason: str, *, actor: str, at: str
 ) -> StudyRow:
     """Refuse a report that is held: the agent is asked for another."""
-    row = locked(connection, study)
-    found = reports.revisions(connection, study, phase, agent)
+    row = locked(transaction, study)
+    found = reports.revisions(transaction, study, phase, agent)
     event = ReportRefused(phase=phase, agent=agent, report=digest, reason=reason)
-    return enact(connection, row, event, actor=actor, at=at, standing=found[-1].report if found else None)
+    return enact(transaction, row, event, actor=actor, at=at, standing=found[-1].report if found else None)

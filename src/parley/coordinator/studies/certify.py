@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection
-
 from parley import __version__
 from parley.coordinator.record import Storage, ledger, phases, reports
-from parley.coordinator.record.scatter import warnings
+from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.studies.enact import enact
+from parley.coordinator.record.writer import enact
 from parley.protocol import Certificate, Decision, Event, Record, Trial, issue_certificate
 from parley.protocol.events import Certified
 from parley.totals import Totals
@@ -34,16 +32,16 @@ class Drafted:
     record: Record
 
 
-def certify(connection: Connection, row: StudyRow, trial: Trial, at: str) -> StudyRow:
+def certify(transaction: Transaction, row: StudyRow, trial: Trial, at: str) -> StudyRow:
     """Issue the certificate of a study that is over, into the log and beside it."""
-    decisions = phases.decisions(connection, row.id)
-    certificate = _issued(connection, row, trial, decisions, settled=len(decisions))
-    return enact(connection, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
+    decisions = phases.decisions(transaction, row.id)
+    certificate = _issued(transaction, row, trial, decisions, settled=len(decisions))
+    return enact(transaction, row, Certified(certificate=certificate), actor=COORDINATOR, at=at)
 
 
-def certify_as_drafted(connection: Connection, row: StudyRow, drafted: Drafted, at: str) -> StudyRow:
+def certify_as_drafted(transaction: Transaction, row: StudyRow, drafted: Drafted, at: str) -> StudyRow:
     """The same with a certificate that is there already."""
-    return enact(connection, row, drafted.certified, actor=COORDINATOR, at=at, drafted=drafted.record)
+    return enact(transaction, row, drafted.certified, actor=COORDINATOR, at=at, drafted=drafted.record)
 
 
 def draft_end(
@@ -54,10 +52,10 @@ def draft_end(
     end = ledger.draft(seen.id, seen.sequence, seen.head, event, actor=actor, at=at)
     row = replace(seen, sequence=end.sequence, head=end.hash)
 
-    def made(connection: Connection) -> Certificate:
-        before = phases.decisions(connection, row.id)
+    def made(transaction: Transaction) -> Certificate:
+        before = phases.decisions(transaction, row.id)
         decisions = before if decision is None else [*before, decision]
-        return _issued(connection, row, trial, decisions, settled=len(before))
+        return _issued(transaction, row, trial, decisions, settled=len(before))
 
     certified = Certified(certificate=storage.read(made))
     record = ledger.draft(row.id, row.sequence, row.head, certified, actor=COORDINATOR, at=at)
@@ -66,7 +64,7 @@ def draft_end(
 
 
 def _issued(
-    connection: Connection, row: StudyRow, trial: Trial, decisions: Sequence[Decision], settled: int
+    transaction: Transaction, row: StudyRow, trial: Trial, decisions: Sequence[Decision], settled: int
 ) -> Certificate:
     """`settled`: how many of the decisions are in the database; the reports of the others may still be amended."""
     return issue_certificate(
@@ -76,12 +74,12 @@ def _issued(
         sequence=row.sequence,
         head=row.head,
         version=__version__,
-        warnings=warnings(connection, row, trial.study, len(decisions), settled),
-        phases=[totals_of(connection, trial, decision.phase) for decision in decisions],
+        warnings=reports.warnings(transaction, row, trial.study, len(decisions), settled),
+        phases=[totals_of(transaction, trial, decision.phase) for decision in decisions],
     )
 
 
-def totals_of(connection: Connection, trial: Trial, phase: int) -> Totals:
+def totals_of(transaction: Transaction, trial: Trial, phase: int) -> Totals:
     """What the reports of a closed phase add up to."""
-    taken = reports.of_phase(connection, trial.id, phase)
+    taken = reports.of_phase(transaction, trial.id, phase)
     return replace(trial, reports={agent: found.report for agent, found in taken.items()}).totals

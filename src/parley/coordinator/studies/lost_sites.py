@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from sqlalchemy import Connection
-
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, reports, studies
+from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies.certify import certify
-from parley.coordinator.studies.enact import enact, locked
 from parley.coordinator.studies.phases import close_if_due, load_trial
 from parley.errors import IllegalMove, InvalidInput
 from parley.protocol import Consequences, Report, Stage, Trial, freeze_consequences, require_tellable
@@ -43,15 +42,23 @@ def preview_freeze(storage: Storage, study: str, agent: str) -> tuple[int, Conse
 
 
 def freeze_agent(
-    connection: Connection, study: str, agent: str, reason: str, shown: Consequences, seen: int, *, actor: str, at: str
+    transaction: Transaction,
+    study: str,
+    agent: str,
+    reason: str,
+    shown: Consequences,
+    seen: int,
+    *,
+    actor: str,
+    at: str,
 ) -> StudyRow | None:
     """Ask nothing more of an agent, with the consequences `shown`; None if the log has moved on from where it was."""
-    row = locked(connection, study)
+    row = locked(transaction, study)
     if row.sequence != seen:
         return None
     event = AgentFrozen(agent=agent, reason=reason, consequences=shown.digest)
-    row = enact(connection, row, event, actor=actor, at=at, standing=_standing(connection, row, agent))
-    return close_if_due(connection, row, at)
+    row = enact(transaction, row, event, actor=actor, at=at, standing=_standing(transaction, row, agent))
+    return close_if_due(transaction, row, at)
 
 
 def preview_reweigh(
@@ -69,14 +76,14 @@ def reweigh_study(
     event, texts = anew.event(reason, shown.digest), [canonical(state.to_json()) for state in anew.states]
     require_tellable(event)
 
-    def change(connection: Connection, *, actor: str, at: str) -> StudyRow | None:
-        row = locked(connection, study)
+    def change(transaction: Transaction, *, actor: str, at: str) -> StudyRow | None:
+        row = locked(transaction, study)
         if row.sequence != seen:
             return None
-        row = enact(connection, row, event, actor=actor, at=at, states=texts)
+        row = enact(transaction, row, event, actor=actor, at=at, states=texts)
         if row.stage is not Stage.FINISHED:
             return row
-        return certify(connection, row, load_trial(connection, row), at)
+        return certify(transaction, row, load_trial(transaction, row), at)
 
     return change
 
@@ -92,19 +99,19 @@ def thaw_agent(
     """The change that asks an agent again, as `shown`; a plan is made here, outside of the transaction."""
     event = thaw(trial, shown.agent).event(reason, shown.digest)
 
-    def change(connection: Connection, *, actor: str, at: str) -> StudyRow | None:
-        row = locked(connection, study)
+    def change(transaction: Transaction, *, actor: str, at: str) -> StudyRow | None:
+        row = locked(transaction, study)
         if row.sequence != seen:
             return None
-        row = enact(connection, row, event, actor=actor, at=at, standing=_standing(connection, row, shown.agent))
-        return certify(connection, row, load_trial(connection, row), at) if row.stage is Stage.STALLED else row
+        row = enact(transaction, row, event, actor=actor, at=at, standing=_standing(transaction, row, shown.agent))
+        return certify(transaction, row, load_trial(transaction, row), at) if row.stage is Stage.STALLED else row
 
     return change
 
 
-def _standing(connection: Connection, row: StudyRow, agent: str) -> Report | None:
+def _standing(transaction: Transaction, row: StudyRow, agent: str) -> Report | None:
     """The agent's report in the phase in progress: who has reported is not waited for, so freezing releases none."""
-    earlier = reports.revisions(connection, row.id, row.phase, agent)
+    earlier = reports.revisions(transaction, row.id, row.phase, agent)
     return earlier[-1].report if earlier else None
 
 
@@ -113,13 +120,13 @@ def _preview(
 ) -> tuple[int, T]:
     """What is shown of a trial, and the sequence of the log it was seen at. The policy runs ahead: that takes time."""
 
-    def read(connection: Connection) -> tuple[StudyRow, Trial]:
-        row = studies.get(connection, study)
+    def read(transaction: Transaction) -> tuple[StudyRow, Trial]:
+        row = studies.get(transaction, study)
         if row is None:
             raise Refusal("not-found", f"no study {study!r}")
-        if agent is not None and agent not in studies.message(connection, row).agents:
+        if agent is not None and agent not in studies.message(transaction, row).agents:
             raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
-        return row, load_trial(connection, row, past=True)
+        return row, load_trial(transaction, row, past=True)
 
     row, trial = storage.read(read)
     try:

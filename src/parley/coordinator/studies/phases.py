@@ -7,45 +7,50 @@ sequence). What is due follows from the stage alone, so a crash strands nothing:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 from typing import TypeVar
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from parley.coordinator.clock import Clock
 from parley.coordinator.logs import logger
+from parley.coordinator.metrics import Metrics
 from parley.coordinator.record import Storage, StorageUnavailable, phases, reports, studies
-from parley.coordinator.record.killpoints import reached
+from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.record.writer import enact
 from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end, totals_of
-from parley.coordinator.studies.enact import enact
 from parley.errors import ParleyError
+from parley.killpoints import reached
 from parley.protocol import Held, Stage, Step, Trial, require_tellable
 from parley.protocol.canonical import canonical
 from parley.protocol.events import StepFailed
 from parley.protocol.stages import CONCLUDED
 
-__all__ = ["INLINE_CELLS", "close_if_due", "closing_studies", "load_trial", "take_step"]
+__all__ = ["INLINE_CELLS", "Closer", "close_if_due", "closing_studies", "load_trial", "take_step"]
 
 T = TypeVar("T")
 LONGEST = 2_000  # characters of a reason
+MOMENT = 2.0  # seconds between looks when nobody calls
 INLINE_CELLS = 2_000  # arms x agents up to which a step is taken within the transaction of the last report
 
 
-def load_trial(connection: Connection, row: StudyRow, *, past: bool = False) -> Trial:
+def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -> Trial:
     """A study as the protocol's value, from what the tables hold; with the `past` if somebody will fold it."""
-    study = studies.message(connection, row)
+    study = studies.message(transaction, row)
     # The state after this phase is there once it was decided (finished, stalled); before that, the one it began with.
-    state = phases.state_after(connection, study, row.id, row.phase)
+    state = phases.state_after(transaction, study, row.id, row.phase)
     if state is None:
-        state = phases.state_after(connection, study, row.id, row.phase - 1)
-    plan = phases.plan_of(connection, row.id, row.phase)
+        state = phases.state_after(transaction, study, row.id, row.phase - 1)
+    plan = phases.plan_of(transaction, row.id, row.phase)
     if state is None or plan is None:
         raise StorageUnavailable(f"the study {row.id} has no state or no plan for phase {row.phase}: damaged data")
-    taken = reports.of_phase(connection, row.id, row.phase)
-    held = reports.held(connection, row.id, row.phase)
-    last = studies.reweighing(connection, row.id)
+    taken = reports.of_phase(transaction, row.id, row.phase)
+    held = reports.held(transaction, row.id, row.phase)
+    last = studies.reweighing(transaction, row.id)
     trial = Trial(
         id=row.id,
         study=study,
@@ -53,9 +58,9 @@ def load_trial(connection: Connection, row: StudyRow, *, past: bool = False) -> 
         state=state,
         plan=plan,
         reports={agent: found.report for agent, found in taken.items()},
-        frozen=frozenset(studies.frozen_agents(connection, row.id)),
+        frozen=frozenset(studies.frozen_agents(transaction, row.id)),
         cut=row.awaited == 0,
-        origin=None if last is None else studies.created(connection, row),
+        origin=None if last is None else studies.created(transaction, row),
         leaves=frozenset() if last is None else frozenset(last.left),
         past=None,
         held={one.agent: Held(one.digest, one.why) for one in held if one.refused is None},
@@ -63,18 +68,18 @@ def load_trial(connection: Connection, row: StudyRow, *, past: bool = False) -> 
     )
     if not past:
         return trial
-    decided = phases.decisions(connection, row.id)
-    return replace(trial, past=tuple(totals_of(connection, trial, decision.phase) for decision in decided))
+    decided = phases.decisions(transaction, row.id)
+    return replace(trial, past=tuple(totals_of(transaction, trial, decision.phase) for decision in decided))
 
 
-def close_if_due(connection: Connection, row: StudyRow, at: str) -> StudyRow:
+def close_if_due(transaction: Transaction, row: StudyRow, at: str) -> StudyRow:
     """Take the due step of a small study within the transaction that made it due; large ones wait for the closer."""
     if row.stage is not Stage.CLOSING or row.arms * row.agents > INLINE_CELLS:
         return row
-    trial = _attempt(lambda: load_trial(connection, row))
+    trial = _attempt(lambda: load_trial(transaction, row))
     step = trial if isinstance(trial, str) else _attempt(lambda: _tellable(trial))
     reached("step-computed")
-    return _store(connection, row, trial, step, at)
+    return _store(transaction, row, trial, step, at)
 
 
 def _attempt(work: Callable[[], T]) -> T | str:
@@ -106,7 +111,7 @@ def _plain(words: str) -> str:
 
 
 def _store(
-    connection: Connection,
+    transaction: Transaction,
     row: StudyRow,
     trial: Trial | str,
     step: Step | str,
@@ -120,28 +125,28 @@ def _store(
     `state` is the text of the policy's state, and `drafted` the end, if they were made outside of the lock.
     """
     if isinstance(trial, str) or isinstance(step, str):
-        return enact(connection, row, StepFailed(phase=row.phase, error=str(step)), actor=COORDINATOR, at=at)
+        return enact(transaction, row, StepFailed(phase=row.phase, error=str(step)), actor=COORDINATOR, at=at)
     state = state or canonical(step.state.to_json())
     end = drafted.end if drafted else None
-    row = enact(connection, row, step.event, actor=COORDINATOR, at=at, state=state, drafted=end)
+    row = enact(transaction, row, step.event, actor=COORDINATOR, at=at, state=state, drafted=end)
     if drafted is not None:
-        return certify_as_drafted(connection, row, drafted, at)
-    return certify(connection, row, trial.close(step), at) if row.stage in CONCLUDED else row
+        return certify_as_drafted(transaction, row, drafted, at)
+    return certify(transaction, row, trial.close(step), at) if row.stage in CONCLUDED else row
 
 
-def closing_studies(connection: Connection) -> list[str]:
+def closing_studies(transaction: Transaction) -> list[str]:
     """Studies whose step is due."""
-    return [row.id for row in studies.find(connection, stage=Stage.CLOSING, limit=1000)]
+    return [row.id for row in studies.find(transaction, stage=Stage.CLOSING, limit=1000)]
 
 
 def take_step(storage: Storage, study: str, at: str) -> bool:
     """Take the due step of a study outside every lock and store it if nothing changed; False if there is none."""
 
-    def look(connection: Connection) -> tuple[StudyRow, Trial | str] | None:
-        row = studies.get(connection, study)
+    def look(transaction: Transaction) -> tuple[StudyRow, Trial | str] | None:
+        row = studies.get(transaction, study)
         if row is None or row.stage is not Stage.CLOSING:
             return None
-        return row, _attempt(lambda: load_trial(connection, row))
+        return row, _attempt(lambda: load_trial(transaction, row))
 
     found = storage.read(look)
     if found is None:
@@ -155,11 +160,72 @@ def take_step(storage: Storage, study: str, at: str) -> bool:
             drafted = draft_end(storage, seen, after, step.event, step.decision, actor=COORDINATOR, at=at)
     reached("step-computed")
 
-    def store(connection: Connection) -> bool:
-        row = studies.lock(connection, study)
+    def store(transaction: Transaction) -> bool:
+        row = studies.lock(transaction, study)
         if row is None or row.sequence != seen.sequence or row.stage is not Stage.CLOSING:
             return False
-        _store(connection, row, trial, step, at, state=state, drafted=drafted)
+        _store(transaction, row, trial, step, at, state=state, drafted=drafted)
         return True
 
     return storage.change(store)
+
+
+class Closer:
+    """A thread that takes the steps that are due: of large studies, and of those another process left behind.
+
+    It looks when called, and now and then; what is due follows from the database alone.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock, metrics: Metrics, tell: Callable[[StudyRow], None]) -> None:
+        self._storage, self._clock, self._metrics, self._tell = storage, clock, metrics, tell
+        self._call, self._stopped = threading.Event(), False
+        self._thread = threading.Thread(target=self._run, name="closer", daemon=True)
+
+    def start(self) -> None:
+        """Begin, with whatever was left behind."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the step in progress and end."""
+        self._stopped = True
+        self._call.set()
+        self._thread.join()
+
+    def call(self) -> None:
+        """A study may be due: look now."""
+        self._call.set()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            for study in self._due():
+                if self._stopped:
+                    return
+                self._close(study)
+            self._call.wait(MOMENT)
+            self._call.clear()
+
+    def _due(self) -> list[str]:
+        try:
+            return self._storage.read(closing_studies)
+        except StorageUnavailable as error:
+            logger.warning("cannot look for phases to close", error=str(error))
+            return []
+
+    def _close(self, study: str) -> None:
+        """One study; what goes wrong with it is no reason to let the others wait."""
+        begun = perf_counter()
+        try:
+            if not take_step(self._storage, study, self._clock()):
+                return
+            row = self._storage.read(lambda transaction: studies.get(transaction, study))
+        except StorageUnavailable as error:
+            logger.warning("cannot close a phase", study=study, error=str(error))
+            return
+        except Exception:
+            logger.exception("a phase was not closed", study=study)
+            return
+        self._metrics.steps.observe(perf_counter() - begun)
+        self._metrics.phases.inc()
+        if row is not None:
+            self._tell(row)
+            logger.info("phase closed", study=study, stage=str(row.stage), phase=row.phase)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
-
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import ledger, phases, reports, studies
-from parley.coordinator.record.killpoints import reached
+from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.studies.enact import enact, locked
+from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies.phases import close_if_due
 from parley.errors import ImpossibleReport
+from parley.killpoints import reached
 from parley.protocol import TRANSITIONS, Receipt, Report, check_exactly, check_rewards
 from parley.protocol.events import Disputed, ReportAccepted, ReportQuarantined
 
@@ -31,66 +30,66 @@ class Accepted:
 
 
 def take_report(
-    connection: Connection, report: Report, *, actor: str, at: str, known: tuple[int, str] | None = None
+    transaction: Transaction, report: Report, *, actor: str, at: str, known: tuple[int, str] | None = None
 ) -> Accepted | Refusal:
     """Take a report exactly once. A returned `Refusal` leaves its trace in the log; a raised one leaves none.
 
     `known` is the last receipt (sequence, head) the agent holds.
     """
-    row = locked(connection, report.study)
+    row = locked(transaction, report.study)
     reached("report-locked")
     if not len(report.counts) == len(report.sums) == len(report.squares) == row.arms:
         # Before anything is computed from it: it may be very long.
         lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
         raise Refusal("impossible-report", f"report: found {lengths}; allowed: {row.arms} of each, one per arm")
-    if known is not None and not ledger.has(connection, row.id, *known):
-        return dispute(connection, row, report.agent, known, actor=actor, at=at)
-    place = phases.free_place(connection, row, report.agent) if report.phase == row.phase else None
-    earlier = () if place else reports.receipts(connection, report.study, report.phase, report.agent)
+    if known is not None and not ledger.has(transaction, row.id, *known):
+        return dispute(transaction, row, report.agent, known, actor=actor, at=at)
+    place = phases.free_place(transaction, row, report.agent) if report.phase == row.phase else None
+    earlier = () if place else reports.receipts(transaction, report.study, report.phase, report.agent)
     reached("report-looked-up")
     for receipt in earlier:
         if receipt.report == report.digest:
             return Accepted(receipt=receipt, repeated=True, row=row)
     if earlier:
-        return _put_aside(connection, row, report, actor=actor, at=at)
+        return _put_aside(transaction, row, report, actor=actor, at=at)
     try:
-        row = enact(connection, row, ReportAccepted(report=report), actor=actor, at=at, place=place)
+        row = enact(transaction, row, ReportAccepted(report=report), actor=actor, at=at, place=place)
     except Refusal as refusal:
         if refusal.slug != "report-doubtful":
             raise
-        return _hold(connection, row, report, refusal.detail, actor=actor, at=at)
+        return _hold(transaction, row, report, refusal.detail, actor=actor, at=at)
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
-    return Accepted(receipt=receipt, repeated=False, row=close_if_due(connection, row, at))
+    return Accepted(receipt=receipt, repeated=False, row=close_if_due(transaction, row, at))
 
 
-def _hold(connection: Connection, row: StudyRow, report: Report, why: str, *, actor: str, at: str) -> Refusal:
+def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, actor: str, at: str) -> Refusal:
     """A report that the stated model rules out: keep it apart, write it down, and wait for an administrator."""
-    for one in reports.held(connection, report.study, report.phase):
+    for one in reports.held(transaction, report.study, report.phase):
         if one.digest == report.digest and one.refused is not None:
             raise Refusal("report-refused", f"{one.refused}. It was refused since {one.why}")
-    row = enact(connection, row, ReportQuarantined(report=report, stands="", why=why), actor=actor, at=at)
+    row = enact(transaction, row, ReportQuarantined(report=report, stands="", why=why), actor=actor, at=at)
     return Refusal("report-held", f"it waits until an administrator takes or refuses it: {why}")
 
 
-def _put_aside(connection: Connection, row: StudyRow, report: Report, *, actor: str, at: str) -> Refusal:
+def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor: str, at: str) -> Refusal:
     """Another body for a taken place: keep it apart, write it down, and let the first stand.
 
     It must be one that could have been taken: what answers another plan, or cannot be true, is refused and not kept.
     """
-    standing = reports.standing(connection, report.study, report.phase, report.agent)
+    standing = reports.standing(transaction, report.study, report.phase, report.agent)
     if report.plan != standing.plan:
         raise Refusal("wrong-plan", "the report names another plan than the one it is for", plan=standing.plan)
-    study = studies.message(connection, row)
-    draws = phases.draws_of_many(connection, row.id, report.phase, [report.agent]).get(report.agent, standing.counts)
+    study = studies.message(transaction, row)
+    draws = phases.draws_of_many(transaction, row.id, report.phase, [report.agent]).get(report.agent, standing.counts)
     try:
         check_rewards(report, draws, study.problem.noise, study.problem.minimum_cell if study.flexible else None)
         check_exactly(report, study.problem.noise)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
-    known = reports.is_aside(connection, report)
-    full = reports.count_aside(connection, report.study, report.phase, report.agent) >= MOST_ASIDE
+    known = reports.is_aside(transaction, report)
+    full = reports.count_aside(transaction, report.study, report.phase, report.agent) >= MOST_ASIDE
     if not known and not full:
-        enact(connection, row, ReportQuarantined(report=report, stands=standing.digest), actor=actor, at=at)
+        enact(transaction, row, ReportQuarantined(report=report, stands=standing.digest), actor=actor, at=at)
     return Refusal(
         "report-conflict",
         f"phase {report.phase} has a report of {report.agent!r} with other numbers; it stands",
@@ -100,11 +99,11 @@ def _put_aside(connection: Connection, row: StudyRow, report: Report, *, actor: 
 
 
 def dispute(
-    connection: Connection, row: StudyRow, agent: str, known: tuple[int, str], *, actor: str, at: str
+    transaction: Transaction, row: StudyRow, agent: str, known: tuple[int, str], *, actor: str, at: str
 ) -> Refusal:
     """An agent holds a receipt this log lacks: pause a study in progress, once, and say so."""
     if (row.stage, "disputed") in TRANSITIONS:
-        enact(connection, row, Disputed(agent=agent, sequence=known[0], head=known[1]), actor=actor, at=at)
+        enact(transaction, row, Disputed(agent=agent, sequence=known[0], head=known[1]), actor=actor, at=at)
     return Refusal(
         "receipt-unknown",
         f"record {known[0]} of this log has another hash, or is missing: an old backup or a rewritten log",

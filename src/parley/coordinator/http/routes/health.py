@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -14,6 +14,7 @@ from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.health import Health, Ready
 from parley.coordinator.http.context import context_of
 from parley.coordinator.http.operations import operations
+from parley.coordinator.record import Transaction
 from parley.coordinator.record.tables import studies
 from parley.protocol import Stage
 
@@ -45,7 +46,7 @@ async def metrics(request: Request) -> Response:
     return Response(generate_latest(context.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def _counts(connection: Connection) -> dict[str, int]:
+def _counts(connection: Transaction) -> dict[str, int]:
     query = select(studies.c.stage, func.count()).group_by(studies.c.stage)
     return {row[0]: row[1] for row in connection.execute(query)}
 

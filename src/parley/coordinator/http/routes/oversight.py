@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Query
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -28,7 +27,7 @@ from parley.coordinator.http.schemas import (
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import require_study
 from parley.coordinator.reading.watch import Glance
-from parley.coordinator.record import ledger
+from parley.coordinator.record import Transaction, ledger
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts
@@ -115,7 +114,7 @@ async def get_log(
 ) -> Response:
     """Records of a study's log. `after` continues: later records, or earlier ones with `newest_first`."""
 
-    def work(connection: Connection) -> str:
+    def work(connection: Transaction) -> str:
         require_study(connection, study)
         which = {"after": after, "kind": kind, "actor": actor, "newest_first": newest_first}
         return _page(connection, study, limit=limit, **which)
@@ -129,13 +128,13 @@ async def get_server_log(
 ) -> Response:
     """Records of the server's own log: tokens issued and revoked."""
 
-    def work(connection: Connection) -> str:
+    def work(connection: Transaction) -> str:
         return _page(connection, ledger.SERVER, limit=limit, after=after, newest_first=newest_first)
 
     return await context_of(request).answer(work, to=principal_of(request))
 
 
-def _page(connection: Connection, stream: str, *, limit: int, **which: Any) -> str:
+def _page(connection: Transaction, stream: str, *, limit: int, **which: Any) -> str:
     """A `LogPage`, put together of lines that are written out already."""
     found = ledger.lines(connection, stream, limit=limit, size=PAGE, **which)
     cut = len(found) == limit or sum(len(line) for _, line in found) > PAGE
@@ -159,7 +158,7 @@ async def _lines(context: Context, kid: str, study: str) -> AsyncIterator[str]:
     """A record at a time, and a few at a time from the database: whoever does not read holds up no more than that."""
     after = 0
 
-    def some(connection: Connection) -> tuple[int, list[str]]:
+    def some(connection: Transaction) -> tuple[int, list[str]]:
         batch = ledger.lines(connection, study, after=after, limit=200, size=PAGE)
         return batch[-1][0] if batch else 0, [f"{line}\n" for _, line in batch]
 

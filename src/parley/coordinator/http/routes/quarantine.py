@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -16,7 +15,7 @@ from parley.coordinator.http.routes.oversight import act
 from parley.coordinator.http.schemas import PAGE, AmendBody, Limit, PathPhase, RefuseBody, Sequence
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import held_now, require_study
-from parley.coordinator.record import reports
+from parley.coordinator.record import Transaction, reports
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts
 
@@ -31,7 +30,7 @@ async def list_quarantine(
 ) -> Response:
     """Reports that came for a taken place, and those that are or were held; `after` continues. `held`: what waits."""
 
-    def work(connection: Connection) -> Quarantine:
+    def work(connection: Transaction) -> Quarantine:
         waits = {one.digest for one in held_now(connection, require_study(connection, study)).values()}
         only = waits if held else None
         found, following = reports.quarantined(connection, study, after=after, limit=limit, size=PAGE, only=only)
@@ -60,7 +59,7 @@ async def amend_report(request: Request, study: str, phase: PathPhase, agent: st
     if (report.study, report.phase, report.agent) != (study, phase, agent):
         raise Refusal("invalid-request", "study, phase and agent of the report are not those of the address")
 
-    def work(connection: Connection, by: str, at: str) -> StudyRow:
+    def work(connection: Transaction, by: str, at: str) -> StudyRow:
         return acts.amend_report(connection, report, body.reason, actor=by, at=at)[0]
 
     return await act(request, work)

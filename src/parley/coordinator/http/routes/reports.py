@@ -7,7 +7,6 @@ from time import monotonic
 from typing import Annotated
 
 from fastapi import Header, Query
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -31,8 +30,7 @@ from parley.coordinator.http.schemas import (
 )
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import require_study
-from parley.coordinator.record import ledger, phases, reports, studies
-from parley.coordinator.record.memory import memory_of
+from parley.coordinator.record import Transaction, ledger, phases, reports, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.reports import Accepted, take_report
 from parley.protocol import Stage
@@ -82,7 +80,7 @@ async def get_agent_plan(
     row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
     if during == row.phase and principal_of(request).agent == agent:
         said = (recruited, observed)
-        await context.glance(lambda connection: memory_of(connection).recruited.put((study, agent, during), said))
+        await context.glance(lambda connection: connection.cache.recruited.put((study, agent, during), said))
     while row.phase <= after and row.stage in IN_PROGRESS and await _moved(context, row, after, until):
         row, found = await context.glance(lambda connection: _agent_plan(connection, study, agent))
     return answered(found)
@@ -101,7 +99,7 @@ async def _moved(context: Context, row: StudyRow, after: int, until: float) -> b
     return False
 
 
-def _agent_plan(connection: Connection, study: str, agent: str) -> tuple[StudyRow, AgentTurn]:
+def _agent_plan(connection: Transaction, study: str, agent: str) -> tuple[StudyRow, AgentTurn]:
     turn = phases.turn_of(connection, study, agent)
     if turn is None:
         raise Refusal("not-found", f"no study {study!r}")
@@ -149,7 +147,7 @@ async def put_report(
     context, by = context_of(request), principal_of(request)
     report, known = body.message(), known_receipt(parley_receipt)
 
-    def work(connection: Connection) -> Accepted | Refusal:
+    def work(connection: Transaction) -> Accepted | Refusal:
         return take_report(connection, report, actor=by.name, at=context.clock(), known=known)
 
     try:
@@ -174,7 +172,7 @@ async def get_report(request: Request, study: str, phase: PathPhase, agent: str)
     who = principal_of(request)
     salted = who.agent == agent or who.role in INSPECTORS
 
-    def work(connection: Connection) -> ReportOfAgent:
+    def work(connection: Transaction) -> ReportOfAgent:
         require_study(connection, study)
         found = reports.revisions(connection, study, phase, agent)
         if not found:
@@ -195,7 +193,7 @@ async def get_report(request: Request, study: str, phase: PathPhase, agent: str)
 async def list_reports(request: Request, study: str, phase: PathPhase) -> Response:
     """Every report of a phase that counts."""
 
-    def work(connection: Connection) -> Reports:
+    def work(connection: Transaction) -> Reports:
         require_study(connection, study)
         found = [_taken(taken) for _, taken in sorted(reports.of_phase(connection, study, phase).items())]
         return Reports(study=study, phase=phase, reports=found)

@@ -6,11 +6,10 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import Query
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from parley.coordinator.access.auth import Role
+from parley.coordinator.access.tokens import Role
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.findings import Findings
 from parley.coordinator.answers.progress import Board, History
@@ -22,7 +21,7 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.findings import findings
 from parley.coordinator.reading.progress import Columns, board, history
 from parley.coordinator.reading.studies import pulse, require_study, status
-from parley.coordinator.record import phases, studies
+from parley.coordinator.record import Transaction, phases, studies
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.acts import create_study as store_study
 from parley.coordinator.studies.acts import prepare_study, suggest_id
@@ -66,7 +65,7 @@ async def list_studies(
     """Studies by id; `search` looks into names and ids, `after` continues a list."""
     only = principal_of(request).study
 
-    def work(connection: Connection) -> tuple[list[ListedStudy], tuple[int, int]]:
+    def work(connection: Transaction) -> tuple[list[ListedStudy], tuple[int, int]]:
         found = studies.find(connection, search=search, stage=stage, only=only, after=after, limit=limit)
         asked, reported = phases.reports_due(connection, [row.id for row in found])
         listed = [
@@ -130,7 +129,7 @@ async def get_study(request: Request, study: str) -> Response:
 async def get_document(request: Request, study: str) -> Response:
     """The study as it is asked now: canonical JSON, whose SHA-256 is the study's digest."""
 
-    def work(connection: Connection) -> str:
+    def work(connection: Transaction) -> str:
         return studies.message(connection, require_study(connection, study)).text
 
     return await context_of(request).answer(work, to=principal_of(request))
@@ -142,7 +141,7 @@ async def get_board(request: Request, study: str, first: First = 0, columns: Som
     from the `first` on. Blinded, what is told of single arms is null."""
     blinded = principal_of(request).role is Role.VIEWER
 
-    def work(connection: Connection) -> Board:
+    def work(connection: Transaction) -> Board:
         row = require_study(connection, study)
         return board(connection, row, columns=Columns(first=first, limit=columns), blinded=blinded)
 
@@ -162,7 +161,7 @@ async def get_history(
     """What every decided phase brought, of some agents: draws and, unless blinded, who is out, means, scores."""
     blinded = principal_of(request).role is Role.VIEWER
 
-    def work(connection: Connection) -> History:
+    def work(connection: Transaction) -> History:
         row = require_study(connection, study)
         some = Columns(first=first, limit=columns)
         few = min(limit, max(1, MOST_NUMBERS // (row.arms * min(columns, row.agents))))
@@ -183,7 +182,7 @@ async def get_findings(
 
     Of large studies an answer has fewer agents than asked for: go on with `first`."""
 
-    def work(connection: Connection) -> Findings:
+    def work(connection: Transaction) -> Findings:
         row = require_study(connection, study)
         few = min(columns, max(1, MOST_CELLS // row.arms))
         return findings(connection, row, columns=Columns(first=first, limit=few), phase=phase)
@@ -195,7 +194,7 @@ async def get_findings(
 async def get_plan(request: Request, study: str, phase: PathPhase) -> Response:
     """The whole plan of a phase, every agent's draws."""
 
-    def work(connection: Connection) -> str:
+    def work(connection: Transaction) -> str:
         plan = phases.plan_of(connection, require_study(connection, study).id, phase)
         if plan is None:
             raise Refusal("not-found", f"phase {phase} has no plan")
@@ -208,7 +207,7 @@ async def get_plan(request: Request, study: str, phase: PathPhase) -> Response:
 async def get_decision(request: Request, study: str, phase: PathPhase) -> Response:
     """What a phase decided, and from which data."""
 
-    def work(connection: Connection) -> str:
+    def work(connection: Transaction) -> str:
         found = phases.phase_row(connection, require_study(connection, study).id, phase)
         if found is None or found.decision is None:
             raise Refusal("not-found", f"phase {phase} has no decision")
@@ -221,7 +220,7 @@ async def get_decision(request: Request, study: str, phase: PathPhase) -> Respon
 async def get_certificate(request: Request, study: str) -> Response:
     """The certificate, once the study is over."""
 
-    def work(connection: Connection) -> str:
+    def work(connection: Transaction) -> str:
         text = studies.certificate_of(connection, require_study(connection, study).id)
         if text is None:
             raise Refusal("not-found", "the study is not over: there is no certificate yet")

@@ -6,18 +6,18 @@ from dataclasses import fields
 from typing import Annotated
 
 from fastapi import Path, Query
-from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from parley.coordinator.access import auth
+from parley.coordinator.access import tokens
+from parley.coordinator.access.tokens import TokenRow
+from parley.coordinator.access.tokens import list_tokens as stored_tokens
 from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.tokens import IssuedToken, RevokedToken, TokenLine, Tokens
 from parley.coordinator.http.context import context_of, principal_of
 from parley.coordinator.http.operations import operations
 from parley.coordinator.http.schemas import TokenBody
-from parley.coordinator.record.tokens import TokenRow
-from parley.coordinator.record.tokens import list_tokens as stored_tokens
+from parley.coordinator.record import Transaction
 
 __all__ = ["router"]
 
@@ -36,8 +36,8 @@ async def issue_token(request: Request, body: TokenBody) -> JSONResponse:
     """Issue a token; the answer is the only place where its secret ever stands."""
     context, by = context_of(request), principal_of(request)
 
-    def work(connection: Connection) -> tuple[str, TokenRow]:
-        return auth.issue_token(
+    def work(connection: Transaction) -> tuple[str, TokenRow]:
+        return tokens.issue_token(
             connection,
             role=body.role,
             name=body.name,
@@ -57,10 +57,10 @@ async def revoke_token(request: Request, kid: Annotated[str, Path(max_length=64)
     context, by = context_of(request), principal_of(request)
     try:
         row = await context.change(
-            lambda connection: auth.revoke(connection, kid, by=by.name, at=context.clock()), by=by
+            lambda connection: tokens.revoke(connection, kid, by=by.name, at=context.clock()), by=by
         )
     finally:  # also when it is not known whether the commit went through
-        context.keyring.forget(kid)
+        context.tokens.forget(kid)
     return answered(RevokedToken(kid=row.kid, principal=row.principal, revoked=True))
 
 

@@ -1,4 +1,4 @@
-"""The first schema: studies, phases, reports, the log and its triggers, tokens."""
+"""The first schema: studies, phases, reports, the log and its triggers, tokens, sessions."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -109,6 +109,8 @@ def upgrade() -> None:
         sa.Column("digest", sa.String(64), nullable=False),
         sa.Column("body", sa.Text, nullable=False),
         sa.Column("stands", sa.String(64), nullable=False),
+        sa.Column("why", sa.Text, nullable=False),
+        sa.Column("refused", sa.Text),
         sa.Column("at", sa.Text, nullable=False),
         sa.Column("sequence", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("study", "phase", "agent", "digest", name="pk_quarantine"),
@@ -134,6 +136,7 @@ def upgrade() -> None:
         sa.Column("payload", sa.Text, nullable=False),
         sa.Column("previous", sa.String(64), nullable=False),
         sa.Column("hash", sa.String(64), nullable=False),
+        sa.Column("salt", sa.String(32), nullable=False),
         sa.PrimaryKeyConstraint("stream", "sequence", name="pk_log"),
     )
     chains = op.create_table(
@@ -158,6 +161,15 @@ def upgrade() -> None:
         sa.UniqueConstraint("digest", name="uq_tokens_digest"),
     )
     op.create_index("ix_tokens_principal", "tokens", ["principal"])
+    op.create_table(
+        "sessions",
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("kid", sa.String(32), nullable=False),
+        sa.Column("created_at", sa.Text, nullable=False),
+        sa.Column("expires_at", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("digest", name="pk_sessions"),
+    )
+    op.create_index("ix_sessions_kid", "sessions", ["kid"])
     op.bulk_insert(chains, [{"stream": "server", "sequence": 0, "head": "0" * 64}])
     dialect = op.get_bind().dialect.name
     for statement in SQLITE_TRIGGERS if dialect == "sqlite" else POSTGRES_TRIGGERS:

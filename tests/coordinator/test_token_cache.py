@@ -1,4 +1,4 @@
-"""Tokens are remembered where nobody else can revoke them, and never longer than they hold."""
+"""Tokens are cached where nobody else can revoke them, and never longer than they hold."""
 
 import asyncio
 import threading
@@ -7,8 +7,8 @@ import pytest
 from tests.coordinator.support import House, study_message
 from tests.support import awaited
 
-from parley.coordinator.access import auth, keyring
-from parley.coordinator.access.keyring import Keyring
+from parley.coordinator.access import tokens
+from parley.coordinator.access.tokens import TokenCache
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import StorageUnavailable, open_storage
 from parley.errors import NotAllowed
@@ -17,15 +17,15 @@ from parley.errors import NotAllowed
 @pytest.fixture
 def token(storage):
     return storage.change(
-        lambda c: auth.issue_token(
-            c, role=auth.Role.ADMINISTRATOR, name="a", study=None, agent=None, by="test", at="now"
+        lambda c: tokens.issue_token(
+            c, role=tokens.Role.ADMINISTRATOR, name="a", study=None, agent=None, by="test", at="now"
         )
     )[0]
 
 
 def revoke(storage, token):
-    kid = auth.read_token(token)[0]
-    storage.change(lambda c: auth.revoke(c, kid, by="test", at="later"))
+    kid = tokens.read_token(token)[0]
+    storage.change(lambda c: tokens.revoke(c, kid, by="test", at="later"))
     return kid
 
 
@@ -37,9 +37,9 @@ def looks(storage, monkeypatch):
 
 
 def test_a_token_shown_again_is_looked_up_only_where_another_process_may_revoke_it(storage, token, monkeypatch):
-    keys, seen = Keyring(storage), looks(storage, monkeypatch)
+    keys, seen = TokenCache(storage), looks(storage, monkeypatch)
     for _ in range(3):
-        assert awaited(keys.principal(token)).role is auth.Role.ADMINISTRATOR
+        assert awaited(keys.principal(token)).role is tokens.Role.ADMINISTRATOR
     assert len(seen) == (1 if storage.exclusive else 3)
     with pytest.raises(Refusal, match="unknown or revoked"):
         awaited(keys.principal(token[:-3] + "AAA"))
@@ -50,7 +50,7 @@ def test_a_token_shown_again_is_looked_up_only_where_another_process_may_revoke_
 
 def test_what_was_read_before_a_revocation_is_not_kept_after_it(storage, token, monkeypatch):
     """Read, then revoked, then the reader goes on: this request came before the revocation, the next one did not."""
-    keys, glance = Keyring(storage), storage.glance
+    keys, glance = TokenCache(storage), storage.glance
 
     async def both():
         loop = asyncio.get_running_loop()
@@ -73,16 +73,16 @@ def test_what_was_read_before_a_revocation_is_not_kept_after_it(storage, token, 
     awaited(both())
 
 
-def test_the_ring_has_an_end(storage, token, monkeypatch):
-    monkeypatch.setattr(keyring, "REMEMBERED", 1)
+def test_the_cache_has_an_end(storage, token, monkeypatch):
+    monkeypatch.setattr(tokens, "CACHED", 1)
     other = storage.change(
-        lambda c: auth.issue_token(
-            c, role=auth.Role.ADMINISTRATOR, name="b", study=None, agent=None, by="test", at="now"
+        lambda c: tokens.issue_token(
+            c, role=tokens.Role.ADMINISTRATOR, name="b", study=None, agent=None, by="test", at="now"
         )
     )[0]
-    keys = Keyring(storage)
+    keys = TokenCache(storage)
     for shown in (token, other, token):
-        assert awaited(keys.principal(shown)).kid == auth.read_token(shown)[0]
+        assert awaited(keys.principal(shown)).kid == tokens.read_token(shown)[0]
     assert len(keys._rows) == (1 if storage.exclusive else 0)
 
 
@@ -108,7 +108,7 @@ def test_a_token_revoked_by_another_server_opens_nothing_here(storage, database)
 
 def test_requests_that_come_together_look_together_but_never_by_a_look_from_before(storage, token, monkeypatch):
     """Two hundred requests at once were two hundred looks; sharing one that had begun would miss a revocation."""
-    keys, glance, begun = Keyring(storage), storage.glance, []
+    keys, glance, begun = TokenCache(storage), storage.glance, []
 
     async def many():
         loop, first, go = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
@@ -130,7 +130,7 @@ def test_requests_that_come_together_look_together_but_never_by_a_look_from_befo
         return await early, await asyncio.gather(*late, return_exceptions=True)
 
     early, late = awaited(many())
-    assert early.role is auth.Role.ADMINISTRATOR, "asked before the revocation"
+    assert early.role is tokens.Role.ADMINISTRATOR, "asked before the revocation"
     assert {type(found) for found in late} == {Refusal}
     assert len(begun) == 2
     assert not keys._now
@@ -138,7 +138,7 @@ def test_requests_that_come_together_look_together_but_never_by_a_look_from_befo
 
 
 def test_a_database_that_does_not_answer_fails_everybody_who_looks(storage, token, monkeypatch):
-    keys = Keyring(storage)
+    keys = TokenCache(storage)
 
     def down(_):
         raise StorageUnavailable("gone")
@@ -151,4 +151,4 @@ def test_a_database_that_does_not_answer_fails_everybody_who_looks(storage, toke
         found = awaited(many())
     assert {type(error) for error in found} == {StorageUnavailable}
     assert len({id(error) for error in found}) == 5, "each has its own trace"
-    assert awaited(keys.principal(token)).role is auth.Role.ADMINISTRATOR
+    assert awaited(keys.principal(token)).role is tokens.Role.ADMINISTRATOR

@@ -1,0 +1,298 @@
+"""Tokens: `parley_<kid>_<secret>`. The kid names it, the 256-bit secret proves it, only the secret's SHA-256 is kept.
+
+A fast hash is right here: the secret is random and long, so there is no dictionary to try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import anyio.to_thread
+from cachetools import LRUCache
+from sqlalchemy import Row, bindparam, insert, select, update
+
+from parley.coordinator.clock import utc_now
+from parley.coordinator.problems import Refusal
+from parley.coordinator.record import Storage, StorageUnavailable, initialise, ledger, open_storage, studies, tables
+from parley.coordinator.record.base import Transaction
+from parley.errors import InvalidInput
+
+__all__ = [
+    "LIVE_TOKENS",
+    "Principal",
+    "Role",
+    "TokenCache",
+    "TokenRow",
+    "authenticate",
+    "get_token",
+    "issue_token",
+    "list_tokens",
+    "prepare",
+    "principal_of_row",
+    "read_token",
+    "require_live",
+    "revoke",
+]
+
+LIVE_TOKENS = 2  # per principal: the old one and the new one, while a rotation lasts
+CACHED = 10_000  # tokens; the least recently used one goes first
+FORM = re.compile(r"parley_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+
+
+class Role(StrEnum):
+    """Who may do what stands in `rights.ACCESS`."""
+
+    AGENT = "agent"  # of one study, for itself
+    VIEWER = "viewer"  # blinded: no means, no scores
+    ANALYST = "analyst"  # everything that is read of a study
+    AUDITOR = "auditor"  # the same, and the logs
+    ADMINISTRATOR = "administrator"  # of the whole server
+
+
+@dataclass(frozen=True, kw_only=True)
+class Principal:
+    """Who is asking. `study` None: every study."""
+
+    kid: str
+    role: Role
+    name: str
+    study: str | None
+    agent: str | None
+
+    def reaches(self, study: str) -> bool:
+        """Whether a study is within this token's scope."""
+        return self.study is None or self.study == study
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRow:
+    """A token without its secret."""
+
+    kid: str
+    digest: str
+    role: str
+    principal: str
+    study: str | None
+    agent: str | None
+    created_at: str
+    created_by: str
+    revoked_at: str | None = None
+
+
+def principal_name(role: Role, name: str, study: str | None, agent: str | None) -> str:
+    """What the log calls a principal; the agent of a study is named by both.
+
+    >>> principal_name(Role.AGENT, "", "trial", "Lyon")
+    'agent:trial/Lyon'
+    """
+    return f"agent:{study}/{agent}" if role is Role.AGENT else f"{role}:{name}"
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _bad_token(detail: str = "the token is unknown or revoked") -> Refusal:
+    return Refusal("bad-token", detail, headers={"WWW-Authenticate": "Bearer"})
+
+
+def read_token(token: str) -> tuple[str, str]:
+    """The kid and the secret of a token."""
+    form = FORM.fullmatch(token)
+    if form is None:
+        raise _bad_token("a token looks like parley_<kid>_<secret>")
+    return form[1], form[2]
+
+
+def authenticate(row: TokenRow | None, secret: str) -> Principal:
+    """The principal of a token, from what is kept of it; unknown, wrong and revoked ones are refused alike."""
+    # Compared in constant time, and against something even when the kid is unknown.
+    genuine = hmac.compare_digest(row.digest if row else "0" * 64, _digest(secret))
+    if row is None or not genuine or row.revoked_at is not None:
+        raise _bad_token()
+    return principal_of_row(row)
+
+
+def principal_of_row(row: TokenRow) -> Principal:
+    """Whom a token stands for."""
+    return Principal(kid=row.kid, role=Role(row.role), name=row.principal, study=row.study, agent=row.agent)
+
+
+# Built once: building a statement costs more than running it.
+GET = select(tables.tokens).where(tables.tokens.c.kid == bindparam("kid"))
+
+
+def _row(found: Row[*tuple[Any, ...]]) -> TokenRow:
+    return TokenRow(**found._asdict())
+
+
+def get_token(transaction: Transaction, kid: str) -> TokenRow | None:
+    """A token by its public half."""
+    found = transaction.execute(GET, {"kid": kid}).one_or_none()
+    return None if found is None else _row(found)
+
+
+def require_live(transaction: Transaction, kid: str) -> None:
+    """Refuse a token that was revoked since the request began: a body may take its time."""
+    row = get_token(transaction, kid)
+    if row is None or row.revoked_at is not None:
+        raise _bad_token()
+
+
+def list_tokens(transaction: Transaction, study: str | None = None) -> list[TokenRow]:
+    """All tokens, or those of one study, oldest first."""
+    query = select(tables.tokens).order_by(tables.tokens.c.created_at, tables.tokens.c.kid)
+    if study is not None:
+        query = query.where(tables.tokens.c.study == study)
+    return [_row(found) for found in transaction.execute(query)]
+
+
+def issue_token(
+    transaction: Transaction, *, role: Role, name: str, study: str | None, agent: str | None, by: str, at: str
+) -> tuple[str, TokenRow]:
+    """A new token: the text to hand over, once, and what is kept of it."""
+    _check_scope(transaction, role, study, agent)
+    principal = principal_name(role, name, study, agent)
+    record = {"role": str(role), "principal": principal, "study": study, "agent": agent}
+    # Appending first locks the server's chain, so that two rotations cannot both count one live token.
+    kid, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    ledger.append_server(transaction, "token-issued", {"kid": kid, **record}, actor=by, at=at)
+    tokens = tables.tokens.c
+    live = select(tokens.kid).where(tokens.principal == principal, tokens.revoked_at.is_(None))
+    if len(transaction.execute(live).all()) >= LIVE_TOKENS:
+        raise Refusal("too-many-tokens", f"{principal} has {LIVE_TOKENS} live tokens: revoke one first")
+    row = TokenRow(
+        kid=kid,
+        digest=_digest(secret),
+        role=str(role),
+        principal=principal,
+        study=study,
+        agent=agent,
+        created_at=at,
+        created_by=by,
+    )
+    transaction.execute(insert(tables.tokens).values(asdict(row)))
+    return f"parley_{kid}_{secret}", row
+
+
+def _check_scope(transaction: Transaction, role: Role, study: str | None, agent: str | None) -> None:
+    if role is Role.AGENT and (study is None or agent is None):
+        raise Refusal("invalid-request", "an agent's token needs a study and an agent")
+    if role is not Role.AGENT and agent is not None:
+        raise Refusal("invalid-request", "only an agent's token names an agent")
+    if role is Role.ADMINISTRATOR and study is not None:
+        raise Refusal("invalid-request", "an administrator is one of the whole server, not of a study")
+    if study is None:
+        return
+    row = studies.get(transaction, study)
+    if row is None:
+        raise Refusal("not-found", f"no study {study!r}")
+    if agent is not None and agent not in studies.message(transaction, row).agents:
+        raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
+
+
+def revoke(transaction: Transaction, kid: str, *, by: str, at: str) -> TokenRow:
+    """A token that opens nothing from now on; revoking it twice is the same as once."""
+    row = get_token(transaction, kid)
+    if row is None:
+        raise Refusal("not-found", "no such token")
+    if row.revoked_at is None:
+        ledger.append_server(transaction, "token-revoked", {"kid": kid, "principal": row.principal}, actor=by, at=at)
+        transaction.execute(update(tables.tokens).where(tables.tokens.c.kid == kid).values(revoked_at=at))
+    return row
+
+
+def prepare(address: str, *, name: str = "root", new_token: bool = False) -> tuple[str | None, str, str | None]:
+    """Create or upgrade a database; returns the revisions before and after, and an administrator's token if one is due.
+
+    This is the only token that nobody's token issues. Whoever can write the database file is its administrator anyway,
+    so this asks for no token.
+    """
+    before, after = initialise(address)
+    storage = open_storage(address)
+
+    def work(transaction: Transaction) -> str | None:
+        if list_tokens(transaction) and not new_token:
+            return None
+        token, _ = issue_token(
+            transaction, role=Role.ADMINISTRATOR, name=name, study=None, agent=None, by="bootstrap", at=utc_now()
+        )
+        return token
+
+    try:
+        return before, after, storage.change(work)
+    except Refusal as refusal:
+        raise InvalidInput(
+            "name", found=name, allowed="another name, or one with fewer tokens", hint=str(refusal)
+        ) from None
+    finally:
+        storage.close()
+
+
+Lookup: TypeAlias = TokenRow | StorageUnavailable | None
+
+
+class TokenCache:
+    """Tokens that were shown before need no look into the database, where nobody else can revoke them.
+
+    On SQLite one process has the file to itself: what it read stays true until it changes it, and a revocation calls
+    `forget`. On PostgreSQL another process may revoke a token at any moment, so nothing is kept and every request looks
+    it up; requests that come together share a lookup. Either way a token opens nothing once its revocation was
+    answered. Lives on the event loop, so that nothing happens between a look into the cache and what follows.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._rows: LRUCache[str, TokenRow] = LRUCache(CACHED)
+        self._revocations = 0
+        self._now: dict[str, asyncio.Task[Lookup]] = {}
+        self._next: dict[str, asyncio.Task[Lookup]] = {}
+
+    async def principal(self, token: str) -> Principal:
+        """Who shows this token."""
+        kid, secret = read_token(token)
+        row = self._rows.get(kid)
+        if row is None:
+            before = self._revocations
+            row = await self._look_up(kid)
+            if row is not None and self._storage.exclusive and before == self._revocations:
+                self._rows[kid] = row
+        return authenticate(row, secret)
+
+    async def _look_up(self, kid: str) -> TokenRow | None:
+        """What the database says of a token, by a lookup that begins after this was asked.
+
+        A request that comes while a lookup is on its way shares the next one: however many requests a token sends at
+        once, there are two lookups.
+        """
+        following = self._next.get(kid)
+        if following is None:
+            following = self._next[kid] = asyncio.create_task(self._read(kid, self._now.get(kid)))
+        found = await asyncio.shield(following)
+        if isinstance(found, StorageUnavailable):
+            raise StorageUnavailable(str(found))
+        return found
+
+    async def _read(self, kid: str, before: asyncio.Task[Lookup] | None) -> Lookup:
+        if before is not None:
+            await asyncio.wait([before])
+        me = self._now[kid] = self._next.pop(kid)
+        try:
+            return await anyio.to_thread.run_sync(self._storage.glance, lambda transaction: get_token(transaction, kid))
+        except StorageUnavailable as error:
+            return error
+        finally:
+            if self._now[kid] is me:
+                del self._now[kid]
+
+    def forget(self, kid: str) -> None:
+        """A token was revoked. What is being read at this moment may be from before, and is not kept."""
+        self._rows.pop(kid, None)
+        self._revocations += 1
