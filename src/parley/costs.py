@@ -1,4 +1,4 @@
-"""What draws cost a study: money, days, and the one currency in which its plans are made.
+"""What draws cost a study: money, days, and the cost model by which plans are compared.
 
 A study states what a draw costs (`price`), how many an agent can make a day (`rate`), what a day is worth (`day_cost`),
 how many days a round takes beside its draws (`round_days`) and how late outcomes come (`delay`). Plans compare
@@ -16,7 +16,7 @@ from parley.errors import InvalidInput
 from parley.harmonic.pace import Pace, agent_days
 from parley.problem import FloatArray, IntArray, Problem
 
-__all__ = ["Bill", "Currency", "money_of", "phase_days", "round_overhead", "stated_rates"]
+__all__ = ["CostModel", "StudyCosts", "money_of", "phase_days", "round_overhead", "stated_rates"]
 
 DIGITS = 12  # of a price over the largest: who multiplies all prices gets the same plans to the last draw
 
@@ -63,10 +63,10 @@ def stated_rates(problem: Problem) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Currency:
+class CostModel:
     """Prices over the largest of them, and what a day is worth at that rate; None and None: every draw counts 1.
 
-    >>> Currency.of(Problem(arms=2, weights=np.eye(2), price=7.0)).prices is None
+    >>> CostModel.of(Problem(arms=2, weights=np.eye(2), price=7.0)).prices is None
     True
     """
 
@@ -74,7 +74,7 @@ class Currency:
     pace: Pace | None
 
     @classmethod
-    def of(cls, problem: Problem) -> Currency:
+    def of(cls, problem: Problem) -> CostModel:
         """That of a problem; only ratios matter."""
         drawn = problem.weights.any(axis=1)
         largest = float(problem.price[:, drawn].max())
@@ -101,10 +101,10 @@ def _rounded(values: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Bill:
+class StudyCosts:
     """What some studies cost, one entry each: samples; money with prices, days with rates, regret with a horizon.
 
-    >>> Bill(samples=np.array([10, 30]), days=np.array([1.0, 2.0])).told()["days"]
+    >>> StudyCosts(samples=np.array([10, 30]), days=np.array([1.0, 2.0])).summary()["days"]
     {'mean': 1.5, 'p10': 1.1, 'p50': 1.5, 'p90': 1.9}
     """
 
@@ -114,13 +114,13 @@ class Bill:
     regret: FloatArray | None = None
 
     @classmethod
-    def join(cls, bills: Sequence[Bill]) -> Bill:
-        """The studies of several bills of one problem."""
-        money = [bill.money for bill in bills if bill.money is not None]
-        days = [bill.days for bill in bills if bill.days is not None]
-        regret = [bill.regret for bill in bills if bill.regret is not None]
+    def join(cls, many: Sequence[StudyCosts]) -> StudyCosts:
+        """The costs of all studies of one problem, in one object."""
+        money = [one.money for one in many if one.money is not None]
+        days = [one.days for one in many if one.days is not None]
+        regret = [one.regret for one in many if one.regret is not None]
         return cls(
-            samples=np.concatenate([bill.samples for bill in bills]),
+            samples=np.concatenate([one.samples for one in many]),
             money=np.concatenate(money) if money else None,
             days=np.concatenate(days) if days else None,
             regret=np.concatenate(regret) if regret else None,
@@ -132,7 +132,7 @@ class Bill:
         named = {"samples": self.samples, "money": self.money, "days": self.days, "regret": self.regret}
         return {name: values for name, values in named.items() if values is not None}
 
-    def told(self) -> dict[str, dict[str, float]]:
+    def summary(self) -> dict[str, dict[str, float]]:
         """What to expect of each part: the mean, and what one study in ten stays below, the middle, nine in ten."""
         return {name: _spread(values) for name, values in self.parts.items()}
 

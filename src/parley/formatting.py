@@ -13,19 +13,19 @@ from typing import Any
 __all__ = [
     "DASH",
     "KINDS",
-    "deserved",
+    "arm_state",
+    "csv_safe",
+    "decimals",
+    "estimate_text",
+    "finding_rows",
     "findings_csv",
     "gap",
-    "harmless",
     "is_number",
-    "let_go",
-    "lines_of",
     "measured",
     "number",
     "ranged",
     "real",
-    "state_of",
-    "told",
+    "set_aside",
     "typed",
 ]
 
@@ -78,10 +78,10 @@ def typed(value: object) -> str:
     return f"{one:.10f}".rstrip("0").rstrip(".") if 1e-9 < abs(one) < 1 else f"{one:,.10g}"
 
 
-def deserved(radius: float) -> int:
+def decimals(radius: float) -> int:
     """How many decimals an estimate deserves by its half-width: two digits of that count.
 
-    >>> deserved(0.0031), deserved(4.2), deserved(120.0)
+    >>> decimals(0.0031), decimals(4.2), decimals(120.0)
     (4, 1, 0)
     """
     return min(max(1 - math.floor(math.log10(radius)), 0), 9) if math.isfinite(radius) and radius > 0 else 3
@@ -102,7 +102,7 @@ def ranged(value: float | None, low: float | None, high: float | None, *, rates:
     if rates:
         first, rest = ranged(100 * value, 100 * low, 100 * high).split(" ", 1)
         return f"{first} % {rest}"
-    digits = deserved((high - low) / 2)
+    digits = decimals((high - low) / 2)
     return f"{real(value, digits)} ({real(low, digits)} to {real(high, digits)})"
 
 
@@ -120,7 +120,7 @@ def measured(value: float | None, radius: float | None, *, rates: bool = False) 
         return f"{measured(100 * value, 100 * radius)} %"
     if not (math.isfinite(radius) and radius > 0):
         return f"{real(value)} ± {real(radius)}"
-    digits = deserved(radius)
+    digits = decimals(radius)
     return f"{real(value, digits)} ± {real(radius, digits)}"
 
 
@@ -133,14 +133,14 @@ def gap(value: float | None) -> str:
     return "above 0" if value is not None and value < 0.0005 else real(value)
 
 
-def let_go(arm: Mapping[str, Any], line: float) -> bool:
+def set_aside(arm: Mapping[str, Any], line: float) -> bool:
     """Whether an arm of a certificate was not ruled out: its agent accepted another one, within the tolerance.
 
     It may be as good as the answer, or better by less than the tolerance; nothing is claimed of how much worse it is.
 
-    >>> let_go({"eliminated_in": 4, "log_acceptance": 4.1, "log_wealth": -0.2}, line=4.1)
+    >>> set_aside({"eliminated_in": 4, "log_acceptance": 4.1, "log_wealth": -0.2}, line=4.1)
     True
-    >>> let_go({"eliminated_in": 4, "log_wealth": 3.4}, line=3.4)
+    >>> set_aside({"eliminated_in": 4, "log_wealth": 3.4}, line=3.4)
     False
     """
     return bool(arm["eliminated_in"]) and "log_acceptance" in arm and arm["log_wealth"] < line
@@ -160,31 +160,31 @@ ENDS = ("estimate", "low", "high", "fixed_low", "fixed_high")
 HEAD = ("agent", "end", "leader", "arm", "state", "draws", *(f"{kind}_{end}" for kind in KINDS for end in ENDS))
 
 
-def told(cell: Mapping[str, float | None] | None, *, rates: bool = False) -> str:
+def estimate_text(cell: Mapping[str, float | None] | None, *, rates: bool = False) -> str:
     """An estimate with the interval that holds jointly and at every phase.
 
-    >>> told({"estimate": 0.5124, "low": 0.31, "high": 0.72}), told(None)
+    >>> estimate_text({"estimate": 0.5124, "low": 0.31, "high": 0.72}), estimate_text(None)
     ('0.51 (0.31 to 0.72)', '–')
     """
     found = cell or {}
     return ranged(found.get("estimate"), found.get("low"), found.get("high"), rates=rates)
 
 
-def state_of(arm: Mapping[str, Any]) -> str:
+def arm_state(arm: Mapping[str, Any]) -> str:
     """Where an arm is, in words.
 
-    >>> state_of({"candidate": False, "chosen": False, "ruled_out_in": 3})
+    >>> arm_state({"candidate": False, "chosen": False, "ruled_out_in": 3})
     'out in phase 3'
     """
     return "chosen" if arm["chosen"] else "candidate" if arm["candidate"] else f"out in phase {arm['ruled_out_in']}"
 
 
-def lines_of(agent: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def finding_rows(agent: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Every arm of an agent, one value a column."""
     for arm in agent["arms"]:
         numbers = {f"{kind}_{end}": (arm[kind] or {}).get(end) for kind in KINDS for end in ENDS}
         known = {"agent": agent["agent"], "end": agent["end"], "leader": agent["leader"], "arm": arm["arm"]}
-        yield known | {"state": state_of(arm), "draws": arm["draws"]} | numbers
+        yield known | {"state": arm_state(arm), "draws": arm["draws"]} | numbers
 
 
 def findings_csv(found: Mapping[str, Any]) -> str:
@@ -193,15 +193,15 @@ def findings_csv(found: Mapping[str, Any]) -> str:
     table = csv.DictWriter(written, HEAD, lineterminator="\r\n")
     table.writeheader()
     for agent in found["agents"]:
-        for line in lines_of(agent):
-            table.writerow({key: harmless(value) for key, value in line.items()})
+        for line in finding_rows(agent):
+            table.writerow({key: csv_safe(value) for key, value in line.items()})
     return written.getvalue()
 
 
-def harmless(value: object) -> object:
+def csv_safe(value: object) -> object:
     """Text that no spreadsheet takes for a formula.
 
-    >>> harmless("=1+1"), harmless("B"), harmless(-0.5)
+    >>> csv_safe("=1+1"), csv_safe("B"), csv_safe(-0.5)
     ("'=1+1", 'B', -0.5)
     """
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value

@@ -17,7 +17,7 @@ from parley.cli.main import main
 from parley.cli.remote import paced
 from parley.coordinator.record import open_storage
 from parley.errors import BrokenChain, Conflict, InvalidInput, Unreachable
-from parley.formatting import told
+from parley.formatting import estimate_text
 
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "examples" / "two-by-two.toml")
@@ -79,7 +79,7 @@ def answered_on_the_command_line():
     assert all(entry["leader"] in entry["arms"] and entry["estimates"]["arms"] for entry in found["agents"])
     said = run("admin", "answer", "two")
     assert {"decided", "chosen", "Estimates"} < set(said.split())
-    assert told(found["agents"][0]["estimates"]["arms"][0]["mean"]).split()[0] in said
+    assert estimate_text(found["agents"][0]["estimates"]["arms"][0]["mean"]).split()[0] in said
     rows = list(csv.DictReader(io.StringIO(run("admin", "answer", "two", "--csv"))))
     arms = found["agents"][1]["estimates"]["arms"]
     assert [float(row["mean_low"]) for row in rows[-len(arms) :]] == [arm["mean"]["low"] for arm in arms]

@@ -9,7 +9,7 @@ import pytest
 from tests.dashboard.site import TWO
 
 from parley.dashboard.forest import MOST, forest_chart
-from parley.formatting import KINDS, told
+from parley.formatting import KINDS, estimate_text
 
 CONTROLLED = TWO.replace("[weights]", 'control = "c"\n\n[weights]')
 
@@ -73,8 +73,8 @@ def test_page_report_and_file_say_what_the_api_says(here, half):
             for kind in KINDS:
                 assert float(row[f"{kind}_low"]) == arm[kind]["low"]
                 assert float(row[f"{kind}_fixed_high"]) == arm[kind]["fixed_high"]
-                assert page.count(told(arm[kind])) >= 1
-                assert report.count(told(arm[kind])) >= 1
+                assert page.count(estimate_text(arm[kind])) >= 1
+                assert report.count(estimate_text(arm[kind])) >= 1
     assert page.count('class="figure forest"') == 4, "to the leader and to the control, of two agents"
     assert "Difference to c" in page
     assert "for comparison only" in page

@@ -11,7 +11,7 @@ from parley import POLICIES, Instance, Problem, make_policy, simulate
 from parley.protocol import Report, Stage, apply, create, issue_certificate
 from parley.protocol.events import ReportAccepted
 from parley.quotas import cut_to
-from parley.status import End, overall
+from parley.status import OutcomeStatus, overall
 
 MEANS = [[0.5], [0.5], [0.1]]
 
@@ -23,8 +23,8 @@ def test_a_tie_ends_with_its_budget_and_never_draws_more(name, cap, cell):
     outcome = simulate(make_policy(name, problem), Instance(problem=problem, means=MEANS), replications=20, seed=1)
     assert outcome.costs.max() <= cap
     assert outcome.costs.min() > cap - cell
-    assert outcome.end_shares["exhausted"] >= 0.8
-    assert (outcome.chosen[outcome.ends == "exhausted"] == -1).all()
+    assert outcome.status_shares["exhausted"] >= 0.8
+    assert (outcome.chosen[outcome.statuses == "exhausted"] == -1).all()
 
 
 @pytest.mark.parametrize("name", ["evidence", "wcpe"])
@@ -34,8 +34,8 @@ def test_rounds_are_a_budget_too(name):
     outcome = simulate(make_policy(name, problem), Instance(problem=problem, means=study.instance.means),
                        replications=50, seed=1)  # fmt: skip
     assert outcome.rounds.max() == 2
-    assert outcome.end_shares["exhausted"] > 0.9
-    assert not outcome.finished[outcome.ends == "exhausted"].any()
+    assert outcome.status_shares["exhausted"] > 0.9
+    assert not outcome.finished[outcome.statuses == "exhausted"].any()
 
 
 def test_a_budget_that_is_never_reached_changes_no_bit():
@@ -81,5 +81,5 @@ def test_the_certificate_of_an_exhausted_study_claims_candidates_only():
 
 
 def test_the_worst_end_is_the_studys():
-    assert overall(["decided", "exhausted", "accepted"]) is End.EXHAUSTED
-    assert [end.value for end in End if end.answered] == ["decided", "accepted"]
+    assert overall(["decided", "exhausted", "accepted"]) is OutcomeStatus.EXHAUSTED
+    assert [end.value for end in OutcomeStatus if end.answered] == ["decided", "accepted"]

@@ -8,7 +8,7 @@ from tools.correctness.savings import told_apart
 
 from parley import Instance, Problem, Totals, make_policy, simulate
 from parley.policies import option_names
-from parley.status import End
+from parley.status import OutcomeStatus
 
 # Agents 0 and 1 weigh agent 2; agents 3 and 4 ask each other only.
 WEIGHTS = np.array(
@@ -105,4 +105,4 @@ def test_agents_with_the_same_weights_pay_for_one_question():
 
 
 def test_blocked_is_an_end():
-    assert not End.BLOCKED.answered
+    assert not OutcomeStatus.BLOCKED.answered

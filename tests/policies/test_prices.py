@@ -8,7 +8,7 @@ from tests.support import paper_study, random_instance
 
 from parley.bounds import expected_samples
 from parley.bounds.prices import time
-from parley.costs import Currency, money_of, phase_days
+from parley.costs import CostModel, money_of, phase_days
 from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
@@ -70,7 +70,7 @@ def test_only_ratios_of_prices_are_kept_and_they_have_the_same_bits():
     for _ in range(50):
         prices, factor = rng.uniform(0.01, 10, 3), 10.0 ** rng.uniform(-6, 6)
         before, after = (
-            Currency.of(problem.with_(price=prices * times, rate=RATES, day_cost=7.0 * times)) for times in (1, factor)
+            CostModel.of(problem.with_(price=prices * times, rate=RATES, day_cost=7.0 * times)) for times in (1, factor)
         )
         assert before.prices.tobytes() == after.prices.tobytes()
         assert before.pace.day_cost == after.pace.day_cost
@@ -89,10 +89,10 @@ def test_the_bill_of_a_run_is_that_of_its_phases():
 
 def test_growth_is_about_what_was_spent_in_days_and_money():
     instance = with_terms(paper_study().instance, price=PRICES, **ASKED)
-    currency = Currency.of(instance.problem)
+    cost_model = CostModel.of(instance.problem)
     policy = make_policy("evidence", instance.problem, {"growth": 1.5, "smallest_growth": 1.5})
     for phase in list(phases(policy, instance, seed=1))[1:4]:
-        fresh, before = currency.spent(phase.quotas), currency.spent(phase.before.counts)
+        fresh, before = cost_model.spent(phase.quotas), cost_model.spent(phase.before.counts)
         assert fresh == pytest.approx(0.5 * before, rel=0.1)  # rounded up to whole draws, and at least one of each
 
 
@@ -149,7 +149,7 @@ def test_playing_while_learning_counts_prices_beside_gaps():
         outcome = simulate(make_policy("evidence-regret", problem), stated, replications=100, seed=2)
         paid.append((outcome.draws * losses).sum())
     assert paid[1] < 0.97 * paid[0]
-    assert outcome.bill.money == pytest.approx(outcome.money)
+    assert outcome.study_costs.money == pytest.approx(outcome.money)
 
 
 def test_playing_explores_less_where_a_site_is_expensive():

@@ -24,7 +24,7 @@ from parley.protocol.events import (
 )
 from parley.protocol.lost_sites import reweigh, thaw
 from parley.protocol.reweighing import weights_without
-from parley.status import End, overall
+from parley.status import OutcomeStatus, overall
 
 # Six sites. Agent 6 matters to 1, 2 and 3; 4 and 5 ask each other only.
 SIX = (
@@ -119,8 +119,8 @@ def test_six_sites_one_lost_the_question_kept():
     course.freeze("agent 6")
     trial = course.to_the_end()
     assert trial.stage is Stage.STALLED
-    assert {name for name, end in trial.ends.items() if end is End.DECIDED} == {"agent 4", "agent 5"}
-    blocked = {name for name, end in trial.ends.items() if end is End.BLOCKED}
+    assert {name for name, end in trial.ends.items() if end is OutcomeStatus.DECIDED} == {"agent 4", "agent 5"}
+    blocked = {name for name, end in trial.ends.items() if end is OutcomeStatus.BLOCKED}
     assert blocked == {"agent 1", "agent 2", "agent 3", "agent 6"}
     certificate = course.certify()
     assert not certificate.complete
@@ -139,7 +139,7 @@ def test_six_sites_one_lost_re_weighed_everybody_else_is_decided(policy, toleran
     trial = course.to_the_end()
     assert trial.stage is Stage.FINISHED
     ends = trial.ends
-    assert ends.pop("agent 6") is End.LEFT
+    assert ends.pop("agent 6") is OutcomeStatus.LEFT
     assert all(end.answered for end in ends.values())
     certificate = course.certify()
     assert certificate.complete
@@ -213,7 +213,7 @@ def test_recorded_phases_that_answer_everything_end_the_study():
     trial = course.reweigh()
     assert trial.stage is Stage.FINISHED
     assert trial.state.answers[:, 0].tolist() == [True, False, False]
-    assert trial.ends["agent 3"] is End.DECIDED, "it had its answer before it left"
+    assert trial.ends["agent 3"] is OutcomeStatus.DECIDED, "it had its answer before it left"
     certificate = course.certify()
     assert certificate.samples == sum(int(totals.counts.sum()) for totals in trial.past)
     course.verified()
@@ -282,7 +282,7 @@ def test_a_stalled_study_goes_on_when_its_site_returns():
     assert trial.stage is Stage.RUNNING
     assert trial.plan.array[:, 5].any()
     assert course.to_the_end().stage is Stage.FINISHED
-    assert overall(course.trial.ends.values()) is End.DECIDED
+    assert overall(course.trial.ends.values()) is OutcomeStatus.DECIDED
     course.certify()
     course.verified()
 
@@ -307,7 +307,7 @@ def test_after_a_re_weighing_a_site_returns_for_itself_and_re_weighed_again_for_
     course.freeze("agent 6")
     course.reweigh()
     trial = course.thaw("agent 6")
-    assert trial.ends["agent 6"] is End.OPEN, "its own question is asked again"
+    assert trial.ends["agent 6"] is OutcomeStatus.OPEN, "its own question is asked again"
     assert not np.array(trial.study.weights)[5, :3].any(), "weights stay as they are"
     assert thaw_consequences(six_frozen(), "agent 6").weighed_by
     original = course.reweigh()
@@ -402,10 +402,10 @@ def test_an_answer_of_the_old_question_is_withdrawn():
     """Agent 1 asks mostly about agent 3, which likes arm 2; without it, arms 1 and 2 are close."""
     weights, means = ((0.2, 0.0, 0.0), (0.0, 1.0, 0.0), (0.8, 0.0, 1.0)), ((0.02, 0.02, 0), (0, 0, 1), (-1, -1, -1))
     course = Course(agents=3, weights=weights, means=means)
-    while course.phase().ends["agent 1"] is not End.DECIDED:
+    while course.phase().ends["agent 1"] is not OutcomeStatus.DECIDED:
         assert course.trial.phase < 10
     assert course.trial.state.answers[:, 0].tolist() == [False, True, False]
     assert freeze_consequences(course.trial, "agent 3").reweigh.withdrawn == ("agent 1",)
     course.freeze("agent 3")
-    assert course.reweigh().ends["agent 1"] is End.OPEN
+    assert course.reweigh().ends["agent 1"] is OutcomeStatus.OPEN
     course.verified()

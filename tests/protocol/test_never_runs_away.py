@@ -12,7 +12,7 @@ from tests.protocol.test_lost_sites import Course
 from parley.errors import InvalidInput
 from parley.protocol import Stage
 from parley.protocol.events import Paused, PhaseCut, Resumed
-from parley.status import End
+from parley.status import OutcomeStatus
 
 # Agent 4 matters to 1 and 2; 3 asks for itself alone, and nobody else about it.
 FOUR = ((0.7, 0.2, 0.0, 0.1), (0.2, 0.6, 0.0, 0.1), (0.0, 0.0, 1.0, 0.0), (0.1, 0.2, 0.0, 0.8))
@@ -142,9 +142,9 @@ def test_wcpe_accepts_within_the_tolerance_what_a_lost_site_leaves_possible():
     course = Course("wcpe", agents=4, weights=FOUR, means=tied, tolerance=0.4)
     course.phase()
     course.phase()
-    assert course.trial.ends["agent 1"] is End.OPEN
+    assert course.trial.ends["agent 1"] is OutcomeStatus.OPEN
     course.freeze("agent 4")
     found = course.to_the_end().ends
     course.certify()
     course.verified()
-    assert (found["agent 1"], found["agent 2"]) == (End.ACCEPTED, End.ACCEPTED)
+    assert (found["agent 1"], found["agent 2"]) == (OutcomeStatus.ACCEPTED, OutcomeStatus.ACCEPTED)

@@ -4,7 +4,7 @@ import pytest
 from tools.trials.six_sites import EVERYBODY, LOST, WAYS, WEIGHTS, play, told
 
 from parley.protocol import Stage
-from parley.status import End
+from parley.status import OutcomeStatus
 
 
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=["three", "all"])
@@ -18,12 +18,12 @@ def test_it_ends_and_re_weighed_it_answers_the_rest(policy, weights):
     others = {name for name in kept.trial.study.agents if name not in ("agent 4", "agent 5")}
     if weights is not EVERYBODY:
         assert {name for name, end in kept.trial.ends.items() if end.answered} >= {"agent 4", "agent 5"}
-        assert all(kept.trial.ends[name] is End.BLOCKED for name in others) or policy != "evidence"
+        assert all(kept.trial.ends[name] is OutcomeStatus.BLOCKED for name in others) or policy != "evidence"
     for course in (later, anew):
         assert course.trial.stage is Stage.FINISHED
         ends = dict(course.trial.ends)
-        assert ends.pop(LOST) is End.LEFT
-        assert set(ends.values()) == {End.DECIDED}
+        assert ends.pop(LOST) is OutcomeStatus.LEFT
+        assert set(ends.values()) == {OutcomeStatus.DECIDED}
     assert max(told(course)[0] for course in (kept, later, anew)) < 1.6 * samples, "bounded"
     for course in (kept, later, anew):
         course.certify()

@@ -14,8 +14,8 @@ from parley.cli.admin_changes import CHANGES
 from parley.cli.console import json_option, print_json, progress_bar, screen, table
 from parley.cli.remote import connect, hand_over, paced, remote_options, write_secret
 from parley.errors import InvalidInput, needs
-from parley.formatting import findings_csv, number, plural, state_of, told
-from parley.status import End, overall
+from parley.formatting import arm_state, estimate_text, findings_csv, number, plural
+from parley.status import OutcomeStatus, overall
 from parley.study import load_study
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _show_study(found: dict[str, Any]) -> None:
         left = f", {', '.join(anew['left'])} left" if anew["left"] else ""
         screen.print(f"  re-weighed in phase {anew['phase']}{left}: {anew['reason']}", markup=False)
     if found["end"] != "open":
-        screen.print(f"  ended as {End(found['end']).words}", highlight=False, markup=False)
+        screen.print(f"  ended as {OutcomeStatus(found['end']).description}", highlight=False, markup=False)
 
 
 database_option = click.option(
@@ -259,7 +259,7 @@ def answer_of(found: dict[str, Any]) -> dict[str, Any]:
     agents = []
     for entry in found["agents"]:
         left = [arm for arm in entry["arms"] if arm["candidate"] or arm["chosen"]]
-        end = End(entry["end"])
+        end = OutcomeStatus(entry["end"])
         leads = next((arm["mean"] for arm in entry["arms"] if arm["arm"] == entry["leader"]), None)
         agents.append(
             {
@@ -284,12 +284,16 @@ def _show_answer(document: dict[str, Any], found: dict[str, Any]) -> None:
     for entry, told_of in zip(document["agents"], found["agents"], strict=True):
         what = ", ".join(entry["arms"]) if entry["answered"] else "candidates: " + ", ".join(entry["arms"])
         mean = next((arm["mean"] for arm in told_of["arms"] if arm["arm"] == entry["leader"]), None)
-        end = End(entry["end"]).words
+        end = OutcomeStatus(entry["end"]).description
         shown.add_row(
-            entry["agent"], end, what if told_of["arms"] else "", entry["leader"] or "", told(mean, rates=rates)
+            entry["agent"],
+            end,
+            what if told_of["arms"] else "",
+            entry["leader"] or "",
+            estimate_text(mean, rates=rates),
         )
     screen.print(shown)
-    if not End(document["end"]).answered:
+    if not OutcomeStatus(document["end"]).answered:
         screen.print("Candidates are no answers: each agent's true best is among them, as far as delta goes.")
     if document["phase"]:
         _show_estimates(found, rates=rates)
@@ -301,7 +305,7 @@ def _show_estimates(found: dict[str, Any], *, rates: bool) -> None:
     lines = [(agent["agent"], arm) for agent in found["agents"] for arm in agent["arms"]]
     for name, arm in lines[:MOST_LINES]:
         kinds = ("mean", "to_leader", "to_control")[: 2 + len(control)]
-        shown.add_row(name, arm["arm"], state_of(arm), *(told(arm[kind], rates=rates) for kind in kinds))
+        shown.add_row(name, arm["arm"], arm_state(arm), *(estimate_text(arm[kind], rates=rates) for kind in kinds))
     screen.print(shown)
     if len(lines) > MOST_LINES:
         screen.print(f"And {number(len(lines) - MOST_LINES)} more: --csv and --json have all.", highlight=False)

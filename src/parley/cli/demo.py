@@ -30,7 +30,7 @@ from parley.policies.playing import Playing
 from parley.problem import Instance
 from parley.simulation import Phase, phases, simulate
 from parley.simulation.simulate import check_end
-from parley.status import End
+from parley.status import OutcomeStatus
 from parley.study import DEFAULT_POLICY, Study, load_study, parse_study
 
 __all__ = ["demo_command", "run_live", "show_live", "show_regret"]
@@ -127,7 +127,7 @@ def demo_command(
         command=f"parley demo{_named(study)} --replications {replications} --seed {seed}",
     )
     path = write_page(output, page)
-    ends = [End(word) for word in policy.ends(course[-1].after).tolist()]
+    ends = [OutcomeStatus(word) for word in policy.statuses(course[-1].after).tolist()]
     answered = np.array([end.answered for end in ends])
     right = not (course[-1].after.answers & ~instance.good & answered).any()
     if as_json:

@@ -209,7 +209,7 @@ def _trade(timed: Logistics | None) -> dict[str, Any]:
         return {}
     return {
         "trade": [
-            {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.bill.told()
+            {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.study_costs.summary()
             for point in timed.trade
         ]
     }
@@ -227,7 +227,7 @@ def _document(plan: Forecast) -> dict[str, Any]:
 
 
 def _figures(estimate: ScenarioCost) -> dict[str, Any]:
-    told = estimate.bill.told()
+    told = estimate.study_costs.summary()
     cost = told.pop("money", None)  # what a study costs is money where prices are stated, and samples where not
     beside = told if cost else {name: told[name] for name in ("days", "regret") if name in told}
     return beside | {

@@ -19,7 +19,7 @@ from parley.policies.evidence.racing import EvidenceRacing
 from parley.problem import FloatArray, Instance, IntArray, Problem
 from parley.simulation import ENVIRONMENTS, Outcome, Regret, simulate
 from parley.simulation.rare import RareError, Tie, hardest_ties, ruled_out_probability
-from parley.status import End
+from parley.status import OutcomeStatus
 from parley.study import load_study
 
 __all__ = ["audit_policy_command", "least_of", "simulate_command", "spread", "summary"]
@@ -106,7 +106,7 @@ def simulate_command(
     shown.add_row(allowed, f"{document['error_rate']:.5f}")
     for end, share in document["ends"].items():
         if share and document["ends"]["decided"] < 1:
-            shown.add_row(f"ended as {End(end).words}", f"{share:.1%}")
+            shown.add_row(f"ended as {OutcomeStatus(end).description}", f"{share:.1%}")
     shown.add_row("replications per second", f"{replications / outcome.seconds:,.0f}")
     screen.print(shown)
     screen.print(f"Guarantee: {chosen.guarantee}.")
@@ -157,7 +157,7 @@ def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
         "rounds": {"mean": float(rounds.mean()), "std": float(rounds.std()), "max": int(rounds.max())},
         "error_rate": outcome.error_rate,
         "unfinished": int((~outcome.finished).sum()),
-        "ends": outcome.end_shares,
+        "ends": outcome.status_shares,
         "lower_bound": cost["lower_bound"],
         "ratio": cost["ratio"],
         "draws": outcome.draws.tolist(),

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from parley.dashboard.plot import Scale, clipped, element, line, mark, svg, text, tick_words, ticks
-from parley.formatting import number, told
+from parley.formatting import estimate_text, number
 
 __all__ = ["MOST", "forest_chart"]
 
@@ -78,6 +78,6 @@ def _line(arm: Found, kind: str, x: Scale, middle: float, to: str | None, *, rat
         line(low, middle, high, middle, f"s0 whole{past}"),
         *(line(end, middle - CAP, end, middle + CAP, f"s0 whole{past}") for end in (low, high)),
         mark("star" if arm["chosen"] else "square", x(found["estimate"]), middle, 4.0, f"s0{past}"),
-        text(RIGHT + 12, middle + 4, told(found, rates=rates), soft),
+        text(RIGHT + 12, middle + 4, estimate_text(found, rates=rates), soft),
     ]
-    return element("g", element("title", f"{arm['arm']}: {told(found, rates=rates)}"), *drawn)
+    return element("g", element("title", f"{arm['arm']}: {estimate_text(found, rates=rates)}"), *drawn)

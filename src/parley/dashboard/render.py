@@ -17,7 +17,7 @@ from parley import __version__
 from parley.dashboard import words
 from parley.formatting import measured
 from parley.protocol.pieces import weight
-from parley.status import End
+from parley.status import OutcomeStatus
 
 __all__ = ["HERE", "environment", "render"]
 
@@ -89,7 +89,7 @@ def environment(*folders: Path) -> Environment:
         "clock": words.clock,
         "stamp": words.stamp,
         "gap": words.gap,
-        "ended": lambda end: End(end).words,
+        "ended": lambda end: OutcomeStatus(end).description,
         "stage": _stage,
         "pretty": _pretty,
         "part": lambda text: quote(str(text), safe=""),

@@ -12,11 +12,11 @@ from matplotlib.ticker import FuncFormatter
 
 from parley.experiments.report_kit.charts import DASHES, MARKERS, elimination_timeline, theme_named
 from parley.experiments.report_kit.pages import page, picture, table
-from parley.formatting import DASH, gap, let_go, real
+from parley.formatting import DASH, gap, real, set_aside
 from parley.policies import Policy
 from parley.problem import Instance, Problem
 from parley.simulation import Phase
-from parley.status import End
+from parley.status import OutcomeStatus
 
 __all__ = [
     "answers_told",
@@ -39,7 +39,7 @@ def certificate_rows(certificate: dict[str, Any]) -> tuple[Sequence[str], Sequen
     rows = []
     for agent in certificate["agents"]:
         for arm in agent["arms"]:
-            spared = let_go(arm, certificate["line"])
+            spared = set_aside(arm, certificate["line"])
             out = str(arm["eliminated_in"]) if arm["eliminated_in"] else "chosen" if arm["chosen"] else DASH
             out = f"let go in {out}" if spared else out
             row = [agent["agent"], arm["arm"], real(arm["mixed_mean"]), out, real(arm["score"], 2)]
@@ -74,7 +74,7 @@ def demo_page(
         [agent, ", ".join(arm for arm, chosen in zip(problem.arms, final[:, m], strict=True) if chosen)]
         for m, agent in enumerate(problem.agents)
     ]
-    told = [let_go(arm, certificate["line"]) for agent in certificate["agents"] for arm in agent["arms"]]
+    told = [set_aside(arm, certificate["line"]) for agent in certificate["agents"] for arm in agent["arms"]]
     spared = f" {LET_GO}" if any(told) else ""
     listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
     return page(
@@ -176,7 +176,7 @@ def answers_told(certificate: dict[str, Any]) -> Iterator[str]:
     for agent in certificate["agents"]:
         told = f"{agent['agent']}: {', '.join(agent['chosen'])}"
         out = [arm for arm in agent["arms"] if arm["eliminated_in"] and "gap_at_least" in arm]
-        beaten = [arm for arm in out if not let_go(arm, certificate["line"])]
+        beaten = [arm for arm in out if not set_aside(arm, certificate["line"])]
         much = [f"{arm['arm']} by {arm['gap_at_least']:.2f}" for arm in beaten if arm["gap_at_least"] >= 0.005]
         rest = [arm["arm"] for arm in beaten if arm["gap_at_least"] < 0.005]
         parts = [f"than {', '.join(much)} at least"] if much else []
@@ -199,7 +199,7 @@ def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
     for arm, agent in np.argwhere(phase.before.active & ~phase.after.active):
         entries = {entry["arm"]: entry for entry in told[agent]["arms"]}
         out = entries[problem.arms[arm]]
-        if let_go(out, policy.explain(phase.after).line):
+        if set_aside(out, policy.explain(phase.after).line):
             chosen = " and ".join(told[agent]["chosen"])
             yield (
                 f"Phase {phase.number}: {out['arm']} is let go for {problem.agents[agent]}, which accepts {chosen}: "
@@ -214,7 +214,7 @@ def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
         )
 
 
-def ending(problem: Problem, ends: Sequence[End], *, right: bool) -> str:
+def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> str:
     """How the run ended, and whether its answers are good: here the truth is known."""
     kind = f"within {problem.tolerance:g} of the best" if problem.tolerance else "right"
     found = f"all are {kind}" if right else "at least one is WRONG"
@@ -222,5 +222,5 @@ def ending(problem: Problem, ends: Sequence[End], *, right: bool) -> str:
     if not left:
         return f"Every agent has its answer, and {found}"
     if len(left) == len(ends):
-        return f"No agent has its answer ({left[0].words}); what is listed are candidates"
+        return f"No agent has its answer ({left[0].description}); what is listed are candidates"
     return f"{len(ends) - len(left)} of {len(ends)} agents have their answer, and {found}; of the others candidates"

@@ -22,7 +22,7 @@ from parley.errors import InvalidInput
 from parley.once import once
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.quotas import cut_to, raise_cells
-from parley.status import End
+from parley.status import OutcomeStatus
 from parley.totals import Totals
 
 __all__ = ["Elimination", "Explanation", "Policy", "State", "accept", "leading", "nth_largest"]
@@ -214,14 +214,19 @@ class Policy(ABC):
             over |= state.phase >= self.problem.max_rounds
         return over
 
-    def ends(self, state: State) -> NDArray[np.str_]:
-        """`(..., agent)`: how the study ended for every agent, as words of `parley.status.End`."""
+    def statuses(self, state: State) -> NDArray[np.str_]:
+        """`(..., agent)`: how the study ended for every agent, as values of `OutcomeStatus`."""
         answered = state.active.sum(axis=-2) <= self.problem.top
         accepted = np.zeros_like(answered) if state.accepted is None else state.accepted
         over = np.broadcast_to(state.finished[..., None], answered.shape)
         left = np.broadcast_to(~self._asked, answered.shape)
-        words = [End.ACCEPTED.value, End.DECIDED.value, End.LEFT.value, End.EXHAUSTED.value]
-        return np.select([answered & accepted, answered, left, over], words, default=End.OPEN.value)
+        words = [
+            OutcomeStatus.ACCEPTED.value,
+            OutcomeStatus.DECIDED.value,
+            OutcomeStatus.LEFT.value,
+            OutcomeStatus.EXHAUSTED.value,
+        ]
+        return np.select([answered & accepted, answered, left, over], words, default=OutcomeStatus.OPEN.value)
 
     def rounds_of(self, state: State) -> IntArray:
         """`(...)`: rounds of communication so far: phases whose reports could still change something."""

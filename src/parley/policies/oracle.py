@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from parley.bounds import identification
-from parley.costs import Currency
+from parley.costs import CostModel
 from parley.errors import InvalidInput, UnknownName
 from parley.harmonic import solve
 from parley.once import once
@@ -56,9 +56,9 @@ class Oracle(Elimination):
 
     @once
     def _counts(self) -> IntArray:
-        currency, accuracy = Currency.of(self.problem), self.accuracy
-        programs = identification(self.instance, currency.prices)
-        allocation = solve(programs, accuracy=accuracy, pace=currency.pace).allocation[0]
+        cost_model, accuracy = CostModel.of(self.problem), self.accuracy
+        programs = identification(self.instance, cost_model.prices)
+        allocation = solve(programs, accuracy=accuracy, pace=cost_model.pace).allocation[0]
         counts = np.maximum(whole_counts(allocation * self._information()), 1)
         return counts if self.problem.rate is None else np.where(self.problem.rate > 0, counts, 0)
 

@@ -13,17 +13,17 @@ from parley.estimates import estimates, leading
 from parley.protocol.canonical import digest
 from parley.protocol.messages import Certificate, Rows
 from parley.protocol.trial import Trial
-from parley.status import End, overall
+from parley.status import OutcomeStatus, overall
 from parley.totals import Totals
 
 __all__ = ["issue_certificate", "same_certificate"]
 
 ROUNDING = 1e-9
 WHY = {
-    End.CANCELLED: "stopped early",
-    End.EXHAUSTED: "the budget came first",
-    End.BLOCKED: "a site is gone",
-    End.OPEN: "not over yet",
+    OutcomeStatus.CANCELLED: "stopped early",
+    OutcomeStatus.EXHAUSTED: "the budget came first",
+    OutcomeStatus.BLOCKED: "a site is gone",
+    OutcomeStatus.OPEN: "not over yet",
 }
 
 
@@ -44,10 +44,10 @@ def issue_certificate(
     policy, state, study = trial.policy, trial.state, trial.study
     ends = trial.ends
     end = overall(ends.values())
-    guarantee, gone = policy.guarantee, [name for name, how in ends.items() if how is End.LEFT]
+    guarantee, gone = policy.guarantee, [name for name, how in ends.items() if how is OutcomeStatus.LEFT]
     if not end.answered:
-        without = [name for name, how in ends.items() if not how.answered and how is not End.LEFT]
-        who = "" if end is End.CANCELLED else f" for {', '.join(without)}"
+        without = [name for name, how in ends.items() if not how.answered and how is not OutcomeStatus.LEFT]
+        who = "" if end is OutcomeStatus.CANCELLED else f" for {', '.join(without)}"
         guarantee = f"{WHY[end]}{who}: what is listed are the candidates that remain, not answers ({guarantee} of them)"
     if gone:
         guarantee = f"{guarantee}; {', '.join(gone)} left and has no answer: the others were re-weighed without it"
@@ -63,7 +63,7 @@ def issue_certificate(
         guarantee=guarantee,
         complete=end.answered,
         ends=None
-        if end in (End.DECIDED, End.CANCELLED) and not gone
+        if end in (OutcomeStatus.DECIDED, OutcomeStatus.CANCELLED) and not gone
         else {name: how.value for name, how in ends.items()},
         answers={
             agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept and agent not in gone]

@@ -16,7 +16,7 @@ from parley.protocol.plans import make_plan
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial, ends_at
 from parley.protocol.wire import Message
-from parley.status import End
+from parley.status import OutcomeStatus
 from parley.totals import Totals
 
 __all__ = ["Ahead", "Prospect", "prospect", "run_ahead"]
@@ -76,7 +76,7 @@ def prospect(trial: Trial) -> Prospect:
     then = now if ahead is None else ends_at(trial.policy, ahead.state, Stage.RUNNING)
     pairs = dict(zip(agents, zip(now, then, strict=True), strict=True))
     open_then = trial.policy.blocked(trial.state) if ahead is None else ahead.state.active.sum(axis=0) > top
-    asked = np.array([end is not End.LEFT for end in then])
+    asked = np.array([end is not OutcomeStatus.LEFT for end in then])
     without = np.asarray(open_then) & asked
     active = trial.state.active if ahead is None else ahead.state.active
     return Prospect(
@@ -84,10 +84,10 @@ def prospect(trial: Trial) -> Prospect:
         expected=tuple(
             name
             for (name, (first, last)), stuck in zip(pairs.items(), without, strict=True)
-            if not first.answered and not stuck and last is not End.LEFT
+            if not first.answered and not stuck and last is not OutcomeStatus.LEFT
         ),
         without=tuple(name for name, stuck in zip(agents, without, strict=True) if stuck),
-        left=tuple(name for name, (_, last) in pairs.items() if last is End.LEFT),
+        left=tuple(name for name, (_, last) in pairs.items() if last is OutcomeStatus.LEFT),
         open_pairs=int((active & without).sum()),
         phases=0 if ahead is None else ahead.phases,
         samples=0 if ahead is None else ahead.samples,

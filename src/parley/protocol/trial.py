@@ -20,7 +20,7 @@ from parley.protocol.situation import Held, Place, Situation
 from parley.protocol.stages import Stage
 from parley.protocol.turns import past_of
 from parley.rewards import Past
-from parley.status import End
+from parley.status import OutcomeStatus
 from parley.totals import Totals
 
 __all__ = ["Step", "Trial", "ends_at"]
@@ -119,7 +119,7 @@ class Trial:
         )
 
     @property
-    def ends(self) -> dict[str, End]:
+    def ends(self) -> dict[str, OutcomeStatus]:
         """How the study ended for every agent; `open` while it goes on."""
         return dict(zip(self.study.agents, ends_at(self.policy, self.state, self.stage), strict=True))
 
@@ -166,9 +166,9 @@ class Trial:
         return replace(self, plan=plan, reports={}, cut=False, held={}, refused=frozenset(), against=against)
 
 
-def ends_at(policy: Policy, state: State, stage: Stage) -> list[End]:
+def ends_at(policy: Policy, state: State, stage: Stage) -> list[OutcomeStatus]:
     """Agent by agent: the policy's word, or how the study was stopped where it has none."""
-    words = map(End, policy.ends(state).tolist())
-    instead = {Stage.CANCELLED: End.CANCELLED, Stage.STALLED: End.BLOCKED}.get(stage)
-    spoken = (End.DECIDED, End.ACCEPTED, End.LEFT)
+    words = map(OutcomeStatus, policy.statuses(state).tolist())
+    instead = {Stage.CANCELLED: OutcomeStatus.CANCELLED, Stage.STALLED: OutcomeStatus.BLOCKED}.get(stage)
+    spoken = (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
     return [instead if instead is not None and word not in spoken else word for word in words]

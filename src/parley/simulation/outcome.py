@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.costs import Bill, money_of, phase_days
+from parley.costs import StudyCosts, money_of, phase_days
 from parley.policies.base import Policy, State
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
-from parley.status import End
+from parley.status import OutcomeStatus
 
 __all__ = ["Outcome", "Regret", "Tally", "draw_losses"]
 
@@ -79,7 +79,7 @@ class Outcome:
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
     >>> instance = parley.Instance(problem=problem, means=[[0.9, 0.7], [0.1, 0.2]])
     >>> outcome = parley.simulate(parley.make_policy("evidence", problem), instance, replications=50, seed=0)
-    >>> outcome.costs.shape, outcome.error_rate, outcome.end_shares["decided"]
+    >>> outcome.costs.shape, outcome.error_rate, outcome.status_shares["decided"]
     ((50,), 0.0, 1.0)
     """
 
@@ -90,7 +90,7 @@ class Outcome:
     correct: BoolArray  # (R,): every agent's answer is right (False where unfinished)
     finished: BoolArray  # (R,): every agent has its answer; False where a budget came first
     mistaken: BoolArray  # (R,): some agent lost one of its top arms, whether or not the run finished
-    ends: NDArray[np.str_]  # (R,): how the study ended, a word of `parley.status.End`; the worst of its agents'
+    statuses: NDArray[np.str_]  # (R,): values of `OutcomeStatus`: the worst of the study's agents
     chosen: IntArray  # (R, top, agent): arm indices in ascending order, -1 where unfinished
     draws: FloatArray  # (arm, agent): mean draws over the replications
     money: FloatArray  # (R,): what the draws cost at the problem's prices
@@ -100,16 +100,16 @@ class Outcome:
     seconds: float
 
     @property
-    def end_shares(self) -> dict[str, float]:
+    def status_shares(self) -> dict[str, float]:
         """How large a part of the replications ended how."""
-        words = (End.DECIDED, End.ACCEPTED, End.EXHAUSTED, End.BLOCKED)
-        return {word.value: float((self.ends == word.value).mean()) for word in words}
+        words = (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.EXHAUSTED, OutcomeStatus.BLOCKED)
+        return {word.value: float((self.statuses == word.value).mean()) for word in words}
 
     @property
-    def bill(self) -> Bill:
+    def study_costs(self) -> StudyCosts:
         """Samples, and money and days where prices and rates are stated."""
         played = None if self.regret is None else self.regret.totals
-        return Bill(samples=self.costs, money=self.money if self.priced else None, days=self.days, regret=played)
+        return StudyCosts(samples=self.costs, money=self.money if self.priced else None, days=self.days, regret=played)
 
     @property
     def error_rate(self) -> float:
@@ -128,7 +128,7 @@ class Tally:
     rounds: IntArray
     finished: BoolArray
     mistaken: BoolArray
-    ends: NDArray[np.str_]
+    statuses: NDArray[np.str_]
     chosen: IntArray
     draws: FloatArray
     money: FloatArray
@@ -153,7 +153,7 @@ class Tally:
             rounds=np.zeros(count, dtype=np.int64),
             finished=np.zeros(count, dtype=np.bool_),
             mistaken=np.zeros(count, dtype=np.bool_),
-            ends=np.full(count, End.OPEN.value, dtype="U9"),
+            statuses=np.full(count, OutcomeStatus.OPEN.value, dtype="U9"),
             chosen=np.full((count, problem.top, problem.agent_count), -1, dtype=np.int64),
             draws=np.zeros(problem.shape),
             money=np.zeros(count),
@@ -166,7 +166,7 @@ class Tally:
         if self.regret is not None:
             self.regret.add_phase(members, self.losses, before.counts.sum(axis=-2).max(axis=-1), quotas)
 
-    def enter(self, members: IntArray, state: State, policy: Policy, ends: NDArray[np.str_]) -> None:
+    def enter(self, members: IntArray, state: State, policy: Policy, statuses: NDArray[np.str_]) -> None:
         if self.regret is not None:
             self.regret.enter(members, self.losses, self.means, state)
         self.costs[members] = state.counts.sum(axis=(-2, -1))
@@ -174,8 +174,8 @@ class Tally:
         self.rounds[members] = policy.rounds_of(state)
         answered = (state.active.sum(axis=-2) <= self.top).all(axis=-1)
         self.finished[members] = answered
-        for word in End:  # from the best to the worst
-            self.ends[members[(ends == word.value).any(axis=-1)]] = word.value
+        for word in OutcomeStatus:  # from the best to the worst
+            self.statuses[members[(statuses == word.value).any(axis=-1)]] = word.value
         # An answer is right when it is a subset of the true top arms; with ties those can be more than N.
         lost = (state.active & self.best).sum(axis=-2) < self.top
         self.mistaken[members] = lost.any(axis=-1)
@@ -192,7 +192,7 @@ class Tally:
             correct=self.finished & ~self.mistaken & instance.is_correct(self.chosen),
             finished=self.finished,
             mistaken=self.mistaken,
-            ends=self.ends,
+            statuses=self.statuses,
             chosen=self.chosen,
             draws=self.draws / len(self.costs),
             money=self.money,

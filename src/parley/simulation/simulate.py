@@ -18,7 +18,7 @@ from parley.policies.base import Policy, State
 from parley.problem import Instance, IntArray, Problem
 from parley.rewards import Sampler
 from parley.simulation.outcome import Outcome, Tally
-from parley.status import End
+from parley.status import OutcomeStatus
 from parley.totals import Totals
 
 __all__ = [
@@ -216,8 +216,13 @@ def _run(
             over = (state.counts + quotas).sum(axis=(-2, -1)) > max_samples
         if over.any():
             stopped = state.take(over)
-            how = policy.ends(stopped)
-            record.enter(members[over], stopped, policy, np.where(how == End.OPEN.value, End.EXHAUSTED.value, how))
+            how = policy.statuses(stopped)
+            record.enter(
+                members[over],
+                stopped,
+                policy,
+                np.where(how == OutcomeStatus.OPEN.value, OutcomeStatus.EXHAUSTED.value, how),
+            )
             progress(int(over.sum()))
             members, state, quotas = members[~over], state.take(~over), quotas[~over]
             if not members.size:
@@ -227,6 +232,6 @@ def _run(
         done, phase = state.finished, phase + 1
         if done.any():
             ended = state.take(done)
-            record.enter(members[done], ended, policy, policy.ends(ended))
+            record.enter(members[done], ended, policy, policy.statuses(ended))
             progress(int(done.sum()))
             members, state = members[~done], state.take(~done)

@@ -14,7 +14,7 @@ from parley.policies import State
 from parley.protocol import StudyMessage
 from parley.protocol.stages import CONCLUDED
 from parley.protocol.trial import ends_at
-from parley.status import End
+from parley.status import OutcomeStatus
 from parley.totals import Totals
 
 __all__ = ["findings"]
@@ -28,7 +28,7 @@ def findings(connection: Transaction, row: StudyRow, *, columns: Columns, phase:
         raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
     now = phase is None or phase == last
     state, told = (state, last) if phase is None else (state_at(connection, row, phase), phase)
-    ends = ends_at(policy_of(connection, row), state, row.stage) if now else [End.OPEN] * len(study.agents)
+    ends = ends_at(policy_of(connection, row), state, row.stage) if now else [OutcomeStatus.OPEN] * len(study.agents)
     return Findings(
         study=row.id,
         stage=str(row.stage),
@@ -50,13 +50,15 @@ def _agents(
     study: StudyMessage,
     state: State,
     last: int,
-    ends: list[End],
+    ends: list[OutcomeStatus],
     columns: Columns,
     *,
     over: bool,
 ) -> list[AgentFound]:
     if not last:  # nothing is decided, and nobody is told what single reports say
-        return [AgentFound(agent=name, end=End.OPEN, leader=None, arms=[]) for name in study.agents[columns.slice]]
+        return [
+            AgentFound(agent=name, end=OutcomeStatus.OPEN, leader=None, arms=[]) for name in study.agents[columns.slice]
+        ]
     found = _estimated(connection, row, study, state, last, columns)
     quantile, control = fixed_quantile(study.problem), found.control
     answered = np.array([end.answered for end in ends], dtype=np.bool_) & over

@@ -32,7 +32,7 @@ from parley.protocol import Stage, StudyMessage
 from parley.protocol.canonical import read_json
 from parley.protocol.stages import CONCLUDED
 from parley.protocol.trial import ends_at
-from parley.status import End, overall
+from parley.status import OutcomeStatus, overall
 
 __all__ = [
     "Columns",
@@ -107,10 +107,10 @@ def policy_of(connection: Transaction, row: StudyRow) -> Policy:
     return replace(policy, unasked=tuple(sorted(study.agents.index(name) for name in left)))
 
 
-def end_of(connection: Transaction, row: StudyRow) -> End:
+def end_of(connection: Transaction, row: StudyRow) -> OutcomeStatus:
     """How a study ended; `open` while it goes on."""
     if row.stage not in (*CONCLUDED, Stage.CANCELLED):
-        return End.OPEN
+        return OutcomeStatus.OPEN
     return overall(ends_at(policy_of(connection, row), latest_state(connection, row), row.stage))
 
 

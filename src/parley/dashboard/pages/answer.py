@@ -15,8 +15,8 @@ from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.estimates import attached, found_so_far, with_panels
 from parley.dashboard.pages.study import agents_on_page, heading, verified
-from parley.formatting import harmless, let_go
-from parley.status import End
+from parley.formatting import csv_safe, set_aside
+from parley.status import OutcomeStatus
 
 __all__ = ["answer_csv", "routes"]
 
@@ -43,7 +43,7 @@ def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
     """Every arm of an agent, as a line of the table, the CSV and the report."""
     found = evidence["agents"][agent]
     for place, arm in enumerate(found["arms"]):
-        spared = let_go(arm, evidence["line"])
+        spared = set_aside(arm, evidence["line"])
         yield {
             "agent": found["agent"],
             "arm": arm["arm"],
@@ -80,7 +80,7 @@ def _answer(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict
         "cells": cells if by_arm else [],
         "margin": min(bounds) if known else None,
         "end": end,
-        "answered": certificate["complete"] if end is None else End(end).answered,
+        "answered": certificate["complete"] if end is None else OutcomeStatus(end).answered,
     }
 
 
@@ -126,7 +126,7 @@ def answer_csv(certificate: Mapping[str, Any]) -> str:
     table.writeheader()
     for agent in range(len(certificate["evidence"]["agents"])):
         for cell in _cells(certificate["evidence"], agent):
-            table.writerow({key: harmless(cell[key]) for key in HEAD})
+            table.writerow({key: csv_safe(cell[key]) for key in HEAD})
     return written.getvalue()
 
 

@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.forest import forest_chart
-from parley.formatting import findings_csv, ranged, state_of, told
-from parley.status import End
+from parley.formatting import arm_state, estimate_text, findings_csv, ranged
+from parley.status import OutcomeStatus
 
 __all__ = ["attached", "found_so_far", "routes", "with_panels"]
 
@@ -37,10 +37,10 @@ def _panel(agent: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]
     return {
         "agent": agent["agent"],
         "leader": agent["leader"],
-        "end": End(agent["end"]).words,
+        "end": OutcomeStatus(agent["end"]).description,
         "pictures": [_picture(agent, kind, to, rates=rates) for kind, to in kinds.items()],
         "arms": [
-            {"arm": arm["arm"], "state": state_of(arm), "draws": arm["draws"]}
+            {"arm": arm["arm"], "state": arm_state(arm), "draws": arm["draws"]}
             | {kind: _cell(arm[kind], rates=rates) for kind in ("mean", "to_leader", "to_control")}
             for arm in agent["arms"]
         ],
@@ -57,7 +57,7 @@ def _cell(found: Mapping[str, float | None] | None, *, rates: bool) -> dict[str,
     """The interval to report, and the usual one."""
     usual = found or {}
     shown = ranged(usual.get("estimate"), usual.get("fixed_low"), usual.get("fixed_high"), rates=rates)
-    return {"joint": told(found, rates=rates), "usual": shown.partition("(")[2].rstrip(")")}
+    return {"joint": estimate_text(found, rates=rates), "usual": shown.partition("(")[2].rstrip(")")}
 
 
 def attached(shown: Page, content: bytes, kind: str, name: str) -> Response:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from parley.bounds import bai
-from parley.costs import Bill, money_of, phase_days
+from parley.costs import StudyCosts, money_of, phase_days
 from parley.errors import InvalidInput, ParleyError
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
 from parley.experiments.forecasts.scenarios import gap_scenario, usual_gaps
@@ -39,7 +39,7 @@ S = TypeVar("S", bound=State)
 class Outlook:
     """Totals at the end of every continuation, with what was spent before."""
 
-    bill: Bill  # samples and money in all; days and regret from now on
+    study_costs: StudyCosts  # samples and money in all; days and regret from now on
     rounds: IntArray  # (continuation,)
     per_agent: FloatArray  # (agent,): mean
     unfinished: int  # stopped by a cap: their totals are lower bounds
@@ -47,7 +47,7 @@ class Outlook:
     @property
     def samples(self) -> IntArray:
         """(continuation,): in all."""
-        return self.bill.samples
+        return self.study_costs.samples
 
     def quantiles(self, *levels: float) -> list[int]:
         """Quantiles of the totals, to whole samples."""
@@ -98,7 +98,7 @@ def play_on(
             days += np.where(quotas.any(axis=(-2, -1)), phase_days(problem, quotas), 0.0)
         running = policy.update(running, draw(generator, quotas))
     return Outlook(
-        bill=Bill(
+        study_costs=StudyCosts(
             samples=running.counts.sum(axis=(-2, -1)),
             money=money_of(problem, running.counts) if "price" in problem.non_default() else None,
             days=None if problem.rate is None else days,
@@ -164,7 +164,7 @@ def _scenario(planner: Planner, problem: Problem, gap: float) -> dict[str, Any]:
 
 def _figures(found: ScenarioCost) -> dict[str, Any]:
     return {
-        **found.bill.told(),
+        **found.study_costs.summary(),
         "rounds": {"mean": float(found.rounds.mean()), "max": int(found.rounds.max())},
         "per_agent": found.per_agent.tolist(),
         "error_rate": found.error_rate,
@@ -202,7 +202,7 @@ def outlook(policy: Policy, state: State, frozen: Collection[str], *, over: bool
         return told | {"reason": str(error)}
     low, middle, high = ahead.quantiles(0.1, 0.5, 0.9)
     rounds = np.quantile(ahead.rounds, (0.1, 0.5, 0.9))
-    billed = ahead.bill.told()
+    billed = ahead.study_costs.summary()
     if told["money"] is not None:
         told["money"] |= billed["money"]
     return told | {

@@ -89,7 +89,7 @@ def operating_document(found: Sequence[Characteristic]) -> list[dict[str, Any]]:
 
 
 def _figures(study: ScenarioCost) -> dict[str, Any]:
-    return study.bill.told() | {
+    return study.study_costs.summary() | {
         "scenario": study.scenario,
         "studies": len(study.samples),
         "power": study.power,

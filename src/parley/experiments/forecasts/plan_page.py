@@ -60,7 +60,7 @@ SAME = (
 
 def plan_head(plan: Forecast) -> tuple[str, ...]:
     """The heads of `plan_rows`: samples count, or regret where there is a horizon."""
-    counted = "samples" if plan.scenarios[0].bill.regret is None else "regret"
+    counted = "samples" if plan.scenarios[0].study_costs.regret is None else "regret"
     return tuple(title.replace("samples", counted) for title in HEAD)
 
 
@@ -98,7 +98,7 @@ def bill_rows(plan: Forecast) -> list[list[str]]:
     return [
         [estimate.scenario, unit, f"{told['mean']:,.0f}", f"{told['p10']:,.0f} to {told['p90']:,.0f}"]
         for estimate in plan.scenarios
-        for unit, told in estimate.bill.told().items()
+        for unit, told in estimate.study_costs.summary().items()
         if unit not in ("samples", "regret")
     ]
 
@@ -107,7 +107,7 @@ def trade_rows(timed: Logistics) -> list[list[str]]:
     """The points of the curve, from the cheapest study to the fastest."""
     rows = []
     for point in timed.trade:
-        told = point.bill.told()
+        told = point.study_costs.summary()
         money = told.get("money", told["samples"])
         worth = "only days count" if math.isinf(point.day_cost) else f"{point.day_cost:,g}"
         days = told["days"]
@@ -121,7 +121,7 @@ def trade_rows(timed: Logistics) -> list[list[str]]:
 def trade_figure(timed: Logistics, *, theme: str = "light") -> Figure:
     """Mean days against mean money, a point per worth of a day; the study's own is ringed."""
     look = theme_named(theme)
-    told = [point.bill.told() for point in timed.trade]
+    told = [point.study_costs.summary() for point in timed.trade]
     days = [part["days"]["mean"] for part in told]
     money = [part.get("money", part["samples"])["mean"] for part in told]
     with look.context():
@@ -273,7 +273,7 @@ def sized_once(found: Sequence[Characteristic]) -> str:
 
 def operating_head(found: Sequence[Characteristic]) -> tuple[str, ...]:
     """The heads of `operating_rows`; days where rates are stated."""
-    days = ("days, mean", "days, 90%") if found[0].study.bill.days is not None else ()
+    days = ("days, mean", "days, 90%") if found[0].study.study_costs.days is not None else ()
     return ("truth", "power", "wrong", "samples, mean", "90%", "rounds", *days, "fixed size", "alone, mean")
 
 
@@ -283,7 +283,7 @@ def operating_rows(found: Sequence[Characteristic]) -> list[list[str]]:
 
 
 def _operating_row(one: Characteristic) -> list[str]:
-    study, told = one.study, one.study.bill.told()
+    study, told = one.study, one.study.study_costs.summary()
     days = [f"{told['days'][key]:,.0f}" for key in ("mean", "p90")] if "days" in told else []
     at_least = "at least " if one.alone.unfinished else ""
     return [

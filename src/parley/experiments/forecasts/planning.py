@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parley.bounds.prices import cost
-from parley.costs import Bill, money_of, stated_rates
+from parley.costs import StudyCosts, money_of, stated_rates
 from parley.experiments.forecasts.scenarios import SHARES, Scenario, along_weights, with_weights
 from parley.harmonic.pace import days_needed
 from parley.policies import POLICIES, make_policy
@@ -43,7 +43,7 @@ class ScenarioCost:
     """What a scenario costs; one entry per simulated study."""
 
     scenario: str
-    bill: Bill
+    study_costs: StudyCosts
     rounds: IntArray
     per_agent: FloatArray  # (agent,): mean draws
     error_rate: float
@@ -53,12 +53,12 @@ class ScenarioCost:
     @property
     def samples(self) -> IntArray:
         """Of every study."""
-        return self.bill.samples
+        return self.study_costs.samples
 
     @property
     def costs(self) -> IntArray | FloatArray:
         """What counts: samples, or regret where there is a horizon and everybody draws to its end."""
-        return self.samples if self.bill.regret is None else self.bill.regret
+        return self.samples if self.study_costs.regret is None else self.study_costs.regret
 
     def quantiles(self, *levels: float) -> list[float]:
         """Quantiles of what counts."""
@@ -95,7 +95,7 @@ class Planner:
         ]
         return ScenarioCost(
             scenario=scenario.name,
-            bill=Bill.join([outcome.bill for outcome in outcomes]),
+            study_costs=StudyCosts.join([outcome.study_costs for outcome in outcomes]),
             rounds=np.concatenate([outcome.rounds for outcome in outcomes]),
             per_agent=np.mean([outcome.draws.sum(axis=0) for outcome in outcomes], axis=0),
             error_rate=float(np.mean([outcome.error_rate for outcome in outcomes])),
@@ -161,7 +161,7 @@ class TradePoint:
     """What the studies cost if a day is worth `day_cost`; infinite: only days count."""
 
     day_cost: float
-    bill: Bill
+    study_costs: StudyCosts
     own: bool  # the day_cost that the study states
 
 
@@ -207,7 +207,7 @@ def trade(planner: Planner, problem: Problem, scenario: Scenario) -> list[TradeP
     return [
         TradePoint(
             day_cost=worth,
-            bill=planner.estimate(scenario, problem, planned=_worth(problem, worth)).bill,
+            study_costs=planner.estimate(scenario, problem, planned=_worth(problem, worth)).study_costs,
             own=worth == problem.day_cost,
         )
         for worth in ladder(problem, scenario)

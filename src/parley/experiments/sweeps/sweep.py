@@ -159,9 +159,9 @@ def run_cell(cell: Cell) -> CellResult:
         lower_bound=_bound(instance),
         isolated_bound=_bound(_isolated(instance)) if instance.problem.horizon is None else None,
         seconds=outcome.seconds,
-        money=outcome.bill.money,
-        days=outcome.bill.days,
-        regret=outcome.bill.regret,
+        money=outcome.study_costs.money,
+        days=outcome.study_costs.days,
+        regret=outcome.study_costs.regret,
     )
 
 

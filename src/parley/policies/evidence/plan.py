@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.costs import Currency, round_overhead, stated_rates
+from parley.costs import CostModel, round_overhead, stated_rates
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.harmonic.pace import days_needed
@@ -75,13 +75,13 @@ def cheapest_means(problem: Problem, rows: FloatArray, variances: FloatArray | N
     These are over the variance of a reward, unless cells have `variances (arm, agent)` of their own. Where arms differ
     in price or time couples them, they are planned together.
     """
-    currency = Currency.of(problem)
-    if currency.prices is None:
+    cost_model = CostModel.of(problem)
+    if cost_model.prices is None:
         each = rows if variances is None else np.broadcast_to(rows, problem.shape)
         return solve(ArmPrograms.of(problem.squared_weights, each, variances=variances), accuracy=1e-6).allocation
     every = np.broadcast_to(rows, (1, *problem.shape))
-    programs = ContrastPrograms.alone(problem.squared_weights, every, currency.prices, variances)
-    return np.asarray(solve(programs, accuracy=1e-6, pace=currency.pace).allocation[0])
+    programs = ContrastPrograms.alone(problem.squared_weights, every, cost_model.prices, variances)
+    return np.asarray(solve(programs, accuracy=1e-6, pace=cost_model.pace).allocation[0])
 
 
 def first_draws(problem: Problem, precision: float, line: float) -> FloatArray:
@@ -109,10 +109,10 @@ def further_draws(
 
     `other` are contrasts that would end it too (accepting within a tolerance): every arm takes the cheaper way.
     """
-    currency = Currency.of(problem)
+    cost_model = CostModel.of(problem)
     counts = past.counts
-    solution, touched = cheapest(problem, contrasts, past, temper, other, currency)
-    spent, wanted = currency.spent(counts), currency.spent(solution.allocation)
+    solution, touched = cheapest(problem, contrasts, past, temper, other, cost_model)
+    spent, wanted = cost_model.spent(counts), cost_model.spent(solution.allocation)
     total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
     planned = solution.allocation * (total / wanted)[:, None, None]
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
@@ -126,7 +126,7 @@ def cheapest(
     past: Totals,
     temper: Temper,
     other: Contrasts | None,
-    currency: Currency,
+    cost_model: CostModel,
     accuracies: tuple[float, ...] = ACCURACIES,
 ) -> tuple[Solution, BoolArray]:
     """The cheapest real-valued draws that should win what every losing contrast misses, and which cells they touch."""
@@ -142,9 +142,11 @@ def cheapest(
         if other is not None:
             rows = _cheaper(rows, _rows(problem, other, temper, margin, common))
         losing = np.isfinite(rows)
-        programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows, currency.prices, own)
+        programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows, cost_model.prices, own)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
-        solution = solve(programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=currency.pace)
+        solution = solve(
+            programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=cost_model.pace
+        )
         share = np.maximum(solution.dual[losing] * rows[losing], 1e-9)
         safety = np.sqrt(2 * np.maximum(np.log(temper.caution / share), 0.0))
         margin[losing] = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
@@ -188,11 +190,11 @@ def affordable_rounds(problem: Problem, line: float, gap_scale: float) -> int:
         return USUAL
     precision = TEMPERS[USUAL][0]
     first = np.broadcast_to(first_draws(problem, precision, line), problem.shape)
-    currency = Currency.of(problem)
-    if currency.pace is None:  # a day has no price of its own: then days are what is compared
+    cost_model = CostModel.of(problem)
+    if cost_model.pace is None:  # a day has no price of its own: then days are what is compared
         spent, a_round = float(days_needed(first, stated_rates(problem))), overhead
     else:
-        spent, a_round = float(currency.spent(first)), currency.pace.day_cost * overhead
+        spent, a_round = float(cost_model.spent(first)), cost_model.pace.day_cost * overhead
     stake = float(problem.noise.stake(np.array([line]), np.array([FIRST_MARGIN]))[0])
     variance = 2 * precision**2 * math.sqrt(math.log(30) / line)  # of a contrast after that, over largest^2
     study = spent * (1 + variance * stake**2 / gap_scale**2)

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtr
 
-from parley.costs import Currency
+from parley.costs import CostModel
 from parley.errors import InvalidInput
 from parley.once import once
 from parley.policies.base import Explanation, State
@@ -261,7 +261,7 @@ def exploration(
     The leader's own draws are part of the cheapest plan, but need not be asked for: whoever has time plays it anyway.
     They only make the phase longer, up to `time_growth` times what was played before.
     """
-    priced = Currency(prices=costs.draws, pace=None)
+    priced = CostModel(prices=costs.draws, pace=None)
     solution, touched = cheapest(problem, contrasts, past, temper, None, priced, ACCURACIES)
     allocation = solution.allocation
     wanted = (allocation * costs.losses).sum(axis=(-2, -1))
