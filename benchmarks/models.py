@@ -38,7 +38,7 @@ def measured(kind: str, name: str, count: str = "0") -> dict[str, float]:
 
 def _studies(name: str, count: int) -> dict[str, float]:
     paper, model = paper_instance(), make_model(**MODELS[name])
-    means = (1 + paper.means) / 2 if model.two_valued else paper.means
+    means = (1 + paper.means) / 2 if model.low == 0 else paper.means
     instance = Instance(problem=paper.problem.with_(noise=model), means=means)
     policy = make_policy("evidence", instance.problem)
     simulate(policy, instance, replications=50, seed=9)  # warm up

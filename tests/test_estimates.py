@@ -12,7 +12,7 @@ from parley.protocol import Report, Stage, apply, create, issue_certificate
 from parley.protocol.certificates import same_certificate
 from parley.protocol.events import ReportAccepted
 from parley.rewards import intervals, make_model
-from parley.rewards.intervals import stacked
+from parley.rewards.intervals import stack_phases
 from parley.rewards.unknown_scale import normal_score
 from parley.totals import Totals
 
@@ -87,14 +87,14 @@ def shown(problem, phases):
     """What the phases show of every mixed mean."""
     past, seen = Totals.zero(phases[0].counts.shape), []
     for fresh in phases:
-        seen.append(problem.noise.seen(past, fresh, problem.weights))
+        seen.append(problem.noise.summary(past, fresh, problem.weights))
         past = past + fresh
-    return stacked(seen)
+    return stack_phases(seen)
 
 
 def log_wealth(seen, theta):
     """Of the mixture of stakes against "the contrast is theta", by quadrature rather than in closed form."""
-    told = seen.told & ((seen.degrees > 0) | (seen.estimated == 0))
+    told = seen.observed & ((seen.degrees > 0) | (seen.estimated == 0))
     each = np.where(told, 1 / seen.variance, 0.0)
     root = np.sqrt(np.where(seen.estimated > 0, seen.estimated, seen.variance))
     t = (seen.contrast - theta) / root
@@ -120,7 +120,7 @@ def test_an_end_is_where_the_bet_reaches_its_line(name):
 
 def exact_log_wealth(problem, phases, every, line, theta):
     """Of 0/1 rewards, run by run and draw by draw: the product of 1 + y, and by the range alone as a quadrature."""
-    each, first = every.weights(every.told)
+    each, first = every.weights(every.observed)
     parts, past = [], Totals.zero(phases[0].counts.shape)
     rates = []
     for fresh in phases:

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from parley.checks import BoolArray, FloatArray, IntArray
 from parley.problem import Problem
-from parley.rewards.intervals import stacked
+from parley.rewards.intervals import stack_phases
 from parley.totals import Totals
 
 __all__ = ["Estimate", "Estimates", "estimates", "leading"]
@@ -117,9 +117,9 @@ def estimates(
     """
     past, seen = Totals.zero(phases[0].counts.shape), []
     for fresh in phases:
-        seen.append(problem.noise.seen(past, fresh, problem.weights))
+        seen.append(problem.noise.summary(past, fresh, problem.weights))
         past = past + fresh
-    every, line = stacked(seen).of(some), joint_line(problem)
+    every, line = stack_phases(seen).of(some), joint_line(problem)
     value = problem.mixed(past.means)[..., some]
     variance = _usual_variances(problem, past)[..., some]
     leader = (leading(problem, past) if leader is None else leader)[..., some]

@@ -54,7 +54,7 @@ class Problem(StudySettings):
         for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():
             object.__setattr__(self, name, value)
         self._check_settings(arms, agents)
-        self.noise.fit(self.shape)
+        self.noise.check_shape(self.shape)
         self._check_rates()
 
     def _check_rates(self) -> None:

@@ -56,10 +56,9 @@ def test_what_is_possible(count, total, square, low, high, wrong):
      (11.0, 11.0, "sums"), (-1.0, 1.0, "sums"), (3.0 + 1e-12, 3.0, "sums")],
 )  # fmt: skip
 def test_the_model_says_what_its_rewards_can_be(total, square, wrong):
-    """Yes or no is stricter than a range; logs of before salts are judged as they were."""
+    """Yes or no is stricter than a range."""
     found = Binary().flaw(10, total, square)
     assert (found[0] if found else None) == wrong
-    assert Binary().rough_flaw(10, 2.5, 2.5) is None
     assert Bounded(low=0, high=1).flaw(10, 2.5, 2.25) is None
     report = Report(study="s", phase=1, agent="x", plan="ab", counts=(10,), sums=(total,), squares=(square,))
     with nullcontext() if wrong is None else pytest.raises(ImpossibleReport, match=rf"{wrong}\[0\]"):

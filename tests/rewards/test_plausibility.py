@@ -23,9 +23,9 @@ def drawn(generator, count, means=MEANS, scale=5.0):
     return Totals.of([mean + scale * generator.standard_normal(count) for mean in means])
 
 
-def doubted(model, told, past, phases):
-    found = model.doubt(told.counts.tolist(), told.sums.tolist(), model.past(past, phases), 0, 1.0)
-    return None if found is None else found.words(ARMS)
+def sentence_about(model, report, past, phases):
+    found = model.implausible_mean(report.counts.tolist(), report.sums.tolist(), model.past(past, phases), 0, 1.0)
+    return None if found is None else found.sentence(ARMS)
 
 
 @pytest.mark.parametrize("keys", MODELS.values(), ids=MODELS)
@@ -34,13 +34,17 @@ def test_seventeen_placebo_draws_with_a_sum_of_1_7e12_are_doubted_and_sound_ones
     nothing, first = Totals.zero((3, 2)), drawn(generator, 17)
     far = np.array([1.7e12, 0, 0])
     off = Totals(counts=first.counts, sums=first.sums + far, squares=first.squares + far * 1e11)
-    assert "the mean 1e+11 of placebo" in doubted(model, off, nothing, 0)
+    assert "the mean 1e+11 of placebo" in sentence_about(model, off, nothing, 0)
     past = Totals.columns([drawn(generator, 400), drawn(generator, 400)], 3)
     moved = drawn(generator, 400, MEANS + np.array([0, 8.0, 0]))
-    assert "of drug is further from the one it had before" in doubted(model, moved, past, 1)
-    assert "of placebo is further from the one it had before" in doubted(model, off, past, 1), "not from another arm's"
+    assert "of drug is further from the one it had before" in sentence_about(model, moved, past, 1)
+    assert "of placebo is further from the one it had before" in sentence_about(model, off, past, 1), (
+        "not from another arm's"
+    )
     for phase in range(200):
-        assert doubted(model, drawn(generator, 17 + phase), nothing if phase % 2 else past, 1 - phase % 2) is None
+        assert (
+            sentence_about(model, drawn(generator, 17 + phase), nothing if phase % 2 else past, 1 - phase % 2) is None
+        )
 
 
 def test_rewards_with_bounds_are_refused_elsewhere():
@@ -56,12 +60,12 @@ def test_the_unit_of_the_rewards_does_not_matter(keys):
     known = not isinstance(keys["scale"], str)
     big = {**keys, "scale": (np.array(keys["scale"]) * 1e6).tolist()} if known else {**keys, "guess": 5e6}
     for off in np.linspace(0, 20, 21):
-        told = drawn(generator, 40, MEANS + np.array([0, 0, off]))
+        report = drawn(generator, 40, MEANS + np.array([0, 0, off]))
         found = []
         for unit, model in ((1.0, make_model(**keys)), (1e6, make_model(**big))):
             before = Totals(counts=past.counts, sums=past.sums * unit, squares=past.squares * unit**2)
-            sums = (told.sums * unit).tolist()
-            found.append(model.doubt(told.counts.tolist(), sums, model.past(before, 1), 0, unit) is None)
+            sums = (report.sums * unit).tolist()
+            found.append(model.implausible_mean(report.counts.tolist(), sums, model.past(before, 1), 0, unit) is None)
         assert found[0] == found[1]
 
 
@@ -88,9 +92,11 @@ def test_the_level_holds_where_it_can_be_counted(monkeypatch):
     for _ in range(300):
         past, any_held = Totals.zero((2, 1)), False
         for phase in range(12):
-            told = drawn(generator, 2 + int(abs(past.sums.sum())) % 7, (0.0, 0.0), 1.0)  # counts follow the past
-            found = model.doubt(told.counts.tolist(), told.sums.tolist(), model.past(past, phase), 0, 1.0)
+            report = drawn(generator, 2 + int(abs(past.sums.sum())) % 7, (0.0, 0.0), 1.0)  # counts follow the past
+            found = model.implausible_mean(
+                report.counts.tolist(), report.sums.tolist(), model.past(past, phase), 0, 1.0
+            )
             any_held |= found is not None
-            past = past + told[:, None]
+            past = past + report[:, None]
         held += any_held
     assert held <= 300 * 0.2

@@ -7,7 +7,7 @@ import pytest
 
 from parley.rewards import Bets, Binary, BoundedVariance
 from parley.rewards import bets as by_products
-from parley.rewards.bets import contrast_variance, in_parts, wagers
+from parley.rewards.bets import contrast_variance, in_parts, staked_gaps
 from parley.rewards.binary import log_rate_products, log_ratios
 from parley.rewards.bounded_variance import log_spread_bet, log_spread_products, spread_stakes
 from parley.totals import Totals
@@ -50,7 +50,7 @@ def some_bets(*, draws: int, agents: int = 5, seed: int = 0) -> Bets:
 def test_rates_by_products_are_the_ratios_with_the_estimate_as_reference(draws):
     model = Binary()
     bets = some_bets(draws=draws)
-    rates, gaps = model.rates(bets.past), wagers(bets)
+    rates, gaps = model.rates(bets.past), staked_gaps(bets)
     variance = contrast_variance(bets, model.cell_variances(bets.past))
     paid, _ = log_rate_products(bets, rates, gaps, variance)
     reach = by_products.farthest(bets, *[by_products.reciprocals(bets) * np.maximum(rates, 1 - rates)] * 2)
@@ -67,7 +67,7 @@ def test_scatter_by_products_is_never_above_the_bet_by_cells(draws):
     model = BoundedVariance(low=0, high=1)
     bets = some_bets(draws=draws, seed=1)
     references, variances = model.references(bets.past), model.cell_variances(bets.past)
-    around, gaps = model._around(bets.fresh, references), wagers(bets)
+    around, gaps = model._around(bets.fresh, references), staked_gaps(bets)
     variance = contrast_variance(bets, variances)
     paid, _ = log_spread_products(bets, references, around, bets.fresh.counts * variances, gaps, variance)
     falls = [np.maximum(references, 1e-6), np.maximum(1 - references, 1e-6)]

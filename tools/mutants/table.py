@@ -132,8 +132,8 @@ MUTANTS = [
                  RANGE_END.replace("known, end,", f"known, centre + {share} * (end - centre),"), ESTIMATES + "[bounded]"),
             )
         ),
-        ("the logarithm of a bet is overstated", "rewards/intervals.py", "odd = sign * square * stakes * seen.third / 3",
-         "odd = sign * square * stakes * seen.third", "tests/test_estimates.py::test_an_end_of_zeros_and_ones_is_where_the_exact_product_of_bets_reaches_its_line"),
+        ("the logarithm of a bet is overstated", "rewards/intervals.py", "odd = sign * square * stakes * summary.third / 3",
+         "odd = sign * square * stakes * summary.third", "tests/test_estimates.py::test_an_end_of_zeros_and_ones_is_where_the_exact_product_of_bets_reaches_its_line"),
     ),
     *_of(
         "simulator",

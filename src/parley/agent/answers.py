@@ -71,16 +71,16 @@ def checked_reward(rules: RulesSeen, reward: float) -> float:
 
     >>> checked_reward(RulesSeen(low=0.0, high=1.0), 1)
     1.0
-    >>> checked_reward(RulesSeen(low=0.0, high=1.0, two_valued=True), 0.5)
+    >>> checked_reward(RulesSeen(low=0.0, high=1.0, values=(0.0, 1.0)), 0.5)
     Traceback (most recent call last):
     parley.errors.InvalidInput: reward: found 0.5; allowed: 0 or 1
     """
     low, high = rules.low, rules.high
     number = isinstance(reward, int | float) and not isinstance(reward, bool) and abs(reward) <= LARGEST_REWARD
     outside = number and ((low is not None and reward < low) or (high is not None and reward > high))
-    if not number or outside or (rules.two_valued and reward not in (0, 1)):
+    if not number or outside or (rules.values and reward not in rules.values):
         limits = "a finite number" if low is None or high is None else f"a number from {low:g} to {high:g}"
-        limits = "0 or 1" if rules.two_valued else limits
+        limits = " or ".join(f"{value:g}" for value in rules.values) or limits
         raise InvalidInput("reward", found=_shown(reward), allowed=limits)
     return float(reward)
 

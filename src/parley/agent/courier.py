@@ -25,7 +25,7 @@ def rules_of(study: StudyMessage) -> RulesSeen:
     return RulesSeen(
         low=problem.noise.low,
         high=problem.noise.high,
-        two_valued=problem.noise.two_valued,
+        values=problem.noise.values,
         between=problem.between,
         flexible=study.flexible,
         minimum_cell=problem.minimum_cell,

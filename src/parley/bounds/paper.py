@@ -139,7 +139,7 @@ def regret(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 
 def exact_rates(instance: Instance) -> bool:
     """Whether `bai` and `regret` are those of 0/1 rewards, not of Gaussian ones with their variances."""
-    return instance.problem.noise.two_valued and instance.means.size <= MOST_CELLS
+    return instance.problem.noise.rate_bounds and instance.means.size <= MOST_CELLS
 
 
 def _of_rates(rows: RateContrasts, costs: FloatArray, start: FloatArray, accuracy: float) -> Bound:
@@ -263,7 +263,7 @@ class Guarantee:
 def _as_intervals_suppose(instance: Instance) -> Instance:
     """The instance with Gaussian rewards of the stated scale; itself, if that is what it has."""
     model = instance.problem.noise
-    if not model.two_valued and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
+    if not model.rate_bounds and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
         return instance
     noise = Gaussian(scale=np.sqrt(model.variance).tolist())
     return Instance(problem=instance.problem.with_(noise=noise), means=instance.means)

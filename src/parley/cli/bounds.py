@@ -71,8 +71,8 @@ def bounds_command(study: str, accuracy: float, allocation: bool, as_json: bool)
     for key, words in (("cost", "to pay less than {:,.0f}"), ("time", "to be done in less than {:,.1f} days")):
         if key in priced:
             screen.print(f"None can expect {words.format(expected_samples(priced[key], problem.delta))}.")
-    if problem.noise.bound_words:
-        screen.print(f"These bounds are {problem.noise.bound_words}.", highlight=False)
+    if problem.noise.bound_note:
+        screen.print(f"These bounds are {problem.noise.bound_note}.", highlight=False)
     if guarantee:
         screen.print(
             f"W-CPE is proven to need at most {guarantee.rounds} rounds and {guarantee.samples:,.0f} samples "

@@ -84,7 +84,7 @@ def simulate_command(
     for key, words in loaded.problem.descriptions().items():
         shown.add_row(key, words)
     gaussian = (
-        "" if not loaded.problem.noise.bound_words or exact_rates(loaded.require_truth()) else " (for Gaussian rewards)"
+        "" if not loaded.problem.noise.bound_note or exact_rates(loaded.require_truth()) else " (for Gaussian rewards)"
     )
     played = document.get("regret")
     for key, unit in (

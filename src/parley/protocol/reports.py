@@ -13,7 +13,7 @@ __all__ = ["check_exactly", "check_rewards"]
 
 
 def check_rewards(report: Report, draws: tuple[int, ...], noise: RewardModel, least: int | None = None) -> None:
-    """Raise `ImpossibleReport` unless the counts are the planned `draws` and the sums fit the model, roughly.
+    """Raise `ImpossibleReport` unless the counts are the planned `draws` and the sums fit the model.
 
     `least` is the minimum cell where other counts may be reported with a reason, None where they may not.
 
@@ -28,14 +28,11 @@ def check_rewards(report: Report, draws: tuple[int, ...], noise: RewardModel, le
         lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
         raise ImpossibleReport("report", found=lengths, allowed=f"{len(draws)} of each, one per arm")
     check_counts(report, draws, flexible=least is not None, minimum_cell=least or 1)
-    _check_cells(report, noise.rough_flaw)
+    _check_cells(report, noise.flaw)
 
 
 def check_exactly(report: Report, noise: RewardModel) -> None:
     """Raise `ImpossibleReport` unless every cell's totals are those of some rewards of this model.
-
-    Stricter than `check_rewards`, by which the logs of before are judged: what was taken then stands. It is asked of
-    every report that comes now, and of every record that has a salt.
 
     >>> from parley.rewards import Gaussian
     >>> no = Report(study="s", phase=1, agent="x", plan="ab", counts=(1,), sums=(2.0,), squares=(1e6,))

@@ -36,13 +36,13 @@ def judge_report(
         case ReportAccepted(report=report):
             _check_turn(here, report, kind)
             _check_numbers(here, report, kind)
-            if (why := _doubt(here, report)) is not None:
+            if (why := _implausible(here, report)) is not None:
                 raise illegal(here.stage, kind, why, "report-doubtful")
             return settled(replace(here, awaited=here.awaited - 1))
         case ReportQuarantined(report=report):
             _check_turn(here, report, kind)
             _check_numbers(here, report, kind)
-            if _doubt(here, report) is None:
+            if _implausible(here, report) is None:
                 raise illegal(here.stage, kind, "nothing stands against it, so there is no reason to hold it")
             return here
         case ReportRefused(phase=phase, report=digest):
@@ -98,15 +98,15 @@ def _check_turn(here: Situation, report: Report, kind: str) -> None:
         raise refused("report-held", f"{which} until an administrator takes or refuses it: {here.place.held.why}")
 
 
-def _doubt(here: Situation, report: Report) -> str | None:
+def _implausible(here: Situation, report: Report) -> str | None:
     """What a report holds that the stated model rules out, in words; None if nothing."""
     if here.against is None:
         return None
     study = here.study
-    found = study.problem.noise.doubt(
+    found = study.problem.noise.implausible_mean(
         report.counts, report.sums, here.against, study.agents.index(report.agent), study.problem.largest_gap
     )
-    return None if found is None else found.words(study.arms)
+    return None if found is None else found.sentence(study.arms)
 
 
 def _check_held(here: Situation, phase: int, kind: str, digest: str | None = None) -> None:

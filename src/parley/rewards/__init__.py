@@ -11,14 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from parley.errors import UnknownName
-from parley.rewards.base import RewardModel, Sampler
+from parley.rewards.base import RewardModel
 from parley.rewards.bets import Bets
 from parley.rewards.binary import Binary
 from parley.rewards.bounded import Bounded
 from parley.rewards.bounded_variance import BoundedVariance
 from parley.rewards.gaussian import Gaussian
-from parley.rewards.intervals import Look
+from parley.rewards.intervals import PhaseContrasts
 from parley.rewards.plausibility import Flaw, Past
+from parley.rewards.sampling import Sampler
 from parley.rewards.subgaussian import SubGaussian
 from parley.rewards.unknown_scale import UnknownScale
 from parley.settings import Key
@@ -31,9 +32,9 @@ __all__ = [
     "BoundedVariance",
     "Flaw",
     "Gaussian",
-    "Look",
     "Noise",
     "Past",
+    "PhaseContrasts",
     "RewardModel",
     "Sampler",
     "SubGaussian",
@@ -43,26 +44,17 @@ __all__ = [
     "study_model",
 ]
 
-MODELS: dict[str, type[RewardModel]] = {model.kind: model for model in (Gaussian, SubGaussian, Bounded, Binary)}
-
-STUDY_DEFAULTS: dict[str, dict[str, Any]] = {
-    Gaussian.kind: {"scale": "unknown"},
-    Bounded.kind: {"method": "variance"},
-}
-METHODS: dict[str, type[Bounded]] = {"variance": BoundedVariance, "hoeffding": Bounded}  # of rewards in a range
+# The registry. Models may share a kind: the first that describes the keys is taken, so the special one stands first.
+MODELS: tuple[type[RewardModel], ...] = (UnknownScale, Gaussian, SubGaussian, BoundedVariance, Bounded, Binary)
+KINDS = {model.kind: model for model in MODELS}  # by the last of a kind, the general one: it lists the keys
 
 
 def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:
     """The model that the keys of a study's [noise] describe; a key of another model is an error that says so."""
-    if not isinstance(kind, str) or kind not in MODELS:
-        raise UnknownName("noise.kind", kind, MODELS)
-    if kind == Gaussian.kind and ("guess" in keys or isinstance(keys.get("scale"), str)):
-        return UnknownScale.of(keys)
-    if kind == Bounded.kind and "method" in keys:
-        if keys["method"] not in METHODS:
-            raise UnknownName("noise.method", keys["method"], METHODS)
-        return METHODS[keys["method"]].of({key: value for key, value in keys.items() if key != "method"})
-    return MODELS[kind].of(keys)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise UnknownName("noise.kind", kind, KINDS)
+    model = next(model for model in MODELS if model.kind == kind and model.describes(keys))
+    return model.from_keys(keys)
 
 
 def noise_keys() -> dict[str, Key]:
@@ -71,10 +63,10 @@ def noise_keys() -> dict[str, Key]:
     >>> noise_keys()["rate"].meaning
     'binary: about how often a reward is 1; sizes the first phase only'
     """
-    told = ". ".join(f'`"{kind}"`: {model.words}' for kind, model in MODELS.items())
-    made = {"kind": Key(kinds=(str,), meaning=told, default=f'`"{Gaussian.kind}"`')}
-    for name, row in {name: row for model in MODELS.values() for name, row in model.keys.items()}.items():
-        whose = " and ".join(kind for kind, model in MODELS.items() if model.keys.get(name) == row)
+    kinds = ". ".join(f'`"{kind}"`: {model.description}' for kind, model in KINDS.items())
+    made = {"kind": Key(kinds=(str,), meaning=kinds, default=f'`"{Gaussian.kind}"`')}
+    for name, row in {name: row for model in KINDS.values() for name, row in model.keys.items()}.items():
+        whose = " and ".join(kind for kind, model in KINDS.items() if model.keys.get(name) == row)
         made[name] = replace(row, meaning=f"{whose}: {row.meaning}")
     return made
 
@@ -82,17 +74,18 @@ def noise_keys() -> dict[str, Key]:
 def study_model(keys: Mapping[str, Any]) -> RewardModel:
     """The model of a study file's [noise]: where it leaves something open, what assumes least.
 
-    Stored documents and Python's `Noise` keep the meaning they always had: a scale of 1, half the range.
+    Stored documents and Python's `Noise` assume a scale of 1, or half the range, instead.
 
     >>> study_model({}).document(), study_model({"kind": "bounded", "low": 0, "high": 1}).needs_squares
     ({'kind': 'gaussian', 'scale': 'unknown', 'guess': 1.0}, True)
     """
-    usual = STUDY_DEFAULTS.get(keys.get("kind", Gaussian.kind), {})
-    return make_model(**usual | dict(keys))
+    kind = keys.get("kind", Gaussian.kind)
+    defaults = KINDS[kind].study_defaults if kind in KINDS else {}
+    return make_model(**dict(defaults) | dict(keys))
 
 
 class Noise:
-    """A reward model in the words of a study file: `Noise(kind="subgaussian", scale=2.0)`; Gaussian unless told.
+    """A reward model in the words of a study file: `Noise(kind="subgaussian", scale=2.0)`; Gaussian by default.
 
     >>> Noise().largest_scale, Noise.bounded(low=0, high=1).kind
     (1.0, 'bounded')

@@ -1,7 +1,8 @@
-"""What a reward model is: all that depends on how rewards scatter, and nothing else asks for its name.
+"""What a reward model is: everything that depends on how rewards scatter.
 
-A model says what its keys in a study file are, how uncertain a mean is, what a phase's bet pays, what a report may
-hold and how to simulate. Policies, bounds, the protocol and the simulator ask it.
+A model owns its keys in a study file, what a reward may be, how uncertain a mean is, what a bet pays, its intervals,
+what a report may hold, and how to simulate it. Policies, bounds, the protocol and the simulator ask the model; none of
+them asks for its kind.
 """
 
 from __future__ import annotations
@@ -18,35 +19,57 @@ from parley.checks import FloatArray
 from parley.errors import InvalidInput, UnknownName
 from parley.rewards import plausibility, sampling
 from parley.rewards.bets import Bets, contrast_payoff
-from parley.rewards.intervals import Bound, Interval, Look, Seen, gaussian_interval, known_variance_bound
+from parley.rewards.intervals import (
+    Bound,
+    ContrastSummary,
+    Interval,
+    PhaseContrasts,
+    gaussian_interval,
+    known_variance_bound,
+)
 from parley.rewards.payoffs import stake_that_crosses
-from parley.rewards.plausibility import Doubt, Flaw, Past, doubt
-from parley.rewards.sampling import Sampler
+from parley.rewards.plausibility import Flaw, ImplausibleMean, Past, implausible_mean
+from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import Scale
 from parley.settings import Key
 from parley.totals import Totals
 
-__all__ = ["RewardModel", "Sampler"]
+__all__ = ["RewardModel"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewardModel(ABC):
     """How rewards scatter around their mean."""
 
+    # What a study file says
     kind: ClassVar[str]
-    words: ClassVar[str]  # what it is, for the docs of the study file
-    keys: ClassVar[Mapping[str, Key]]  # of [noise], the kind left out
-    boosted: ClassVar[bool] = False  # whether payoffs are capped at the line and multiplied beforehand
-    needs_squares: ClassVar[bool] = False  # whether evidence needs sums of squares; then a state keeps them
-    two_valued: ClassVar[bool] = False  # 0 or 1: bounds are exact
+    description: ClassVar[str]  # of the kind, for the docs of the study file
+    keys: ClassVar[Mapping[str, Key]]  # of [noise], all of the kind, the kind itself left out
+    study_defaults: ClassVar[Mapping[str, Any]] = {}  # keys that a study file may leave out: what assumes least
+
+    # What a reward may be
+    low: ClassVar[float | None] = None  # where all rewards lie, if they do
+    high: ClassVar[float | None] = None
+    values: ClassVar[tuple[float, ...]] = ()  # the only rewards there are, where they are few
+
+    # Traits that others ask for
+    boosted: ClassVar[bool] = False  # payoffs are capped at the line and multiplied beforehand
+    needs_squares: ClassVar[bool] = False  # evidence needs sums of squares; then a state keeps them
+    means_are_rates: ClassVar[bool] = False  # a mean is a share of rewards, shown in per cent
+    rate_bounds: ClassVar[bool] = False  # lower bounds are those of 0/1 rewards (`bounds.bernoulli`)
     optimism: ClassVar[float] = 1.0  # times the policy's: what is not boosted gains more by planning in smaller steps
     caution: ClassVar[float] = 1.0
     least_draws: ClassVar[int] = 1  # of every cell that a plan needs
-    low: ClassVar[float | None] = None  # where all rewards lie, if they do
-    high: ClassVar[float | None] = None
+
+    # ---- the study file
 
     @classmethod
-    def of(cls, keys: Mapping[str, Any]) -> Self:
+    def describes(cls, keys: Mapping[str, Any]) -> bool:  # noqa: ARG003
+        """Whether the keys of a [noise] of this kind describe this model, and not another one of the same kind."""
+        return True
+
+    @classmethod
+    def from_keys(cls, keys: Mapping[str, Any]) -> Self:
         """From the keys of a study's [noise], the kind left out."""
         known = [field.name for field in fields(cls)]
         for key in keys:
@@ -57,6 +80,11 @@ class RewardModel(ABC):
     def document(self) -> dict[str, Any]:
         """The keys of [noise], ready to be stored: `make_model(**document)` gives back the same model."""
         return {"kind": self.kind} | {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def check_shape(self, shape: tuple[int, int]) -> None:  # noqa: B027
+        """Raise unless the model fits a problem of this shape."""
+
+    # ---- variances
 
     @property
     @abstractmethod
@@ -76,13 +104,20 @@ class RewardModel(ABC):
     def require_scale(self, who: str) -> None:  # noqa: B027
         """Raise where no scale is known that could serve `who`."""
 
-    def fit(self, shape: tuple[int, int]) -> None:  # noqa: B027
-        """Raise unless the model fits a problem of this shape."""
-
     @property
     def first_variance(self) -> FloatArray | float:
         """One, or `(arm, agent)`: the variance by which the first phase is sized."""
         return self.variance
+
+    def cell_variances(self, past: Totals) -> FloatArray | float:  # noqa: ARG002
+        """`(..., arm, agent)` or one number: the variance of a reward, known or estimated from the past."""
+        return self.variance
+
+    def estimated_scale(self, past: Totals) -> FloatArray | None:  # noqa: ARG002
+        """`(..., arm, agent)`: a scale that is not stated, estimated from the past; None where there is none."""
+        return None
+
+    # ---- what to expect before a study
 
     def first_gap(self, largest_gap: float) -> float:
         """The gap of which the first phase's standard errors are a share."""
@@ -101,18 +136,16 @@ class RewardModel(ABC):
         """How far apart arms may be in truths to try a study on."""
         return largest_gap
 
-    def scenario(self, gap: float) -> tuple[str, float]:
-        """What a truth with this gap is called, and the mean of the arms that are not the best."""
-        return f"gap {gap:g}", self.usual_mean - gap / 2
-
     @property
     def usual_mean(self) -> float:
         """Where scenarios without a known truth are put."""
         return 0.0 if self.low is None or self.high is None else (self.low + self.high) / 2
 
-    def cell_variances(self, past: Totals) -> FloatArray | float:  # noqa: ARG002
-        """`(..., arm, agent)` or one number: the variance of a reward, known, or as the past tells."""
-        return self.variance
+    def scenario(self, gap: float) -> tuple[str, float]:
+        """What a truth with this gap is called, and the mean of the arms that are not the best."""
+        return f"gap {gap:g}", self.usual_mean - gap / 2
+
+    # ---- evidence
 
     def payoff(self, bets: Bets) -> FloatArray:
         """The log of what every bet pays; at least `bets.missing` means that its slot reaches the line."""
@@ -122,20 +155,22 @@ class RewardModel(ABC):
         """Gap over standard deviation at which a phase wins what is missing; only to plan by."""
         return stake_that_crosses(missing, margin, boosted=self.boosted)
 
-    def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
-        """Signal and information after a phase, and what they say that every gap is at least, `(..., arm, agent)`."""
-        return known_variance_bound(look, signal, information)
+    def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
+        """Signal and information after a phase, and a lower bound on every gap that follows, `(..., arm, agent)`."""
+        return known_variance_bound(phase, signal, information)
 
-    def seen(self, past: Totals, fresh: Totals, weights: FloatArray) -> Seen:
-        """What a phase shows of every mixed mean, `(..., arm, agent)`; what weighs it is fixed by past and counts."""
+    # ---- intervals
+
+    def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
+        """What a phase shows of every mixed mean, `(..., arm, agent)`; its weight is fixed by past and counts."""
         counts = fresh.counts
         reciprocals = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
         nothing = np.zeros(counts.shape)
-        return Seen(
+        return ContrastSummary(
             contrast=fresh.means @ weights,
             variance=(self.cell_variances(past) * reciprocals) @ np.square(weights),
-            told=(counts == 0).astype(np.float64) @ (weights > 0).astype(np.float64) == 0,
-            toll=nothing,
+            observed=(counts == 0).astype(np.float64) @ (weights > 0).astype(np.float64) == 0,
+            second=nothing,
             third=nothing,
             fourth=nothing,
             reach=nothing,
@@ -143,23 +178,37 @@ class RewardModel(ABC):
             degrees=nothing,
         )
 
-    def interval(self, seen: Seen, line: float) -> Interval:
-        """Where contrasts lie, by all phases that `seen` holds; `line` is the log of one over the level."""
-        return gaussian_interval(seen, line)
+    def interval(self, summary: ContrastSummary, line: float) -> Interval:
+        """Where contrasts lie, by all phases of the summary; `line` is the log of one over the level."""
+        return gaussian_interval(summary, line)
 
-    def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
-        """`(arm, agent)`: of rewards with these true means, as the usual sampler draws them."""
-        if self.low is None or self.high is None:
-            return np.broadcast_to(self.bound_variances(means, scale), means.shape)
-        return np.asarray((means - self.low) * (self.high - means))
+    # ---- what a report may hold
 
     def flaw(self, count: int, total: float, square: float) -> Flaw | None:
         """What a report's cell holds that no `count` rewards can have; None if all is well."""
         return plausibility.flaw(count, total, square, self.low, self.high)
 
-    def rough_flaw(self, count: int, total: float, square: float) -> Flaw | None:
-        """The same, as logs are judged that were written before `flaw` was asked."""
-        return plausibility.rough_flaw(count, total, square, self.low, self.high)
+    def variance_ceiling(self, past: Totals, phases: int) -> FloatArray | None:  # noqa: ARG002
+        """`(arm, agent)`: the largest variances after so many phases, inf where unknown; None for rewards in a range.
+
+        It holds with the share of `plausibility.LEVEL` that is set aside for it.
+        """
+        return None
+
+    def past(self, totals: Totals, phases: int) -> Past | None:
+        """What decided phases say of every cell, to compare reports with; None for rewards in a range."""
+        ceiling = self.variance_ceiling(totals, phases)
+        return None if ceiling is None else Past(totals=totals, ceiling=ceiling, phases=phases)
+
+    def implausible_mean(
+        self, counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, largest_gap: float
+    ) -> ImplausibleMean | None:
+        """A mean in an agent's report, arm by arm, that the model rules out; None if there is none."""
+        most = self.first_variance
+        guess = math.sqrt(most if isinstance(most, float) else np.max(most))
+        return implausible_mean(counts, sums, past, agent, guess=guess, largest_gap=largest_gap)
+
+    # ---- the truth, and simulated rewards
 
     def check_means(self, means: FloatArray) -> None:
         """Raise unless true means can be these."""
@@ -173,40 +222,31 @@ class RewardModel(ABC):
                 allowed=f"means between noise.low = {self.low:g} and noise.high = {self.high:g}",
             )
 
+    def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
+        """`(arm, agent)`: of rewards with these true means, as the usual sampler draws them."""
+        if self.low is None or self.high is None:
+            return np.broadcast_to(self.bound_variances(means, scale), means.shape)
+        return np.asarray((means - self.low) * (self.high - means))
+
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
-        """What bounds go by: of rewards with these true means, and a true scale where one is told."""
+        """What lower bounds use: of rewards with these true means, and a true scale where one is given."""
         return self.variance
 
     @property
-    def bound_words(self) -> str:
-        """Of whose rewards the lower bounds are, where not of the study's own."""
+    def bound_note(self) -> str:
+        """Whose rewards the lower bounds are for, where not for the study's own."""
         return f"for Gaussian rewards of scale {self.largest_scale:g}; others can be easier"
-
-    def estimated_scale(self, past: Totals) -> FloatArray | None:  # noqa: ARG002
-        """`(..., arm, agent)`: what the past says of a scale that is not known; None where there is nothing to say."""
-        return None
-
-    def ceiling(self, past: Totals, phases: int) -> FloatArray | None:  # noqa: ARG002
-        """`(arm, agent)`: what variances are at most after so many phases, inf where nobody knows; None with bounds."""
-        return None
-
-    def past(self, totals: Totals, phases: int) -> Past | None:
-        """What so many decided phases say of every cell, to hold reports against; None where rewards have bounds."""
-        ceiling = self.ceiling(totals, phases)
-        return None if ceiling is None else Past(totals=totals, ceiling=ceiling, phases=phases)
-
-    def doubt(
-        self, counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, largest_gap: float
-    ) -> Doubt | None:
-        """What an agent's report, arm by arm, holds that the model rules out; None if nothing."""
-        most = self.first_variance
-        guess = math.sqrt(most if isinstance(most, float) else np.max(most))
-        return doubt(counts, sums, past, agent, guess=guess, largest_gap=largest_gap)
-
-    def imagined(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
-        """How a forecast draws: rewards with means and a scale that were guessed, `(..., arm, agent)`."""
-        return sampling.gaussian(means, scale)
 
     @abstractmethod
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
         """How to simulate rewards with true `means (arm, agent)`, by name, the usual one first."""
+
+    def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
+        """How a forecast draws rewards whose means and scale are guesses, `(..., arm, agent)`."""
+        return sampling.gaussian(means, scale)
+
+    def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
+        """Rewards of the usual sampler, tilted exponentially: what measures errors too rare to be counted."""
+        if self.low is None or self.high is None:
+            return sampling.tilted_gaussian(means, self.true_variances(means, scale))
+        return sampling.tilted_two_valued(means, self.low, self.high)

@@ -21,15 +21,15 @@ __all__ = [
     "Bets",
     "Sides",
     "at_bets",
-    "better",
     "contrast_payoff",
     "contrast_variance",
     "farthest",
+    "faster_growing",
     "in_parts",
     "powers",
     "reciprocals",
     "series_tail",
-    "wagers",
+    "staked_gaps",
 ]
 
 # A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
@@ -70,12 +70,12 @@ class Bets:
     fresh: Totals  # (..., arm, agent): the phase's own
 
 
-def wagers(bets: Bets) -> FloatArray:
+def staked_gaps(bets: Bets) -> FloatArray:
     """`(bet, mixture)`: the gaps that a bet is laid on; 0 abstains."""
     return np.asarray(np.maximum(bets.estimate[:, None] + bets.error[:, None] * POINTS, 0.0))
 
 
-def better(
+def faster_growing(
     logs: FloatArray, expected: FloatArray, contrast: FloatArray, gaps: FloatArray, variance: FloatArray
 ) -> FloatArray:
     """`(bet, mixture)`: `logs`, or the sub-Gaussian payoff of this variance where that should grow by more.
@@ -91,7 +91,7 @@ def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
     """The payoff of a contrast that is sub-Gaussian with known variance; boosted only where it is exactly Gaussian."""
     root = np.sqrt(bets.variance)
     boldness = BOLDNESS if boosted else 1.0
-    stakes = np.minimum(boldness * wagers(bets) / root[:, None], LARGEST_STAKE)
+    stakes = np.minimum(boldness * staked_gaps(bets) / root[:, None], LARGEST_STAKE)
     paid = log_bet(bets.contrast / root, stakes, LOG_SHARES)
     return paid + log_boost(stakes, LOG_SHARES, bets.missing) if boosted else paid
 

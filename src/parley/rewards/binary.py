@@ -25,7 +25,7 @@ import numpy as np
 from parley.checks import FloatArray, number
 from parley.errors import InvalidInput
 from parley.rewards import sampling
-from parley.rewards.base import RewardModel, Sampler
+from parley.rewards.base import RewardModel
 from parley.rewards.bets import (
     LOG_SHARES,
     MANY_AGENTS,
@@ -33,18 +33,27 @@ from parley.rewards.bets import (
     Bets,
     Sides,
     at_bets,
-    better,
     contrast_variance,
     farthest,
+    faster_growing,
     in_parts,
     powers,
     reciprocals,
     series_tail,
-    wagers,
+    staked_gaps,
 )
 from parley.rewards.bets import ROUNDING as ROUNDING_OF_SERIES
-from parley.rewards.intervals import Bound, Interval, Look, Seen, betting_bound, in_range, range_interval
+from parley.rewards.intervals import (
+    Bound,
+    ContrastSummary,
+    Interval,
+    PhaseContrasts,
+    betting_bound,
+    in_range,
+    range_interval,
+)
 from parley.rewards.plausibility import Flaw
+from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, no_scale
 from parley.settings import NUMBER, Key
 from parley.totals import Totals
@@ -70,16 +79,18 @@ class Binary(RewardModel):
     """
 
     kind: ClassVar[str] = "binary"
-    words: ClassVar[str] = "0 or 1"
+    description: ClassVar[str] = "0 or 1"
     keys: ClassVar[Mapping[str, Key]] = {
         "rate": Key(kinds=NUMBER, meaning="about how often a reward is 1; sizes the first phase only")
     }
-    two_valued: ClassVar[bool] = True
-    bound_words: ClassVar[str] = (
+    bound_note: ClassVar[str] = (
         "exact for 0/1 rewards; relaxed, and beyond 300 arms x agents, for Gaussian rewards of the same variances"
     )
     low: ClassVar[float] = 0.0
     high: ClassVar[float] = 1.0
+    values: ClassVar[tuple[float, ...]] = (0.0, 1.0)
+    means_are_rates: ClassVar[bool] = True
+    rate_bounds: ClassVar[bool] = True
     optimism: ClassVar[float] = 1.25
     caution: ClassVar[float] = 0.35
     rate: float | None = None
@@ -154,11 +165,11 @@ class Binary(RewardModel):
 
     def payoff(self, bets: Bets) -> FloatArray:
         """The projected likelihood ratio, or the sub-Gaussian payoff where that should grow faster."""
-        paid, rates, gaps = np.empty(len(bets.arm)), self.rates(bets.past), wagers(bets)
+        paid, rates, gaps = np.empty(len(bets.arm)), self.rates(bets.past), staked_gaps(bets)
         if len(bets.weights) >= MANY_AGENTS:
             variance, wide = bets.variance, self.variance * contrast_variance(bets, 1.0)
             logs, expected = log_rate_products(bets, rates, gaps, variance)
-            chosen = better(logs, expected[:, 1], bets.contrast, gaps, wide)
+            chosen = faster_growing(logs, expected[:, 1], bets.contrast, gaps, wide)
             return np.asarray(np.logaddexp.reduce(chosen + LOG_SHARES, axis=-1))
         for part in in_parts(bets):
             logs = self._logs(part, part.of(rates), part.of(bets.fresh.sums), gaps[part.chosen], bets.shift)
@@ -177,18 +188,18 @@ class Binary(RewardModel):
         ratios, expected = log_ratios(shares, counts, ones * (counts > 0), counts * rates, reference, stakes, shift)
         wide = self.variance * (counts * np.square(shares)).sum(axis=(1, 2))
         contrast = (shares * ones).sum(axis=(1, 2)) + shift
-        return better(ratios, expected[:, 1], contrast, gaps, wide)
+        return faster_growing(ratios, expected[:, 1], contrast, gaps, wide)
 
     def _around(self, past: Totals, fresh: Totals) -> FloatArray:
         """`(..., arm, agent)`: the sum of (x - r)^2, where x^2 = x."""
         rates = self.rates(past)
         return np.asarray(fresh.sums * (1 - 2 * rates) + fresh.counts * np.square(rates))
 
-    def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
-        return betting_bound(look, signal, information, around=self._around(look.past, look.fresh), width=1.0)
+    def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
+        return betting_bound(phase, signal, information, around=self._around(phase.past, phase.fresh), width=1.0)
 
-    def seen(self, past: Totals, fresh: Totals, weights: FloatArray) -> Seen:
-        known, rates, counts = super().seen(past, fresh, weights), self.rates(past), fresh.counts
+    def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
+        known, rates, counts = super().summary(past, fresh, weights), self.rates(past), fresh.counts
         known = in_range(known, self._around(past, fresh), np.maximum(rates, 1 - rates), counts, weights, self.variance)
         shares = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
         ones, zeros = fresh.sums, counts - fresh.sums
@@ -196,13 +207,13 @@ class Binary(RewardModel):
         fourth = (ones * (1 - rates) ** 4 + zeros * rates**4) * shares**4
         return replace(known, third=third @ weights**3, fourth=fourth @ weights**4)
 
-    def interval(self, seen: Seen, line: float) -> Interval:
-        return range_interval(seen, line, cubes=True)
+    def interval(self, summary: ContrastSummary, line: float) -> Interval:
+        return range_interval(summary, line, cubes=True)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray:  # noqa: ARG002
         return np.asarray(np.maximum(means * (1 - means), SMALLEST_RATE))
 
-    def imagined(self, means: FloatArray, scale: FloatArray | float) -> Sampler:  # noqa: ARG002
+    def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:  # noqa: ARG002
         return sampling.two_valued(means, 0.0, 1.0)
 
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from parley.checks import LARGEST_SCALE, FloatArray, number
-from parley.errors import InvalidInput
+from parley.errors import InvalidInput, UnknownName
 from parley.rewards import sampling
-from parley.rewards.base import RewardModel, Sampler
+from parley.rewards.base import RewardModel
+from parley.rewards.sampling import Sampler
 from parley.rewards.scales import GUESS, Scale, no_scale
 from parley.settings import NUMBER, REQUIRED, Key
 
-__all__ = ["Bounded"]
+__all__ = ["METHODS", "Bounded"]
+
+METHODS = ("variance", "hoeffding")  # how rewards in a range become evidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,7 @@ class Bounded(RewardModel):
     """
 
     kind: ClassVar[str] = "bounded"
-    words: ClassVar[str] = "rewards between low and high"
+    description: ClassVar[str] = "rewards between low and high"
     keys: ClassVar[Mapping[str, Key]] = {
         "guess": GUESS,
         "method": Key(
@@ -36,6 +39,7 @@ class Bounded(RewardModel):
         "low": Key(kinds=NUMBER, meaning="the smallest reward", default=REQUIRED),
         "high": Key(kinds=NUMBER, meaning="the largest reward", default=REQUIRED),
     }
+    study_defaults: ClassVar[Mapping[str, Any]] = {"method": METHODS[0]}
     low: float  # type: ignore[misc]
     high: float  # type: ignore[misc]
 
@@ -47,14 +51,17 @@ class Bounded(RewardModel):
         object.__setattr__(self, "high", high)
 
     @classmethod
-    def of(cls, keys: Mapping[str, Any]) -> Self:
+    def from_keys(cls, keys: Mapping[str, Any]) -> Self:
         low, high = keys.get("low"), keys.get("high")
         if low is None or high is None:
             raise InvalidInput("noise.low, noise.high", found=f"{low}, {high}", allowed="two numbers with low < high")
         if "scale" in keys:
             found = f"{keys['scale']} with kind 'bounded'"
             raise InvalidInput("noise.scale", found=found, allowed="nothing: half of high - low is the scale")
-        return super().of(keys)
+        method = keys.get("method", METHODS[1])
+        if method not in METHODS:
+            raise UnknownName("noise.method", method, METHODS)
+        return super().from_keys({key: value for key, value in keys.items() if key != "method"})
 
     @property
     def largest_scale(self) -> float:

@@ -13,6 +13,7 @@ opponent is no better (`parley.rewards.binary`). Arrays are `(bet, side, agent)`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -20,7 +21,6 @@ import numpy as np
 
 from parley.checks import FloatArray, positive
 from parley.rewards import sampling
-from parley.rewards.base import Sampler
 from parley.rewards.bets import (
     LOG_SHARES,
     MANY_AGENTS,
@@ -28,18 +28,27 @@ from parley.rewards.bets import (
     Bets,
     Sides,
     at_bets,
-    better,
     contrast_variance,
     farthest,
+    faster_growing,
     in_parts,
     powers,
     reciprocals,
     series_tail,
-    wagers,
+    staked_gaps,
 )
 from parley.rewards.bets import ROUNDING as ROUNDING_OF_SERIES
-from parley.rewards.bounded import Bounded
-from parley.rewards.intervals import Bound, Interval, Look, Seen, betting_bound, in_range, range_interval
+from parley.rewards.bounded import METHODS, Bounded
+from parley.rewards.intervals import (
+    Bound,
+    ContrastSummary,
+    Interval,
+    PhaseContrasts,
+    betting_bound,
+    in_range,
+    range_interval,
+)
+from parley.rewards.sampling import Sampler
 from parley.totals import Totals
 
 __all__ = ["BoundedVariance", "log_spread_bet", "log_spread_products", "spread_stakes"]
@@ -63,7 +72,6 @@ class BoundedVariance(Bounded):
     {'kind': 'bounded', 'low': 0.0, 'high': 10.0, 'method': 'variance'}
     """
 
-    method: ClassVar[str] = "variance"
     needs_squares: ClassVar[bool] = True
     optimism: ClassVar[float] = 1.25
     caution: ClassVar[float] = 0.35
@@ -74,13 +82,17 @@ class BoundedVariance(Bounded):
         if self.guess is not None:
             object.__setattr__(self, "guess", positive("noise.guess", self.guess))
 
+    @classmethod
+    def describes(cls, keys: Mapping[str, Any]) -> bool:
+        return bool(keys.get("method") == METHODS[0])
+
     def document(self) -> dict[str, Any]:
-        keys = super().document() | {"method": self.method}
+        keys = super().document() | {"method": METHODS[0]}
         return {key: value for key, value in keys.items() if value is not None}
 
     @property
     def first_variance(self) -> float:
-        """A quarter of the range for a standard deviation, unless told: halfway between hardly any and the most."""
+        """A quarter of the range for a standard deviation, unless stated: halfway between hardly any and the most."""
         return (self.width / 4 if self.guess is None else self.guess) ** 2
 
     @property
@@ -101,7 +113,7 @@ class BoundedVariance(Bounded):
 
     def payoff(self, bets: Bets) -> FloatArray:
         """The empirical-variance bet, or the sub-Gaussian one where that should grow faster."""
-        paid, gaps = np.empty(len(bets.arm)), wagers(bets) / self.width
+        paid, gaps = np.empty(len(bets.arm)), staked_gaps(bets) / self.width
         references = (self.references(bets.past) - self.low) / self.width
         variances = self.cell_variances(bets.past) / self.width**2
         around = self._around(bets.fresh, self.references(bets.past)) / self.width**2
@@ -110,7 +122,7 @@ class BoundedVariance(Bounded):
             variance, wide = contrast_variance(bets, variances), contrast_variance(bets, 0.25)
             expected = bets.fresh.counts * variances
             logs, hoped = log_spread_products(scaled, references, around, expected, gaps, variance)
-            chosen_logs = better(logs, hoped[:, 1], scaled.contrast, gaps, wide)
+            chosen_logs = faster_growing(logs, hoped[:, 1], scaled.contrast, gaps, wide)
             return np.asarray(np.logaddexp.reduce(chosen_logs + LOG_SHARES, axis=-1))
         for part in in_parts(bets):
             chosen, reference = part.chosen, part.of(references)
@@ -142,22 +154,22 @@ class BoundedVariance(Bounded):
         stakes = spread_stakes(shares, reference, gaps, variance)
         paid = log_spread_bet(shares, contrast, around * (counts > 0), reference, stakes)
         expected = log_spread_bet(shares, gaps[:, 1], counts * variances, reference, stakes)[:, 1]
-        return better(paid, expected, contrast, gaps, wide)
+        return faster_growing(paid, expected, contrast, gaps, wide)
 
-    def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
-        around = self._around(look.fresh, self.references(look.past))
-        return betting_bound(look, signal, information, around=around, width=self.width)
+    def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
+        around = self._around(phase.fresh, self.references(phase.past))
+        return betting_bound(phase, signal, information, around=around, width=self.width)
 
-    def seen(self, past: Totals, fresh: Totals, weights: FloatArray) -> Seen:
+    def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         references = self.references(past)
         depth = np.maximum(references - self.low, self.high - references)
-        known = super().seen(past, fresh, weights)
+        known = super().summary(past, fresh, weights)
         return in_range(known, self._around(fresh, references), depth, fresh.counts, weights, self.variance)
 
-    def interval(self, seen: Seen, line: float) -> Interval:
-        return range_interval(seen, line)
+    def interval(self, summary: ContrastSummary, line: float) -> Interval:
+        return range_interval(summary, line)
 
-    def imagined(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
+    def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
         """A forecast draws what scatters as the past did, kept in the range on average."""
         return sampling.gaussian(np.clip(means, self.low, self.high), scale)
 
@@ -196,9 +208,9 @@ def log_spread_bet(
     """
     reach = _reach(shares, reference)
     pulls = np.abs(shares) * reach
-    toll = np.einsum("bsn,bsni->bi", around / np.square(reach), _psi(stakes[:, None, None, :] * pulls[..., None]))
+    penalty = np.einsum("bsn,bsni->bi", around / np.square(reach), _psi(stakes[:, None, None, :] * pulls[..., None]))
     won = stakes * contrast[:, None]
-    return np.asarray(won - toll - ROUNDING * (np.abs(won) + toll))
+    return np.asarray(won - penalty - ROUNDING * (np.abs(won) + penalty))
 
 
 def log_spread_products(

@@ -10,7 +10,8 @@ import numpy as np
 
 from parley.checks import FloatArray
 from parley.rewards import sampling
-from parley.rewards.base import RewardModel, Sampler
+from parley.rewards.base import RewardModel
+from parley.rewards.sampling import Sampler
 from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, plain_scale, squared_scale
 from parley.settings import Key
 from parley.totals import Totals
@@ -42,10 +43,10 @@ class Scaled(RewardModel):
     def largest_scale(self) -> float:
         return float(np.max(self.scale))
 
-    def fit(self, shape: tuple[int, int]) -> None:
+    def check_shape(self, shape: tuple[int, int]) -> None:
         fitting("noise.scale", self.scale, shape)
 
-    def ceiling(self, past: Totals, phases: int) -> FloatArray:  # noqa: ARG002
+    def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:  # noqa: ARG002
         return np.broadcast_to(self.variance, past.counts.shape)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
@@ -67,7 +68,8 @@ class Gaussian(Scaled):
     """
 
     kind: ClassVar[str] = "gaussian"
-    words: ClassVar[str] = "of known or unknown scale"
+    description: ClassVar[str] = "of known or unknown scale"
     keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE, "guess": GUESS}
+    study_defaults: ClassVar[Mapping[str, Any]] = {"scale": "unknown"}
     boosted: ClassVar[bool] = True
-    bound_words: ClassVar[str] = ""
+    bound_note: ClassVar[str] = ""

@@ -9,8 +9,8 @@ the choice of a stake once and little; as a function of the contrast its logarit
 outside finds the ends without ever stepping over them.
 
 Gaps: arm k loses to the N-th best arm of an agent by s. Among its N opponents of a phase one, fixed before the data, is
-no better than that arm; so the smallest contrast, with the largest toll, can only understate s. `docs/rewards.md` has
-the proofs. A bound goes on after the arm is out.
+no better than that arm; so the smallest contrast, with the largest penalty, can only understate s. `docs/rewards.md`
+has the proofs. A bound goes on after the arm is out.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from parley.checks import BoolArray, FloatArray, IntArray
 from parley.totals import Totals
 
 __all__ = [
+    "ContrastSummary",
     "Interval",
-    "Look",
-    "Seen",
     "betting_bound",
     "gap_lower_bound",
     "gaussian_interval",
@@ -34,7 +33,7 @@ __all__ = [
     "known_variance_bound",
     "phase_reach",
     "range_interval",
-    "stacked",
+    "stack_phases",
 ]
 
 FIRST = 0.25  # of the first phase's information: where the mixture over stakes is best is some 10 to 100 times that
@@ -49,35 +48,35 @@ Bound = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Seen:
+class ContrastSummary:
     """What phases show of contrasts, of one shape: `(phase, ..., arm, agent)` once stacked."""
 
     contrast: FloatArray  # its value by the fresh draws
     variance: FloatArray  # of it, by the past; the weight of the phase is one over it
-    told: BoolArray  # everything it needs was drawn
-    toll: FloatArray  # sum of a^2 (x - r)^2, where rewards lie in a range
+    observed: BoolArray  # everything it needs was drawn
+    second: FloatArray  # sum of a^2 (x - r)^2, where rewards lie in a range
     third: FloatArray  # sum of a^3 (x - r)^3, where that is known
     fourth: FloatArray  # sum of a^4 (x - r)^4, likewise
     reach: FloatArray  # at least every |a (x - r)|
     estimated: FloatArray  # its variance otherwise: by the fresh draws alone, or by the range alone
     degrees: FloatArray  # its degrees of freedom
 
-    def of(self, agents: slice) -> Seen:
+    def of(self, agents: slice) -> ContrastSummary:
         """Of some agents alone."""
         return replace(self, **{field.name: getattr(self, field.name)[..., agents] for field in fields(self)})
 
-    def against(self, reference: IntArray) -> Seen:
+    def against(self, reference: IntArray) -> ContrastSummary:
         """Every arm minus the arm `reference (..., agent)`."""
         place = np.broadcast_to(reference[..., None, :], (*self.contrast.shape[:-2], 1, self.contrast.shape[-1]))
 
         def other(values: FloatArray) -> FloatArray:
             return np.take_along_axis(values, place, axis=-2)
 
-        return Seen(
+        return ContrastSummary(
             contrast=self.contrast - other(self.contrast),
             variance=self.variance + other(self.variance),
-            told=self.told & np.take_along_axis(self.told, place, axis=-2),
-            toll=self.toll + other(self.toll),
+            observed=self.observed & np.take_along_axis(self.observed, place, axis=-2),
+            second=self.second + other(self.second),
             third=self.third - other(self.third),
             fourth=self.fourth + other(self.fourth),
             reach=np.maximum(self.reach, other(self.reach)),
@@ -85,31 +84,36 @@ class Seen:
             degrees=np.minimum(self.degrees, other(self.degrees)),
         )
 
-    def weights(self, told: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """`(phase, ...)` of every phase: one over its variance, 0 where nothing is told; and that of the first told."""
-        each = np.where(told, 1 / np.where(told, self.variance, 1.0), 0.0)
-        first = np.take_along_axis(each, np.argmax(told, axis=0)[None], axis=0)[0]
+    def weights(self, observed: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """`(phase, ...)`: one over the variance of every phase, 0 where nothing was observed; and the first of them."""
+        each = np.where(observed, 1 / np.where(observed, self.variance, 1.0), 0.0)
+        first = np.take_along_axis(each, np.argmax(observed, axis=0)[None], axis=0)[0]
         return each, first
 
 
-def stacked(seen: list[Seen]) -> Seen:
+def stack_phases(phases: list[ContrastSummary]) -> ContrastSummary:
     """Phases one after the other, as a first axis."""
-    parts = {field.name: np.stack([getattr(one, field.name) for one in seen]) for field in fields(Seen)}
-    return replace(seen[0], **parts)
+    parts = {field.name: np.stack([getattr(one, field.name) for one in phases]) for field in fields(ContrastSummary)}
+    return replace(phases[0], **parts)
 
 
 def in_range(
-    seen: Seen, around: FloatArray, depth: FloatArray, counts: IntArray, weights: FloatArray, variance: float
-) -> Seen:
-    """With toll and reach: `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, no |x - r| exceeds
+    summary: ContrastSummary,
+    around: FloatArray,
+    depth: FloatArray,
+    counts: IntArray,
+    weights: FloatArray,
+    variance: float,
+) -> ContrastSummary:
+    """With second powers and reach: `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, no |x - r| exceeds
     `depth`, and `variance` is what the range alone allows.
     """
     reciprocals = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
     reach, squared = np.zeros(counts.shape), np.square(weights)
     for agent, row in enumerate(weights):
         np.maximum(reach, (depth * reciprocals)[..., agent, None] * row, out=reach)
-    toll = (around * np.square(reciprocals)) @ squared
-    return replace(seen, toll=toll, reach=reach, estimated=variance * (reciprocals @ squared))
+    second = (around * np.square(reciprocals)) @ squared
+    return replace(summary, second=second, reach=reach, estimated=variance * (reciprocals @ squared))
 
 
 def phase_reach(information: FloatArray, first: FloatArray, line: float) -> FloatArray:
@@ -126,12 +130,12 @@ def _between(centre: FloatArray, radius: FloatArray, known: BoolArray) -> Interv
     return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)
 
 
-def gaussian_interval(seen: Seen, line: float) -> Interval:
+def gaussian_interval(summary: ContrastSummary, line: float) -> Interval:
     """Sub-Gaussian contrasts of known variance; `line` is the log of one over the level."""
-    each, first = seen.weights(seen.told)
+    each, first = summary.weights(summary.observed)
     information = each.sum(axis=0)
     divisor = np.where(first > 0, information, 1.0)
-    centre = (each * seen.contrast).sum(axis=0) / divisor
+    centre = (each * summary.contrast).sum(axis=0) / divisor
     return _between(centre, phase_reach(information, first, line) / divisor, first > 0)
 
 
@@ -157,11 +161,11 @@ class _Bets:
         return most + np.log(whole), (parts * slopes).sum(axis=0) / whole
 
 
-def range_interval(seen: Seen, line: float, *, cubes: bool = False) -> Interval:
+def range_interval(summary: ContrastSummary, line: float, *, cubes: bool = False) -> Interval:
     """Where contrasts lie; `cubes` says that third and fourth powers are known, and with them how bets really grow."""
-    each, first = seen.weights(seen.told)
+    each, first = summary.weights(summary.observed)
     known = first > 0
-    bets = _bets(seen, line, each, np.where(known, first, 1.0), cubes=cubes)
+    bets = _bets(summary, line, each, np.where(known, first, 1.0), cubes=cubes)
     divisor = np.where(known, bets.information, 1.0)
     centre = bets.signal / divisor
     radius = gaussian_reach(bets.information, bets.prior, line - np.log(PLAIN)) / divisor
@@ -179,36 +183,38 @@ def range_interval(seen: Seen, line: float, *, cubes: bool = False) -> Interval:
     return ends[0], ends[1]
 
 
-def _bets(seen: Seen, line: float, each: FloatArray, first: FloatArray, *, cubes: bool) -> _Bets:
+def _bets(summary: ContrastSummary, line: float, each: FloatArray, first: FloatArray, *, cubes: bool) -> _Bets:
     share, won, rate = np.log((1 - PLAIN) / (2 * len(STAKES))), [], []
     for stake in STAKES:
         wished = each * np.sqrt(2 * (line + LONGER) / (stake * first))
-        stakes = wished / (1 + wished * seen.reach)
+        stakes = wished / (1 + wished * summary.reach)
         for sign in (-1.0, 1.0):
-            paid = _exact_toll(seen, stakes, sign) if cubes else _toll(seen, stakes)
-            won.append(share + (sign * stakes * seen.contrast - paid).sum(axis=0))
+            paid = _exact_penalty(summary, stakes, sign) if cubes else _penalty(summary, stakes)
+            won.append(share + (sign * stakes * summary.contrast - paid).sum(axis=0))
             rate.append(sign * stakes.sum(axis=0))
-    plain = np.where(seen.told, 1 / np.where(seen.told, seen.estimated, 1.0), 0.0)
-    prior = np.take_along_axis(plain, np.argmax(seen.told, axis=0)[None], axis=0)[0]
+    plain = np.where(summary.observed, 1 / np.where(summary.observed, summary.estimated, 1.0), 0.0)
+    prior = np.take_along_axis(plain, np.argmax(summary.observed, axis=0)[None], axis=0)[0]
     return _Bets(
         won=np.stack(won),
         rate=np.stack(rate),
-        signal=(plain * seen.contrast).sum(axis=0),
+        signal=(plain * summary.contrast).sum(axis=0),
         information=plain.sum(axis=0),
         prior=np.where(prior > 0, prior, 1.0),
     )
 
 
-def _toll(seen: Seen, stakes: FloatArray) -> FloatArray:
+def _penalty(summary: ContrastSummary, stakes: FloatArray) -> FloatArray:
     """What a bet pays for its scatter, from second powers alone: log(1 + y) >= y - y^2 psi(r) / r^2 for |y| <= r."""
-    return np.asarray(np.square(stakes) * psi_rate(stakes * seen.reach) * seen.toll)
+    return np.asarray(np.square(stakes) * psi_rate(stakes * summary.reach) * summary.second)
 
 
-def _exact_toll(seen: Seen, stakes: FloatArray, sign: float) -> FloatArray:
+def _exact_penalty(summary: ContrastSummary, stakes: FloatArray, sign: float) -> FloatArray:
     """The same to the fourth power: log(1 + y) >= y - y^2 / 2 + y^3 / 3 - y^4 times the rest's largest rate."""
     square = np.square(stakes)
-    odd = sign * square * stakes * seen.third / 3
-    return np.asarray(square * seen.toll / 2 - odd + np.square(square) * rest_rate(stakes * seen.reach) * seen.fourth)
+    odd = sign * square * stakes * summary.third / 3
+    return np.asarray(
+        square * summary.second / 2 - odd + np.square(square) * rest_rate(stakes * summary.reach) * summary.fourth
+    )
 
 
 def psi_rate(y: FloatArray) -> FloatArray:
@@ -225,12 +231,12 @@ def rest_rate(y: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Look:
-    """What a phase showed of every gap; `(..., opponent, arm, agent)` unless told."""
+class PhaseContrasts:
+    """What a phase showed of every gap; `(..., opponent, arm, agent)` unless stated."""
 
     contrast: FloatArray  # Y, opponent minus arm
     variance: FloatArray  # of it, as the past has it
-    told: BoolArray  # (..., arm, agent): everything it needs was drawn
+    observed: BoolArray  # (..., arm, agent): everything it needs was drawn
     opponents: IntArray
     phase: IntArray  # (...): betting phases so far, with this one
     weights: FloatArray
@@ -244,16 +250,16 @@ class Look:
         return np.take_along_axis(values[..., None, :, :], self.opponents, axis=-2) + values[..., None, :, :]
 
 
-def known_variance_bound(look: Look, signal: FloatArray, information: FloatArray) -> Bound:
+def known_variance_bound(phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
     """Signal, information and bound after the phase, where a contrast is sub-Gaussian with known variance."""
-    widest = look.variance.max(axis=-3)
-    signal = signal + np.where(look.told, look.contrast.min(axis=-3) / widest, 0.0)
-    information = information + np.where(look.told, 1 / widest, 0.0)
-    return signal, information, gap_lower_bound(signal, information, line=look.line, scale=look.scale)
+    widest = phase.variance.max(axis=-3)
+    signal = signal + np.where(phase.observed, phase.contrast.min(axis=-3) / widest, 0.0)
+    information = information + np.where(phase.observed, 1 / widest, 0.0)
+    return signal, information, gap_lower_bound(signal, information, line=phase.line, scale=phase.scale)
 
 
 def betting_bound(
-    look: Look, signal: FloatArray, information: FloatArray, *, around: FloatArray, width: float
+    phase: PhaseContrasts, signal: FloatArray, information: FloatArray, *, around: FloatArray, width: float
 ) -> Bound:
     """Where rewards lie in a range of this `width`; `around (..., arm, agent)` is the sum of (x - r)^2 of each cell.
 
@@ -261,17 +267,17 @@ def betting_bound(
     |a| times the width, since psi(y) <= y^2 / (2 (1 - y)). Its stake lam is fixed by the past. `signal` adds up
     logarithms, `information` stakes.
     """
-    reciprocals = np.divide(1.0, look.fresh.counts, out=np.zeros(around.shape), where=look.fresh.counts > 0)
-    toll = look.both((around * reciprocals**2) @ look.weights**2)
-    reach = width * look.both(reciprocals**POWER @ look.weights**POWER) ** (1 / POWER)
-    widest, farthest = look.variance.max(axis=-3, keepdims=True), reach.max(axis=-3, keepdims=True)
-    wished = np.sqrt(2 * look.line / np.maximum(widest, 1e-300))
+    reciprocals = np.divide(1.0, phase.fresh.counts, out=np.zeros(around.shape), where=phase.fresh.counts > 0)
+    penalty = phase.both((around * reciprocals**2) @ phase.weights**2)
+    reach = width * phase.both(reciprocals**POWER @ phase.weights**POWER) ** (1 / POWER)
+    widest, farthest = phase.variance.max(axis=-3, keepdims=True), reach.max(axis=-3, keepdims=True)
+    wished = np.sqrt(2 * phase.line / np.maximum(widest, 1e-300))
     stake = wished / (1 + wished * farthest)
-    won = stake * look.contrast - stake**2 * toll / (2 * (1 - stake * farthest))
-    signal = signal + np.where(look.told, won.min(axis=-3), 0.0)
-    information = information + np.where(look.told, stake[..., 0, :, :], 0.0)
+    won = stake * phase.contrast - stake**2 * penalty / (2 * (1 - stake * farthest))
+    signal = signal + np.where(phase.observed, won.min(axis=-3), 0.0)
+    information = information + np.where(phase.observed, stake[..., 0, :, :], 0.0)
     none = np.full(signal.shape, -np.inf)
-    return signal, information, np.divide(signal - look.line, information, out=none, where=information > 0)
+    return signal, information, np.divide(signal - phase.line, information, out=none, where=information > 0)
 
 
 def gap_lower_bound(signal: FloatArray, information: FloatArray, *, line: float, scale: float) -> FloatArray:

@@ -50,14 +50,13 @@ __all__ = [
     "LARGEST_REWARD",
     "LEVEL",
     "ROUNDING",
-    "Doubt",
     "Flaw",
+    "ImplausibleMean",
     "Past",
-    "doubt",
     "flaw",
+    "implausible_mean",
     "largest_variance",
     "log_evidence_of_scale",
-    "rough_flaw",
 ]
 
 Flaw = tuple[str, str]  # which of "sums" and "squares" cannot be, and what can
@@ -110,42 +109,9 @@ def flaw(count: int, total: float, square: float, low: float | None, high: float
     return None
 
 
-def rough_flaw(count: int, total: float, square: float, low: float | None, high: float | None) -> Flaw | None:
-    """As `flaw`, the way it was asked before records had salts: what was taken then stands.
-
-    >>> rough_flaw(10, 1.0, 10.0, 0.0, 1.0), rough_flaw(1, 2.0, 1e6, None, None)
-    (None, None)
-    >>> rough_flaw(10, 11.0, 11.0, 0.0, 1.0)
-    ('squares', 'at least sum^2 / count, with the sum 11 of 10')
-    """
-    if count == 0:
-        return _nothing_drawn(total, square)
-    if square < 0 or abs(total) > _largest_sum(count, square):
-        return "squares", f"at least sum^2 / count, with the sum {total:.9g} of {count}"
-    if low is None or high is None:
-        return None
-    largest = max(abs(low), abs(high))
-    slack = ROUNDING * count * largest
-    rewards = f"{count} rewards between {low:g} and {high:g}"
-    if not count * low - slack <= total <= count * high + slack:
-        return "sums", rewards
-    if square > (count * largest + slack) * largest:
-        return "squares", f"{rewards}, each squared"
-    return None
-
-
 def _nothing_drawn(total: float, square: float) -> Flaw | None:
     wrong = "sums" if total != 0 else "squares" if square != 0 else None
     return (wrong, "0 where nothing was drawn") if wrong else None
-
-
-def _largest_sum(count: int, square: float) -> float:
-    """Cauchy-Schwarz, |sum x| <= sqrt(n) sqrt(sum x^2), with room for rounding. No finite square overflows it.
-
-    >>> _largest_sum(100, 1e308) < 1e200
-    True
-    """
-    return math.sqrt(count) * math.hypot(math.sqrt(square), math.sqrt(ROUNDING)) * (1 + ROUNDING)
 
 
 def _root(square: float, count: int) -> float:
@@ -167,7 +133,7 @@ def _most_square(count: int, total: float, low: float, high: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doubt:
+class ImplausibleMean:
     """What is wrong with a report: the mean of `arm`, and what it is too far from."""
 
     arm: int
@@ -176,10 +142,10 @@ class Doubt:
     other: int | None  # of that arm in the same report; None: of the same arm before
     allowed: float  # as far as it may be from it
 
-    def words(self, arms: tuple[str, ...]) -> str:
-        """In words.
+    def sentence(self, arms: tuple[str, ...]) -> str:
+        """For people.
 
-        >>> Doubt(arm=0, mean=1e11, against=0.5, other=1, allowed=100.0).words(("placebo", "drug"))
+        >>> ImplausibleMean(arm=0, mean=1e11, against=0.5, other=1, allowed=100.0).sentence(("placebo", "drug"))
         'the mean 1e+11 of placebo is further from the one of drug, 0.5, than 100, which the stated model allows'
         """
         whose = "it had before" if self.other is None else f"of {arms[self.other]}"
@@ -230,9 +196,9 @@ class _Arm(NamedTuple):
     was: float  # its mean then
 
 
-def doubt(
+def implausible_mean(
     counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, *, guess: float, largest_gap: float
-) -> Doubt | None:
+) -> ImplausibleMean | None:
     """What a report of an agent, arm by arm, holds that cannot be after the `past`; None if nothing.
 
     `guess` is a scale to begin with. Plain numbers: a report has few arms, and the hot path asks.
@@ -256,7 +222,7 @@ def doubt(
     )
 
 
-def _apart(arms: list[_Arm], reach: float) -> Doubt | None:
+def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
     """Two arms of one report, too far from each other. The one that is off is the one far from the middle,
     or of two the larger one."""
     if len(arms) < 2:
@@ -268,10 +234,10 @@ def _apart(arms: list[_Arm], reach: float) -> Doubt | None:
     means = sorted(arm.mean for arm in arms)
     middle = means[len(means) // 2] / 2 + means[(len(means) - 1) // 2] / 2
     off, other = sorted((high, low), key=lambda arm: (abs(arm.mean - middle), abs(arm.mean)), reverse=True)
-    return Doubt(arm=off.place, mean=off.mean, against=other.mean, other=other.place, allowed=allowed)
+    return ImplausibleMean(arm=off.place, mean=off.mean, against=other.mean, other=other.place, allowed=allowed)
 
 
-def _moved(arms: list[_Arm], level: float) -> Doubt | None:
+def _moved(arms: list[_Arm], level: float) -> ImplausibleMean | None:
     """An arm whose mean is not the one it had."""
     for arm in arms:
         if not arm.drawn:
@@ -280,7 +246,7 @@ def _moved(arms: list[_Arm], level: float) -> Doubt | None:
         earlier = arm.scale * math.sqrt((n + 1) * (math.log(n + 1) - 2 * math.log(level))) / n
         allowed = arm.radius + earlier + DRIFT * arm.scale + ROUNDING * (abs(arm.mean) + abs(arm.was))
         if abs(arm.mean - arm.was) > allowed:
-            return Doubt(arm=arm.place, mean=arm.mean, against=arm.was, other=None, allowed=allowed)
+            return ImplausibleMean(arm=arm.place, mean=arm.mean, against=arm.was, other=None, allowed=allowed)
     return None
 
 

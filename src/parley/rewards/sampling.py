@@ -7,6 +7,7 @@ from a generator of their own, so that replication i gets the same however many 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from parley.checks import FloatArray, IntArray
 from parley.totals import Totals
 
-__all__ = ["Sampler", "gaussian", "two_valued", "uniform"]
+__all__ = ["Sampler", "TiltedLaw", "gaussian", "tilted_gaussian", "tilted_two_valued", "two_valued", "uniform"]
 
 # The totals of fresh draws, exactly in law: from a generator and the counts asked for, (..., arm, agent).
 Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
@@ -47,6 +48,42 @@ def two_valued(means: FloatArray, low: float, high: float) -> Sampler:
         return Totals(counts=counts, sums=np.asarray(counts * low + hits * (high - low)), squares=np.asarray(squares))
 
     return draw
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TiltedLaw:
+    """True rewards under another measure: the density of a reward x is multiplied by exp(tilt x) over its mean."""
+
+    draw: Callable[[np.random.Generator, IntArray, FloatArray], Totals]  # from counts and tilts, (run, arm, agent)
+    cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt x) over all draws
+
+
+def tilted_gaussian(means: FloatArray, variances: FloatArray) -> TiltedLaw:
+    """Gaussian rewards: a tilt moves the mean by the variance times the tilt."""
+    scale = np.sqrt(variances)
+    return TiltedLaw(
+        draw=lambda generator, counts, tilt: gaussian(means + variances * tilt, scale)(generator, counts),
+        cumulant=lambda counts, tilt: np.asarray(
+            (counts * (tilt * means + np.square(tilt) * variances / 2)).sum(axis=(-2, -1))
+        ),
+    )
+
+
+def tilted_two_valued(means: FloatArray, low: float, high: float) -> TiltedLaw:
+    """Rewards that are `low` or `high`: a tilt multiplies the odds."""
+    width = high - low
+    rates = (means - low) / width
+
+    def draw(generator: np.random.Generator, counts: IntArray, tilt: FloatArray) -> Totals:
+        odds = np.exp(tilt * width)
+        tilted = rates * odds / (1 - rates + rates * odds)
+        return two_valued(low + width * tilted, low, high)(generator, counts)
+
+    def cumulant(counts: IntArray, tilt: FloatArray) -> FloatArray:
+        each = tilt * low + np.log1p(rates * np.expm1(tilt * width))
+        return np.asarray((counts * each).sum(axis=(-2, -1)))
+
+    return TiltedLaw(draw=draw, cumulant=cumulant)
 
 
 def uniform(means: FloatArray, low: float, high: float) -> Sampler:

@@ -22,5 +22,5 @@ class SubGaussian(Scaled):
     """
 
     kind: ClassVar[str] = "subgaussian"
-    words: ClassVar[str] = "tails no heavier than a Gaussian's of that scale"
+    description: ClassVar[str] = "tails no heavier than a Gaussian's of that scale"
     keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE}

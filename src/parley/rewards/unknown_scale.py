@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri, stdtr
@@ -27,12 +27,13 @@ from scipy.special import log_ndtr, ndtri, stdtr
 from parley.checks import FloatArray, positive
 from parley.errors import InvalidInput
 from parley.rewards import sampling
-from parley.rewards.base import RewardModel, Sampler
-from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_variance, wagers
-from parley.rewards.intervals import Bound, Interval, Look, Seen, phase_reach
+from parley.rewards.base import RewardModel
+from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_variance, staked_gaps
+from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts, phase_reach
 from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
 from parley.rewards.plausibility import LEVEL, largest_variance
 from parley.rewards.plausibility import ROUNDING as ROUNDING_OF_SUMS
+from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, squared_scale
 from parley.totals import Totals
 
@@ -74,7 +75,7 @@ class UnknownScale(RewardModel):
 
     kind: ClassVar[str] = "gaussian"
     boosted: ClassVar[bool] = True
-    bound_words: ClassVar[str] = ""
+    bound_note: ClassVar[str] = ""
     needs_squares: ClassVar[bool] = True
     scale: str = "unknown"
     guess: float = 1.0
@@ -84,6 +85,10 @@ class UnknownScale(RewardModel):
             allowed = f"a number, a row, a matrix, or one of {', '.join(SCOPES)}"
             raise InvalidInput("noise.scale", found=repr(self.scale), allowed=allowed)
         object.__setattr__(self, "guess", positive("noise.guess", self.guess))
+
+    @classmethod
+    def describes(cls, keys: Mapping[str, Any]) -> bool:
+        return "guess" in keys or isinstance(keys.get("scale"), str)
 
     def require_scale(self, who: str) -> None:
         raise InvalidInput(
@@ -95,7 +100,7 @@ class UnknownScale(RewardModel):
 
     @property
     def variance(self) -> float:
-        """There is none to be had: whoever needs a known scale is told so."""
+        """There is none to be had: whoever needs a known scale gets an error."""
         self.require_scale("this policy")
         raise AssertionError  # never reached
 
@@ -135,13 +140,13 @@ class UnknownScale(RewardModel):
 
         Stakes come from the past's scale; V is estimated by the phase alone, independent of its means.
         """
-        stakes = np.minimum(BOLDNESS * wagers(bets) / np.sqrt(bets.variance)[:, None], LARGEST_STAKE)
+        stakes = np.minimum(BOLDNESS * staked_gaps(bets) / np.sqrt(bets.variance)[:, None], LARGEST_STAKE)
         variances, degrees = self.fresh_variances(bets.fresh)
         least = self._least(degrees, bets.weights)
         estimated = contrast_variance(bets, variances)
-        told = estimated > TINY
-        nu = np.where(told, np.minimum(*at_bets(bets, least, least)), 0.0)
-        t = bets.contrast / np.sqrt(np.where(told, estimated, 1.0))
+        observed = estimated > TINY
+        nu = np.where(observed, np.minimum(*at_bets(bets, least, least)), 0.0)
+        t = bets.contrast / np.sqrt(np.where(observed, estimated, 1.0))
         paid, _ = log_floored_bet(normal_score(t, nu), stakes, LOG_SHARES, bets.missing)
         return np.where(nu > 0, paid, 0.0)
 
@@ -152,20 +157,20 @@ class UnknownScale(RewardModel):
         least = self._least(degrees, weights)
         return (variances * reciprocals) @ np.square(weights), least
 
-    def seen(self, past: Totals, fresh: Totals, weights: FloatArray) -> Seen:
+    def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         """A phase weighs by its draws alone: no scale is known, and none is needed."""
-        known = super().seen(Totals.zero(past.counts.shape), fresh, weights)
+        known = super().summary(Totals.zero(past.counts.shape), fresh, weights)
         estimated, degrees = self._fresh_mixed(fresh, weights)
         return replace(known, estimated=estimated, degrees=degrees)
 
-    def interval(self, seen: Seen, line: float) -> Interval:
-        return student_interval(seen, line)
+    def interval(self, summary: ContrastSummary, line: float) -> Interval:
+        return student_interval(summary, line)
 
-    def gap_bound(self, look: Look, signal: FloatArray, information: FloatArray) -> Bound:
-        mixed, least = self._fresh_mixed(look.fresh, look.weights)
-        estimated = look.both(mixed)
-        pair = np.minimum(least[..., None, :, :], np.take_along_axis(least[..., None, :, :], look.opponents, axis=-2))
-        return student_bound(look, signal, information, estimated=estimated, degrees=pair.min(axis=-3))
+    def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
+        mixed, least = self._fresh_mixed(phase.fresh, phase.weights)
+        estimated = phase.both(mixed)
+        pair = np.minimum(least[..., None, :, :], np.take_along_axis(least[..., None, :, :], phase.opponents, axis=-2))
+        return student_bound(phase, signal, information, estimated=estimated, degrees=pair.min(axis=-3))
 
     def _least(self, degrees: FloatArray, weights: FloatArray) -> FloatArray:
         """`(..., arm, agent m)`: the smallest degrees of freedom among the agents that m weighs."""
@@ -179,7 +184,7 @@ class UnknownScale(RewardModel):
     def estimated_scale(self, past: Totals) -> FloatArray:
         return np.sqrt(self.cell_variances(past))
 
-    def ceiling(self, past: Totals, phases: int) -> FloatArray:
+    def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
         """By the scatter of the past around its own mean: no less than that of each phase, of which it has the degrees
         of freedom.
         """
@@ -209,9 +214,9 @@ def normal_score(t: FloatArray, degrees: FloatArray) -> FloatArray:
     [1.79, 2.0, 0.0]
     """
     score = np.zeros(t.shape)
-    told = (t > 0) & (degrees > 0)
-    tail = stdtr(degrees[told], -t[told])
-    score[told] = np.maximum(-ndtri(np.clip(tail, SMALLEST_TAIL, 0.5)) * (1 - ROUNDING) - ROUNDING, 0.0)
+    observed = (t > 0) & (degrees > 0)
+    tail = stdtr(degrees[observed], -t[observed])
+    score[observed] = np.maximum(-ndtri(np.clip(tail, SMALLEST_TAIL, 0.5)) * (1 - ROUNDING) - ROUNDING, 0.0)
     return score
 
 
@@ -242,20 +247,20 @@ def student_quantile_bound(log_level: FloatArray | float, degrees: FloatArray) -
     return np.where(excess < LARGEST_EXPONENT, np.sqrt(nu * np.expm1(np.minimum(excess, LARGEST_EXPONENT))), np.inf)
 
 
-def student_interval(seen: Seen, line: float) -> Interval:
+def student_interval(summary: ContrastSummary, line: float) -> Interval:
     """Gaussian rewards of unknown scale: normal scores of every phase's own Student's t, added up."""
-    told = seen.told & (seen.degrees > 0) & (seen.estimated > 0)
-    each, first = seen.weights(told)
-    stakes, root = np.sqrt(each), np.sqrt(np.where(told, seen.estimated, 1.0))
+    observed = summary.observed & (summary.degrees > 0) & (summary.estimated > 0)
+    each, first = summary.weights(observed)
+    stakes, root = np.sqrt(each), np.sqrt(np.where(observed, summary.estimated, 1.0))
     reach = phase_reach(each.sum(axis=0), first, line)
     divisor = np.where(first > 0, each.sum(axis=0), 1.0)
-    centre = (each * seen.contrast).sum(axis=0) / divisor
+    centre = (each * summary.contrast).sum(axis=0) / divisor
     step = np.sqrt(np.square(each * root).sum(axis=0)) / divisor
-    degrees = np.where(told, seen.degrees, 0.0)
+    degrees = np.where(observed, summary.degrees, 0.0)
 
     def excess(theta: FloatArray, sign: float) -> FloatArray:
         """How far the bet is beyond ruling out the contrast theta on the side of `sign`; it rises outwards."""
-        t = sign * (theta - seen.contrast) / root
+        t = sign * (theta - summary.contrast) / root
         score = np.copysign(normal_score(np.abs(t), degrees), t)
         return np.asarray((stakes * score).sum(axis=0) - reach)
 
@@ -286,17 +291,17 @@ def student_interval(seen: Seen, line: float) -> Interval:
 
 
 def student_bound(
-    look: Look, signal: FloatArray, information: FloatArray, *, estimated: FloatArray, degrees: FloatArray
+    phase: PhaseContrasts, signal: FloatArray, information: FloatArray, *, estimated: FloatArray, degrees: FloatArray
 ) -> Bound:
     """Gaussian rewards of unknown scale: the phase's own interval, the t-th at the share 6 / (pi t)^2 of the level.
 
     `estimated` is the variance of a contrast from the fresh draws, `degrees (..., arm, agent)` its degrees of freedom.
     Nothing adds up; the best of all phases is kept.
     """
-    order = np.maximum(look.phase, 1)[..., None, None]
-    level = BASEL - 2 * np.log(order) - look.line
-    reach = np.where(look.told, student_quantile_bound(level, degrees), np.inf)
+    order = np.maximum(phase.phase, 1)[..., None, None]
+    level = BASEL - 2 * np.log(order) - phase.line
+    reach = np.where(phase.observed, student_quantile_bound(level, degrees), np.inf)
     root = np.sqrt(estimated.max(axis=-3))
     known = np.isfinite(reach)
-    lower = look.contrast.min(axis=-3) - np.where(known, reach, 0.0) * root
+    lower = phase.contrast.min(axis=-3) - np.where(known, reach, 0.0) * root
     return signal, information, np.where(known, lower, -np.inf)

@@ -29,8 +29,6 @@ from parley.policies.evidence.sets import slot_of
 from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.problem import Instance, Problem
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, POINTS
-from parley.rewards.sampling import gaussian, two_valued
-from parley.totals import Totals
 
 __all__ = ["RareError", "Tie", "hardest_ties", "ruled_out_probability"]
 
@@ -123,7 +121,7 @@ def _run(
 ) -> tuple[FloatArray, float]:
     """The weight of every run in which the arm was ruled out, 0 for the others; and what was left open."""
     result, runs, log_weight = np.zeros(count), np.arange(count), np.zeros(count)
-    left_open, law, first = 0.0, _law(instance), 0
+    left_open, law, first = 0.0, instance.problem.noise.tilted_law(instance.means, instance.scale), 0
     members = _members(policy, instance, arm, agent)
     state: State = policy.start((count,))
     while True:
@@ -210,40 +208,6 @@ def _slot(instance: Instance, contrasts: Contrasts, members: IntArray, agent: in
 def _true_variance(instance: Instance, quotas: IntArray, direction: FloatArray) -> FloatArray:
     """`(run,)`: of the contrast, under the truth."""
     return np.asarray((quotas * np.square(direction) * instance.cell_variances).sum(axis=(-2, -1)))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Law:
-    """True rewards, tilted: one by exp(tilt x), over its mean."""
-
-    draw: Callable[[np.random.Generator, IntArray, FloatArray], Totals]
-    cumulant: Callable[[IntArray, FloatArray], FloatArray]  # (run,): log E exp(sum of tilt x) over all draws
-
-
-def _law(instance: Instance) -> _Law:
-    means, low, high = instance.means, instance.problem.noise.low, instance.problem.noise.high
-    if low is None or high is None:
-        variance = instance.cell_variances
-        scale = np.sqrt(variance)
-        return _Law(
-            draw=lambda generator, counts, tilt: gaussian(means + variance * tilt, scale)(generator, counts),
-            cumulant=lambda counts, tilt: np.asarray(
-                (counts * (tilt * means + np.square(tilt) * variance / 2)).sum(axis=(-2, -1))
-            ),
-        )
-    width = high - low
-    rates = (means - low) / width
-
-    def draw(generator: np.random.Generator, counts: IntArray, tilt: FloatArray) -> Totals:
-        odds = np.exp(tilt * width)
-        tilted = rates * odds / (1 - rates + rates * odds)
-        return two_valued(low + width * tilted, low, high)(generator, counts)
-
-    def cumulant(counts: IntArray, tilt: FloatArray) -> FloatArray:
-        each = tilt * low + np.log1p(rates * np.expm1(tilt * width))
-        return np.asarray((counts * each).sum(axis=(-2, -1)))
-
-    return _Law(draw=draw, cumulant=cumulant)
 
 
 @dataclass(frozen=True, kw_only=True)

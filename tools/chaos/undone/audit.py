@@ -67,7 +67,7 @@ def create_studies_of_any_plan():
 def ask_little_of_squares():
     from parley.rewards import plausibility as cells
 
-    change(cells, "flaw", cells.rough_flaw)
+    change(cells, "flaw", lambda *_: None)
 
 
 @MENDS.undone(

@@ -36,7 +36,7 @@ def findings(connection: Transaction, row: StudyRow, *, columns: Columns, phase:
         phases=last,
         level=1 - study.problem.delta,
         control=study.problem.control,
-        rates=study.problem.noise.two_valued,
+        rates=study.problem.noise.means_are_rates,
         words=WORDS,
         first=columns.first,
         agent_count=len(study.agents),

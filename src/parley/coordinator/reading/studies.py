@@ -93,7 +93,7 @@ def status(connection: Transaction, row: StudyRow, visibility: Visibility, etags
         terms={name: value for name, value in study.terms.items() if not isinstance(value, list)},
         told=study.problem.descriptions(),
         guarantee=study.make_policy().guarantee,
-        rates=study.problem.noise.two_valued,
+        rates=study.problem.noise.means_are_rates,
         warnings=list(warnings(connection, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),
         reported=[

@@ -81,7 +81,7 @@ def play_on(
     scale = np.sqrt(problem.noise.cell_variances(state.totals))
     errors = scale / np.sqrt(np.maximum(state.counts, 1))
     truths = state.means + errors * generator.standard_normal((continuations, *problem.shape))
-    draw = problem.noise.imagined(truths, scale)
+    draw = problem.noise.forecast_sampler(truths, scale)
     idle = [problem.agents.index(name) for name in frozen]
     ends = isinstance(problem.horizon, int)  # by itself, however long it takes
     cap = math.inf if ends else LARGEST_FACTOR * max(int(state.counts.sum()), 1)

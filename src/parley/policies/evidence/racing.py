@@ -30,7 +30,7 @@ from parley.policies.evidence.sets import carried, scores
 from parley.policies.evidence.tolerance import SHARE, accept_leaders, claims, nobody, standing
 from parley.policies.evidence.wealth import Contrasts, Reign, Wealth, against, both
 from parley.problem import BoolArray, FloatArray, IntArray
-from parley.rewards import Bets, Look
+from parley.rewards import Bets, PhaseContrasts
 from parley.totals import Totals
 
 __all__ = ["EvidenceRacing"]
@@ -198,10 +198,10 @@ class EvidenceRacing(Elimination):
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
         # counted with the largest variance, can only understate the gap to it. It goes on after the elimination.
         losers = (self.problem.arm_count - self.problem.top) * self.problem.agent_count
-        look = Look(
+        phase = PhaseContrasts(
             contrast=y,
             variance=v,
-            told=np.asarray(drawn.all(axis=-3)),
+            observed=np.asarray(drawn.all(axis=-3)),
             opponents=contrasts.opponents,
             phase=state.phase,
             weights=self.problem.weights,
@@ -210,7 +210,7 @@ class EvidenceRacing(Elimination):
             line=math.log(losers) - math.log(self.problem.delta),
             scale=self.gap_scale * self.problem.largest_gap,
         )
-        signal, information, bound = self.problem.noise.gap_bound(look, state.signal, state.information)
+        signal, information, bound = self.problem.noise.gap_bound(phase, state.signal, state.information)
         # What decided is kept for the certificate: wealth and opponents stand still once an arm or its agent is done.
         undecided = state.active.sum(axis=-2, keepdims=True) > self.problem.top
         racing = (betting & state.active & undecided)[..., None, :, :]
