@@ -151,6 +151,13 @@ class RewardModel(ABC):
         """The log of what every bet pays; at least `bets.missing` means that its slot reaches the line."""
         return contrast_payoff(bets, boosted=self.boosted)
 
+    def final_payoff(self, bets: Bets) -> FloatArray | None:  # noqa: ARG002
+        """The log of what every bet pays at a last look, all in: all that is missing, or nothing at all.
+
+        None where the model has no exact test of a fixed size: there the usual payoff is as good.
+        """
+        return None
+
     def stake(self, missing: FloatArray, margin: FloatArray) -> FloatArray:
         """Gap over standard deviation at which a phase wins what is missing; only to plan by."""
         return stake_that_crosses(missing, margin, boosted=self.boosted)

@@ -11,6 +11,8 @@ import numpy as np
 from parley.checks import FloatArray
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel
+from parley.rewards.bets import Bets
+from parley.rewards.payoffs import log_final_payoff
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, plain_scale, squared_scale
 from parley.settings import Key
@@ -73,3 +75,6 @@ class Gaussian(Scaled):
     study_defaults: ClassVar[Mapping[str, Any]] = {"scale": "unknown"}
     boosted: ClassVar[bool] = True
     bound_note: ClassVar[str] = ""
+
+    def final_payoff(self, bets: Bets) -> FloatArray:
+        return log_final_payoff(bets.contrast / np.sqrt(bets.variance), bets.missing)

@@ -19,13 +19,14 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from parley.checks import FloatArray
 
-__all__ = ["LARGEST_STAKE", "log_bet", "log_boost", "stake_that_crosses"]
+__all__ = ["LARGEST_STAKE", "NOTHING", "log_bet", "log_boost", "log_final_payoff", "stake_that_crosses"]
 
 LARGEST_STAKE = 40.0  # keeps the rounding error of log E below 1e-12
 SAFETY = 1e-10  # a multiplier is only accepted with log E <= -SAFETY, far above that rounding error
 AIM = 1e-9  # and Newton's method aims a little further inside
 ROUNDING = 1e-12  # taken off the multiplier for the rounding of its own last line
 BOOST_STEPS, STAKE_STEPS = 16, 14
+NOTHING = -700.0  # the log of what a lost bet leaves: JSON has no minus infinity, and the quantile's safety covers it
 
 
 def _log_sum_exp(values: FloatArray) -> FloatArray:
@@ -91,6 +92,19 @@ def _log_expectation(
     below = _log_sum_exp(log_shares + log_ndtr(y[..., None] - stakes)) - log_f
     total = np.logaddexp(below, log_ndtr(-y))
     return np.asarray(log_cap + total), np.asarray(-growth * np.exp(below - total))
+
+
+def log_final_payoff(z: FloatArray, log_cap: FloatArray) -> FloatArray:
+    """All or nothing at the last look: the cap where z reaches the normal quantile of the level 1 / cap, else nothing.
+
+    P(z >= quantile) is at most the level where z is at most N(0, 1), so the expectation is at most 1. No payoff capped
+    there reaches the cap more often, and after the last look nothing else counts.
+
+    >>> log_final_payoff(np.array([1.7, 1.6]), np.log(20.0) * np.ones(2)).round(2).tolist()
+    [3.0, -700.0]
+    """
+    quantile = -ndtri_exp(-np.maximum(log_cap, SAFETY))
+    return np.where(z >= quantile + SAFETY * (1 + np.abs(quantile)), log_cap, NOTHING)
 
 
 def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool) -> FloatArray:

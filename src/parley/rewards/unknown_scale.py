@@ -30,7 +30,7 @@ from parley.rewards import sampling
 from parley.rewards.base import RewardModel
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_variance, staked_gaps
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts, phase_reach
-from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
+from parley.rewards.payoffs import LARGEST_STAKE, NOTHING, log_bet, log_boost, log_final_payoff
 from parley.rewards.plausibility import LEVEL, largest_variance
 from parley.rewards.plausibility import ROUNDING as ROUNDING_OF_SUMS
 from parley.rewards.sampling import Sampler
@@ -141,14 +141,25 @@ class UnknownScale(RewardModel):
         Stakes come from the past's scale; V is estimated by the phase alone, independent of its means.
         """
         stakes = np.minimum(BOLDNESS * staked_gaps(bets) / np.sqrt(bets.variance)[:, None], LARGEST_STAKE)
+        score, nu = self._scores(bets)
+        paid, _ = log_floored_bet(score, stakes, LOG_SHARES, bets.missing)
+        return np.where(nu > 0, paid, 0.0)
+
+    def final_payoff(self, bets: Bets) -> FloatArray:
+        """By Student's quantile: a score above 0 is at most N(0, 1), so none at 0 or below may win."""
+        score, nu = self._scores(bets)
+        paid = np.where(score > 0, log_final_payoff(score, bets.missing), NOTHING)
+        return np.where(nu > 0, paid, 0.0)
+
+    def _scores(self, bets: Bets) -> tuple[FloatArray, FloatArray]:
+        """`(bet,)` each: Student's t of the phase as a normal score, and its degrees of freedom; 0 without any."""
         variances, degrees = self.fresh_variances(bets.fresh)
         least = self._least(degrees, bets.weights)
         estimated = contrast_variance(bets, variances)
         observed = estimated > TINY
         nu = np.where(observed, np.minimum(*at_bets(bets, least, least)), 0.0)
         t = bets.contrast / np.sqrt(np.where(observed, estimated, 1.0))
-        paid, _ = log_floored_bet(normal_score(t, nu), stakes, LOG_SHARES, bets.missing)
-        return np.where(nu > 0, paid, 0.0)
+        return normal_score(t, nu), nu
 
     def _fresh_mixed(self, fresh: Totals, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """`(..., arm, agent)` each: a mixed mean's variance by the phase alone, and its least degrees of freedom."""
