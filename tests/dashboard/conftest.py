@@ -3,8 +3,6 @@ from tests.dashboard.site import site
 
 from parley.coordinator.logs import configure
 
-collect_ignore = ["imaginary.py"]  # a program for a copy of the product; test_new_setting.py runs it
-
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):

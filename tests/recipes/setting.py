@@ -1,6 +1,6 @@
 """Run with a copy of the product that has one more setting, `patience`: everything that should know it does.
 
-`test_new_setting.py` makes the copy and says which lines it added.
+`test_setting.py` makes the copy and says which lines it added.
 """
 
 import contextlib
