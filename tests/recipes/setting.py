@@ -3,8 +3,6 @@
 `test_setting.py` makes the copy and says which lines it added.
 """
 
-import contextlib
-import io
 import json
 import sys
 import tomllib
@@ -12,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from tests.dashboard.site import MEANS, TWO, form_token, site
+from tests.recipes.support import capture
 
 import parley
 from parley.bounds.paper import twice_the_patience
-from parley.cli.main import run
 from parley.errors import InvalidInput
 from parley.experiments.sweeps.sweep import checked_axis
 from parley.protocol import StudyMessage
@@ -68,14 +66,6 @@ def main(folder):
         assert "days that somebody waits" in form.text
         shown = browser.post("/new", data={"csrf": form_token(form), "do": "estimate", "study": ASKED})
         assert "Somebody waits 4 days" in shown.text
-
-
-def capture(*words):
-    """What a command prints, as one line."""
-    sys.argv = ["parley", *words]
-    with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit):
-        run()
-    return " ".join(out.getvalue().replace("│", " ").split())
 
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
 """A copy of the product to which a recipe of CONTRIBUTING.md was applied; programs and tests run against it."""
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import parley
+from parley.cli.main import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,3 +74,11 @@ class Product:
             str(ROOT / "pyproject.toml"),
         )
         return self.run("pytest", *options, *where).splitlines()[-1]
+
+
+def capture(*words):
+    """What a command prints, as one line."""
+    sys.argv = ["parley", *words]
+    with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit):
+        run()
+    return " ".join(out.getvalue().replace("│", " ").split())

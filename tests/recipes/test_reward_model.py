@@ -1,0 +1,50 @@
+"""A new reward model is its file and its name in the registry; everything else asks the model."""
+
+COIN = '''"""Rewards that lie a known distance above or below their mean, either as likely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from parley.checks import FloatArray, IntArray
+from parley.rewards.gaussian import Scaled
+from parley.rewards.sampling import Sampler
+from parley.rewards.scales import SCALE, Scale
+from parley.settings import Key
+from parley.totals import Totals
+
+__all__ = ["Coin"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coin(Scaled):
+    """A coin decides whether a reward is above or below its mean, by `scale`."""
+
+    kind: ClassVar[str] = "coin"
+    description: ClassVar[str] = "above or below the mean by that scale, either as likely"
+    keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE}
+
+    def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
+        true = np.array(self.scale if scale is None else scale)
+
+        def draw(generator: np.random.Generator, counts: IntArray) -> Totals:
+            surplus = true * (2 * generator.binomial(counts, 0.5) - counts)
+            squares = counts * (np.square(means) + np.square(true)) + 2 * means * surplus
+            return Totals(counts=counts, sums=np.asarray(counts * means + surplus), squares=np.asarray(squares))
+
+        return {"coin": lambda: draw}
+'''
+
+
+def test_a_reward_model_is_at_most_three_files(product):
+    product.new("rewards/coin.py", COIN)
+    product.put(
+        "rewards/__init__.py", "from parley.rewards.coin import Coin\n", before="from parley.rewards.gaussian import"
+    )
+    product.put("rewards/__init__.py", "Coin, ", after="MODELS: tuple[type[RewardModel], ...] = (")
+    assert len(product.touched) <= 3
+    product.run("tests.recipes.reward_model", str(product.folder))
