@@ -16,7 +16,8 @@ from parley.errors import IllegalMove, ImpossibleReport
 from parley.protocol import Report, Stage, apply, read_event, replay
 from parley.protocol.events import ReportAccepted
 
-STUDY = study_message(agents=3, arms=3, policy="uniform", rules=1)  # the first edition plans on after a freeze
+WEIGHTS = ((0.75, 0.25, 0.25), (0.25, 0.75, 0.25), (0.0, 0.0, 0.5))  # agents 1 and 2 go on without agent 3
+STUDY = study_message(agents=3, arms=3, policy="uniform", weights=WEIGHTS)
 
 
 def told_alike(storage):

@@ -57,7 +57,7 @@ def admit(here: Situation, event: Event) -> Situation:
 
     >>> from parley.protocol.messages import StudyMessage
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
-    >>> here = Situation(id="s", study=study, stage=Stage.RUNNING, phase=1, awaited=1)
+    >>> here = Situation(id="s", study=study, stage=Stage.RUNNING, phase=1, missing=1)
     >>> admit(here, Paused(reason="holiday")).stage.value
     'paused'
     """
@@ -72,10 +72,10 @@ def admit(here: Situation, event: Event) -> Situation:
             after = _asked_anew(here, event, kind)
         case PhaseCut(phase=phase):
             _check_cut(here, phase, kind)
-            after = settled(replace(here, awaited=0))
+            after = settled(replace(here, cut=True))
         case PhaseClosed(decision=decision, plan=plan):
             if plan is None:
-                after = replace(here, stage=Stage.FINISHED if decision.finished else Stage.STALLED, awaited=0)
+                after = replace(here, stage=Stage.FINISHED if decision.finished else Stage.STALLED)
             else:
                 after = _opened(here, plan)
         case Paused() | Disputed() | StepFailed():
@@ -98,11 +98,11 @@ def _present(here: Situation, event: AgentFrozen | AgentThawed, kind: str) -> Si
         words = "is no agent that could be frozen" if freezes else "is not frozen"
         raise illegal(here.stage, kind, f"{event.agent!r} {words}")
     if isinstance(event, AgentFrozen):
-        return settled(replace(here, awaited=here.awaited - place.awaited))
+        return settled(replace(here, missing=here.missing - place.awaited))
     if event.plan is not None:
         return _planned(here, event.plan, kind)
-    # A phase that waits for nobody is about to be decided: then the place opens with the next one.
-    return replace(here, awaited=here.awaited + (place.due and here.awaited > 0))
+    # A phase that waits for nobody is about to be decided: it stays so, and the place opens with the next one.
+    return replace(here, missing=here.missing + place.due, cut=here.cut or not here.awaited)
 
 
 def _asked_anew(here: Situation, event: Reweighed, kind: str) -> Situation:
@@ -115,14 +115,14 @@ def _asked_anew(here: Situation, event: Reweighed, kind: str) -> Situation:
         raise illegal(here.stage, kind, why)
     after = here if event.plan is None else _planned(here, event.plan, kind)
     if event.finished:
-        after = replace(here, stage=Stage.FINISHED, awaited=0)
+        after = replace(here, stage=Stage.FINISHED)
     return replace(after, study=ask_anew(here.study, event.weights))
 
 
 def _opened(here: Situation, plan: Plan) -> Situation:
     """Running in the phase of a plan."""
     asked = int((plan.array.sum(axis=0) > 0).sum())
-    return replace(here, stage=Stage.RUNNING, phase=plan.phase, awaited=asked)
+    return replace(here, stage=Stage.RUNNING, phase=plan.phase, missing=asked, cut=False)
 
 
 def _planned(here: Situation, plan: Plan, kind: str) -> Situation:

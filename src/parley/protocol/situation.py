@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from parley.protocol.messages import Report, StudyMessage
-from parley.protocol.stages import Stage
+from parley.protocol.stages import OVER, Stage
 from parley.rewards import Past
 
 __all__ = ["Held", "Place", "Situation"]
@@ -49,7 +49,13 @@ class Situation:
     study: StudyMessage
     stage: Stage
     phase: int  # in progress; the last one once it is over
-    awaited: int  # reports that the phase still needs
+    missing: int  # agents that the phase asks, who are not frozen and have not reported
+    cut: bool = False  # the phase takes no more reports: it is decided with those that are in
     reported: int = field(default=0, compare=False)  # reports that are in; only closing the phase with them asks
     place: Place | None = None
     against: Past | None = field(default=None, compare=False)  # what reports are held against; None: nothing
+
+    @property
+    def awaited(self) -> int:
+        """How many reports the phase still needs. It is never kept, so that it cannot differ from what it counts."""
+        return 0 if self.cut or self.stage in OVER else self.missing

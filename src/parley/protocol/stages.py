@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from parley.errors import IllegalMove
 
-__all__ = ["CONCLUDED", "TRANSITIONS", "Stage", "allowed", "illegal", "picture", "require"]
+__all__ = ["CONCLUDED", "OVER", "TRANSITIONS", "Stage", "allowed", "illegal", "picture", "require"]
 
 
 class Stage(StrEnum):
@@ -24,6 +24,8 @@ class Stage(StrEnum):
 
 
 CONCLUDED = (Stage.FINISHED, Stage.STALLED)  # who has an answer has it for good; who has none waits for a site, if any
+
+OVER = (*CONCLUDED, Stage.CANCELLED)  # no report is awaited any more
 
 R, C, P, S, F, X = Stage.RUNNING, Stage.CLOSING, Stage.PAUSED, Stage.STALLED, Stage.FINISHED, Stage.CANCELLED
 

@@ -17,7 +17,7 @@ from parley.protocol.events import PhaseClosed
 from parley.protocol.messages import Decision, Plan, Report, StudyMessage
 from parley.protocol.plans import next_plan, rows
 from parley.protocol.situation import Held, Place, Situation
-from parley.protocol.stages import Stage
+from parley.protocol.stages import OVER, Stage
 from parley.protocol.turns import past_of
 from parley.rewards import Past
 from parley.status import OutcomeStatus
@@ -87,9 +87,12 @@ class Trial:
 
     @once
     def awaited(self) -> tuple[str, ...]:
-        """The agents whose reports this phase still needs: asked for something, not frozen, not reported."""
-        if self.cut:
-            return ()
+        """The agents whose reports this phase still needs."""
+        return () if self.cut or self.stage in OVER else self._missing_agents
+
+    @once
+    def _missing_agents(self) -> tuple[str, ...]:
+        """Asked for something, not frozen, not reported."""
         asked = self.plan.array.sum(axis=0) > 0
         names = (name for name, wanted in zip(self.study.agents, asked, strict=True) if wanted)
         return tuple(name for name in names if name not in self.frozen and name not in self.reports)
@@ -112,7 +115,8 @@ class Trial:
             study=self.study,
             stage=self.stage,
             phase=self.phase,
-            awaited=len(self.awaited),
+            missing=len(self._missing_agents),
+            cut=self.cut,
             reported=len(self.reports),
             place=place,
             against=self.against,

@@ -38,7 +38,7 @@ def judge_report(
             _check_numbers(here, report, kind)
             if (why := _implausible(here, report)) is not None:
                 raise illegal(here.stage, kind, why, "report-doubtful")
-            return settled(replace(here, awaited=here.awaited - 1))
+            return settled(replace(here, missing=here.missing - 1))
         case ReportQuarantined(report=report):
             _check_turn(here, report, kind)
             _check_numbers(here, report, kind)
@@ -53,7 +53,7 @@ def judge_report(
                 raise illegal(here.stage, kind, f"it is of {report.study!r}, not of {here.id!r}")
             _check_held(here, report.phase, kind)
             _check_numbers(here, report, kind)
-            return settled(replace(here, awaited=here.awaited - 1))
+            return settled(replace(here, missing=here.missing - 1))
         case ReportAmended(report=report, replaces=replaces):
             require(here.stage, kind)
             _check_standing(here, report, replaces, kind)

@@ -82,7 +82,7 @@ def status(connection: Transaction, row: StudyRow, visibility: Visibility, etags
     reported = reports.reported_agents(connection, row.id, row.phase)
     frozen = studies.frozen_agents(connection, row.id)
     waits = held_now(connection, row)
-    waiting = row.stage in (Stage.RUNNING, Stage.PAUSED)
+    waiting = row.awaited > 0
     missing = [
         name for name in study.agents if name in asked and name not in reported and name not in frozen and waiting
     ]

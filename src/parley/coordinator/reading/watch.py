@@ -10,12 +10,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 import anyio.to_thread
-from sqlalchemy import select
 
 from parley.coordinator.logs import logger
-from parley.coordinator.record import Storage, StorageUnavailable, Transaction
+from parley.coordinator.record import Storage, StorageUnavailable, Transaction, studies
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.record.tables import studies
 
 __all__ = ["Glance", "Watch"]
 
@@ -94,11 +92,8 @@ class Watch:
                     logger.exception("cannot look for changes")
 
     def _glances(self, watched: list[str]) -> list[Glance]:
-        columns = (studies.c.id, studies.c.stage, studies.c.phase, studies.c.awaited, studies.c.sequence)
-
-        def work(connection: Transaction) -> list[Glance]:
-            rows = connection.execute(select(*columns).where(studies.c.id.in_(watched)))
-            return [Glance(study=i, stage=s, phase=p, awaited=a, sequence=q) for i, s, p, a, q in rows]
+        def work(transaction: Transaction) -> list[Glance]:
+            return [Glance.of(row) for row in studies.find(transaction, among=watched, limit=None)]
 
         return self._storage.read(work)
 

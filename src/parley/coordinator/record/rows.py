@@ -136,13 +136,14 @@ def first_row(event: StudyCreated, at: str, *, sequence: int = 0, head: str = GE
         agents=len(study.agents),
         stage=Stage.RUNNING,
         phase=plan.phase,
-        awaited=int((plan.array.sum(axis=0) > 0).sum()),
+        cut=False,
         samples=0,
         sequence=sequence,
         head=head,
         reason="",
         created_at=at,
         opened_at=at,
+        missing=int((plan.array.sum(axis=0) > 0).sum()),
     )
 
 
@@ -153,12 +154,13 @@ def row_after(row: StudyRow, event: Event, record: Record, before: Situation, af
         digest=row.digest if after.study is before.study else after.study.digest,
         stage=after.stage,
         phase=after.phase,
-        awaited=after.awaited,
+        cut=after.cut,
         samples=row.samples + _drawn(event, before),
         sequence=record.sequence,
         head=record.hash,
         reason=_reason(event, row.reason),
         opened_at=record.at if after.phase > before.phase else row.opened_at,
+        missing=after.missing,
     )
 
 

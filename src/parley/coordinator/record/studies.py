@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, func, or_, select, update
+from sqlalchemy import Row, and_, bindparam, exists, func, insert, or_, select, update
 
 from parley.coordinator.record.base import Transaction
-from parley.coordinator.record.tables import documents, frozen, studies
+from parley.coordinator.record.tables import assignments, documents, frozen, reports, studies
 from parley.errors import StorageUnavailable
 from parley.protocol import Stage, StudyMessage
 from parley.protocol.events import Reweighed
 from parley.protocol.reweighing import ask_anew
+from parley.protocol.stages import OVER
 
 __all__ = [
     "COLUMNS",
     "StudyRow",
+    "add",
     "certificate_of",
     "created",
     "find",
@@ -42,23 +45,46 @@ class StudyRow:
     agents: int
     stage: Stage
     phase: int
-    awaited: int  # reports still missing in the phase in progress
+    cut: bool  # the phase in progress takes no more reports
     samples: int  # in accepted reports
     sequence: int  # of the log; changes with every event
     head: str
     reason: str  # why it is paused or cancelled
     created_at: str
     opened_at: str  # when the phase in progress began, for people
+    missing: int  # agents that it asks, who are not frozen and have not reported; counted anew by every query
+
+    @property
+    def awaited(self) -> int:
+        """How many reports the phase in progress still needs."""
+        return 0 if self.cut or self.stage in OVER else self.missing
 
 
 NAMES = tuple(field.name for field in fields(StudyRow))
-COLUMNS = [studies.c[name] for name in NAMES]
-CHANGING = ("digest", "stage", "phase", "awaited", "samples", "sequence", "head", "reason", "opened_at")
-
+STORED = tuple(name for name in NAMES if name != "missing")
+CHANGING = ("digest", "stage", "phase", "cut", "samples", "sequence", "head", "reason", "opened_at")
+MISSING = (
+    select(func.count())
+    .select_from(assignments)
+    .where(
+        assignments.c.study == studies.c.id,
+        assignments.c.phase == studies.c.phase,
+        ~exists().where(frozen.c.study == assignments.c.study, frozen.c.agent == assignments.c.agent),
+        ~exists().where(
+            reports.c.study == assignments.c.study,
+            reports.c.phase == assignments.c.phase,
+            reports.c.agent == assignments.c.agent,
+        ),
+    )
+    .correlate(studies)
+    .scalar_subquery()
+)
+COLUMNS = [*(studies.c[name] for name in STORED), MISSING.label("missing")]
 
 # Statements are built once: building them costs more than running them.
 GET = select(*COLUMNS).where(studies.c.id == bindparam("study"))
-LOCK = GET.with_for_update()
+LOCK = select(studies.c.id).where(studies.c.id == bindparam("study")).with_for_update()
+INSERT = insert(studies)
 SAVE = update(studies).where(studies.c.id == bindparam("study")).values({n: bindparam(n) for n in CHANGING})
 
 
@@ -82,8 +108,13 @@ def get(transaction: Transaction, study: str) -> StudyRow | None:
 
 
 def lock(transaction: Transaction, study: str) -> StudyRow | None:
-    """A study that nobody else can change until this transaction ends. On SQLite the transaction itself is the lock."""
-    return _row(transaction.execute(LOCK, {"study": study}).one_or_none())
+    """A study that nobody else can change until this transaction ends. On SQLite the transaction itself is the lock.
+
+    It is read once the lock is held. A statement that waits for the lock sees the reports of when it began to wait,
+    and so would miss those of whoever had the lock before.
+    """
+    transaction.execute(LOCK, {"study": study})
+    return get(transaction, study)
 
 
 def find(
@@ -92,10 +123,11 @@ def find(
     search: str = "",
     stage: str | None = None,
     only: str | None = None,
+    among: Sequence[str] | None = None,
     after: str = "",
-    limit: int = 100,
+    limit: int | None = 100,
 ) -> list[StudyRow]:
-    """Studies by id, in order, those after `after`; `search` is looked for in names and ids."""
+    """Studies by id, in order, those after `after` or `among` some; `search` is looked for in names and ids."""
     query = select(*COLUMNS).where(studies.c.id > after).order_by(studies.c.id).limit(limit)
     if search:
         escaped = search.lower().replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
@@ -105,15 +137,21 @@ def find(
         )
     if stage:
         query = query.where(studies.c.stage == stage)
+    if among is not None:
+        query = query.where(studies.c.id.in_(among))
     if only is not None:
         query = query.where(studies.c.id == only)
     return [row_of(found) for found in transaction.execute(query)]
 
 
+def add(transaction: Transaction, row: StudyRow) -> None:
+    """A new study."""
+    transaction.execute(INSERT, {name: getattr(row, name) for name in STORED})
+
+
 def save(transaction: Transaction, row: StudyRow) -> None:
     """Write back what changes in a study that this transaction has locked."""
-    values: dict[str, Any] = {name: getattr(row, name) for name in CHANGING}
-    transaction.execute(SAVE, {"study": row.id, **values})
+    transaction.execute(SAVE, {"study": row.id, **{name: getattr(row, name) for name in CHANGING}})
 
 
 def message(transaction: Transaction, row: StudyRow) -> StudyMessage:

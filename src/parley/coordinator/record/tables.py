@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ForeignKey,
     Index,
@@ -56,7 +57,7 @@ studies = Table(
     Column("agents", Integer, nullable=False),
     Column("stage", String(16), nullable=False, index=True),
     Column("phase", Integer, nullable=False),
-    Column("awaited", Integer, nullable=False),
+    Column("cut", Boolean, nullable=False),  # the phase in progress takes no more reports
     Column("samples", BigInteger, nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("head", String(64), nullable=False),

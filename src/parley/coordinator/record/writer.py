@@ -6,7 +6,7 @@ Nothing else writes these tables, and nobody sets a stage by hand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import and_, delete, insert, update
@@ -178,7 +178,8 @@ def situation(
         study=studies.message(transaction, row),
         stage=row.stage,
         phase=row.phase,
-        awaited=row.awaited,
+        missing=row.missing,
+        cut=row.cut,
         reported=reported,
         place=place or (None if agent is None else phases.place_of(transaction, row, agent, standing)),
     )
@@ -227,7 +228,7 @@ def write_first(
 ) -> StudyRow:
     """A new study. `tellable`: its event was read back before, outside of the transaction."""
     row = first_row(event, at)
-    transaction.execute(INSERTS["studies"], asdict(row))
+    studies.add(transaction, row)
     record = ledger.append(transaction, row, event, actor=actor, at=at, tellable=tellable)
     for entry in rows_of(event, record, None, state=state):
         store(transaction, row.id, entry)

@@ -59,7 +59,7 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
         plan=plan,
         reports={agent: found.report for agent, found in taken.items()},
         frozen=frozenset(studies.frozen_agents(transaction, row.id)),
-        cut=row.awaited == 0,
+        cut=row.cut,
         origin=None if last is None else studies.created(transaction, row),
         leaves=frozenset() if last is None else frozenset(last.left),
         past=None,
@@ -77,7 +77,7 @@ def close_if_due(transaction: Transaction, row: StudyRow, at: str) -> StudyRow:
     if row.stage is not Stage.CLOSING or row.arms * row.agents > INLINE_CELLS:
         return row
     trial = _attempt(lambda: load_trial(transaction, row))
-    step = trial if isinstance(trial, str) else _attempt(lambda: _tellable(trial))
+    step = trial if isinstance(trial, str) else _attempt(lambda: _loggable_step(trial))
     reached("step-computed")
     return _store(transaction, row, trial, step, at)
 
@@ -98,7 +98,7 @@ def _attempt(work: Callable[[], T]) -> T | str:
         return _plain(f"{type(error).__name__}: {error}")
 
 
-def _tellable(trial: Trial) -> Step:
+def _loggable_step(trial: Trial) -> Step:
     """A step that the log can tell."""
     step = trial.step()
     require_tellable(step.event)
@@ -152,7 +152,7 @@ def take_step(storage: Storage, study: str, at: str) -> bool:
     if found is None:
         return False
     seen, trial = found
-    step = trial if isinstance(trial, str) else _attempt(lambda: _tellable(trial))
+    step = trial if isinstance(trial, str) else _attempt(lambda: _loggable_step(trial))
     state, drafted = None, None
     if not isinstance(trial, str) and not isinstance(step, str):
         state, after = canonical(step.state.to_json()), trial.close(step)

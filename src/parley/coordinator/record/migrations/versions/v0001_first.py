@@ -40,7 +40,7 @@ def upgrade() -> None:
         sa.Column("agents", sa.Integer, nullable=False),
         sa.Column("stage", sa.String(16), nullable=False),
         sa.Column("phase", sa.Integer, nullable=False),
-        sa.Column("awaited", sa.Integer, nullable=False),
+        sa.Column("cut", sa.Boolean, nullable=False),
         sa.Column("samples", sa.BigInteger, nullable=False),
         sa.Column("sequence", sa.BigInteger, nullable=False),
         sa.Column("head", sa.String(64), nullable=False),

@@ -1,0 +1,230 @@
+"""A random walk over everything that can happen to a study; after every step the log verifies and the tables agree.
+
+No sockets: the acts are called in their transactions, as the routes call them. `PARLEY_WALKS` asks for more walks.
+"""
+
+import os
+import random
+
+import pytest
+from tests.coordinator.support import far_off, rewards, study_message
+
+from parley.coordinator.problems import Refusal
+from parley.coordinator.record import initialise, ledger, open_storage, reports, studies
+from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.record.writer import situation
+from parley.coordinator.studies import acts, lost_sites, phases
+from parley.coordinator.studies.reports import take_report
+from parley.protocol import Report, Stage
+
+WALKS = int(os.environ.get("PARLEY_WALKS", "3"))
+STEPS = 30
+# Agents 1 and 2 ask about everybody, 3 and 4 mostly about themselves: freezing stalls some and lets others go on.
+WEIGHTS = ((0.6, 0.2, 0.0, 0.1), (0.2, 0.6, 0.0, 0.1), (0.1, 0.1, 1.0, 0.0), (0.1, 0.1, 0.0, 0.8))
+STUDY = study_message(agents=4, arms=2, policy="evidence", weights=WEIGHTS, delta=0.2)
+
+# How often each is tried.
+ACTS = {
+    "report": 12, "report_all": 4, "report_again_with_other_numbers": 2, "report_what_cannot_be": 3,
+    "report_with_a_receipt_that_is_not_in_the_log": 1, "pause": 4, "resume": 6, "freeze": 6, "thaw": 6,
+    "reweigh": 4, "cut": 3, "amend": 4, "refuse": 3, "close": 6, "fail": 2, "cancel": 0.3,
+}  # fmt: skip
+
+
+class Walk:
+    """One study, and what may be done to it; an act that may not happen now is refused and leaves nothing."""
+
+    def __init__(self, storage, seed=0, spreads=(0.5,) * 4):
+        self.storage, self.chance, self.spreads = storage, random.Random(seed), spreads
+        self.done = []
+        trial = acts.prepare_study("trial", STUDY)
+        storage.change(lambda t: acts.create_study(t, trial, actor="test", at="now"))
+
+    def row(self):
+        return self.storage.read(lambda t: studies.get(t, "trial"))
+
+    def trial(self):
+        return self.storage.read(lambda t: phases.load_trial(t, studies.get(t, "trial")))
+
+    def agent(self):
+        return self.chance.choice(STUDY.agents)
+
+    def change(self, work, *given):
+        return self.storage.change(lambda t: work(t, *given, actor="test", at="now"))
+
+    def answer(self, agent, shift=0.0):
+        trial, place = self.trial(), STUDY.agents.index(agent)
+        totals = rewards(trial.plan.draws(place), place, trial.phase, spread=self.spreads[place] + shift)
+        return Report.of(totals, study="trial", phase=trial.phase, agent=agent, plan=trial.plan.digest)
+
+    # What may happen. Every act finds its own agent, unless it is told one.
+
+    def report(self, agent=None):
+        self.change(take_report, self.answer(agent or self.agent()))
+
+    def report_all(self):
+        for agent in self.trial().awaited:
+            self.report(agent)
+
+    def report_again_with_other_numbers(self):
+        self.change(take_report, self.answer(self.agent(), shift=0.1))
+
+    def report_what_cannot_be(self):
+        self.change(take_report, far_off(self.answer(self.agent())))
+
+    def report_with_a_receipt_that_is_not_in_the_log(self):
+        self.storage.change(
+            lambda t: take_report(t, self.answer(self.agent()), actor="test", at="now", known=(1, "0" * 64))
+        )
+
+    def pause(self):
+        self.change(acts.pause_study, "trial", "look")
+
+    def resume(self):
+        self.change(acts.resume_study, "trial", "looked")
+
+    def freeze(self, agent=None):
+        agent = agent or self.agent()
+        seen, shown = lost_sites.preview_freeze(self.storage, "trial", agent)
+        self.change(lost_sites.freeze_agent, "trial", agent, "closed", shown, seen)
+
+    def thaw(self, agent=None):
+        frozen = sorted(self.trial().frozen)
+        agent = agent or (self.chance.choice(frozen) if frozen else self.agent())
+        seen, (shown, trial) = lost_sites.preview_thaw(self.storage, "trial", agent)
+        self.change(lost_sites.thaw_agent("trial", "open again", shown, trial, seen))
+
+    def reweigh(self):
+        seen, (shown, trial) = lost_sites.preview_reweigh(self.storage, "trial", {})
+        self.change(lost_sites.reweigh_study("trial", "closed", shown, trial, seen))
+
+    def cut(self):
+        seen, shown = acts.preview_cut(self.storage, "trial", self.row().phase)
+        self.change(acts.cut_phase, "trial", "late", shown, seen)
+
+    def amend(self):
+        self.change(acts.amend_report, self.answer(self.agent(), shift=0.05), "a slip")
+
+    def refuse(self):
+        held = self.storage.read(lambda t: reports.held(t, "trial", self.row().phase))
+        waits = [one for one in held if one.refused is None]
+        if waits:
+            self.change(acts.refuse_report, "trial", self.row().phase, waits[0].agent, waits[0].digest, "a slip")
+
+    def close(self):
+        phases.take_step(self.storage, "trial", "now")
+
+    def fail(self):
+        """A step that cannot be taken pauses the study with the reason."""
+
+        def broken(_):
+            raise ZeroDivisionError("a bug of the policy")
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(phases, "_loggable_step", broken)
+            phases.take_step(self.storage, "trial", "now")
+
+    def cancel(self):
+        self.change(acts.cancel_study, "trial", "enough")
+
+    def step(self):
+        (name,) = self.chance.choices(list(ACTS), list(ACTS.values()))
+        before = self.row().sequence
+        try:
+            getattr(self, name)()
+        except Refusal:
+            assert self.row().sequence == before, (self.done, name, "refused, and yet it happened")
+        if self.row().sequence != before:
+            self.done.append(name)
+        self.check()
+
+    def check(self):
+        """The log verifies, and rows, stored trial and replayed log say the same of every agent's place."""
+        found = verify_stored(self.storage, "trial")
+        assert found.sound, (self.done, found.problem)
+        assert found.exact, self.done
+        log = found.trial
+
+        def look(transaction):
+            row = studies.get(transaction, "trial")
+            stored = phases.load_trial(transaction, row)
+            assert (row.awaited, stored.awaited) == (len(log.awaited), log.awaited), self.done
+            for agent in (None, *STUDY.agents):
+                taken = reports.revisions(transaction, "trial", row.phase, agent) if agent else []
+                standing = taken[-1].report if taken else None
+                assert situation(transaction, row, agent, standing) == stored.situation(agent) == log.situation(agent)
+            assert ledger.length(transaction, "trial") == row.sequence
+
+        self.storage.read(look)
+        if log.stage is Stage.RUNNING:
+            assert log.awaited, (self.done, "nobody is awaited, and nothing is due: the study would hang")
+        return log
+
+
+def test_frozen_thawed_and_frozen_again_while_paused(storage):
+    """The count of awaited reports was kept, and went to -1 here: the study hung, and its log never verified again."""
+    walk = Walk(storage)
+    for agent in STUDY.agents[:3]:
+        walk.report(agent)
+    for act, given in [("pause", ()), *[(kind, ("agent 4",)) for kind in ("freeze", "thaw", "freeze")]]:
+        getattr(walk, act)(*given)
+        walk.check()
+    assert walk.row().awaited == 0
+    walk.resume()
+    assert walk.check().phase == 2
+    walk.report_all()
+    walk.check()
+
+
+def test_the_same_with_one_agent_who_is_awaited(storage):
+    walk = Walk(storage)
+    for agent in STUDY.agents[:2]:
+        walk.report(agent)
+    walk.pause()
+    for kind in ("freeze", "thaw", "freeze", "thaw"):
+        getattr(walk, kind)("agent 4")
+        walk.check()
+    assert walk.row().awaited == 2
+    walk.resume()
+    assert walk.check().awaited == ("agent 3", "agent 4")
+
+
+def test_a_re_weighing_that_answers_while_a_phase_is_open_waits_for_nobody(storage):
+    walk = Walk(storage, spreads=(3.0, 3.0, 3.0, -0.75))  # a tie for agent 4
+    walk.report_all()
+    while walk.check().ends["agent 1"] == "open":
+        walk.report_all()
+    assert walk.row().stage is Stage.RUNNING, "agent 4 has no answer yet"
+    walk.freeze("agent 4")
+    walk.reweigh()
+    row = walk.row()
+    assert (row.stage, row.awaited) == (Stage.FINISHED, 0)
+    assert row.missing, "the phase was open"
+    walk.check()
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+def test_random_walks(tmp_path, monkeypatch, large):
+    """`large`: steps are taken outside of the transaction of the last report, as those of large studies are."""
+    if large:
+        for module in (acts, phases):
+            monkeypatch.setattr(module, "INLINE_CELLS", 0)
+    happened = set()
+    for seed in range(WALKS):
+        address = str(tmp_path / f"{seed}.db")
+        initialise(address)
+        storage = open_storage(address)
+        try:
+            walk = Walk(storage, seed=seed, spreads=random.Random(seed).choices([0.0, 0.5, 3.0], k=4))
+            for _ in range(STEPS):
+                walk.step()
+            happened |= set(walk.done)
+        finally:
+            storage.close()
+    assert happened >= {"report", "pause", "resume", "freeze", "thaw"}
+
+
+def test_random_walks_on_either_database(storage):
+    walk = Walk(storage, seed=1000)
+    for _ in range(STEPS):
+        walk.step()
