@@ -156,7 +156,7 @@ def test_a_site_that_cannot_recruit_is_left_out_only_where_nobody_weighs_it():
     squared = np.array([[0.5, 0.8], [0.5, 0.2]]) ** 2
     opponents, bounds = np.array([[[[1, 1], [0, 0]]]]), np.array([[[[0.5, 0.2], [np.inf, np.inf]]]])
     nobody = Pace(rates=np.array([2.0, 0.0]), day_cost=1.0)
-    with pytest.raises(InvalidInput, match="rate: found 0 for agent 2, whose draws somebody's mix needs"):
+    with pytest.raises(InvalidInput, match="rate: found 0 for agent 2, whose draws some mix needs"):
         solve(ContrastPrograms.of(squared, opponents, bounds), pace=nobody)
     squared[1] = 0
     left = solve(ContrastPrograms.of(squared, opponents, bounds), pace=nobody)

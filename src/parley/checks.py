@@ -1,4 +1,4 @@
-"""Numbers, matrices and names from whatever a user may have typed: checked once, with an error that names the key."""
+"""Checks of numbers, matrices and names that a user may have typed. Every error names the key."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-# Beyond these, squares and reciprocals leave the range in which float64 arithmetic can be trusted.
+# Beyond these limits, squares and reciprocals leave the range in which float64 arithmetic is reliable.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-60, 1e60
 
-# A hand-typed column may be off by a rounding; anything more is a mistake the user wants to hear about.
+# A column typed by hand may be off by rounding. Anything more is a mistake that the user wants to know about.
 COLUMN_SUM_TOLERANCE = 1e-6
 
 
 def number(key: str, value: Any) -> float:
-    """A number from anything a user may have put there."""
+    """A number, from any value that a user may have given."""
     if isinstance(value, bool | str) or value is None:
         raise InvalidInput(key, found=repr(value), allowed="a number")
     try:
@@ -47,7 +47,7 @@ def number(key: str, value: Any) -> float:
 
 
 def positive(key: str, value: Any) -> float:
-    """A number that can serve as a scale: above 0, and within reach of float64 arithmetic."""
+    """A number that can serve as a scale: above 0, and safe in float64 arithmetic."""
     scale = number(key, value)
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise InvalidInput(key, found=scale, allowed=f"a number above 0, from {SMALLEST_SCALE:g} to {LARGEST_SCALE:g}")
@@ -55,7 +55,7 @@ def positive(key: str, value: Any) -> float:
 
 
 def whole(key: str, value: Any, least: int, most: int, allowed: str = "") -> int:
-    """A whole number from `least` to `most`; `allowed` says it in other words.
+    """A whole number from `least` to `most`; `allowed` replaces these limits in the error.
 
     >>> whole("top", 3, 1, 5)
     3
@@ -70,7 +70,7 @@ def whole(key: str, value: Any, least: int, most: int, allowed: str = "") -> int
 
 
 def real_array(key: str, value: Any, allowed: str) -> FloatArray:
-    """Real numbers as float64; text, truth values and complex numbers are not taken for numbers."""
+    """Real numbers as float64. Text, booleans and complex numbers are not taken for numbers."""
     try:
         array = np.array(value)
         if array.dtype.kind not in "iuf":
@@ -81,7 +81,7 @@ def real_array(key: str, value: Any, allowed: str) -> FloatArray:
 
 
 def real_matrix(key: str, value: Any, shape: str) -> FloatArray:
-    """A finite matrix; `shape` says in words what is allowed."""
+    """A finite matrix; `shape` describes what is allowed."""
     matrix = real_array(key, value, shape)
     if matrix.ndim != 2:
         raise InvalidInput(key, found=f"{matrix.ndim} dimension(s)", allowed=shape)
@@ -96,7 +96,7 @@ def real_matrix(key: str, value: Any, shape: str) -> FloatArray:
 
 
 def names(key: str, value: int | Sequence[str], prefix: str) -> tuple[str, ...]:
-    """Distinct names, made up from `prefix` where only their number is given."""
+    """Distinct names; generated from `prefix` where only their number is given."""
     if isinstance(value, np.integer):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | Sequence) or isinstance(value, str):
@@ -115,7 +115,7 @@ def names(key: str, value: int | Sequence[str], prefix: str) -> tuple[str, ...]:
 
 
 def mixing_weights(value: Any) -> FloatArray:
-    """A square matrix whose columns are the weights of a mix each."""
+    """A square matrix in which each column holds the weights of one mix."""
     weights = real_matrix("weights", value, "a square matrix of numbers, one row and one column per agent")
     if weights.shape[0] != weights.shape[1] or weights.size == 0:
         raise InvalidInput(
@@ -140,7 +140,7 @@ def mixing_weights(value: Any) -> FloatArray:
             allowed="columns that sum to 1 (column m holds the weights of agent m's mix)",
             hint="Rows that sum to 1 mean the matrix is transposed" if np.allclose(weights.sum(axis=1), 1) else None,
         )
-    # A column that sums to 1 up to rounding is left alone, so that a problem made from a problem's weights (`with_`, a
-    # stored study) has the same bits; dividing again would move them.
+    # A column that sums to 1 up to rounding stays as it is: a problem made from another problem's weights (`with_`, a
+    # stored study) must have the same bits, and dividing again would change them.
     rounding = len(weights) * np.finfo(np.float64).eps
     return np.where(np.abs(sums - 1) <= rounding, weights, weights / sums)

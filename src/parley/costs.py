@@ -1,8 +1,8 @@
 """What draws cost a study: money, days, and the cost model by which plans are compared.
 
 A study states what a draw costs (`price`), how many an agent can make a day (`rate`), what a day is worth (`day_cost`),
-how many days a round takes beside its draws (`round_days`) and how late outcomes come (`delay`). Plans compare
-`day_cost * days + sum price * draws`; where nothing is stated that is the number of draws.
+how many days a round takes besides its draws (`round_days`) and how late outcomes come (`delay`). Plans compare
+`day_cost * days + sum price * draws`, which is the number of draws unless a study states any of these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from parley.problem import FloatArray, IntArray, Problem
 
 __all__ = ["CostModel", "StudyCosts", "money_of", "phase_days", "round_overhead", "stated_rates"]
 
-DIGITS = 12  # of a price over the largest: who multiplies all prices gets the same plans to the last draw
+DIGITS = 12  # of a price over the largest: multiplying all prices by a number changes no plan by a single draw
 
 
 def money_of(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
@@ -31,13 +31,13 @@ def money_of(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
 
 
 def phase_days(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
-    """`(...,)`: how long a phase with these draws takes at the stated rates, with what a round takes beside them.
+    """`(...,)`: the days that a phase with these draws takes at the stated rates, with `round_days` on top.
 
     >>> problem = Problem(arms=2, weights=np.eye(2), rate=[1.0, 4.0], round_days=2)
     >>> phase_days(problem, np.array([[3, 0], [1, 8]])).tolist()
     6.0
 
-    The outcomes of an agent's last draws come with its `delay`:
+    The outcomes of an agent's last draws come `delay` days later:
 
     >>> phase_days(problem.with_(delay=[0.0, 5.0]), np.array([[3, 0], [1, 8]])).tolist()
     9.0
@@ -47,7 +47,7 @@ def phase_days(problem: Problem, draws: FloatArray | IntArray) -> FloatArray:
 
 
 def round_overhead(problem: Problem) -> float:
-    """Days that a further round costs whatever is drawn in it: what it takes beside its draws, and the last outcome.
+    """Days that another round takes whatever it draws: `round_days`, and the longest delay.
 
     >>> round_overhead(Problem(arms=2, weights=np.eye(2), rate=1.0, round_days=2, delay=[3.0, 10.0]))
     12.0
@@ -56,7 +56,7 @@ def round_overhead(problem: Problem) -> float:
 
 
 def stated_rates(problem: Problem) -> FloatArray:
-    """`(agent,)`: draws a day, or an error that says how to state them."""
+    """`(agent,)`: draws a day, or an error that says how to set them."""
     if problem.rate is None:
         raise InvalidInput("sampling.rate", found="nothing", allowed="draws a day, one number or one per agent")
     return problem.rate
@@ -64,7 +64,7 @@ def stated_rates(problem: Problem) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CostModel:
-    """Prices over the largest of them, and what a day is worth at that rate; None and None: every draw counts 1.
+    """Prices relative to the largest, and the cost of a day in the same unit; both None where every draw counts 1.
 
     >>> CostModel.of(Problem(arms=2, weights=np.eye(2), price=7.0)).prices is None
     True
@@ -75,7 +75,7 @@ class CostModel:
 
     @classmethod
     def of(cls, problem: Problem) -> CostModel:
-        """That of a problem; only ratios matter."""
+        """The cost model of a problem. Only ratios matter."""
         drawn = problem.weights.any(axis=1)
         largest = float(problem.price[:, drawn].max())
         unit = largest if largest > 0 else problem.day_cost
@@ -86,7 +86,7 @@ class CostModel:
         return cls(prices=None if pace is None and (prices[:, drawn] == 1).all() else prices, pace=pace)
 
     def spent(self, draws: FloatArray | IntArray) -> FloatArray:
-        """`(...,)`: what `draws (..., arm, agent)` are worth, their days as if they were one phase."""
+        """`(...,)`: the cost of `draws (..., arm, agent)`, with days as if they were one phase."""
         if self.prices is None:
             return np.asarray(draws.sum(axis=(-2, -1)))
         money = (draws * self.prices).sum(axis=(-2, -1))
@@ -128,12 +128,12 @@ class StudyCosts:
 
     @property
     def parts(self) -> dict[str, IntArray | FloatArray]:
-        """What is stated, by name: samples always, then money, days and regret."""
+        """The costs that the problem states, by name: samples always, then money, days and regret."""
         named = {"samples": self.samples, "money": self.money, "days": self.days, "regret": self.regret}
         return {name: values for name, values in named.items() if values is not None}
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """What to expect of each part: the mean, and what one study in ten stays below, the middle, nine in ten."""
+        """The mean and the 10 %, 50 % and 90 % quantiles of each part."""
         return {name: _spread(values) for name, values in self.parts.items()}
 
 

@@ -1,34 +1,34 @@
 """Every exception that Parley raises on purpose.
 
-    ParleyError                     anything below; catch this one to catch them all
-    ├── InvalidInput                a value the caller can mend (also a ValueError); the command line exits with 2
-    │   ├── InvalidStudy            a study file: which file, which key
+    ParleyError                     catch this one to catch them all
+    ├── InvalidInput                a value that the caller can fix (also a ValueError); the command line exits with 2
+    │   ├── InvalidStudy            in a study file: which file, which key
     │   ├── OtherResults            a results folder that belongs to another sweep
     │   ├── MissingPackage          an optional package that is not installed; says what to install
     │   ├── NoCluster               a cluster address that does not answer
     │   ├── UnknownName             a name that is not in a registry; lists the names that are
-    │   ├── TiedArms                two arms tie at an agent's top-N boundary: the question has no answer
-    │   └── ImpossibleReport        counts that are not the plan's, or sums that no rewards can have
-    ├── NotConverged                a solver ran out of steps; carries the best certified solution it had
-    ├── EngineFailed                workers or a cluster were lost, again and again
-    ├── NoRoom                      results could not be written: disk, quota or file size
-    ├── IllegalMove                 an event that cannot happen where a live study is; the study is unchanged
+    │   ├── TiedArms                arms tie at an agent's top-N boundary: the question has no answer
+    │   └── ImpossibleReport        counts other than the plan's, or sums that no rewards can have
+    ├── NotConverged                a solver ran out of steps; holds its best certified solution
+    ├── EngineFailed                workers or a cluster were lost repeatedly
+    ├── NoRoom                      a file could not be written: disk, quota or file size
+    ├── IllegalMove                 an event that is not allowed in the current stage; the study is unchanged
     ├── BrokenChain                 a log that was changed after it was written
     ├── DamagedJournal              a site's journal that was changed after it was written
-    ├── NotNow                      what a site is asked does not fit where its study is; nothing was written
-    ├── SourceFailed                the user's own function or program failed while it drew; theirs to mend
-    ├── StorageUnavailable          a coordinator's database did not answer; the same may be tried again
-    ├── Interrupted                 an agent's draw was begun and its result is not known
-    └── CoordinatorError            what a client hears from a coordinator, or fails to hear
-        ├── Unreachable             no answer, or one that says "later": the same request may be sent again
+    ├── NotNow                      a site cannot do this in the current state of its study; nothing was written
+    ├── SourceFailed                the user's own function or program failed while drawing
+    ├── StorageUnavailable          a coordinator's database did not answer; try again
+    ├── Interrupted                 an agent began a draw, and its result is unknown
+    └── CoordinatorError            a client's request to a coordinator failed
+        ├── Unreachable             no answer, or "try later": sending the same request again is safe
         ├── NotAllowed              the token is unknown, revoked, or not for this
         ├── NotThere                no such study, phase, agent or report
-        ├── Conflict                the study is somewhere else: another plan, a taken place, a closed phase
+        ├── Conflict                the study is in another state: another plan, a report already there, a closed phase
         ├── Rejected                the request itself is wrong; sending it again cannot help
         ├── WrongPlan               a plan for another study or agent than the one that asked: do not draw it
-        └── WrongReceipt            a receipt for something else than the report that was sent: do not trust it
+        └── WrongReceipt            a receipt for another report than the one that was sent: do not trust it
 
-An error says what was found, what is allowed and, where it is not obvious, what to do.
+An error says what was found, what is allowed and, if it is not obvious, what to do.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class InvalidInput(ParleyError, ValueError):
 
 
 class InvalidStudy(InvalidInput):
-    """An `InvalidInput` met while reading a study file: the message starts with the file's name.
+    """An `InvalidInput` in a study file; the message starts with the file's name.
 
     >>> print(InvalidStudy("mine.toml", InvalidInput("arms", found=1, allowed="at least 2")))
     mine.toml: arms: found 1; allowed: at least 2
@@ -110,7 +110,7 @@ class InvalidStudy(InvalidInput):
 
 
 class UnknownName(InvalidInput):
-    """A name that no registry entry has, and the one that was perhaps meant.
+    """A name that is in no registry, with a suggestion if one is similar.
 
     >>> print(UnknownName("policy", "wcp", ["wcpe", "uniform"]))
     policy: found 'wcp'; allowed: one of uniform, wcpe. Did you mean wcpe?
@@ -124,7 +124,7 @@ class UnknownName(InvalidInput):
 
 
 class TiedArms(InvalidInput):
-    """Arms that tie at the boundary between an agent's top N and the rest: every lower bound is infinite.
+    """Arms tie at the boundary between an agent's top N and the rest: every lower bound is infinite.
 
     >>> print(TiedArms(agent="Lille", arms=["A", "B"], top=1).found)
     a tie at the boundary of the best arm of agent Lille: A, B
@@ -142,11 +142,11 @@ class TiedArms(InvalidInput):
 
 
 class ImpossibleReport(InvalidInput):
-    """A report whose counts are not the plan's, or whose sums no rewards can have."""
+    """A report with other counts than the plan's, or with sums that no rewards can have."""
 
 
 class IllegalMove(ParleyError):
-    """An event that cannot happen where the study is: `reason` in one word, `words` for people, without the rest."""
+    """An event that is not allowed in the study's stage: `reason` is a code, `words` the message for people."""
 
     def __init__(self, message: str, *, reason: str = "illegal-move", words: str = "") -> None:
         super().__init__(message)
@@ -154,15 +154,15 @@ class IllegalMove(ParleyError):
 
 
 class BrokenChain(ParleyError):
-    """A record that was changed, dropped, moved or cut off: which one, and how it shows."""
+    """A record was changed, dropped, moved or cut off; the message says which one, and how it shows."""
 
 
 class DamagedJournal(ParleyError):
-    """A line of a site's journal that is not what was written: which one. Nothing is assigned on top of it."""
+    """A line of a site's journal was changed; the message says which one. No assignment may build on it."""
 
 
 class NotNow(ParleyError):
-    """A site cannot do this where its study is: paused, no plan yet, a phase that is reported."""
+    """A site cannot do this now: the study is paused, there is no plan yet, or the phase is already reported."""
 
 
 class SourceFailed(ParleyError):
@@ -174,11 +174,11 @@ class StorageUnavailable(ParleyError):
 
 
 class Interrupted(ParleyError):
-    """A draw was begun and its result is not known; drawing again would use other rewards, or spend them twice."""
+    """A draw was begun and its result is unknown. Drawing again would use other rewards, or pay for them twice."""
 
 
 class CoordinatorError(ParleyError):
-    """A coordinator's problem document (RFC 9457), or its absence; `retry` says whether sending again can help."""
+    """A coordinator's problem document (RFC 9457), if it sent one; `retry` says whether sending again can help."""
 
     retry = False
 
@@ -188,7 +188,7 @@ class CoordinatorError(ParleyError):
 
 
 class Unreachable(CoordinatorError):
-    """No answer, or an answer that asks to come back later; nothing is lost by sending the same again."""
+    """No answer, or an answer that says to try later. Sending the same request again is safe."""
 
     retry = True
 
@@ -202,7 +202,7 @@ class NotThere(CoordinatorError):
 
 
 class Conflict(CoordinatorError):
-    """The request does not fit where the study is; `problem["type"]` says how."""
+    """The request does not fit the state of the study; `problem["type"]` says why."""
 
 
 class Rejected(CoordinatorError):
@@ -210,15 +210,15 @@ class Rejected(CoordinatorError):
 
 
 class WrongPlan(CoordinatorError):
-    """The plan is another study's or agent's, or not the one people were assigned by; nothing is drawn for it."""
+    """The plan is for another study or agent, or not the plan of the assignments so far. Nothing is drawn for it."""
 
 
 class WrongReceipt(CoordinatorError):
-    """The coordinator acknowledged another report than the one that was sent; it may have logged that other one."""
+    """The coordinator acknowledged another report than the one sent; it may have logged that other one."""
 
 
 class NotConverged(ParleyError):
-    """The accuracy that was asked for was not reached; `solution` is the best one, with its proven gap.
+    """The requested accuracy was not reached; `solution` is the best one, with its proven gap.
 
     >>> import numpy as np
     >>> from parley import ArmPrograms, NotConverged, solve
@@ -236,7 +236,7 @@ class NotConverged(ParleyError):
 
 
 class OtherResults(InvalidInput):
-    """A results folder that holds something else than the sweep at hand; nothing in it is touched."""
+    """A results folder that belongs to another sweep; nothing in it is changed."""
 
 
 class MissingPackage(InvalidInput):
@@ -252,20 +252,20 @@ class MissingPackage(InvalidInput):
 
 
 class NoCluster(InvalidInput):
-    """Nobody answers at the address of a cluster."""
+    """No cluster answers at the address."""
 
 
 class EngineFailed(ParleyError):
-    """Workers were lost again and again; what was finished before is kept."""
+    """Workers were lost repeatedly; results that were finished before are kept."""
 
 
 class NoRoom(ParleyError):
-    """A result could not be written; what was written before is kept."""
+    """A file could not be written; files that were written before are kept."""
 
 
 @contextmanager
 def needs(extra: str, what: str) -> Iterator[None]:
-    """Say which extra has the package that is missing; import what is optional inside of it.
+    """Import optional packages inside this context: if one is missing, the error says which extra has it.
 
     >>> with needs("server", "parley serve"):  # doctest: +ELLIPSIS
     ...     import no_such_package
@@ -282,7 +282,7 @@ def needs(extra: str, what: str) -> Iterator[None]:
 
 
 def need(module: str, *, extra: str, purpose: str) -> Any:
-    """A module of a package that may not be there.
+    """Import a module of an optional package.
 
     >>> need("json", extra="none", purpose="this example").dumps([1])
     '[1]'

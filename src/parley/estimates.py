@@ -1,8 +1,7 @@
-"""What a study found, in numbers: every mixed mean and its differences, with intervals that hold all together.
+"""Estimates of every mixed mean and its differences, with intervals that hold simultaneously.
 
 They hold for all agents, arms, differences and phases at once with probability at least 1 - delta, whatever policy drew
-and whenever it stopped: `docs/estimates.md`. The usual interval, for a number of draws fixed in advance, stands beside
-them under its own name.
+and whenever it stopped (docs/estimates.md). Beside them stands the usual interval, for a fixed number of draws.
 """
 
 from __future__ import annotations
@@ -33,39 +32,39 @@ WORDS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
-    """Of one contrast per arm and agent, `(..., arm, agent)`."""
+    """Estimates of one contrast per arm and agent, `(..., arm, agent)`."""
 
     value: FloatArray  # from all draws
     low: FloatArray  # the interval that holds jointly and at all phases; infinite without data
     high: FloatArray
-    error: FloatArray  # the usual standard error: what a fixed-time interval is made of
+    error: FloatArray  # the usual standard error, for fixed-time intervals
 
     def cell(self, arm: int, agent: int, quantile: float) -> dict[str, float | None]:
         """One arm of one agent, ready for JSON: None where there are no data."""
         value, error = float(self.value[arm, agent]), float(self.error[arm, agent])
-        told = {
+        numbers = {
             "estimate": value if math.isfinite(error) else math.nan,
             "low": float(self.low[arm, agent]),
             "high": float(self.high[arm, agent]),
             "fixed_low": value - quantile * error,
             "fixed_high": value + quantile * error,
         }
-        return {name: number if math.isfinite(number) else None for name, number in told.items()}
+        return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """Every mean, every difference to the agent's leader, and to the control where the problem names one."""
+    """Every mean, its difference to the agent's leader and, if the problem names a control, to the control."""
 
     problem: Problem
-    agents: tuple[str, ...]  # those told of
+    agents: tuple[str, ...]  # whose estimates these are
     leader: IntArray  # (..., agent): the arm that the differences are to
     mean: Estimate
     lead: Estimate
     control: Estimate | None
 
     def document(self) -> dict[str, Any]:
-        """Ready for JSON: per agent and arm."""
+        """All estimates per agent and arm, ready for JSON."""
         problem, quantile = self.problem, fixed_quantile(self.problem)
         kinds = {"mean": self.mean, "to_leader": self.lead} | ({"to_control": self.control} if self.control else {})
         return {
@@ -86,18 +85,18 @@ class Estimates:
 
 
 def fixed_quantile(problem: Problem) -> float:
-    """Standard errors to either side in a usual interval at the study's level."""
+    """How many standard errors a usual interval at the study's level reaches to either side."""
     return float(-ndtri(problem.delta / 2))
 
 
 def joint_line(problem: Problem) -> float:
-    """The log of one over the level of a single interval: delta is shared by all means and all pairs of arms."""
+    """log(1 / level) of a single interval: all means and all pairs of arms share delta."""
     pairs = problem.arm_count * (problem.arm_count + 1) // 2
     return math.log(pairs * problem.question_count) - math.log(problem.delta)
 
 
 def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) -> IntArray:
-    """`(..., agent)`: the arm with the best estimate `among` some; the first where nothing is known."""
+    """`(..., agent)`: the arm with the best estimate, `among` some; the first arm where there are no data."""
     known = problem.drawn(totals.counts) if among is None else problem.drawn(totals.counts) & among
     return np.asarray(np.argmax(np.where(known, problem.mixed(totals.means), -np.inf), axis=-2))
 
@@ -105,9 +104,9 @@ def leading(problem: Problem, totals: Totals, among: BoolArray | None = None) ->
 def estimates(
     problem: Problem, phases: Sequence[Totals], leader: IntArray | None = None, some: slice = EVERY
 ) -> Estimates:
-    """From every phase's fresh draws, `(..., arm, agent)` each; `leader` is the best estimate unless told.
+    """Estimates from every phase's fresh draws, `(..., arm, agent)` each; `leader` is the best estimate unless given.
 
-    `some` are the agents to tell of: their intervals are no wider and no narrower for it.
+    `some` selects agents; it does not change their intervals.
 
     >>> problem = Problem(arms=2, weights=[[1.0]])
     >>> phase = Totals(counts=np.array([[50], [50]]), sums=np.array([[40.0], [10.0]]))
@@ -136,7 +135,7 @@ def estimates(
             return np.take_along_axis(values, place, axis=-2)
 
         ends = problem.noise.interval(every.against(reference), line)
-        # The two means' own intervals say something of their difference too, and nothing more can go wrong by that.
+        # The intervals of the two means bound their difference too, at no further risk of error.
         lower, upper = np.maximum(ends[0], low - other(high)), np.minimum(ends[1], high - other(low))
         return Estimate(
             value=value - other(value),
@@ -154,6 +153,6 @@ def estimates(
 
 
 def _usual_variances(problem: Problem, totals: Totals) -> FloatArray:
-    """`(..., arm, agent)`: of pooled mixed means, known or estimated; infinite where something is missing."""
+    """`(..., arm, agent)`: variances of pooled mixed means, known or estimated; infinite where draws are missing."""
     found = problem.mixed_variances(totals.counts, problem.noise.cell_variances(totals))
     return np.where(problem.drawn(totals.counts), found, np.inf)

@@ -1,7 +1,8 @@
-"""Files that must be whole, on the disk, or one process's alone: the only room that syncs, renames and locks.
+"""Files that must be complete, on disk, or held by one process: only this module syncs, renames and locks.
 
-What is written here appears under its name whole or not at all, and is on the disk when the function returns: written
-aside, synced, renamed, and the folder synced, since a rename is on the disk only when its folder is.
+A file written here appears under its name complete or not at all, and is on disk when the function returns. It is
+written under a temporary name, synced and renamed; then its folder is synced, because a rename is on disk only when the
+folder is.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from parley.errors import NoRoom, ParleyError
 
 __all__ = ["ASIDE", "SECRET", "FileLock", "Locked", "put_in_place", "sync", "sync_folder", "turn", "write_whole"]
 
-ASIDE = ".partial"  # the end of the name under which a file is written; what a kill leaves may be removed
-SECRET = 0o600  # the owner's alone
+ASIDE = ".partial"  # suffix of temporary files; those that a kill leaves behind may be removed
+SECRET = 0o600  # only the owner may read and write
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
-    """Write a file whole or not at all; `mode` as far as the user's mask allows. Raises `NoRoom` on a full disk.
+    """Write a file completely or not at all, with `mode` less the umask. Raises `NoRoom` if the disk is full.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,14 +54,14 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
 
 
 def put_in_place(aside: Path, path: Path) -> None:
-    """Give a file that was written aside its name, for good."""
+    """Rename a temporary file to its final name, durably."""
     sync(aside)
     aside.replace(path)
     sync_folder(path.parent)
 
 
 def sync(path: Path) -> None:
-    """What a file or a folder holds is on the disk when this returns."""
+    """The content of a file or folder is on disk when this returns."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -69,13 +70,13 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """The names in a folder are on the disk when this returns, unless its file system cannot say."""
+    """The names in a folder are on disk when this returns, unless its file system cannot sync folders."""
     with contextlib.suppress(OSError):
         sync(path)
 
 
 class Locked(ParleyError):
-    """Another process holds the lock; `holder` in its own words, if it left any."""
+    """Another process holds the lock; `holder` is what it wrote into the file, if anything."""
 
     def __init__(self, path: Path, holder: str) -> None:
         super().__init__(f"{path} is held by another process ({holder or 'unknown'})")
@@ -83,7 +84,7 @@ class Locked(ParleyError):
 
 
 class FileLock:
-    """Held by one process at a time; the system frees it when the process dies, however it dies.
+    """A lock that one process holds at a time. The system releases it when the process dies, however it dies.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +98,7 @@ class FileLock:
     """
 
     def __init__(self, path: Path, *, signed: bool = True) -> None:
-        """Take it, or raise `Locked`. Unsigned, nothing is written: the file is somebody's own."""
+        """Take the lock, or raise `Locked`. If not `signed`, nothing is written: the file has another purpose."""
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, SECRET)
@@ -112,7 +113,7 @@ class FileLock:
             os.pwrite(self._file, f"process {os.getpid()}".encode(), 0)
 
     def release(self) -> None:
-        """Let another process have it; releasing it twice is the same as once."""
+        """Release the lock; releasing it twice does no harm."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -120,8 +121,8 @@ class FileLock:
 
 @contextlib.contextmanager
 def turn(file: int) -> Iterator[None]:
-    """Wait until no other process has its turn at an open file, and keep it from them meanwhile."""
-    held = os.dup(file)  # the lock belongs to the opened file, whatever becomes of `file` meanwhile
+    """Wait for the lock of an open file, and hold it inside the `with` block."""
+    held = os.dup(file)  # the lock belongs to the open file, even if `file` is closed in the block
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield

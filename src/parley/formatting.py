@@ -1,4 +1,7 @@
-"""Numbers as people read them: the same on a terminal, on a static page and on the dashboard."""
+"""Numbers and findings as people read them, the same on a terminal, on a static page and on the dashboard.
+
+Numbers for people have as many decimals as their interval justifies (`ranged`); files have them in full.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,11 @@ __all__ = [
     "is_number",
     "measured",
     "number",
+    "plural",
     "ranged",
     "real",
     "set_aside",
+    "size_text",
     "typed",
 ]
 
@@ -54,6 +59,15 @@ def plural(count: float, word: str, words: str | None = None) -> str:
     return f"{number(count)} {word if round(count) == 1 else words or word + 's'}"
 
 
+def size_text(shape: tuple[int, int]) -> str:
+    """How many arms and agents a problem has, from its shape.
+
+    >>> size_text((2, 1))
+    '2 arms, 1 agent'
+    """
+    return f"{plural(shape[0], 'arm')}, {plural(shape[1], 'agent')}"
+
+
 def real(value: float | None, digits: int = 3) -> str:
     """A mean or a bound, with a true minus sign.
 
@@ -67,7 +81,7 @@ def real(value: float | None, digits: int = 3) -> str:
 
 
 def typed(value: object) -> str:
-    """A value of a setting as it is typed, with thousands separators: 0.00001 and not 1e-05; words as they are.
+    """The value of a setting as people type it, with thousands separators: 0.00001 instead of 1e-05.
 
     >>> typed(1e-05), typed(0.5), typed(3), typed(1_000_000), typed("wcpe")
     ('0.00001', '0.5', '3', '1,000,000', 'wcpe')
@@ -79,7 +93,7 @@ def typed(value: object) -> str:
 
 
 def decimals(radius: float) -> int:
-    """How many decimals an estimate deserves by its half-width: two digits of that count.
+    """How many decimals to show of an estimate with this half-width: as many as show two digits of the half-width.
 
     >>> decimals(0.0031), decimals(4.2), decimals(120.0)
     (4, 1, 0)
@@ -88,7 +102,7 @@ def decimals(radius: float) -> int:
 
 
 def ranged(value: float | None, low: float | None, high: float | None, *, rates: bool = False) -> str:
-    """An estimate and the ends of its interval, with as many decimals as its half-width deserves.
+    """An estimate and its interval, with as many decimals as the half-width justifies.
 
     >>> ranged(0.05124, 0.0202, 0.0911), ranged(-12.34, -90.0, 30.0), ranged(None, None, None), ranged(0.0, 0.0, 0.0)
     ('0.051 (0.020 to 0.091)', '−12 (−90 to 30)', '–', '0')
@@ -107,7 +121,7 @@ def ranged(value: float | None, low: float | None, high: float | None, *, rates:
 
 
 def measured(value: float | None, radius: float | None, *, rates: bool = False) -> str:
-    """An estimate and its half-width, with as many decimals as the half-width deserves: two digits that count.
+    """An estimate and its half-width, with as many decimals as the half-width justifies.
 
     >>> measured(0.0512, 0.0031), measured(12.3456, 4.2), measured(0.29, 0.16), measured(None, 0.1)
     ('0.0512 ± 0.0031', '12.3 ± 4.2', '0.29 ± 0.16', '')
@@ -125,7 +139,7 @@ def measured(value: float | None, radius: float | None, *, rates: bool = False) 
 
 
 def gap(value: float | None) -> str:
-    """A lower bound on a gap; an arm that was ruled out is worse, even where the bound rounds to nothing.
+    """A lower bound on a gap. An arm that was ruled out is worse, even where the bound rounds to 0.
 
     >>> gap(0.0351), gap(0.0), gap(None)
     ('0.035', 'above 0', '–')
@@ -134,9 +148,9 @@ def gap(value: float | None) -> str:
 
 
 def set_aside(arm: Mapping[str, Any], line: float) -> bool:
-    """Whether an arm of a certificate was not ruled out: its agent accepted another one, within the tolerance.
+    """Whether an arm of a certificate was set aside within the tolerance: its agent accepted another arm.
 
-    It may be as good as the answer, or better by less than the tolerance; nothing is claimed of how much worse it is.
+    It was not ruled out. It may be as good as the answer, or better by less than the tolerance.
 
     >>> set_aside({"eliminated_in": 4, "log_acceptance": 4.1, "log_wealth": -0.2}, line=4.1)
     True
@@ -147,7 +161,7 @@ def set_aside(arm: Mapping[str, Any], line: float) -> bool:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell of a table belongs on the right; an empty one goes with its column.
+    """Whether a cell of a table is aligned to the right; an empty one follows its column.
 
     >>> [is_number(cell) for cell in ("1,234", "0.05 ± 0.01", "1.87 x", "above 0", "", "arm 3")]
     [True, True, True, True, True, False]
@@ -171,7 +185,7 @@ def estimate_text(cell: Mapping[str, float | None] | None, *, rates: bool = Fals
 
 
 def arm_state(arm: Mapping[str, Any]) -> str:
-    """Where an arm is, in words.
+    """The state of an arm in words.
 
     >>> arm_state({"candidate": False, "chosen": False, "ruled_out_in": 3})
     'out in phase 3'
@@ -180,7 +194,7 @@ def arm_state(arm: Mapping[str, Any]) -> str:
 
 
 def finding_rows(agent: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every arm of an agent, one value a column."""
+    """One row per arm of an agent, with one value per column."""
     for arm in agent["arms"]:
         numbers = {f"{kind}_{end}": (arm[kind] or {}).get(end) for kind in KINDS for end in ENDS}
         known = {"agent": agent["agent"], "end": agent["end"], "leader": agent["leader"], "arm": arm["arm"]}
@@ -188,7 +202,7 @@ def finding_rows(agent: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def findings_csv(found: Mapping[str, Any]) -> str:
-    """One line per agent and arm."""
+    """A CSV file with one line per agent and arm."""
     written = io.StringIO()
     table = csv.DictWriter(written, HEAD, lineterminator="\r\n")
     table.writeheader()
@@ -199,7 +213,7 @@ def findings_csv(found: Mapping[str, Any]) -> str:
 
 
 def csv_safe(value: object) -> object:
-    """Text that no spreadsheet takes for a formula.
+    """A value with text escaped so that no spreadsheet takes it for a formula.
 
     >>> csv_safe("=1+1"), csv_safe("B"), csv_safe(-0.5)
     ("'=1+1", 'B', -0.5)

@@ -1,7 +1,8 @@
-"""Named places at which a test may kill the process for good, between every two steps of what must not be torn.
+"""Named points at which a test can kill the process: between every two steps of an operation that must be atomic.
 
-`PARLEY_KILL_AT=report-inserted` dies there the first time it is reached, `report-inserted:7` the seventh. Without the
-variable a point costs one comparison. Whoever has points lists them as `POINTS`, and the chaos tests read that.
+`PARLEY_KILL_AT=report-inserted` kills the process the first time it reaches that point, `report-inserted:7` the seventh
+time. Without the variable a point costs one comparison. Each module with points lists them as `POINTS` for the chaos
+tests.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ import signal
 
 __all__ = ["arm", "reached"]
 
-_armed: dict[str, int] = {}  # point -> how often it may still be reached
+_armed: dict[str, int] = {}  # point -> how many more times until the process dies there
 
 
-def arm(words: str) -> None:
-    """Choose where to die: a point, and after a colon at which time of reaching it. Empty words disarm."""
+def arm(point: str) -> None:
+    """Choose where to die: a point and, after a colon, at which visit. An empty string disarms."""
     _armed.clear()
-    name, _, count = words.partition(":")
+    name, _, count = point.partition(":")
     if name:
         _armed[name] = int(count or 1)
 
 
 def reached(point: str) -> None:
-    """Die here if so armed."""
+    """Die here if this point is armed."""
     if point in _armed:
         _armed[point] -= 1
         if _armed[point] == 0:

@@ -1,4 +1,4 @@
-"""A property that is computed once, and lets others compute theirs meanwhile."""
+"""A cached property without a lock."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 class once(Generic[T]):  # noqa: N801 - it decorates, as `property` does
-    """What a method returns, kept in its object. Two threads that ask at the same moment may both compute it.
+    """Cache what a method returns in its object. Two threads that ask at the same moment may both compute it.
 
-    Python 3.11's own `cached_property` computes under one lock for all objects of a class: while the text of a large
-    certificate is written, no report would have its text.
+    Python 3.11's own `cached_property` computes under one lock for all objects of a class: while one thread encodes a
+    large certificate, no other could encode a report.
 
     >>> class Study:
     ...     @once
@@ -38,5 +38,5 @@ class once(Generic[T]):  # noqa: N801 - it decorates, as `property` does
     def __get__(self, of: object | None, kind: type[Any]) -> Self | T:
         if of is None:
             return self
-        found = of.__dict__[self._name] = self._compute(of)  # found there from now on, and not asked for here
+        found = of.__dict__[self._name] = self._compute(of)  # from now on Python finds it there first
         return found

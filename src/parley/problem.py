@@ -1,4 +1,4 @@
-"""What everybody knows (`Problem`) and what only nature knows (`Instance`).
+"""`Problem` is what everybody knows. `Instance` adds the true means, which only nature knows.
 
 Arrays are `(..., arm, agent)`; `weights[n, m]` is the weight of agent n's reward in agent m's mixed reward, so
 columns sum to 1 and `mixed_means = means @ weights` (paper, Section 1; the sentence above its Algorithm 1
@@ -26,16 +26,16 @@ __all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Problem", "top_ga
 class Problem(StudySettings):
     """K arms, M agents, the weights that mix their rewards, and the question: everyone's top N, error at most delta.
 
-    What else may be asked stands in `parley.settings`, a row each: `delta`, `top`, `largest_gap`, `minimum_cell`, ...
+    `parley.settings` has a row for each setting: `delta`, `top`, `largest_gap`, `minimum_cell`, ...
 
     >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]], delta=0.1)
     >>> problem.arm_count, problem.agent_count, problem.agents
     (3, 2, ('agent 1', 'agent 2'))
     """
 
-    arms: tuple[str, ...]  # a number of arms, or any sequence of names, is taken too
-    weights: FloatArray  # any nested sequence of numbers is taken too
-    agents: tuple[str, ...] = ()  # made up when left out
+    arms: tuple[str, ...]  # may be given as a number of arms, or any sequence of names
+    weights: FloatArray  # may be given as any nested sequence of numbers
+    agents: tuple[str, ...] = ()  # "agent 1", "agent 2", ... unless given
     noise: RewardModel = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Problem(StudySettings):
         self._check_rates()
 
     def _check_rates(self) -> None:
-        """A site that cannot recruit is left out where nobody weighs it; elsewhere no study could ever end."""
+        """Only an agent without weight in any mix may have a rate of 0: otherwise the study could never end."""
         stuck = np.zeros(0) if self.rate is None else np.flatnonzero((self.rate == 0) & self.weights.any(axis=1))
         if stuck.size:
             raise InvalidInput(
@@ -89,7 +89,7 @@ class Problem(StudySettings):
 
     @once
     def questions(self) -> BoolArray:
-        """`(agent,)`: the first agent of every distinct column of weights; the others ask what it asks.
+        """`(agent,)`: True for the first agent with each distinct column of weights; the others ask the same question.
 
         >>> Problem(arms=2, weights=[[0.5, 0.5, 0.2], [0.5, 0.5, 0.8], [0, 0, 0]]).questions.tolist()
         [True, False, True]
@@ -100,23 +100,23 @@ class Problem(StudySettings):
 
     @property
     def question_count(self) -> int:
-        """How many distinct questions are asked: what the union over agents pays for."""
+        """How many distinct questions are asked. The union bound over agents pays for these."""
         return int(self.questions.sum())
 
     @property
     def asks_exactly(self) -> bool:
-        """Whether lower bounds on samples are about this study: it ends with every answer, and each is the best."""
+        """Whether lower bounds on samples apply: the study ends only with every agent's exact answer."""
         early = self.tolerance or self.max_samples is not None or self.max_rounds is not None
         return not early and self.horizon is None
 
     def mixed(self, values: FloatArray) -> FloatArray:
-        """`(..., arm, agent)` local values to mixed ones: `values @ weights`."""
+        """From local values `(..., arm, agent)` to mixed ones: `values @ weights`."""
         return values @ self.weights
 
     def mixed_variances(self, counts: IntArray, variances: FloatArray | float | None = None) -> FloatArray:
-        """`(..., arm, agent)`: of the mixed means of so many draws; huge where something that weighs was not drawn.
+        """`(..., arm, agent)`: variances of mixed means after `counts` draws; huge where a weighted cell has no draws.
 
-        `variances` are those of single rewards, one or `(..., arm, agent)`; the reward model's unless given.
+        `variances` are those of single rewards: one number or `(..., arm, agent)`. By default the reward model's.
 
         >>> problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
         >>> problem.mixed_variances(np.array([[10, 10], [10, 40]])).round(4).tolist()
@@ -129,7 +129,7 @@ class Problem(StudySettings):
         return np.asarray((each * reciprocals) @ self.squared_weights)
 
     def drawn(self, counts: IntArray) -> BoolArray:
-        """`(..., arm, agent)`: everything that agent m's mixed mean of the arm weighs was drawn."""
+        """`(..., arm, agent)`: whether every cell with weight in the agent's mixed mean of the arm has draws."""
         weighed = (self.squared_weights > 0).astype(np.float64)
         return np.asarray((counts == 0).astype(np.float64) @ weighed == 0)
 
@@ -153,7 +153,7 @@ def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Instance:
-    """A problem together with its true local means `(arm, agent)`, which no policy may see (but `oracle`).
+    """A problem with its true local means `(arm, agent)`. Only the policy `oracle` may see them.
 
     >>> problem = Problem(arms=2, weights=[[1, 0.9], [0.9, 1]] / np.float64(1.9))
     >>> instance = Instance(problem=problem, means=[[0.9, 0.8], [0.1, 0.5]])
@@ -162,8 +162,8 @@ class Instance:
     """
 
     problem: Problem
-    means: FloatArray  # any nested sequence of numbers is taken too
-    scale: Any = None  # of the rewards, where it is not the problem's: what is simulated, and what bounds use
+    means: FloatArray  # may be given as any nested sequence of numbers
+    scale: Any = None  # the true scale of rewards, for simulations and bounds; the problem's unless given
 
     def __post_init__(self) -> None:
         arms, agents = self.problem.shape
@@ -212,12 +212,12 @@ class Instance:
 
     @property
     def variances(self) -> FloatArray | float:
-        """Of single rewards: one for all, or what broadcasts to `(arm, agent)`."""
+        """Variances of single rewards, as bounds use them: one number, or what broadcasts to `(arm, agent)`."""
         return self.problem.noise.bound_variances(self.means, self.scale)
 
     @property
     def smallest_gap(self) -> float:
-        """Delta'_min: what makes an instance hard; 0 where arms tie at a boundary."""
+        """Delta'_min, which makes an instance hard; 0 where arms tie at a boundary."""
         return float(self.gaps.min())
 
     @property
@@ -226,7 +226,7 @@ class Instance:
         return self.smallest_gap <= 0
 
     def require_distinct(self) -> None:
-        """Raise `TiedArms`, naming agent and arms, if arms tie at a top-N boundary."""
+        """Raise `TiedArms`, which names the agent and the arms, if arms tie at a top-N boundary."""
         if not self.tied:
             return
         agent = int(np.argwhere(self.gaps <= 0)[0, 1])

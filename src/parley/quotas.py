@@ -15,7 +15,7 @@ LARGEST_COUNT = 2.0**53  # beyond this float64 no longer tells whole numbers apa
 
 
 def whole_counts(values: FloatArray) -> IntArray:
-    """Round up to whole draws; a number that no study could draw is an error, never an overflow.
+    """Round up to whole draws. A number that no study could draw is an error, never an overflow.
 
     >>> whole_counts(np.array([0.0, 1.2])).tolist()
     [0, 2]
@@ -26,13 +26,13 @@ def whole_counts(values: FloatArray) -> IntArray:
             "planned draws",
             found=f"{largest:.3g} of one arm by one agent",
             allowed="at most 2^53",
-            hint="The gaps are too small to be told apart by any study; set a sample cap",
+            hint="No study could tell gaps this small apart; set max_samples",
         )
     return np.ceil(values).astype(np.int64)
 
 
 def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
-    """No cell of a plan below the minimum: 1 to `minimum` - 1 draws become `minimum`, none stays none.
+    """Raise cells of 1 to `minimum` - 1 draws to `minimum`; a cell of 0 stays 0.
 
     >>> raise_cells(np.array([0, 1, 4, 9]), 5).tolist()
     [0, 5, 5, 9]
@@ -41,9 +41,9 @@ def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
 
 
 def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
-    """`(..., arm, agent)` quotas in the same proportions, of which no more than `left (...)` remain in all.
+    """Cut quotas `(..., arm, agent)` to `left (...)` draws in total, in the same proportions.
 
-    A cell that falls below the minimum is left out; where that would leave nothing, the largest cell takes all it may.
+    A cell that falls below the minimum becomes 0. If no cell would remain, the largest takes what is left.
 
     >>> cut_to(np.array([[10, 20], [30, 0]]), np.array(7)).tolist()
     [[1, 2], [4, 0]]
@@ -57,7 +57,7 @@ def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
     share = np.minimum(left / np.maximum(total, 1), 1.0)[..., None, None]
     flat = np.floor(quotas * share).astype(np.int64).reshape(*total.shape, -1)
     rest = (quotas * share).reshape(flat.shape) - flat
-    # What rounding down leaves over goes to the largest remainders.
+    # The draws lost by rounding down go to the largest remainders.
     places = np.argsort(np.argsort(-rest, axis=-1, kind="stable"), axis=-1, kind="stable")
     flat = flat + (places < np.maximum(left - flat.sum(axis=-1), 0)[..., None]) * (rest > 0)
     flat = np.where(flat >= minimum, flat, 0)
@@ -76,9 +76,9 @@ def smallest_counts(
 
     W-CPE asks for the fewest further draws that meet this (Algorithm 1). `threshold` is `(..., arm, 1)` and does not
     decrease in any count, so the points that meet it form a lattice: its least element is the limit of
-    `n <- max(counts, ceil(allocation * threshold(n)))` from below, and it minimises every count at once. That each
-    `n - counts` be 0 or at least `minimum_cell` leaves a lattice; raising the least element afterwards would not do,
-    for more draws by one agent raise the threshold, and so what the others need.
+    `n <- max(counts, ceil(allocation * threshold(n)))` from below, and it minimises every count at once. The points
+    where each `n - counts` is also 0 or at least `minimum_cell` form a lattice too. Raising cells afterwards would be
+    wrong: more draws by one agent raise the threshold, and with it what the others need.
 
     >>> n = np.array([[1, 1]])
     >>> beta = lambda n: np.log(4.0 + n.sum(axis=-1, keepdims=True))

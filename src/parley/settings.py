@@ -22,25 +22,13 @@ __all__ = [
     "REQUIRED",
     "SETTINGS",
     "Key",
-    "Names",
     "Setting",
     "StudySettings",
-    "above_zero",
-    "arm_name",
-    "at_least_zero",
     "check_kinds",
     "check_section",
-    "choice",
-    "counted",
-    "fewer_than_arms",
     "full_name",
-    "or_none",
-    "per_agent",
-    "per_cell",
     "plain",
-    "probability",
     "setting",
-    "until",
 ]
 
 NUMBER = (int, float)
@@ -282,15 +270,17 @@ class StudySettings:
         always_stored=True,
     )
     tolerance: float = setting(
-        0.0, NUMBER, at_least_zero, "an arm within it of the best (of the N-th best) is an answer too; at least 0",
+        0.0, NUMBER, at_least_zero,
+        "an arm within this distance of the best (of the N-th best) is a right answer too; at least 0",
         sentence="an arm within {value:g} of the best is an answer", affects_decisions=True,
     )
     max_samples: int | None = setting(
-        None, (int,), or_none(counted(1, LARGEST_COUNT)), "draws in all after which the study ends, decided or not",
+        None, (int,), or_none(counted(1, LARGEST_COUNT)),
+        "the study ends after this many draws in total, decided or not",
         default="no limit", sentence="it ends after {value:,} samples at most", affects_decisions=True,
     )
     max_rounds: int | None = setting(
-        None, (int,), or_none(counted(1, LARGEST_CELL)), "phases after which the study ends, decided or not",
+        None, (int,), or_none(counted(1, LARGEST_CELL)), "the study ends after this many phases, decided or not",
         default="no limit", sentence="it ends after {value:,} rounds at most", affects_decisions=True,
     )
     control: str | None = setting(
@@ -299,14 +289,14 @@ class StudySettings:
     )
     horizon: int | str | None = setting(
         None, (int, str), or_none(until(LARGEST_COUNT, "open")),
-        'draws per agent, all of which count: play while learning; `"open"`: nobody knows yet how many',
+        'draws per agent, where every draw counts: agents play while they learn; `"open"` if the number is not known',
         default="none: find the answer and stop", sentence="agents play while they learn (horizon {value})",
         affects_decisions=True,
     )
     minimum_cell: int = setting(
         1, (int,), counted(1, LARGEST_CELL),
-        "whoever is asked to draw an arm in a phase is asked for at least this many draws of it, so that no reported "
-        f"sum covers fewer; a whole number from 1 to {LARGEST_CELL:,}",
+        "an agent that draws an arm in a phase draws it at least this often, so that no reported sum covers fewer "
+        f"draws; a whole number from 1 to {LARGEST_CELL:,}",
         section="privacy", sentence="no cell of a phase has fewer than {value:,} draws",
     )
     price: FloatArray = setting(
@@ -315,17 +305,18 @@ class StudySettings:
         section="sampling", sentence="a draw costs {span}",
     )
     rate: FloatArray | None = setting(
-        None, NUMBERS, or_none(per_agent), "draws a day: a number, or one per agent; 0 only for who has no weight",
+        None, NUMBERS, or_none(per_agent),
+        "draws a day: a number, or one per agent; 0 only for an agent without weight",
         default="not known", section="sampling", sentence="agents make {span} draws a day",
     )
     day_cost: float = setting(
-        0.0, NUMBER, at_least_zero, "what a day of the study is worth, in the unit of `price`; needs `rate`",
+        0.0, NUMBER, at_least_zero, "what a day of the study costs, in the unit of `price`; needs `rate`",
         section="sampling", sentence="a day costs {value:,.10g}", needs="rate",
     )
     round_days: float = setting(
-        0.0, NUMBER, at_least_zero, "days that a round takes beside its draws: to collect, decide and start again; "
+        0.0, NUMBER, at_least_zero, "days that a round takes besides its draws: to collect, decide and start again; "
         "needs `rate`",
-        section="sampling", sentence="a round takes {value:,.10g} days beside its draws", needs="rate",
+        section="sampling", sentence="a round takes {value:,.10g} days besides its draws", needs="rate",
     )
     delay: FloatArray = setting(
         0.0, NUMBERS, per_agent, "days from a draw to its outcome: a number, or one per agent; a phase waits for the "
@@ -334,16 +325,16 @@ class StudySettings:
     )
     site_counts: str | None = setting(
         None, (str,), or_none(choice("exact", "flexible")),
-        '`"exact"`: a report has the counts that the plan asks for. `"flexible"`: it may have others, with a '
-        "[reason that is not in the rewards](site.md#other-counts-than-planned)",
-        default='`"flexible"` where the policy\'s guarantee stays, else `"exact"`', section="sites", key="counts",
+        '`"exact"`: a report has the counts of the plan. `"flexible"`: it may have others, with a '
+        "[reason that does not depend on the rewards](site.md#other-counts-than-planned)",
+        default='`"flexible"` where the policy\'s guarantee allows it, else `"exact"`', section="sites", key="counts",
         affects_decisions=True, always_supported=("exact",), sentence="the counts of reports are {value}",
     )
     between: str = setting(
         "outside", (str,), choice("outside", "leading"),
-        'who comes to a site when its phase needs nobody more stays `"outside"` of the study, or gets the `"leading"` '
-        "arm of the plan without being counted",
-        default='`"outside"`', section="sites", sentence="who comes between phases gets the plan's {value} arm",
+        'a person who comes to a site when its phase needs nobody else stays `"outside"` of the study, or gets the '
+        '`"leading"` arm of the plan without being counted',
+        default='`"outside"`', section="sites", sentence="people who come between phases get the plan's {value} arm",
     )
     rules: int = setting(
         3, (int,), counted(1, 3),
@@ -364,7 +355,7 @@ class StudySettings:
                 allowed = f"{row.default_value} without {SETTINGS[row.needs].place}"
                 raise InvalidInput(row.place, found=changed[row.name], allowed=allowed)
         if self.day_cost == 0 and np.any(np.equal(plain(self.price), 0)):
-            allowed = "numbers above 0, or 0 together with sampling.day_cost: what is free would be drawn without end"
+            allowed = "numbers above 0, or 0 together with sampling.day_cost: free draws would have no limit"
             raise InvalidInput("sampling.price", found=0, allowed=allowed)
 
     def settings(self) -> dict[str, Any]:

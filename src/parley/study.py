@@ -1,7 +1,7 @@
 """The study file: from TOML to a `Study` (a problem, a policy, perhaps a truth).
 
-The keys of every section stand in one table, `SECTIONS`, gathered from the rooms that give them meaning; a key that is
-not there is an error that lists those that are. The tables of `docs/study-file.md` are printed from it.
+`SECTIONS` holds the keys of every section, gathered from the modules that use them. An unknown key is an error that
+lists the known ones. `make generated` writes the tables of docs/study-file.md from it.
 """
 
 from __future__ import annotations
@@ -45,30 +45,30 @@ QUESTION = {
 POLICY = {  # every other key is an option of that policy, checked by the policy
     "name": Key(
         kinds=(str,),
-        meaning="who decides, by name; [policies](policies.md) has them all",
+        meaning="the name of the policy; [policies](policies.md) lists them",
         default="`evidence`; `evidence-regret` with a horizon",
     )
 }
 TRUTH = {
     "means": Key(
-        kinds=(list,), meaning="the true local means, a row per arm, a column per agent", default="this or the next"
+        kinds=(list,), meaning="the true local means, a row per arm, a column per agent", default="this or `generate`"
     ),
     "generate": Key(
         kinds=(str,),
-        meaning='`"paper"`: the paper\'s recipe; with 6 arms, 3 agents and seed 0 the very instance of its tables',
+        meaning='`"paper"`: the paper\'s recipe; with 6 arms, 3 agents and seed 0 it gives the instance of its tables',
     ),
     "scale": Key(
         kinds=(int, float, list),
-        meaning="gaussian, subgaussian: the standard deviation to simulate and to compute bounds with, a number, a row "
-        "per agent or a matrix",
+        meaning="gaussian, subgaussian: the standard deviation for simulations and bounds: a number, a row per agent "
+        "or a matrix",
         default="`noise.scale`, or `noise.guess` where that is unknown",
     ),
-    "seed": Key(kinds=(int,), meaning="generate: where it starts", default="0"),
-    "min_gap": Key(kinds=NUMBER, meaning="generate: draws again until no gap is smaller", default="0.05"),
+    "seed": Key(kinds=(int,), meaning="generate: the seed", default="0"),
+    "min_gap": Key(kinds=NUMBER, meaning="generate: draw again until every gap is at least this large", default="0.05"),
 }
 
 GENERATORS = ("paper",)
-# The recipe draws again until the gaps are wide enough; past this the gap is taken to be impossible.
+# The recipe draws again until the gaps are wide enough. After this many draws the gap is taken to be impossible.
 MAX_DRAWS = 10_000
 
 
@@ -80,16 +80,16 @@ def _sections() -> dict[str, dict[str, Key]]:
     return made | {"truth": dict(TRUTH)}
 
 
-# Section -> its keys; those outside of any section stand under "". In the order of the docs.
+# Section -> its keys, in the order of the docs; "" holds the keys outside of any section.
 SECTIONS = _sections()
 A_SECTION = Key(kinds=(dict,), meaning="a section")
 MOST_ARMS, MOST_AGENTS = 100_000, 10_000
-MOST_DOTS = 16  # in a key; our keys have one, and reading thousands takes their square in time
+MOST_DOTS = 16  # in a key: our keys have one, and tomllib takes quadratic time in their number
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """One study: the problem, the policy that will answer it, and, to simulate or to bound, the truth.
+    """One study: the problem, the policy that answers it and, for simulations and bounds, the truth.
 
     >>> study = parse_study({"arms": 3, "agents": 2, "truth": {"generate": "paper"}})
     >>> study.name, study.policy, study.instance.means.shape
@@ -103,7 +103,7 @@ class Study:
     instance: Instance | None = None
 
     def require_truth(self) -> Instance:
-        """The instance, or an error that says how to state one."""
+        """The instance, or an error that says how to add a [truth] section."""
         if self.instance is None:
             raise InvalidInput(
                 "truth",
@@ -115,7 +115,7 @@ class Study:
 
 
 def load_study(path: str | Path) -> Study:
-    """Read a study file; every error names the file.
+    """Read a study file. Every error names the file.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ def load_study(path: str | Path) -> Study:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
+        text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
     except FileNotFoundError:
         raise InvalidInput("study file", found=f"no file at {path}", allowed="the path of a TOML study file") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -140,7 +140,7 @@ def load_study(path: str | Path) -> Study:
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """A TOML document, or an error that says what is wrong with it.
+    """Parse TOML, or raise an error that says what is wrong with it.
 
     >>> read_toml("a.b = 1")
     {'a': {'b': 1}}
@@ -152,12 +152,12 @@ def read_toml(text: str) -> dict[str, Any]:
             raise InvalidInput(f"TOML, line {number}", found="a key of many parts", allowed=f"up to {MOST_DOTS} dots")
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also what is no TOML error: a number of 5,000 digits
+    except (ValueError, RecursionError) as error:  # ValueError alone: a number of 5,000 digits
         raise InvalidInput("TOML", found=str(error)[:200], allowed="a valid TOML document") from None
 
 
 def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "study") -> Study:
-    """Check a parsed study document and build what it describes; `folder` is where its relative paths start.
+    """Check a parsed study document and build the study; relative paths in it start at `folder`.
 
     >>> study = parse_study({"arms": 2, "agents": 2, "weights": {"kind": "personalized", "alpha": 0.5}})
     >>> study.problem.weights.tolist()
@@ -204,7 +204,7 @@ def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> FloatArray:
     """The paper's recipe (Appendix E): Gaussian means over their Frobenius norm, drawn until no gap is below `min_gap`.
 
-    NumPy's legacy generator, so that seed 0 with 6 arms and 3 agents gives the very instance of the paper's tables.
+    It uses NumPy's legacy generator: seed 0 with 6 arms and 3 agents gives exactly the instance of the paper's tables.
     """
     if not 0 < min_gap < np.inf:
         raise InvalidInput("truth.min_gap", found=min_gap, allowed="a finite number above 0")
@@ -247,7 +247,7 @@ def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
 
 
 def _within(instance: Instance) -> Instance:
-    """No gap may exceed `largest_gap`: W-CPE starts there, and its guarantee rests on it."""
+    """Check that no gap exceeds `largest_gap`: W-CPE starts there, and its guarantee relies on it."""
     if instance.gaps.max() > instance.problem.largest_gap:
         raise InvalidInput(
             "largest_gap",

@@ -37,7 +37,7 @@ def mixture_constant(delta: float, arms: int, agents: int) -> float:
 
     Any lambda gives a valid (larger) threshold, so a numerical minimum errs on the safe side.
     """
-    from scipy.optimize import minimize_scalar  # which takes a while to import, and few need it
+    from scipy.optimize import minimize_scalar  # imported here because it is slow to import and rarely needed
 
     x = math.log(arms * agents / delta) / agents
 

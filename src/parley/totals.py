@@ -1,7 +1,7 @@
-"""What rewards add up to: how many, their sum, and the sum of their squares.
+"""The one statistic of rewards: how many, their sum, and the sum of their squares.
 
-One statistic for everybody: an environment draws it, an agent reports it, a phase adds it up, a policy receives it.
-Two parts of a study add up with `+`, in any order.
+Environments draw it, agents report it, phases add it up and policies receive it. Parts of a study add up with `+`, in
+any order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Totals"]
 class Totals:
     """Arrays of one shape, over any axes: `(..., arm, agent)` in a study, `(arm,)` in one agent's report.
 
-    `squares` is None where nobody keeps them: a policy whose reward model needs none.
+    `squares` is None where they are not kept: with a policy whose reward model does not need them.
 
     >>> one, two = Totals.of([[1.0, 2.0], []]), Totals.of([[3.0], [5.0]])
     >>> both = one + two
@@ -49,7 +49,7 @@ class Totals:
 
     @classmethod
     def of(cls, rewards: Iterable[Sequence[float]]) -> Totals:
-        """`(arm,)`: from every arm's rewards."""
+        """`(arm,)`: the totals of every arm's rewards."""
         drawn = [[float(value) for value in values] for values in rewards]
         return cls(
             counts=np.array([len(values) for values in drawn], dtype=np.int64),
@@ -64,7 +64,7 @@ class Totals:
 
     @classmethod
     def columns(cls, columns: Sequence[Totals | None], arms: int) -> Totals:
-        """`(arm, agent)`: one agent's totals beside the next one's, nothing where there is None."""
+        """`(arm, agent)`: the totals of every agent side by side; None stands for no draws."""
         parts = [Totals.zero((arms,)) if column is None else column for column in columns]
         return cls(
             counts=np.stack([part.counts for part in parts], axis=-1),
@@ -77,7 +77,7 @@ class Totals:
         return Totals(counts=self.counts + other.counts, sums=self.sums + other.sums, squares=kept)
 
     def __eq__(self, other: object) -> bool:
-        """Alike in every number."""
+        """Equal in every number."""
         if not isinstance(other, Totals):
             return NotImplemented
         alike = np.array_equal(self.counts, other.counts) and np.array_equal(self.sums, other.sums)
@@ -88,7 +88,7 @@ class Totals:
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> Totals:
-        """Some of them, by NumPy's rules."""
+        """A part of the arrays, by NumPy's indexing rules."""
         kept = None if self.squares is None else np.asarray(self.squares[index])
         return Totals(counts=np.asarray(self.counts[index]), sums=np.asarray(self.sums[index]), squares=kept)
 
@@ -108,7 +108,7 @@ class Totals:
         return np.where(self.counts > 1, np.maximum(around, 0.0), 0.0)
 
     def require_squares(self) -> FloatArray:
-        """The sums of squares, or an error where they were not kept."""
+        """The sums of squares, or an error if they were not kept."""
         if self.squares is None:
             raise InvalidInput("squares", found="none kept", allowed="sums of squares, with this reward model")
         return self.squares

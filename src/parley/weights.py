@@ -1,4 +1,7 @@
-"""Builders of weight matrices: `weights[n, m]` is what agent n's reward weighs in agent m's mix; columns sum to 1."""
+"""Weight matrices, and the [weights] section of the study file.
+
+`weights[n, m]` is the weight of agent n's reward in agent m's mix; columns sum to 1.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,9 @@ LARGEST_SEED = 2**32 - 1
 WEIGHTS = {
     "kind": Key(
         kinds=(str,),
-        meaning='`"identity"`: every agent alone. `"personalized"`: alpha of one\'s own, the rest everyone\'s average. '
-        '`"clusters"`: equal shares within a cluster. `"similarity"`: in proportion to a similarity. `"population"`: '
-        "everyone wants the arm best for all, agents weighed by their share. "
+        meaning='`"identity"`: every agent alone. `"personalized"`: alpha of the agent\'s own reward, the rest the '
+        'average of all. `"clusters"`: equal shares within a cluster. `"similarity"`: in proportion to a similarity. '
+        '`"population"`: everyone wants the arm that is best for all, with agents weighted by their share. '
         '`"matrix"`: as given',
         default='`"identity"`',
     ),
@@ -42,14 +45,14 @@ WEIGHTS = {
         default=REQUIRED,
     ),
     "seed": Key(
-        kinds=(int,), meaning='personalized with `alpha = "random"`: where the random alphas start', default="0"
+        kinds=(int,), meaning='personalized with `alpha = "random"`: the seed of the random alphas', default="0"
     ),
     "labels": Key(kinds=(list,), meaning="clusters: one label per agent", default=REQUIRED),
     "matrix": Key(
         kinds=(list,),
         meaning="similarity: a similarity per pair of agents, columns are normalised; matrix: the weights themselves, "
         "row n, column m",
-        default="this or the next",
+        default="this or `features` (similarity) or `file` (matrix)",
     ),
     "features": Key(kinds=(list,), meaning="similarity: one feature vector per agent"),
     "kernel": Key(kinds=(str,), meaning='similarity from features: `"rbf"` or `"cosine"`', default='`"rbf"`'),
@@ -58,7 +61,7 @@ WEIGHTS = {
     "file": Key(kinds=(str,), meaning="matrix: a `.csv` or `.npy` file, relative to the study file"),
 }
 
-WEIGHT_KEYS = {  # kind -> the keys it reads, the first of which must be there
+WEIGHT_KEYS = {  # kind -> the keys that it reads
     "identity": (),
     "personalized": ("alpha", "seed"),
     "clusters": ("labels",),
@@ -71,7 +74,7 @@ KERNELS = ("rbf", "cosine")
 
 
 def identity(agents: int) -> FloatArray:
-    """Every agent alone: no collaboration.
+    """Every agent by itself: no collaboration.
 
     >>> identity(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
@@ -97,7 +100,7 @@ def personalized(agents: int, alpha: ArrayLike) -> FloatArray:
 
 
 def clusters(labels: Sequence[object]) -> FloatArray:
-    """Agents with the same label share equally, and ignore the others.
+    """Agents with the same label share equally and ignore the others.
 
     >>> clusters(["north", "north", "south"]).tolist()
     [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
@@ -110,7 +113,7 @@ def clusters(labels: Sequence[object]) -> FloatArray:
 
 
 def similarity(matrix: ArrayLike) -> FloatArray:
-    """Weights proportional to a similarity: entry (n, m) says how much n resembles m; columns are normalised.
+    """Weights in proportion to a similarity: entry (n, m) says how similar n is to m; columns are normalised.
 
     >>> similarity([[1.0, 0.25], [0.25, 1.0]]).round(2).tolist()
     [[0.8, 0.2], [0.2, 0.8]]
@@ -159,7 +162,7 @@ def features(vectors: ArrayLike, *, kernel: str = "rbf", bandwidth: float = 1.0)
 
 
 def population(shares: ArrayLike) -> FloatArray:
-    """Everyone wants the arm that is best for the whole population: the same column for all, the agents' shares.
+    """Everyone wants the arm that is best for the whole population: every column holds the agents' shares.
 
     >>> population([3, 1]).tolist()
     [[0.75, 0.75], [0.25, 0.25]]
@@ -191,7 +194,7 @@ def _only_one(section: Mapping[str, Any], *keys: str) -> None:
 
 
 def weights_of(section: Mapping[str, Any], agents: int, folder: Path) -> FloatArray:
-    """The matrix that a [weights] section describes; `folder` is where its file is looked for."""
+    """The matrix that a [weights] section describes; its file is relative to `folder`."""
     kind = section.get("kind", "identity")
     if kind not in WEIGHT_KEYS:
         raise UnknownName("weights.kind", kind, WEIGHT_KEYS)

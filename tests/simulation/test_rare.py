@@ -89,7 +89,7 @@ def test_what_cannot_be_measured_is_refused():
         ruled_out_probability(make_policy("wcpe", problem), instance, arm=0, agent=0, replications=5, seed=0)
     tie = Instance(problem=problem.with_(delta=1e-9), means=[[0.0], [0.0]])
     few = ruled_out_probability(make_policy("evidence", tie.problem), tie, arm=0, agent=0, replications=4, seed=0)
-    with pytest.raises(InvalidInput, match="carry the estimate"):
+    with pytest.raises(InvalidInput, match="contribute to the estimate"):
         few.require_believable()
 
 

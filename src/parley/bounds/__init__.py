@@ -1,4 +1,4 @@
-"""What no policy can do without: samples, regret, money and days, each a program with its certificate."""
+"""Lower bounds on samples, regret, money and days, each with a certificate; and the paper's guarantee for W-CPE."""
 
 from parley.bounds.paper import (
     Bound,

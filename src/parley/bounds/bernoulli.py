@@ -1,10 +1,10 @@
 """The exact lower bounds for 0/1 rewards, with a certificate.
 
-A contrast c is told apart at the rate g_c(x) = inf sum_i x_i kl(mu_i, lambda_i) over the rates lambda that undo its
+A contrast c is resolved at the rate g_c(x) = inf sum_i x_i kl(mu_i, lambda_i) over the rates lambda that undo its
 gap, sum_i a_i lambda_i <= floor_c. g_c is concave and homogeneous in the draws x, and for *any* such lambda g_c(x) <=
 sum_i x_i kl(mu_i, lambda_i): a linear inequality (a cut) that every feasible x obeys. So the linear program over any
 cuts is a lower bound on min c . x subject to g_c(x) >= 1, and its multipliers prove it by themselves; any x becomes
-feasible by scaling. Cuts are added where the solution, drawn towards the best feasible point, is not feasible yet.
+feasible by scaling. Cuts are added at a point between the solution and the best feasible point.
 
 For a multiplier kappa the inner minimiser solves (mu - lambda) / (lambda (1 - lambda)) = kappa a / x, as in
 `parley.rewards.binary`; sum x kl + kappa (sum a lambda - floor) never exceeds g_c: scaling by it is safe.
@@ -36,7 +36,7 @@ class RateContrasts:
     floors: FloatArray
 
     def rivals(self, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """kl to the nearest rates that undo each gap, `(contrast, cell)`, and a number that g is at least."""
+        """kl to the nearest rates that undo each gap, `(contrast, cell)`, and a lower bound on g, `(contrast,)`."""
         means = np.clip(self.rates, SMALLEST, 1 - SMALLEST)[None, :]
         per = self.coefficients / np.maximum(draws, SMALLEST)[None, :]
         low, high = np.zeros(len(self.floors)), np.full(len(self.floors), 1e-12)
@@ -63,7 +63,7 @@ def _moved(means: FloatArray, step: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Proven:
-    """A feasible allocation, what it costs, and what the cuts prove that every other costs at least."""
+    """A feasible allocation, its cost, and the lower bound on the cost of any other that the cuts prove."""
 
     value: float
     lower: float
@@ -71,14 +71,14 @@ class Proven:
 
 
 def cheapest(contrasts: RateContrasts, costs: FloatArray, start: FloatArray, *, accuracy: float) -> Proven:
-    """The cheapest draws that tell every contrast apart, from a positive `start`, to a proven relative gap.
+    """The cheapest draws that resolve every contrast, from a positive `start`, to a proven relative gap.
 
     >>> two = RateContrasts(coefficients=np.array([[1.0, -1.0]]), rates=np.array([0.6, 0.4]), floors=np.zeros(1))
     >>> found = cheapest(two, np.ones(2), np.ones(2), accuracy=1e-6)
     >>> round(found.value, 3), bool(found.lower <= found.value <= found.lower * (1 + 1e-5))
     (49.663, True)
     """
-    from scipy.optimize import linprog  # which takes a while to import, and few need it
+    from scipy.optimize import linprog  # imported here because it is slow to import and rarely needed
 
     used = (contrasts.coefficients != 0).any(axis=0)
     start = np.where(used, np.maximum(start, SMALLEST), 0.0)
@@ -105,15 +105,15 @@ def cheapest(contrasts: RateContrasts, costs: FloatArray, start: FloatArray, *, 
         solution = np.zeros(len(costs))
         solution[used] = solved.x
         point = np.where(used, np.maximum((1 - DRAWN_BACK) * best + DRAWN_BACK * solution, 1e-9 * best.max()), 0.0)
-        kept = cuts @ solution < 3.0  # old cuts that are far from tight are let go
+        kept = cuts @ solution < 3.0  # drop old cuts that are far from tight
         cuts = cuts[kept] if len(cuts) > 40 * len(contrasts.floors) else cuts
     if not np.isfinite(value):
-        raise NotConverged("no draws tell these rates apart", None)
+        raise NotConverged("no number of draws can tell these rates apart", None)
     return Proven(value=value, lower=min(lower, value), allocation=best)
 
 
 def identified(instance: Instance) -> RateContrasts:
-    """Every arm outside an agent's top N against every arm inside: what finding the top N must tell apart."""
+    """The contrasts of top-N identification: every arm outside an agent's top N against every arm inside."""
     problem, best = instance.problem, instance.best
     rows = []
     for agent in range(problem.agent_count):
@@ -126,10 +126,10 @@ def identified(instance: Instance) -> RateContrasts:
 
 
 def regretted(instance: Instance) -> RateContrasts:
-    """What playing well must tell apart: an agent's own best arm is played all the time and can hide nothing.
+    """The contrasts of regret minimisation. An agent plays its own best arm all the time, so it can hide nothing.
 
-    So only the draws of an arm by agents for whom it is not best count. A gap that even rates of 1 there could not
-    close asks for nothing.
+    Therefore only the draws of an arm by agents for whom it is not best count. A gap that even rates of 1 there could
+    not close needs no draws.
     """
     problem, gaps, best = instance.problem, instance.gaps, instance.best
     rows, floors = [], []

@@ -2,7 +2,7 @@
 
 For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
 (Theorem 1; Theorem 4 for the top N), and no uniformly efficient one has a regret below `regret * log(T)` (Theorem 3).
-The relaxed values need no knowledge of the best arms. Two slips of the paper are mended here: the relaxed regret
+The relaxed values need no knowledge of the best arms. Two slips of the paper are corrected here: the relaxed regret
 program has `gap^2 / 2` on its right side (the appendix writes `gap / 2`), and the relaxed Top-N value is the oracle at
 the Top-N gaps themselves (not at `gap^2 / 2`). Regret is about mixed means, as in the proofs.
 """
@@ -46,7 +46,7 @@ class Bound:
 
     @property
     def proven(self) -> float:
-        """What the multipliers prove: the optimum is at least this."""
+        """The lower bound on the optimum that the multipliers prove."""
         return self.value * (1 - self.gap)
 
     @classmethod
@@ -90,7 +90,7 @@ def oracle(problem: Problem, gaps: FloatArray, *, accuracy: float = ACCURACY) ->
 
 
 def identification(instance: Instance, costs: FloatArray | None = None) -> ContrastPrograms:
-    """The program behind `bai`, a batch of one, with 1 for every cost unless told otherwise."""
+    """The program behind `bai`, as a batch of one; every cost is 1 unless given."""
     instance.require_distinct()
     problem, mixed, best = instance.problem, instance.mixed_means, instance.best
     ranked = np.argsort(-mixed, axis=0)[: problem.top]  # (top, agent): the arms of S*_m
@@ -102,15 +102,15 @@ def identification(instance: Instance, costs: FloatArray | None = None) -> Contr
 
 
 def _common(variances: FloatArray | float) -> tuple[float, FloatArray | None]:
-    """A variance that all cells share, and their own where they differ (in units of the shared one)."""
+    """A variance that all cells share, and the cells' own where they differ (in units of the shared one)."""
     return (variances, None) if isinstance(variances, float) else (1.0, variances)
 
 
 def bai(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """T*_W (Theorem 1), or N*_W for the top N (Theorem 4): every arm outside the top against every arm inside.
 
-    Exact for 0/1 rewards too, up to `MOST_CELLS` arms x agents; beyond, and for other rewards that are not Gaussian, it
-    is that of Gaussian rewards with the same variances.
+    It is exact for 0/1 rewards too, up to `MOST_CELLS` arms x agents. Beyond that, and for other rewards that are not
+    Gaussian, it is the bound for Gaussian rewards with the same variances.
     """
     if exact_rates(instance):
         instance.require_distinct()
@@ -131,14 +131,14 @@ def regret(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     costs = np.where(single.best, np.inf, single.gaps)
     if exact_rates(instance):
         rows = regretted(single)
-        if not len(rows.floors):  # no rates could hide anything
+        if not len(rows.floors):  # nothing needs exploring
             return Bound(value=0.0, gap=0.0, allocation=np.zeros(single.gaps.shape))
         return _of_rates(rows, single.gaps, arm_by_arm(single, costs, 1e-3).allocation, accuracy)
     return arm_by_arm(single, costs, accuracy)
 
 
 def exact_rates(instance: Instance) -> bool:
-    """Whether `bai` and `regret` are those of 0/1 rewards, not of Gaussian ones with their variances."""
+    """Whether `bai` and `regret` are exact for 0/1 rewards, instead of Gaussian ones with their variances."""
     return instance.problem.noise.rate_bounds and instance.means.size <= MOST_CELLS
 
 
@@ -149,7 +149,7 @@ def _of_rates(rows: RateContrasts, costs: FloatArray, start: FloatArray, accurac
 
 
 def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """C~*_W (Lemma 5): as C*, without using who is best."""
+    """C~*_W (Lemma 5): as C*, without knowledge of the best arms."""
     single = best_arm_only(instance)
     return arm_by_arm(single, single.gaps, accuracy)
 
@@ -157,7 +157,7 @@ def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
     """All four bounds of an instance; raises `TiedArms` where they are infinite.
 
-    They are about samples and the exact question: a tolerance is refused; money and days are `parley.bounds.prices`.
+    They bound samples for the exact question, so a tolerance is refused. `parley.bounds.prices` bounds money and days.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -182,7 +182,7 @@ def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
 
 
 def expected_samples(bound: Bound, delta: float) -> float:
-    """T* log(1 / (2.4 delta)), as far as it is proven: what any delta-correct algorithm must expect to draw.
+    """T* log(1 / (2.4 delta)), as far as it is proven: the samples that any delta-correct algorithm must expect.
 
     For Gaussian rewards of the problem's scale; 0 for delta above 1 / 2.4.
     """
@@ -190,7 +190,7 @@ def expected_samples(bound: Bound, delta: float) -> float:
 
 
 def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
-    """The same means asked for the single best arm: regret knows no top N; a tie is an error if `strict`."""
+    """The same means with `top = 1`, since regret has no top N; a tie is an error if `strict`."""
     single = Instance(problem=instance.problem.with_(top=1), means=instance.means, scale=instance.scale)
     if strict:
         single.require_distinct()
@@ -198,7 +198,7 @@ def best_arm_only(instance: Instance, *, strict: bool = True) -> Instance:
 
 
 def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) -> Bound:
-    """One program per arm at the gaps, summed."""
+    """The sum of one program per arm at the gaps."""
     problem = instance.problem
     common, own = _common(instance.variances)
     rows = np.square(instance.gaps) / (2 * common)
@@ -210,8 +210,8 @@ def arm_by_arm(instance: Instance, costs: FloatArray | None, accuracy: float) ->
 class Guarantee:
     """What the paper proves for W-CPE with probability at least 1 - delta (Theorem 2; Theorem 5 for the top N).
 
-    The paper's ceil(log2(8 / gap_min)) counts one phase too few where the logarithm is whole (phases are 0 to r_max):
-    we take floor(.) + 1, which is the same everywhere else.
+    The paper's ceil(log2(8 / gap_min)) counts one phase too few where the logarithm is an integer (phases are 0 to
+    r_max). We take floor(.) + 1, which is the same everywhere else.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -226,10 +226,10 @@ class Guarantee:
 
     @classmethod
     def of(cls, instance: Instance, bound: Bound | None = None) -> Guarantee:
-        """For one instance, whose T* may be handed in; the proxy gaps start at `largest_gap` in place of 1.
+        """The guarantee for one instance; `bound` is its T*, if known. Proxy gaps start at `largest_gap` instead of 1.
 
-        T* is that of Gaussian rewards of the scale that W-CPE's intervals have: with bounded and 0/1 rewards that is
-        half the range, whatever their variance. An unknown scale is refused, as W-CPE does.
+        T* is that of Gaussian rewards with the scale of W-CPE's intervals: with bounded and 0/1 rewards that is half
+        the range, whatever their variance. An unknown scale is refused, as W-CPE refuses it.
         """
         problem = instance.problem
         problem.noise.require_scale("the guarantee of W-CPE")
@@ -238,13 +238,13 @@ class Guarantee:
             raise InvalidInput(
                 "largest_gap",
                 found=f"{problem.largest_gap:g} with a gap of {instance.gaps.max():g}",
-                allowed="no gap above it: the guarantee of W-CPE rests on that",
+                allowed="no gap above it: the guarantee of W-CPE relies on that",
             )
         rounds = math.floor(math.log2(8 * problem.largest_gap / instance.smallest_gap)) + 1
         supposed = _as_intervals_suppose(instance)
         factor = 32 * (bound if bound and supposed is instance else bai(supposed)).value * rounds
         constant = mixture_constant(problem.delta, arms, agents)
-        cells = arms * agents * problem.minimum_cell  # a count passes what its constraint asks by less than a cell
+        cells = arms * agents * problem.minimum_cell  # a count exceeds its constraint by less than a minimum cell
 
         def most(samples: float) -> float:
             beta = 2 * (constant + 2 * agents * math.log(4 + math.log(samples)))
@@ -261,7 +261,7 @@ class Guarantee:
 
 
 def _as_intervals_suppose(instance: Instance) -> Instance:
-    """The instance with Gaussian rewards of the stated scale; itself, if that is what it has."""
+    """The instance with Gaussian rewards of the stated scale; the instance itself if it already has them."""
     model = instance.problem.noise
     if not model.rate_bounds and np.all(model.bound_variances(instance.means, instance.scale) == model.variance):
         return instance

@@ -1,8 +1,8 @@
-"""The least money and the fewest days that a study must expect, by the rows of Theorem 1 (docs/prices.md).
+"""The least money and the fewest days that a study must expect, by the constraints of Theorem 1 (docs/prices.md).
 
-Whatever draws cost, the expected draws of a delta-correct algorithm satisfy these rows times log(1 / (2.4 delta)). So
-the cheapest allocation bounds the expected cost, and since a study takes at least as long as its slowest agent draws,
-the fastest one bounds the expected days.
+Whatever draws cost, the expected draws of a delta-correct algorithm satisfy these constraints times
+log(1 / (2.4 delta)). So the cheapest allocation bounds the expected cost. A study takes at least as long as its slowest
+agent draws, so the fastest allocation bounds the expected days.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def time(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 
 
 def time_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
-    """The least `day_cost * days + money`: what a plan by time and prices can hope for."""
+    """The least `day_cost * days + money` that a plan can reach."""
     problem = instance.problem
     return _paced(instance, problem.price, Pace(rates=stated_rates(problem), day_cost=problem.day_cost), accuracy)
 
@@ -46,16 +46,16 @@ def time_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
 def regret_and_money(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C* with prices beside gaps: a draw costs its gap and its price, unless the arm is the agent's own best.
 
-    Times log(T), what a uniformly efficient policy must expect to lose and to pay for draws of other arms.
+    Times log(T), this is what a uniformly efficient policy must expect to lose, and to pay for draws of other arms.
     """
     single = best_arm_only(instance)
     return arm_by_arm(single, np.where(single.best, np.inf, single.gaps + single.problem.price), accuracy)
 
 
 def priced_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> dict[str, Bound]:
-    """The bounds above that the study's prices and rates ask for, by name; none where it states nothing.
+    """The bounds above that apply to the study's prices and rates, by name; empty if it states neither.
 
-    Money that is all the same is counted as draws, which `lower_bounds` does.
+    With a single price for all draws, money is a multiple of the samples, which `lower_bounds` covers.
     """
     problem, made = instance.problem, {}
     stated = problem.non_default()

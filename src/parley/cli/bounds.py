@@ -10,6 +10,7 @@ from parley.bounds import Bound, Bounds, Guarantee, expected_samples, lower_boun
 from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, print_json, screen, study_argument, table
 from parley.errors import InvalidInput
+from parley.formatting import size_text
 from parley.policies import option_names
 from parley.problem import Instance
 from parley.study import load_study
@@ -53,7 +54,7 @@ def bounds_command(study: str, accuracy: float, allocation: bool, as_json: bool)
         return
     problem = instance.problem
     shown = table(
-        f"{loaded.name}: {problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, "
+        f"{loaded.name}: {size_text(problem.shape)}, top {problem.top}, "
         f"smallest gap {instance.smallest_gap:.4g}",
         "lower bound", "value", "proven gap",
     )  # fmt: skip

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter
 
 from parley.experiments.report_kit.charts import DASHES, MARKERS, elimination_timeline, theme_named
 from parley.experiments.report_kit.pages import page, picture, table
-from parley.formatting import DASH, gap, real, set_aside
+from parley.formatting import DASH, gap, real, set_aside, size_text
 from parley.policies import Policy
 from parley.problem import Instance, Problem
 from parley.simulation import Phase
@@ -79,7 +79,7 @@ def demo_page(
     listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
     return page(
         title,
-        f"<p>{problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, delta {problem.delta:g}. "
+        f"<p>{size_text(problem.shape)}, top {problem.top}, delta {problem.delta:g}. "
         f"Each agent's reward is a weighted mix of everybody's.</p><p>The policy <code>{escape(policy)}</code> gives "
         f"this guarantee: {escape(guarantee)}.</p>",
         "<h2>One run</h2>",
@@ -155,7 +155,7 @@ def regret_page(
     """The whole page."""
     return page(
         title,
-        f"<p>{problem.arm_count} arms, {problem.agent_count} agents, {problem.horizon:,} draws each, and every one of "
+        f"<p>{size_text(problem.shape)}, {problem.horizon:,} draws each, and every one of "
         "them counts: a draw costs the gap between the mixed mean of the arm played and the agent's best.</p>"
         f"<p>{escape(guarantee.capitalize())}.</p>",
         "<h2>One game</h2>",
@@ -188,7 +188,7 @@ def sizes_told(instance: Instance) -> str:
     """How large the question is, and how hard."""
     problem = instance.problem
     return (
-        f"{problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, delta {problem.delta:g}, "
+        f"{size_text(problem.shape)}, top {problem.top}, delta {problem.delta:g}, "
         f"smallest gap {instance.smallest_gap:.3f}"
     )
 

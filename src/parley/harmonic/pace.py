@@ -1,11 +1,11 @@
-"""Time as a price: how many draws a day every agent can make, what a day is worth, and the tolls that settle both.
+"""Time as a price: how many draws a day each agent makes, what a day costs, and tolls that turn days into prices.
 
 The cheapest mix of time and money minimises `day_cost * t + sum_i c_i x_i`, where agent n needs
 `sum_k x_kn / rate_n <= t` days. For any *shares* `s >= 0` that add up to 1, the toll `day_cost * s_n / rate_n` on every
 draw of agent n turns time into prices: `day_cost * t + sum c x >= sum (c + toll) x` for every plan that fits into t
-days, so the least cost at these prices is a lower bound, and any feasible plan with its own slowest agent is an upper
-one. At the optimum only agents who hold the study up bear a toll. `parley.harmonic` moves shares and multipliers in the
-same step: the bound that both prove, `sum sqrt((c + toll) (A lam))`, is concave in the two together.
+days. So the least cost at these prices is a lower bound, and any feasible plan with its own slowest agent is an upper
+bound. At the optimum only the slowest agents bear a toll. The solver moves shares and multipliers in the same step: the
+bound that both prove, `sum sqrt((c + toll) (A lam))`, is concave in the two together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Pace", "agent_days", "days_needed"]
 
 
 def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
-    """`(...,)`: what the slowest agent needs for `draws (..., arm, agent)`; infinite where a rate of 0 is drawn on.
+    """`(...,)`: days that the slowest agent needs for `draws (..., arm, agent)`; infinite for draws at a rate of 0.
 
     >>> days_needed(np.array([[4, 6], [2, 6]]), np.array([1.0, 3.0])).tolist()
     6.0
@@ -30,7 +30,7 @@ def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
 
 
 def agent_days(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
-    """`(..., agent)`: the days that every agent needs by itself."""
+    """`(..., agent)`: the days that each agent needs."""
     loads = draws.sum(axis=-2)
     idle = np.where(loads > 0, np.inf, 0.0)
     return np.asarray(np.divide(loads, rates, out=idle, where=np.broadcast_to(rates > 0, loads.shape)))
@@ -38,7 +38,7 @@ def agent_days(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pace:
-    """`rates (agent,)`: draws a day; `day_cost`: what a day is worth, in the unit of the programs' costs."""
+    """`rates (agent,)` are draws a day; `day_cost` is the cost of a day, in the unit of the programs' costs."""
 
     rates: FloatArray
     day_cost: float
@@ -50,10 +50,10 @@ class Pace:
             raise InvalidInput("day_cost", found=self.day_cost, allowed="a finite number above 0")
 
     def spent(self, draws: FloatArray | IntArray) -> FloatArray:
-        """`(...,)`: what the days of some draws are worth."""
+        """`(...,)`: the cost of the days that the draws take."""
         return self.day_cost * days_needed(draws, self.rates)
 
     def charged(self, costs: FloatArray, shares: FloatArray, touched: BoolArray) -> FloatArray:
-        """`(programs, arm, agent)`: the costs with every agent's toll on top, 0 where nothing is drawn."""
+        """`(programs, arm, agent)`: the costs with every agent's toll added; 0 where nothing is drawn."""
         tolls = self.day_cost * np.divide(shares, self.rates, out=np.zeros_like(shares), where=shares > 0)
         return np.where(touched, costs + tolls[:, None, :], 0.0)

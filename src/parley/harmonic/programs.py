@@ -1,7 +1,7 @@
-"""The two shapes of harmonic program, as linear operators: no matrix is formed, a batch is one stacked product.
+"""The two kinds of harmonic programs, as linear operators: no matrix is formed, and a batch is one stacked product.
 
 `ArmPrograms` decouple by arm (relaxed bounds, W-CPE's oracle); `ContrastPrograms` couple an arm with its opponents
-(exact bounds, the plan of evidence racing). `parley.harmonic` solves both.
+(exact bounds, the plans of evidence racing).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class Programs(Protocol):
 
     @property
     def costs(self) -> FloatArray:
-        """What a unit of each variable costs."""
+        """The cost of a unit of each variable."""
 
     @property
     def inverse(self) -> FloatArray:
-        """1 / b; 0 marks a row that asks for nothing."""
+        """1 / b; 0 marks a row without a constraint."""
 
     def columns(self, multipliers: FloatArray) -> FloatArray:
-        """A lam: rows to variables."""
+        """A lam: from rows to variables."""
 
     def rows(self, reciprocals: FloatArray) -> FloatArray:
-        """A^T y: variables to rows."""
+        """A^T y: from variables to rows."""
 
     def touched(self) -> BoolArray:
-        """Which variables stand in some live row; the others are 0."""
+        """Which variables appear in a row with a constraint; the others are 0."""
 
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
         """A feasible allocation near `allocation`, whose rows evaluate to `ratios` (feasible means at most 1)."""
@@ -76,7 +76,7 @@ def _checked(squared_weights: FloatArray, costs: FloatArray, variances: FloatArr
 class ArmPrograms:
     """Rows (k, m): `sum_n weights[n, m]^2 v[k, n] / x[k, n] <= bounds[k, m]`; one program of M variables per arm.
 
-    `bounds`, `costs` and the cells' `variances` v (1 unless told) are `(programs, agent)`. A variable with infinite
+    `bounds`, `costs` and the cells' `variances` v (1 unless given) are `(programs, agent)`. A variable with infinite
     cost is left out of the sums (the regret bound C* drops agents that already play the arm).
 
     >>> alone = np.eye(2)
@@ -97,7 +97,7 @@ class ArmPrograms:
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ArmPrograms:
-        """From `bounds (programs, agent)`, 1 for every cost unless told otherwise."""
+        """Programs with `bounds (programs, agent)`; every cost is 1 unless given."""
         costs = np.ones_like(bounds) if costs is None else costs
         _checked(squared_weights, costs, variances)
         spread = None if variances is None else np.broadcast_to(variances, bounds.shape)
@@ -127,7 +127,7 @@ class ArmPrograms:
 
 
 def _largest_along(values: FloatArray, axis: int) -> FloatArray:
-    """The largest along an axis; one by one where it is short, which is many times faster."""
+    """The maximum along an axis; slice by slice where the axis is short, which is many times faster."""
     if values.shape[axis] > SHORT:
         return np.asarray(values.max(axis=axis))
     return np.asarray(reduce(np.maximum, np.moveaxis(values, axis, 0)))
@@ -139,11 +139,11 @@ class ContrastPrograms:
 
     `sum_n weights[n, m]^2 (v[k, n] / x[k, n] + v[o, n] / x[o, n]) <= bounds[j, k, m]` where `o = opponents[j, k, m]`.
     Shapes: `opponents` and `bounds` are `(programs, opponent, arm, agent)`, `costs` and the cells' `variances` v (1
-    unless told) are `(programs, arm, agent)`.
+    unless given) are `(programs, arm, agent)`.
 
     >>> opponents, bounds = np.array([[[[1], [0]]]]), np.array([[[[1.0], [np.inf]]]])
     >>> programs = ContrastPrograms.of(np.eye(1), opponents, bounds)
-    >>> programs.rows(np.array([[[0.5], [0.5]]])).ravel().tolist()  # two draws of each do; row two asks for nothing
+    >>> programs.rows(np.array([[[0.5], [0.5]]])).ravel().tolist()  # two draws of each suffice; row two has no bound
     [1.0, 0.0]
     """
 
@@ -162,7 +162,7 @@ class ContrastPrograms:
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """From `opponents` and `bounds`, both `(programs, opponent, arm, agent)`."""
+        """Programs with `opponents` and `bounds`, both `(programs, opponent, arm, agent)`."""
         programs, _, arms, agents = bounds.shape
         shape = (programs, arms, agents)
         costs = np.ones(shape) if costs is None else np.broadcast_to(costs, shape)
@@ -178,7 +178,7 @@ class ContrastPrograms:
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Every arm by itself, as in `ArmPrograms`, but all of them in one program: a pace couples them.
+        """Every arm by itself, as in `ArmPrograms`, but all in one program, for a pace to couple them.
 
         `bounds` are `(programs, arm, agent)`. An arm that is its own opponent counts twice, so the bound does too.
         """
@@ -195,7 +195,7 @@ class ContrastPrograms:
 
     def columns(self, multipliers: FloatArray) -> FloatArray:
         weighted = multipliers * self.inverse
-        own = reduce(np.add, np.moveaxis(weighted, 1, 0))  # slot by slot, which is faster than along a short axis
+        own = reduce(np.add, np.moveaxis(weighted, 1, 0))  # slice by slice: faster than a sum along a short axis
         on_opponents = np.bincount(self._opposite.ravel(), weights=weighted.ravel(), minlength=own.size)
         on_variables: FloatArray = (own + on_opponents.reshape(own.shape)) @ self.squared_weights.T
         return _scattered(on_variables, self.variances)

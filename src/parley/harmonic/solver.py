@@ -9,10 +9,10 @@ whatever found it, and every returned allocation is feasible.
 **Method.** Scale rows so that b = 1 and keep `sum lam = 1`. Put `x = sqrt(A lam / c)`, `F = sum c x`,
 `r = A^T (1/x)`: at the optimum `r_j = F` wherever `lam_j > 0`, and `F^2` is the certificate. The classical
 multiplicative step is `lam_j *= r_j / F` (as in optimal experimental design); here every row has an exponent of its
-own, which `Multipliers` lets grow and shrink. `benchmarks/solver.py` counts the steps against the fixed exponent. The
-rare small program that is still open after `POLISH_AFTER` steps gets one round of Newton's method (`newton_polish`). No
+own, which `Multipliers` adapts. `benchmarks/solver.py` compares the steps with those of a fixed exponent. The rare
+small program that is still open after `POLISH_AFTER` steps gets one round of Newton's method (`newton_polish`). No
 convergence proof is claimed or needed: the certificate is checked, not assumed, and a program that misses the accuracy
-raises `NotConverged`. `pace` says how time enters.
+raises `NotConverged`. `pace` explains how time enters.
 
 Each step costs two products with A, which are products of an `(arm, agent)` array with `weights**2`.
 """
@@ -43,12 +43,12 @@ __all__ = [
     "total",
 ]
 
-EXPONENT = 1.9  # 2 solves a diagonal A in one step, 1 a rank-one A; every row starts here and finds its own
+EXPONENT = 1.9  # where every row starts: 2 solves a diagonal A in one step, 1 a rank-one A
 FINEST = 1e-13
-TOLL_EXPONENT = 1.0  # 2 would settle the shares in one step if the multipliers stood still, which they do not
-COLDEST = 1e-6  # of the largest: what has all but vanished in a warm start may matter again
+TOLL_EXPONENT = 1.0  # 2 would find the shares in one step if the multipliers did not move
+COLDEST = 1e-6  # of the largest: a warm start lifts multipliers that have almost vanished, for they may matter again
 CHECK_EVERY = 3
-POLISH_AFTER, POLISH_UP_TO = 150, 1_000_000  # steps; entries of the matrix that Newton's method writes down
+POLISH_AFTER, POLISH_UP_TO = 150, 1_000_000  # steps; entries of the dense matrix for Newton's method
 NEWTON_STEPS, TO_BOUNDARY, SHRINK_MU = 60, 0.99, 0.1
 GROWTH, PATIENCE, SHRINK, LEAST, MOST = 0.5, 60, 0.5, 0.02, 1e4
 LARGEST_STEP = (-20.0, 3.0)  # of log lam: a row may vanish quickly but must come back gently
@@ -56,19 +56,19 @@ FLOOR = 1e-100  # a multiplier never becomes 0: it could not grow again
 
 
 class Status(Enum):
-    """How a solve ended; the value is what a person reads.
+    """How a solve ended. The value is the message for people.
 
     >>> Status.SOLVED.value
-    'solved to the accuracy asked for'
+    'solved to the requested accuracy'
     """
 
-    SOLVED = "solved to the accuracy asked for"
-    OUT_OF_STEPS = "NOT solved to the accuracy asked for: out of steps"
+    SOLVED = "solved to the requested accuracy"
+    OUT_OF_STEPS = "NOT solved to the requested accuracy: out of steps"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """A feasible allocation, its value, and the proof of how far from the optimum it can be at most.
+    """A feasible allocation, its value, and a proof of how far from the optimum it can be.
 
     >>> import parley
     >>> solution = parley.solve(parley.ArmPrograms.of(np.eye(2), np.array([[0.5, 0.125]])))
@@ -80,7 +80,7 @@ class Solution:
     lower: FloatArray  # (programs): what the multipliers prove, a lower bound on the optimum
     allocation: FloatArray  # (..., arm, agent): feasible
     dual: FloatArray  # one multiplier per row, scaled so that b . dual = 1
-    shares: FloatArray | None = None  # (programs, agent): with a pace, who bears how much of a day
+    shares: FloatArray | None = None  # (programs, agent): with a pace, each agent's share of a day's cost
     status: Status
     steps: int
 
@@ -92,18 +92,18 @@ class Solution:
 
 
 def total(values: FloatArray) -> FloatArray:
-    """`(programs,)`: the sum over everything of a program."""
+    """`(programs,)`: the sum over each program."""
     summed: FloatArray = values.sum(axis=tuple(range(1, values.ndim)))
     return summed
 
 
 def largest(values: FloatArray) -> FloatArray:
-    """`(programs,)`: the largest of a program, at least 0."""
+    """`(programs,)`: the maximum over each program, at least 0."""
     return np.asarray(values.max(axis=tuple(range(1, values.ndim)), initial=0.0))
 
 
 def per_program(values: FloatArray, like: FloatArray) -> FloatArray:
-    """One number per program, shaped to meet `like`."""
+    """One number per program, shaped to broadcast with `like`."""
     return values.reshape(-1, *[1] * (like.ndim - 1))
 
 
@@ -114,8 +114,7 @@ class Multipliers:
     A multiplier moves by `exp(exponent * pull)`, where the pull is 0 at the optimum. A fixed exponent stalls on rows
     that are almost tight: their multiplier has far to go and moves by a factor close to 1. So every row has its own
     exponent, which grows while the row keeps its direction and shrinks when it turns (the idea of resilient
-    back-propagation), ever less eagerly as steps go by, so that rows that are almost copies of each other stop chasing
-    one another.
+    back-propagation). It adapts less and less as steps go by, so that rows that are almost copies of each other settle.
 
     >>> weights = Multipliers.start(np.ones((1, 2)), np.ones((1, 2)), exponent=1.0)
     >>> weights.move(np.log([[3.0, 1.0]]), steps=1)
@@ -135,7 +134,7 @@ class Multipliers:
         return cls(_normal(values), wanted, np.full_like(values, exponent), np.zeros_like(values), exponent)
 
     def move(self, pull: FloatArray, steps: int) -> None:
-        """One step; `steps` were made in all."""
+        """Make one step; `steps` counts those made so far, this one included."""
         self.exponents *= np.where(pull * self.before > 0, 1 + GROWTH / (1 + steps / PATIENCE), SHRINK)
         np.clip(self.exponents, LEAST * self.exponent, MOST * self.exponent, out=self.exponents)
         self.before = pull
@@ -143,7 +142,7 @@ class Multipliers:
         self.values = _normal(np.maximum(moved, FLOOR) * self.wanted)
 
     def put(self, values: FloatArray) -> None:
-        """Other values, the exponents as they are."""
+        """Replace the values and keep the exponents."""
         self.values = _normal(values)
 
     def take(self, chosen: BoolArray) -> Multipliers:
@@ -158,14 +157,14 @@ def _normal(values: FloatArray) -> FloatArray:
 
 @dataclass
 class Tolls:
-    """The shares in the making, `(programs, agent)`."""
+    """The shares of a day's cost while they are being found, `(programs, agent)`."""
 
     pace: Pace
     shares: Multipliers
 
     @classmethod
     def start(cls, pace: Pace, touched: BoolArray, shares: FloatArray | None = None) -> Tolls:
-        """Equal shares for all who draw, or those of a similar batch."""
+        """Equal shares for all agents that draw, or the shares of a similar batch."""
         if touched.ndim != 3 or touched.shape[-1] != len(pace.rates):
             allowed = f"programs that are (arm, agent) with {touched.shape[-1]} agents"
             raise InvalidInput("rate", found=f"{len(pace.rates)} rates", allowed=allowed)
@@ -174,7 +173,7 @@ class Tolls:
         if cannot.any():
             raise InvalidInput(
                 "rate",
-                found=f"0 for agent {int(np.argmax(cannot)) + 1}, whose draws somebody's mix needs",
+                found=f"0 for agent {int(np.argmax(cannot)) + 1}, whose draws some mix needs",
                 allowed="a rate above 0 for every agent with a weight",
             )
         wanted = np.asarray(used, dtype=np.float64)
@@ -187,7 +186,7 @@ class Tolls:
         return self.pace.charged(costs, self.shares.values, touched)
 
     def move(self, allocation: FloatArray, steps: int) -> None:
-        """Who needs longer than the others, weighed by the shares, bears more."""
+        """Raise the share of agents that need more days than the average weighted by the shares."""
         days = agent_days(allocation, self.pace.rates)
         usual = (self.shares.values * days).sum(axis=-1, keepdims=True)
         self.shares.move(np.log(days / usual, out=np.zeros_like(days), where=days > 0), steps)
@@ -199,11 +198,11 @@ class Tolls:
 def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray, dual: FloatArray) -> FloatArray:
     """Better multipliers for one program with b = 1: `matrix (variable, row)`, a feasible allocation, `dual > 0`.
 
-    For the few small programs whose rows are almost copies of each other (one random program in thousands): the
-    multiplicative step crawls on those. A primal-dual interior point method does not: with `y = 1/x` and slacks
+    For the few small programs whose rows are almost copies of each other (one random program in thousands): there the
+    multiplicative step is slow. A primal-dual interior point method is not: with `y = 1/x` and slacks
     `s = 1 - A^T y` it solves `c / y^2 = A lam`, `lam s = mu` for mu shrinking to 0; each step is one system
-    `diag(2 c / y^3) + A diag(lam / s) A^T`. What comes out is only a proposal: the caller's certificate decides whether
-    it is any better.
+    `diag(2 c / y^3) + A diag(lam / s) A^T`. The result is only a proposal: the caller's certificate decides whether it
+    is better.
 
     >>> matrix, costs = np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2)
     >>> dual = newton_polish(matrix, costs, np.full(2, 2.0), np.array([3.0, 1.0]))
@@ -224,7 +223,7 @@ def newton_polish(matrix: FloatArray, costs: FloatArray, allocation: FloatArray,
         try:
             move = scale * np.linalg.solve(balanced, scale * (costs / y**2 - matrix @ (mu / slack)))
         except np.linalg.LinAlgError:
-            break  # as far as float64 goes: the certificate tells how far that is
+            break  # float64 allows no more; the certificate says how good this is
         lam_move = mu / slack - lam + lam / slack * (matrix.T @ move)
         slack_move = -(matrix.T @ move)
         primal = _longest(np.concatenate([y, slack]), np.concatenate([move, slack_move]))
@@ -256,11 +255,11 @@ def solve(
 ) -> Solution:
     """Solve a batch of programs, each to relative gap `accuracy`; `start` is the solution of a similar batch.
 
-    With a `pace` the value is what the days are worth, `day_cost` times what the slowest agent needs, plus the draws;
-    costs may then be 0: if all are, it is the fastest plan.
+    With a `pace` the value is the cost of the draws plus `day_cost` times the days that the slowest agent needs. Costs
+    may then be 0; if all are, the solution is the fastest plan.
 
-    What is not reached raises `NotConverged` with the best solution inside, unless `strict` is off: then the status
-    says so (the allocation is feasible and its gap proven all the same).
+    A program that misses the accuracy raises `NotConverged` with the best solution inside. With `strict=False` the
+    status says so instead; the allocation is feasible and its gap proven all the same.
 
     >>> identity = np.eye(2)
     >>> solution = solve(ArmPrograms.of(identity, np.array([[0.5, 0.125]])))
@@ -273,10 +272,10 @@ def solve(
     """
     if not FINEST <= accuracy < 1:
         raise InvalidInput(
-            "accuracy", found=accuracy, allowed=f"a number from {FINEST:g} (float64 ends there) to below 1"
+            "accuracy", found=accuracy, allowed=f"a number from {FINEST:g} (the limit of float64) to below 1"
         )
     if pace is None and (programs.costs <= 0).any():
-        raise InvalidInput("costs", found=0, allowed="positive numbers: what is free would be drawn without end")
+        raise InvalidInput("costs", found=0, allowed="positive numbers: free draws would have no limit")
     best = _Best.start(programs, pace)
     live = np.flatnonzero(total(programs.touched().astype(np.float64)) > 0)
     part, steps = programs.take(live), 0
@@ -322,21 +321,21 @@ def solve(
         missed = int((~(solution.gap <= accuracy)).sum())
         raise NotConverged(
             f"{missed} of {len(solution.value)} programs stopped at a relative gap of {solution.gap.max():.1e} "
-            f"after {steps} steps; {accuracy:.0e} was asked for. Ask for less accuracy or allow more steps",
+            f"after {steps} steps; {accuracy:.0e} was requested. Request less accuracy or allow more steps",
             solution,
         )
     return solution
 
 
 def _prepared(part: Programs) -> tuple[BoolArray, FloatArray, FloatArray]:
-    """Which variables take part, their costs (0 for the others), and 1 for every row that asks for something."""
+    """Which variables take part, their costs (0 for the others), and 1 for every row with a constraint."""
     touched = part.touched()
     wanted = (part.inverse > 0) & (part.rows(touched.astype(np.float64)) > 0)
     return touched, np.where(touched, part.costs, 0.0), wanted.astype(np.float64)
 
 
 def _warm(start: Solution | None, part: Programs, live: IntArray, wanted: FloatArray) -> FloatArray:
-    """Where the multipliers begin (b = 1): all alike, or as in the solution of a similar batch."""
+    """Where the multipliers start (b = 1): all equal, or as in the solution of a similar batch."""
     if start is None:
         return wanted
     warm = np.divide(start.dual[live], part.inverse, out=np.zeros_like(wanted), where=part.inverse > 0)
@@ -359,7 +358,7 @@ def _polished(part: Programs, best: _Best, live: IntArray, touched: BoolArray, w
 
 @dataclass
 class _Best:
-    """The best primal and the best dual of every program so far; they need not come from the same step."""
+    """The best primal and dual solutions of every program so far; they may come from different steps."""
 
     upper: FloatArray
     lower: FloatArray
@@ -371,7 +370,7 @@ class _Best:
     def start(cls, programs: Programs, pace: Pace | None) -> _Best:
         count = len(programs.inverse)
         finite = np.where(np.isfinite(programs.costs), programs.costs, 0.0)
-        idle = total(programs.touched().astype(np.float64)) == 0  # nothing asked for: 0 draws, proven
+        idle = total(programs.touched().astype(np.float64)) == 0  # no constraint: 0 draws are optimal
         upper = np.where(idle, 0.0, np.inf)
         shares = None if pace is None else np.zeros((count, finite.shape[-1]))
         return cls(upper, np.zeros(count), np.zeros_like(finite), np.zeros_like(programs.inverse), shares)
@@ -396,7 +395,7 @@ class _Best:
             self.shares[live[better]] = shares[better]
 
     def solution(self, programs: Programs, steps: int, accuracy: float) -> Solution:
-        # Rounding may leave a row over its bound by a few units in the last place: feasible means feasible.
+        # Rounding may leave a row over its bound by a few units in the last place: scale until it is truly feasible.
         touched = programs.touched()
         ratios = programs.rows(_reciprocals(self.allocation, touched & (self.allocation > 0)))
         excess = largest(ratios)
@@ -424,12 +423,12 @@ def proven_gap(
 ) -> FloatArray:
     """`(programs,)`: the relative gap that `dual` proves for `allocation`, from scratch; infinite if not feasible.
 
-    With a `pace`, that `dual` and `shares` prove together. Independent of how any of them was found: this is what an
-    audit calls.
+    With a `pace`, the gap that `dual` and `shares` prove together. It does not depend on how any of them was found, so
+    an audit can rely on it.
 
     >>> programs = ArmPrograms.of(np.eye(2), np.array([[0.5, 0.125]]))
     >>> solution = solve(programs)
-    >>> for part in (1, 2, 0.5):  # the best, twice what is needed, and too little
+    >>> for part in (1, 2, 0.5):  # the optimum, twice as much, and too little
     ...     print(proven_gap(programs, part * solution.allocation, solution.dual).round(6).item())
     0.0
     0.5
@@ -443,7 +442,8 @@ def proven_gap(
     value, charged = total(costs * allocation), costs
     if pace is not None:
         if shares is None or (shares < 0).any() or (shares.sum(axis=-1) > 1 + 1e-12).any():
-            raise InvalidInput("shares", found="none, or no shares of a day", allowed="at least 0, at most 1 in all")
+            allowed = "numbers of at least 0 with a sum of at most 1"
+            raise InvalidInput("shares", found="none, or not shares of a day", allowed=allowed)
         value, charged = value + pace.spent(allocation), pace.charged(costs, shares, touched)
     live = programs.inverse > 0
     scaled = np.divide(dual, programs.inverse, out=np.zeros_like(dual), where=live)  # dual in units where b = 1

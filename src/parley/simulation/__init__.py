@@ -1,4 +1,4 @@
-"""Thousands of replications at once: environments that draw sums of rewards, and the loop that drives a policy."""
+"""Simulation: environments that draw sums of rewards, and the loop that runs a policy on many replications at once."""
 
 from parley.simulation.outcome import Regret
 from parley.simulation.simulate import (

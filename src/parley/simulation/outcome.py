@@ -1,4 +1,4 @@
-"""What came of many replications, and the same in the making."""
+"""The outcome of many replications, and the tally that collects it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POINTS = 41  # of a curve
 
 
 def draw_losses(instance: Instance) -> FloatArray:
-    """`(arm, agent)`: what a draw of each arm costs each agent.
+    """`(arm, agent)`: the regret of one draw of each arm by each agent.
 
     >>> from parley.problem import Problem
     >>> problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
@@ -30,16 +30,16 @@ def draw_losses(instance: Instance) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Regret:
-    """What R replications lost: per agent, as expected and as realised, and how it grew over time.
+    """The regret of R replications: per agent, as expected and as realised, and over time.
 
     A draw of arm k by agent m costs the mixed gap of k for m: the *pseudo-regret*, a function of the counts. What an
     agent really earned differs by the noise of its own draws: the *realised* regret has the same mean, more spread.
     """
 
-    pseudo: FloatArray  # (R, agent): draws times what they cost
-    realised: FloatArray  # (R, agent): the same minus the luck of the agent's own rewards
+    pseudo: FloatArray  # (R, agent): draws times their regret
+    realised: FloatArray  # (R, agent): the same minus the noise of the agent's own rewards
     times: IntArray  # (points,): draws per agent
-    curves: FloatArray  # (R, points): pseudo-regret of all agents together, until then
+    curves: FloatArray  # (R, points): pseudo-regret of all agents together, up to each time
 
     @property
     def totals(self) -> FloatArray:
@@ -48,7 +48,7 @@ class Regret:
 
     @classmethod
     def blank(cls, instance: Instance, count: int, until: int) -> Regret:
-        """Nothing played yet; curves end after `until` draws per agent."""
+        """No draws yet; curves end after `until` draws per agent."""
         agents = instance.problem.agent_count
         times = np.unique(np.geomspace(1, max(until, 1), POINTS).round().astype(np.int64))
         return cls(
@@ -59,13 +59,13 @@ class Regret:
         )
 
     def add_phase(self, members: IntArray, losses: FloatArray, played: IntArray, quotas: IntArray) -> None:
-        """Draw a phase into the curves of some replications, as if its draws came in random order."""
+        """Add a phase to the curves of some replications, as if its draws came in random order."""
         length = np.maximum(quotas.sum(axis=-2).max(axis=-1), 1)[:, None]
         passed = np.clip((self.times - played[:, None]) / length, 0.0, 1.0)
         self.curves[members] += (quotas * losses).sum(axis=(-2, -1))[:, None] * passed
 
     def enter(self, members: IntArray, losses: FloatArray, means: FloatArray, state: State) -> None:
-        """What the replications that ended have lost."""
+        """Record the regret of replications that ended."""
         pseudo = (state.counts * losses).sum(axis=-2)
         self.pseudo[members] = pseudo
         self.realised[members] = pseudo - (state.sums - state.counts * means).sum(axis=-2)
@@ -73,7 +73,7 @@ class Regret:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of R replications, one entry each.
+    """The outcome of R replications, one entry each.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
@@ -93,15 +93,15 @@ class Outcome:
     statuses: NDArray[np.str_]  # (R,): values of `OutcomeStatus`: the worst of the study's agents
     chosen: IntArray  # (R, top, agent): arm indices in ascending order, -1 where unfinished
     draws: FloatArray  # (arm, agent): mean draws over the replications
-    money: FloatArray  # (R,): what the draws cost at the problem's prices
-    priced: bool  # whether there are any: else a draw costs 1
-    days: FloatArray | None = None  # (R,): how long it took at the problem's rates; None without
+    money: FloatArray  # (R,): the cost of the draws at the problem's prices
+    priced: bool  # whether the problem states prices; otherwise a draw costs 1
+    days: FloatArray | None = None  # (R,): the duration at the problem's rates; None without rates
     regret: Regret | None = None  # with a horizon
     seconds: float
 
     @property
     def status_shares(self) -> dict[str, float]:
-        """How large a part of the replications ended how."""
+        """The share of the replications with each outcome status."""
         words = (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.EXHAUSTED, OutcomeStatus.BLOCKED)
         return {word.value: float((self.statuses == word.value).mean()) for word in words}
 
@@ -113,13 +113,13 @@ class Outcome:
 
     @property
     def error_rate(self) -> float:
-        """Share of the replications that ruled out a true top arm: what delta bounds."""
+        """The share of replications that ruled out a true top arm. Delta bounds this."""
         return float(self.mistaken.mean())
 
 
 @dataclass
 class Tally:
-    """An outcome in the making."""
+    """Collects an outcome while replications run."""
 
     problem: Problem
     best: BoolArray

@@ -1,14 +1,14 @@
-"""Errors too rare to be counted, measured: the probability that a true top arm is ruled out, down to 1e-20.
+"""Importance sampling of rare errors: the probability that a true top arm is ruled out, down to 1e-20.
 
-The wealth against an arm is a likelihood ratio under its null, so an error is what usually happens under another
-measure: the one that the bets describe. Before a phase the index i of a stake is drawn by its share, and the rewards
+The wealth against an arm is a likelihood ratio under its null, so an error is the usual outcome under another measure:
+the one that the bets describe. Before a phase the index i of a stake is drawn by its share, and the rewards
 that settle the bet are tilted by exp(lam_i Y), where Y is the bet's contrast "opponent minus arm": every cell moves in
 proportion to its weight over its draws. Then
 
     P(the arm is ruled out) = E_tilted[ L 1{ruled out} ],   L = prod over phases of 1 / sum_i p_i exp(lam_i Y - psi_i),
 
-exactly, whatever the policy makes of the rewards (psi_i is the log of E exp(lam_i Y) under the truth), and where the
-error happens L is about delta: few runs tell a probability of 1e-10 to some per cent. Where sets of N arms are tested
+exactly, whatever the policy does with the rewards (psi_i is the log of E exp(lam_i Y) under the truth). Where the error
+happens L is about delta, so a few runs measure a probability of 1e-10 to some per cent. Where sets of N arms are tested
 (`policies.evidence.sets`), the bets are those of the true top N, and an error is that any of them is ruled out.
 """
 
@@ -39,27 +39,27 @@ CHUNK = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class RareError:
-    """The probability that an arm is ruled out for an agent, as far as it was measured."""
+    """An estimate of the probability that an arm is ruled out for an agent."""
 
     probability: float
     standard_error: float
     effective: float  # (sum of weights)^2 / sum of squared weights, over the runs in which it happened
     largest_share: float  # of the whole estimate, by a single run
-    unresolved: float  # weight of the runs in which the arm was neither out nor safe when they were given up
+    unresolved: float  # weight of the runs that were stopped before the arm was ruled out or safe
     replications: int
 
     @property
     def believable(self) -> bool:
-        """Whether enough runs carry the estimate."""
+        """Whether enough runs contribute to the estimate."""
         return self.effective >= FEWEST_EFFECTIVE
 
     def require_believable(self) -> RareError:
-        """Itself, or an error that says why it is not to be believed."""
+        """This estimate, or an error that says why it is not reliable."""
         if not self.believable:
             raise InvalidInput(
                 "replications",
-                found=f"{self.replications:,}, of which {self.effective:.1f} carry the estimate",
-                allowed=f"so many that at least {FEWEST_EFFECTIVE:.0f} carry it",
+                found=f"{self.replications:,}, of which {self.effective:.1f} contribute to the estimate",
+                allowed=f"so many that at least {FEWEST_EFFECTIVE:.0f} contribute",
                 hint="Try ten times as many, or a larger delta",
             )
         return self
@@ -119,7 +119,7 @@ def ruled_out_probability(
 def _run(
     policy: EvidenceRacing, instance: Instance, arm: int, agent: int, count: int, generator: np.random.Generator
 ) -> tuple[FloatArray, float]:
-    """The weight of every run in which the arm was ruled out, 0 for the others; and what was left open."""
+    """The weight of every run in which the arm was ruled out, 0 for the others; and the weight of open runs."""
     result, runs, log_weight = np.zeros(count), np.arange(count), np.zeros(count)
     left_open, law, first = 0.0, instance.problem.noise.tilted_law(instance.means, instance.scale), 0
     members = _members(policy, instance, arm, agent)
@@ -131,9 +131,9 @@ def _run(
         chosen = (generator.random(len(runs))[:, None] > np.cumsum(bet.shares)[:-1]).sum(axis=-1)
         lam = np.take_along_axis(bet.stakes, chosen[:, None], axis=-1)[:, 0]
         fresh = law.draw(generator, quotas, lam[:, None, None] * bet.direction)
-        told = (bet.direction * fresh.sums).sum(axis=(-2, -1))
+        observed = (bet.direction * fresh.sums).sum(axis=(-2, -1))
         psi = np.stack([law.cumulant(quotas, s[:, None, None] * bet.direction) for s in bet.stakes.T], axis=-1)
-        terms = np.log(bet.shares) + bet.stakes * told[:, None] - psi
+        terms = np.log(bet.shares) + bet.stakes * observed[:, None] - psi
         log_weight = log_weight - np.logaddexp.reduce(terms, axis=-1)
         state = policy.update(state, fresh)
         out = ~state.active[:, members, agent].all(axis=-1)
@@ -151,7 +151,7 @@ def _run(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Bet:
-    """How the rewards of a phase are tilted in every run."""
+    """The tilt of the rewards of a phase in every run."""
 
     direction: FloatArray  # (run, arm, agent): the coefficient of one reward in the contrast Y
     stakes: FloatArray  # (run, mixture): lam; 0 where nothing is staked
@@ -169,7 +169,7 @@ def _members(policy: EvidenceRacing, instance: Instance, arm: int, agent: int) -
 def _bet(
     policy: EvidenceRacing, instance: Instance, state: Wealth, quotas: IntArray, members: IntArray, agent: int
 ) -> _Bet:
-    """The bet that keeps an error rare, tilted: of the true top N's set, or of the arm."""
+    """The bet that makes an error rare, as a tilt: that of the set of the true top N, or of the arm."""
     contrasts, weights = policy.contrasts(state), instance.problem.weights[:, agent]
     runs = np.arange(len(quotas))
     slot, arm = _slot(instance, contrasts, members, agent)
@@ -206,7 +206,7 @@ def _slot(instance: Instance, contrasts: Contrasts, members: IntArray, agent: in
 
 
 def _true_variance(instance: Instance, quotas: IntArray, direction: FloatArray) -> FloatArray:
-    """`(run,)`: of the contrast, under the truth."""
+    """`(run,)`: the variance of the contrast under the truth."""
     return np.asarray((quotas * np.square(direction) * instance.cell_variances).sum(axis=(-2, -1)))
 
 

@@ -1,8 +1,9 @@
-"""Drive a policy against an environment, many replications at a time.
+"""Run a policy in an environment, many replications at a time.
 
-Replications come in *blocks* of a fixed size. The rewards of a block in a phase come from their own generator, seeded
-by (seed, block, phase), and within it replications are drawn in order. So replication i sees the same rewards whatever
-the chunk size, however many replications follow it, and (as far as it draws the same counts) whatever the policy.
+Replications come in *blocks* of a fixed size. The rewards of a block in a phase come from a generator of their own,
+seeded by (seed, block, phase), and replications are drawn in order within it. So replication i sees the same rewards
+whatever the chunk size, however many replications follow it and, as long as it draws the same counts, whatever the
+policy.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ENVIRONMENTS = ("gaussian", "bernoulli", "uniform")
 
 
 def make_environment(instance: Instance, name: str | None = None) -> Environment:
-    """By name; without one, the usual of the reward model: Gaussian rewards, or two-valued ones in a range.
+    """An environment by name. The default is the reward model's own: Gaussian rewards, or two-valued ones in a range.
 
     >>> import numpy as np
     >>> from parley.problem import Problem
@@ -69,7 +70,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """One phase of one run, for people to follow."""
+    """One phase of a single run."""
 
     number: int  # from 1
     quotas: IntArray  # (arm, agent): drawn in this phase
@@ -80,7 +81,7 @@ class Phase:
 def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | None = None) -> Iterator[Phase]:
     """A single run, phase by phase: replication 0 of `simulate` with the same seed.
 
-    Runs until the policy is finished; the caller may stop earlier (a tie never finishes).
+    It runs until the policy is finished. The caller may stop earlier: with a tie it never finishes.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -114,8 +115,8 @@ def simulate(
 ) -> Outcome:
     """Run `replications` independent studies; `max_samples` stops a run before the phase that would exceed it.
 
-    `chunk` (replications held in memory at once, in whole blocks) changes no number. `progress` is told how many more
-    are done.
+    `chunk` is how many replications are in memory at once, in whole blocks; it changes no number. `progress` is called
+    with the number of replications that have just ended.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -148,7 +149,7 @@ def simulate(
 
 
 def _check_fit(policy: Policy, instance: Instance) -> None:
-    """The policy must be asked the question that the instance answers; delta and noise may differ on purpose."""
+    """Check that policy and instance share weights, shape and top. Delta and noise may differ on purpose."""
     asked, true = policy.problem, instance.problem
     if asked.shape != true.shape or asked.top != true.top or not np.array_equal(asked.weights, true.weights):
         raise InvalidInput(
@@ -159,20 +160,20 @@ def _check_fit(policy: Policy, instance: Instance) -> None:
 
 
 def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> None:
-    """A run must end: by a budget, a tolerance or a horizon, or because no arms tie."""
+    """Check that a run ends: by a budget, a tolerance or a horizon, or because no arms tie."""
     budget = max_samples or asked.max_samples or asked.max_rounds
     if asked.horizon == "open" and not budget:
         raise InvalidInput(
             "horizon",
             found="open",
-            allowed="with max_samples or max_rounds, to simulate: an open study ends when somebody ends it",
+            allowed='"open" with max_samples or max_rounds: a simulation needs an end',
         )
     if not budget and not asked.tolerance and asked.horizon is None:
         instance.require_distinct()
 
 
 def phase_totals(draw: Environment, *, seed: int, phase: int, counts: IntArray) -> Totals:
-    """`(arm, agent)`: what replication 0 draws in a phase (from 0), for who must draw it elsewhere."""
+    """`(arm, agent)`: what replication 0 draws in a phase (from 0), for callers that run the phases themselves."""
     return _draw(draw, seed, block=0, phase=phase, counts=counts[None])[0]
 
 
@@ -186,7 +187,7 @@ def _draw(draw: Environment, seed: int, *, block: int, phase: int, counts: IntAr
 
 
 def _rewards(draw: Environment, seed: int, phase: int, members: IntArray, block: int, quotas: IntArray) -> Totals:
-    """What the replications that are left draw, each at its own place in its block's stream."""
+    """The draws of the remaining replications, each at its own place in its block's stream."""
     sums, squares = np.empty(quotas.shape), np.empty(quotas.shape)
     blocks, starts = np.unique(members // block, return_index=True)
     for which, start, end in zip(blocks, starts, [*starts[1:], len(members)], strict=True):

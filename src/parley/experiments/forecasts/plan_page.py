@@ -17,6 +17,7 @@ from parley.experiments.forecasts.operating import Characteristic
 from parley.experiments.forecasts.planning import Forecast, Logistics, ScenarioCost
 from parley.experiments.report_kit.charts import delta_axis, sample_axis, theme_named
 from parley.experiments.report_kit.pages import page, picture, table
+from parley.formatting import size_text
 from parley.harmonic.pace import agent_days
 from parley.problem import FloatArray, IntArray, Problem
 
@@ -218,7 +219,7 @@ def plan_page(
     unusual = "".join(f" {words[:1].upper()}{words[1:]}." for words in problem.descriptions().values())
     return page(
         title,
-        f"<p>{problem.arm_count} arms, {problem.agent_count} agents, top {problem.top}, delta {problem.delta:g}. "
+        f"<p>{size_text(problem.shape)}, top {problem.top}, delta {problem.delta:g}. "
         f"Policy <code>{escape(policy)}</code>: {escape(guarantee)}.{escape(unusual)} "
         "Each figure comes from simulated studies.</p>",
         picture(lambda theme: plan_figure(plan, theme=theme), "Samples by scenario, by delta and by weights"),
