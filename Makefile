@@ -47,7 +47,7 @@ test: setup      ## linters, types, import directions, doctests and every quick 
 
 test-servers: setup ## real server processes, hostile connections, whole trials over HTTP
 test-kills: setup ## processes killed at every point, power loss, restarts of PostgreSQL
-test-mutants: setup ## a few broken versions of the product, each caught by its test (make mutants tries all numeric ones)
+test-mutants: setup ## changed copies of the product: broken ones are caught, those made by a recipe of CONTRIBUTING work
 test-engines: setup ## sweeps on pools of processes, Dask and Ray, with workers killed
 test-browser: setup ## the pages in Chromium
 $(LAYERS:%=test-%):
