@@ -1,18 +1,20 @@
-"""Recompute the chain of an exported log with nothing but Python: recompute_chain.py LOG.ndjson [RECEIPT.json ...]"""
+"""Recompute a log's chain without Parley, by the package rfc8785: recompute_chain.py LOG.ndjson [RECEIPT.json ...]"""
 
 import hashlib
 import json
 import sys
 
+import rfc8785
+
 
 def digest(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(rfc8785.dumps(value)).hexdigest()
 
 
 head, reports, heads = "0" * 64, {}, {}
 with open(sys.argv[1], encoding="utf-8") as log:
-    for number, record in enumerate(map(json.loads, filter(str.strip, log)), start=1):
+    for number, line in enumerate(filter(str.strip, log), start=1):
+        record = json.loads(line, parse_int=float)  # as in JavaScript, every number is a double
         body = {key: value for key, value in record.items() if key not in ("schema", "hash")}
         if (record["sequence"], record["previous"], record["hash"]) != (number, head, digest(body)):
             sys.exit(f"record {number} was changed, dropped or moved")

@@ -96,7 +96,7 @@ class Problem(StudySettings):
         """
         first = np.zeros(self.agent_count, dtype=np.bool_)
         first[np.unique(self.weights, axis=1, return_index=True)[1]] = True
-        return first if self.rules >= 2 else np.ones_like(first)
+        return first
 
     @property
     def question_count(self) -> int:

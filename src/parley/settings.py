@@ -121,7 +121,6 @@ class Setting(Key):
     always_stored: bool = False  # documents hold it even at its default
     affects_decisions: bool = False  # policies that do not list it in `supports` refuse any value but the default
     always_supported: tuple[Any, ...] = ()  # values that every policy takes all the same
-    before: Any = None  # what a document without the key means, where that is not the default
     needs: str = ""  # another setting that must be given with this one
 
     @property
@@ -336,14 +335,6 @@ class StudySettings:
         '`"leading"` arm of the plan without being counted',
         default='`"outside"`', section="sites", sentence="people who come between phases get the plan's {value} arm",
     )
-    rules: int = setting(
-        3, (int,), counted(1, 3),
-        "the edition of Parley's rules that decides. 1 is what studies follow that were stored before there was a "
-        "choice; since 2 agents with the same weights pay for one question, and plans know who is frozen; since 3 an "
-        "agent's leaders go on leading until another arm is better by a quarter of the tolerance, the top N are tested "
-        "as one set (one arm: as before), and a report with a mean that the stated model rules out is held",
-        sentence="it follows edition {value} of the rules", before=1,
-    )
     # fmt: on
 
     def _check_settings(self, arms: Names, agents: Names) -> None:
@@ -369,7 +360,7 @@ class StudySettings:
     def stored(self) -> dict[str, Any]:
         """What a document holds: a setting at its default is left out, so a new setting changes no study's digest."""
         rows = (row for row in SETTINGS.values() if not row.always_stored)
-        silent = {row.name: row.default_value if row.before is None else row.before for row in rows}
+        silent = {row.name: row.default_value for row in rows}
         return {name: value for name, value in self.settings().items() if name not in silent or value != silent[name]}
 
     def refuse(self, who: str, supported: frozenset[str], hint: str | None = None) -> None:

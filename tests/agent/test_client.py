@@ -1,13 +1,13 @@
 """The Python client against a real coordinator: ten lines, sync and async, typed errors."""
 
 import asyncio
-from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from textwrap import dedent
 from threading import Thread
 
 import pytest
+from msgspec.structs import replace
 from tests.coordinator.support import House, report_of, study_message
 from tests.support import awaited
 

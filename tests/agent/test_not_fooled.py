@@ -9,6 +9,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 from tests.agent.test_worker import Coordinator, Source, plan
 from tests.coordinator.support import House, report_of, study_message
 
@@ -175,7 +176,7 @@ def test_a_report_of_somebody_else_is_not_taken_for_ones_own(house):
 def test_a_receipt_for_no_record_is_not_kept(tmp_path, change):
     class Lazy(Coordinator):
         def send(self, report, *, receipt=None):
-            return replace(super().send(report), **change)
+            return structs.replace(super().send(report), **change)
 
     with Outbox(tmp_path, study="s", agent="a") as box:
         with pytest.raises(WrongReceipt, match="no log has such a record"):

@@ -2,9 +2,9 @@ import multiprocessing
 import os
 import re
 import signal
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from parley.agent.outbox import Outbox
 from parley.errors import Interrupted, InvalidInput
@@ -12,7 +12,9 @@ from parley.protocol import Receipt, Report
 
 
 def report(phase=1, value=1.0):
-    return Report(study="s", phase=phase, agent="a", plan="p", counts=(1,), sums=(value,), squares=(value * value,))
+    return Report(
+        study="s", phase=phase, agent="a", plan="b" * 64, counts=(1,), sums=(value,), squares=(value * value,)
+    )
 
 
 def receipt(phase=1):

@@ -28,7 +28,7 @@ DRAWS = (2, 1, 3)
 def open_site(folder, *, key=b"k" * 32, draws=DRAWS, phase=1, **options):
     site = Site(folder, study="s", agent="a", key=key, **options)
     if draws:
-        site.begin(phase=phase, plan="p" * 64, arms=("x", "y", "z")[: len(draws)], draws=draws)
+        site.begin(phase=phase, plan="b" * 64, arms=("x", "y", "z")[: len(draws)], draws=draws)
     return site
 
 
@@ -162,7 +162,7 @@ def test_nobody_is_assigned_before_a_plan_or_while_the_study_is_paused_or_over(t
     with open_site(tmp_path, draws=None) as site:
         with pytest.raises(NotNow, match="no plan"):
             site.assign("p-0")
-        site.begin(phase=1, plan="p" * 64, arms=("x",), draws=(2,))
+        site.begin(phase=1, plan="b" * 64, arms=("x",), draws=(2,))
         site.seen("paused", "side effects are being looked into")
         with pytest.raises(NotNow, match="side effects"):
             site.assign("p-0")

@@ -28,11 +28,11 @@ def site(tmp_path):
 
 
 def asked(**change):
-    return replace(plan(), **{"phase": 1, "plan": "p" * 64, "arms": ("x", "y"), "draws": (1, 1), **change})
+    return replace(plan(), **{"phase": 1, "plan": "b" * 64, "arms": ("x", "y"), "draws": (1, 1), **change})
 
 
 def filled(site):
-    site.begin(phase=1, plan="p" * 64, arms=("x", "y"), draws=(1, 1))
+    site.begin(phase=1, plan="b" * 64, arms=("x", "y"), draws=(1, 1))
     for key in ("p-1", "p-2"):
         site.outcome(key, float(site.assign(key).arm == "x"))
 
@@ -48,14 +48,14 @@ def test_people_of_one_plan_are_not_reported_for_another(site, change):
 
 
 def test_a_phase_that_was_passed_over_is_not_begun_any_more(site):
-    site.begin(phase=3, plan="p" * 64, arms=("x", "y"), draws=(1, 1))
+    site.begin(phase=3, plan="b" * 64, arms=("x", "y"), draws=(1, 1))
     with pytest.raises(WrongPlan, match="the journal is in phase 3"):
         site(asked(phase=2))
 
 
 @pytest.mark.parametrize("reward", [10**400, -(10**5000), 1e200, float("nan"), float("-inf")], ids=lambda _: "")
 def test_rewards_whose_squares_are_not_numbers_are_refused(site, reward):
-    site.begin(phase=1, plan="p" * 64, arms=("x", "y"), draws=(1, 1))
+    site.begin(phase=1, plan="b" * 64, arms=("x", "y"), draws=(1, 1))
     site.assign("p-1")
     with pytest.raises(InvalidInput, match="reward"):
         site.outcome("p-1", reward)

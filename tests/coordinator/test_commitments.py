@@ -7,10 +7,10 @@ import re
 import pytest
 from tests.coordinator.support import House, study_message
 
-from parley.coordinator.record import initialise, ledger, open_storage
+from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.record.audit import verify_stored
 from parley.errors import Unreachable
-from parley.protocol import Record, Report, kind_of
+from parley.protocol import Record, Report, chain, kind_of
 from parley.protocol.events import ReportAccepted
 
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -157,7 +157,7 @@ def test_a_record_without_a_salt_is_not_written(storage, monkeypatch):
     try:
         agents = house.create(message())
         with monkeypatch.context() as forged:
-            forged.setattr(ledger, "new_salt", lambda: None)
+            forged.setattr(chain, "new_salt", lambda: None)
             with pytest.raises(Unreachable):
                 agents[0].send(report_of_binary(agents[0], "agent 1"))
         assert agents[0].send(report_of_binary(agents[0], "agent 1")).sequence == 2

@@ -19,7 +19,7 @@ from parley.coordinator.http import heavy
 from parley.coordinator.http.routes import studies as routes
 from parley.dashboard.render import render
 from parley.errors import Conflict, Rejected, Unreachable
-from parley.protocol import Receipt, wire
+from parley.protocol import Receipt, codec
 
 PATIENCE = 60  # seconds
 
@@ -217,7 +217,7 @@ def test_no_report_waits_for_the_text_of_a_large_certificate(house, monkeypatch)
     """The attack: verifications of a large study. While its certificate was written, nothing else was."""
     agent = house.create(study_message(agents=2, arms=2, policy="uniform"))[0]
     report = report_of(agent.plan("trial", "agent 1"), 0)
-    begun, go_on, real = threading.Event(), threading.Event(), wire.canonical
+    begun, go_on, real = threading.Event(), threading.Event(), codec.canonical
 
     def slow(document):
         if document["schema"] == Receipt.schema:
@@ -226,7 +226,7 @@ def test_no_report_waits_for_the_text_of_a_large_certificate(house, monkeypatch)
         return real(document)
 
     receipt = Receipt(study="x", phase=1, agent="x", report="x", sequence=1, head="x")
-    monkeypatch.setattr(wire, "canonical", slow)
+    monkeypatch.setattr(codec, "canonical", slow)
     threads = [threading.Thread(target=lambda: receipt.text), threading.Thread(target=agent.send, args=(report,))]
     threads[0].start()
     try:

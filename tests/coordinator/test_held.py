@@ -1,9 +1,9 @@
 """A report that the stated model rules out waits for an administrator: over both databases, and in the agent's loop."""
 
 from contextlib import nullcontext
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tests.coordinator.support import far_off, report_of, study_message
 
 from parley.agent.outbox import Outbox

@@ -1,8 +1,7 @@
 """One judge: what a few rows of the database tell of a study is what its replayed log tells, at every step of it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from tests.coordinator.support import rewards, study_message
 
 from parley.coordinator.problems import PROBLEMS, Refusal

@@ -1,10 +1,10 @@
 """Promise 1: a report is taken exactly once, however often it is sent."""
 
 import threading
-from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 from tests.coordinator.support import report_of, study_message
 from tools.chaos.lossy import LossyProxy
 

@@ -2,9 +2,9 @@
 
 import threading
 from collections import Counter
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tests.coordinator.support import House, report_of, study_message
 from tools.chaos import servers
 from tools.chaos.findings import FLAWS

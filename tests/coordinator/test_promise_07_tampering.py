@@ -1,9 +1,9 @@
 """Promise 7: tampering shows."""
 
 import sqlite3
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import create_engine, text
 from tests.coordinator.support import House, report_of, study_message
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from msgspec import structs
 from tests.coordinator.support import report_of, study_message
 from tools.chaos import page
 from tools.chaos.__main__ import PARTS
@@ -26,7 +27,7 @@ def test_the_examination_sees_what_is_lost_forged_doubled_or_unfinished(sqlite_h
     first = receipts["trial", 1, "agent 1"]
     lost = receipts | {("trial", 1, "agent 3"): first}
     assert examine(storage, ["trial"], lost) == CLEAN | {"lost": 1}
-    forged = receipts | {("trial", 1, "agent 1"): replace(first, head="0" * 64)}
+    forged = receipts | {("trial", 1, "agent 1"): structs.replace(first, head="0" * 64)}
     assert examine(storage, ["trial"], forged) == CLEAN | {"broken_chains": 1, "lost": 1}
     fewer = {key: receipt for key, receipt in receipts.items() if key[1] != 1}
     assert examine(storage, ["trial"], fewer) == CLEAN | {"unacknowledged": 2}

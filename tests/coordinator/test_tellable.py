@@ -5,12 +5,14 @@ import math
 
 import numpy as np
 import pytest
+from msgspec import structs
 from tests.coordinator.support import report_of, study_message
 
 from parley.coordinator.record import ledger, studies
 from parley.coordinator.studies.acts import create_study, prepare_study
 from parley.errors import Conflict, ParleyError, Rejected
 from parley.protocol import EVENTS, Record, Report, create, issue_certificate, kind_of, read_event
+from parley.protocol.codec import LARGEST_INTEGER, Message
 from parley.protocol.events import (
     AgentFrozen,
     AgentThawed,
@@ -29,7 +31,6 @@ from parley.protocol.events import (
     StudyCreated,
 )
 from parley.protocol.lost_sites import reweigh
-from parley.protocol.wire import LARGEST_INTEGER, Message
 from parley.totals import Totals
 
 TEXTS = ("", "a\x00b", "\ud800", "\U0001f600 \u202e", "x" * 3_000, '"\\\n\u2028', "NaN")
@@ -44,7 +45,7 @@ def examples():
     report = Report(study="trial", phase=1, agent="agent 1", plan=trial.plan.digest, counts=draws,
                     sums=tuple(0.5 * n for n in draws), squares=tuple(0.5 * n for n in draws))  # fmt: skip
     certificate = issue_certificate(trial, data=[], sequence=1, head="a" * 64, version="0")
-    second = dataclasses.replace(report, agent="agent 2")
+    second = structs.replace(report, agent="agent 2")
     step = dataclasses.replace(trial, reports={"agent 1": report, "agent 2": second})
     made = [
         StudyCreated(study_id="trial", study=trial.study, plan=trial.plan),
@@ -73,11 +74,11 @@ def _decided(trial):
 
 def extremes(message):
     """A message with one of its values, at any depth, replaced by something extreme."""
-    for field in dataclasses.fields(message):
+    for field in structs.fields(message):
         value = getattr(message, field.name)
         for other in _others(value):
             try:
-                yield dataclasses.replace(message, **{field.name: other})
+                yield structs.replace(message, **{field.name: other})
             except (ParleyError, TypeError, ValueError, OverflowError):  # it cannot even be made
                 continue
 
@@ -194,18 +195,18 @@ def test_a_conflicting_report_that_could_never_have_been_taken_is_not_kept(house
     agents[0].send(good)
     many = 40_000
     wrong = [
-        dataclasses.replace(good, counts=(1,) * many, sums=(0.0,) * many, squares=(0.0,) * many),
-        dataclasses.replace(good, counts=tuple(count + 1 for count in good.counts)),
-        dataclasses.replace(good, squares=tuple(0.0 for _ in good.squares)),
+        structs.replace(good, counts=(1,) * many, sums=(0.0,) * many, squares=(0.0,) * many),
+        structs.replace(good, counts=tuple(count + 1 for count in good.counts)),
+        structs.replace(good, squares=tuple(0.0 for _ in good.squares)),
     ]
     for report in wrong:
         with pytest.raises(Rejected, match="cannot be true"):
             agents[0].send(report)
     with pytest.raises(Conflict, match="another plan"):
-        agents[0].send(dataclasses.replace(good, plan="a" * 64))
+        agents[0].send(structs.replace(good, plan="a" * 64))
     assert house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"] == []
     assert house.admin.request("GET", "studies", "trial")["sequence"] == 2
-    other = dataclasses.replace(good, sums=tuple(0.0 for _ in good.sums))
+    other = structs.replace(good, sums=tuple(0.0 for _ in good.sums))
     for _ in range(2):  # one that could have been: kept, once
         with pytest.raises(Conflict, match="it stands"):
             agents[0].send(other)
@@ -230,7 +231,7 @@ def test_no_report_keeps_a_study_from_its_end(house, policy, noise):
     message = study_message(agents=2, arms=2, policy=policy, noise=noise)
     agents = house.create(message)
     plan = agents[0].plan("trial", "agent 1")
-    huge = dataclasses.replace(report_of(plan, 0), squares=tuple(1.7e308 for _ in plan.draws))
+    huge = structs.replace(report_of(plan, 0), squares=tuple(1.7e308 for _ in plan.draws))
     with pytest.raises(Rejected, match="none beyond 1e"):
         agents[0].send(huge)
     for _ in range(2):  # the largest that may be: a study goes on, and ends

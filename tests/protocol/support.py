@@ -3,7 +3,6 @@
 import numpy as np
 
 from parley.protocol import StudyMessage
-from parley.settings import SETTINGS
 from parley.totals import Totals
 
 
@@ -17,8 +16,7 @@ def study_message(agents=3, arms=4, policy="wcpe", *, name="a study", weight=0.5
         "weights": tuple(map(tuple, weights.tolist())),
         "policy": policy,
     }
-    terms = {key: changes.pop(key) for key in SETTINGS if key in changes}
-    return StudyMessage(**{**fields, **changes, "terms": terms})
+    return StudyMessage(**{**fields, **changes})
 
 
 def rewards(counts, place, phase, *, spread=0.7):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 from tests.protocol.support import rewards, study_message
 from tests.protocol.test_minimum_cell import logged
 
@@ -97,7 +98,7 @@ def test_an_arm_that_was_not_asked_for_and_a_small_cell_are_refused():
     with pytest.raises(ImpossibleReport, match=r"counts\[1\]: found 4; allowed: 0 or at least 5"):
         taken(trial, 0, (draws[0], 4, draws[2]), reason="supply", final=True)
     assert taken(trial, 0, (draws[0], 0, draws[2]), reason="supply", final=True).reports
-    idle = replace(trial, plan=replace(trial.plan, quotas=((0, 9, 9), *trial.plan.quotas[1:])))
+    idle = replace(trial, plan=structs.replace(trial.plan, quotas=((0, 9, 9), *trial.plan.quotas[1:])))
     with pytest.raises(ImpossibleReport, match=r"counts\[0\]: found 9; allowed: 0: the plan does not ask"):
         taken(idle, 0, (9, *idle.plan.draws(0)[1:]), reason="more-people")
 
@@ -105,7 +106,7 @@ def test_an_arm_that_was_not_asked_for_and_a_small_cell_are_refused():
 def cut(trial, **changes):
     shown = cut_consequences(trial)
     event = PhaseCut(phase=trial.phase, reason="a site is closed", without=trial.awaited, consequences=shown.digest)
-    return apply(trial, replace(event, **changes))
+    return apply(trial, structs.replace(event, **changes))
 
 
 def test_a_phase_is_closed_with_what_is_in():
@@ -187,7 +188,7 @@ def test_what_is_changed_in_such_a_log_is_found(what):
     else:
         payload["report"] = {**payload["report"], "reason": "the rewards"}
     changed = [*records]
-    changed[place] = replace(records[place], payload=payload)
+    changed[place] = structs.replace(records[place], payload=payload)
     assert not verify_log(relogged(changed)).sound
 
 

@@ -3,12 +3,12 @@
 To add one: `make generated`, which never rewrites one that is there.
 """
 
-from dataclasses import replace
-
 import pytest
-from tests.protocol.test_golden_logs import GOLDEN, salted, text_of
+from msgspec import structs
+from tests.protocol.test_golden_logs import GOLDEN, text_of
 from tests.protocol.test_held import held, refused, taken
 from tests.protocol.test_lost_sites import Course
+from tests.protocol.test_minimum_cell import logged
 from tests.protocol.test_trial import reported
 
 from parley.protocol import Stage, read_log, verify_log
@@ -17,9 +17,7 @@ LOST = {"agent-frozen", "agent-thawed", "reweighed", "report-quarantined", "repo
 
 
 class Kept(Course):
-    """As a coordinator would write it."""
-
-    chain = staticmethod(salted)
+    """With reports that are held."""
 
     def far_off(self, by=1e6):
         """A report that the stated model rules out."""
@@ -28,7 +26,7 @@ class Kept(Course):
         totals = self.drawn(self.trial.plan.draws(place), place)
         good = reported(self.trial, place, totals.sums, totals.squares)
         n, (total, *sums), (square, *squares) = good.counts[0], good.sums, good.squares
-        return good, replace(
+        return good, structs.replace(
             good, sums=(total + n * by, *sums), squares=(square + 2 * by * total + n * by**2, *squares)
         )
 
@@ -107,23 +105,22 @@ def test_what_was_changed_in_one_shows():
     records = list(read_log((GOLDEN / "log-lost-site.ndjson").read_text(encoding="utf-8").splitlines()))
     firsts = {record.kind: place for place, record in reversed(list(enumerate(records)))}
     for place, record in ((place, records[place]) for place in firsts.values()):
-        other = replace(record, payload={**record.payload, "reason": "another"}, hash=record.hash)
+        other = structs.replace(record, payload={**record.payload, "reason": "another"}, hash=record.hash)
         assert not verify_log([*records[:place], other, *records[place + 1 :]]).sound, record.kind
-    assert "was changed" in verify_log([*records[:1], replace(records[1], actor="me"), *records[2:]]).problem
+    assert "was changed" in verify_log([*records[:1], structs.replace(records[1], actor="me"), *records[2:]]).problem
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_they_are_what_would_be_written_now(name):
-    """Edition 3 is not released: where it changes, its logs are written anew."""
     course = MADE[name]()
     assert course.trial.stage in (Stage.FINISHED, Stage.STALLED)
     text = (GOLDEN / f"log-{name}.ndjson").read_text(encoding="utf-8")
     kinds = [record.kind for record in read_log(text.splitlines())]
-    assert kinds == [record.kind for record in salted(course.events)]
+    assert kinds == [record.kind for record in logged(course.events)]
 
 
 def golden_files():
     """What `make generated` writes where it is missing."""
     return {
-        GOLDEN / f"log-{name}.ndjson": lambda made=made: text_of(salted(made().events)) for name, made in MADE.items()
+        GOLDEN / f"log-{name}.ndjson": lambda made=made: text_of(logged(made().events)) for name, made in MADE.items()
     }

@@ -1,9 +1,8 @@
 """A minimum cell in a live study: the log of one is sound, and a log with a smaller cell is not believed."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.protocol.support import rewards, study_message
 
 from parley.errors import InvalidInput
@@ -42,11 +41,11 @@ def history(message):
 
 def logged(events):
     records = []
-    for event in events:
+    for number, event in enumerate(events):
         records.append(
             Record.after(
                 records[-1] if records else None, stream="s", at="2026-01-01T00:00:00Z", actor="somebody",
-                kind=kind_of(event), payload=event.to_json(),
+                kind=kind_of(event), payload=event.to_json(), salt=f"{number:032x}",
             )
         )  # fmt: skip
     return records

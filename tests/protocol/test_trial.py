@@ -181,7 +181,7 @@ def test_the_order_of_reports_does_not_matter(data):
 
 
 def test_a_decision_that_the_reports_do_not_give_is_found():
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     trial = trial_at(Stage.CLOSING)
     event = trial.step().event
@@ -195,8 +195,7 @@ def test_a_decision_that_the_reports_do_not_give_is_found():
 
 
 def test_a_frozen_agent_is_asked_for_nothing_and_its_counts_stay():
-    # The first edition of the rules plans on; since the second all that is open would be blocked here.
-    trial = create("s", study_message(agents=3, arms=3, policy="uniform", rules=1))
+    trial = create("s", study_message(agents=3, arms=3, policy="uniform", weight=1.0))  # nobody needs the others
     for place in (0, 1):
         trial = apply(trial, ReportAccepted(report=reported(trial, place)))
     trial = apply(trial, AgentFrozen(agent="agent 1", reason="why", consequences=""))

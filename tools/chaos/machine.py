@@ -36,7 +36,7 @@ from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import ACTS, POINTS
 from parley.coordinator.studies.phases import load_trial
 from parley.protocol import Receipt, Stage
-from parley.protocol.canonical import digest
+from parley.protocol.codec import digest
 
 AGENTS = st.integers(0, 2)
 NOISE = st.integers(1, 3)

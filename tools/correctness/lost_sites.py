@@ -40,7 +40,7 @@ class Loss:
         agents = tuple(f"agent {n + 1}" for n in range(len(self.weights)))
         return StudyMessage(
             name="lost", arms=("first", "second"), agents=agents, weights=tuple(map(tuple, self.weights)),
-            noise=NOISES[self.noise].model.document(), policy=self.policy, terms={"delta": self.delta},
+            noise=NOISES[self.noise].model.document(), policy=self.policy, delta=self.delta,
         )  # fmt: skip
 
     def instance(self, study: StudyMessage) -> Instance:

@@ -5,11 +5,10 @@ None of it leaves the site but the totals of a `Reported`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from parley.errors import UnknownName
-from parley.protocol.wire import Message
+from parley.protocol.codec import Message
 
 __all__ = [
     "Assigned",
@@ -27,21 +26,17 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Opened(Message):
+class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):
     """The first line: whose journal it is, and the secret by which arms are drawn."""
 
-    schema: ClassVar[str] = "parley/site/opened/1"
     study: str
     agent: str
     key: str  # hexadecimal; who knows it knows the next arm
 
 
-@dataclass(frozen=True, kw_only=True)
-class RulesSeen(Message):
+class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     """What the study says about its sites; `low` and `high` bound a reward, where the study does."""
 
-    schema: ClassVar[str] = "parley/site/rules-seen/1"
     low: float | None = None
     high: float | None = None
     values: tuple[float, ...] = ()  # the only rewards there are, where the study has few: 0 and 1
@@ -50,78 +45,62 @@ class RulesSeen(Message):
     minimum_cell: int = 1  # a cell with fewer outcomes is reported as none
 
 
-@dataclass(frozen=True, kw_only=True)
-class PhaseBegun(Message):
+class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
     """A plan arrived: what the phase asks of this site. What was begun before and not reported is over with it."""
 
-    schema: ClassVar[str] = "parley/site/phase-begun/1"
     phase: int
     plan: str  # digest
     arms: tuple[str, ...]
     draws: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageSeen(Message):
+class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
     """The coordinator says that the study is somewhere else: paused, finished."""
 
-    schema: ClassVar[str] = "parley/site/stage-seen/1"
     stage: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Assigned(Message):
+class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
     """A person got an arm, with the probability it had at that moment (a fraction, in words)."""
 
-    schema: ClassVar[str] = "parley/site/assigned/1"
     participant: str
     phase: int
     arm: int
     probability: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outside(Message):
+class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
     """A person came when the phase needed nobody: outside of the study, on an arm if the study says so."""
 
-    schema: ClassVar[str] = "parley/site/outside/1"
     participant: str
     phase: int
     arm: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Observed(Message):
+class Observed(Message, omit_defaults=False, tag="parley/site/observed/1"):
     """An outcome, or its correction."""
 
-    schema: ClassVar[str] = "parley/site/observed/1"
     participant: str
     reward: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Missing(Message):
+class Missing(Message, omit_defaults=False, tag="parley/site/missing/1"):
     """No outcome will come of this person."""
 
-    schema: ClassVar[str] = "parley/site/missing/1"
     participant: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartClosed(Message):
+class PartClosed(Message, omit_defaults=False, tag="parley/site/part-closed/1"):
     """The site assigns nobody more in this phase, though the plan asks for more."""
 
-    schema: ClassVar[str] = "parley/site/part-closed/1"
     phase: int
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reported(Message):
+class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     """From here on nothing of the phase changes: these totals are what is reported."""
 
-    schema: ClassVar[str] = "parley/site/reported/1"
     phase: int
     counts: tuple[int, ...]
     sums: tuple[float, ...]

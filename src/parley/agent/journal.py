@@ -21,7 +21,7 @@ from parley.agent.entries import Entry, read_entry
 from parley.errors import DamagedJournal, InvalidInput, NoRoom
 from parley.files import SECRET, sync_folder, turn
 from parley.killpoints import reached
-from parley.protocol.canonical import canonical, read_json
+from parley.protocol.codec import canonical, read_json
 
 __all__ = ["Journal"]
 

@@ -22,7 +22,7 @@ from typing import Self
 from parley.errors import Interrupted, InvalidInput
 from parley.files import ASIDE, SECRET, FileLock, Locked, sync_folder, write_whole
 from parley.protocol import Receipt, Report
-from parley.protocol.canonical import read_json
+from parley.protocol.codec import read_json
 
 __all__ = ["Outbox", "agent_folder", "kept_files"]
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from parley.errors import InvalidInput, WrongPlan, WrongReceipt
 from parley.protocol import Receipt, Report
-from parley.protocol.wire import LARGEST_INTEGER
+from parley.protocol.codec import LARGEST_INTEGER
 from parley.totals import Totals
 
 __all__ = ["AgentPlan", "Delivery", "meant", "proven"]

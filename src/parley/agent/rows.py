@@ -20,7 +20,7 @@ from parley.agent.plans import AgentPlan
 from parley.agent.tables import Row, Table, number_in, read_table
 from parley.errors import InvalidInput
 from parley.protocol import Report
-from parley.protocol.canonical import canonical, read_json
+from parley.protocol.codec import canonical, read_json
 from parley.totals import Totals
 
 __all__ = ["CsvSource", "NotYet", "RowMemory"]

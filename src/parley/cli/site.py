@@ -14,7 +14,7 @@ from parley.agent.entries import Opened, read_entry
 from parley.cli.console import attention, errors, json_option, print_json, screen
 from parley.cli.remote import connect, remote_options
 from parley.errors import InvalidInput, ParleyError, Unreachable, needs
-from parley.protocol.canonical import read_json
+from parley.protocol.codec import read_json
 from parley.protocol.deviations import REASONS
 
 if TYPE_CHECKING:

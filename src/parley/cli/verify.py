@@ -13,7 +13,7 @@ from parley.cli.console import json_option, print_json, screen
 from parley.cli.remote import connect
 from parley.errors import BrokenChain, InvalidInput, needs
 from parley.protocol import Receipt, Record, Verification, read_log, verify_log
-from parley.protocol.canonical import read_json
+from parley.protocol.codec import read_json
 
 __all__ = ["verify_command"]
 

@@ -16,7 +16,7 @@ import anyio.to_thread
 from starlette.types import ASGIApp, Message, Scope
 
 from parley.coordinator.answers.base import Answer
-from parley.protocol.canonical import LARGE, read_json
+from parley.protocol.codec import LARGE, read_json
 
 __all__ = ["Api", "ApiRefusal", "address"]
 

@@ -16,7 +16,6 @@ from markupsafe import Markup
 from parley import __version__
 from parley.dashboard import words
 from parley.formatting import measured
-from parley.protocol.pieces import weight
 from parley.status import OutcomeStatus
 
 __all__ = ["HERE", "environment", "render"]
@@ -41,9 +40,16 @@ def _stage(stage: str) -> Markup:
 
 
 def _pretty(value: Any) -> str:
-    if weight(value) > MOST_SHOWN:
+    if _size(value) > MOST_SHOWN:
         return TOO_LARGE
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+
+
+def _size(value: Any) -> int:
+    """About how many numbers, texts and the like: of a list the first one speaks for all."""
+    if isinstance(value, dict):
+        return 1 + sum(map(_size, value.values()))
+    return 1 + len(value) * _size(value[0]) if isinstance(value, list | tuple) and value else 1
 
 
 def _query(**values: Any) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from parley.estimates import estimates, leading
-from parley.protocol.canonical import digest
+from parley.protocol.codec import digest
 from parley.protocol.messages import Certificate, Rows
 from parley.protocol.trial import Trial
 from parley.status import OutcomeStatus, overall
@@ -36,12 +35,13 @@ def issue_certificate(
     version: str,
     missing: Sequence[Rows] = (),
     warnings: Sequence[str] = (),
-    phases: Sequence[Totals] = (),
+    phases: Sequence[Totals] | None = None,
 ) -> Certificate:
     """What a finished or cancelled trial may claim; `data` are the decisions' digests of the phases' reports, and
-    `missing` what they say of people without an outcome. With the `phases` themselves it has estimates too.
+    `missing` what they say of people without an outcome. The `phases` are the trial's own unless given.
     """
     policy, state, study = trial.policy, trial.state, trial.study
+    phases = trial.past or () if phases is None else phases
     ends = trial.ends
     end = overall(ends.values())
     guarantee, gone = policy.guarantee, [name for name, how in ends.items() if how is OutcomeStatus.LEFT]
@@ -117,10 +117,11 @@ def _finite(value: Any) -> Any:
 
 def same_certificate(one: Certificate, other: Certificate) -> list[str]:
     """The names of the fields in which two certificates differ by more than the rounding of another machine."""
-    asked = {field.name for field in fields(Certificate)} - {"version"}
-    if not one.warnings:  # as certificates were before anybody compared
-        asked.remove("warnings")
-    return sorted(name for name in asked if not _same(getattr(one, name), getattr(other, name)))
+    return sorted(
+        name
+        for name in set(Certificate.known_keys()) - {"version"}
+        if not _same(getattr(one, name), getattr(other, name))
+    )
 
 
 def _same(one: object, other: object) -> bool:
@@ -128,6 +129,8 @@ def _same(one: object, other: object) -> bool:
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, float) and isinstance(other, float):
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):  # a float that is whole is read as an integer
         return abs(one - other) <= ROUNDING * max(1.0, abs(one), abs(other))
     return one == other

@@ -9,22 +9,21 @@ what was logged for an agent is what it sent.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from parley.errors import BrokenChain, InvalidInput
-from parley.protocol.canonical import canonical, digest, sha256
+from parley.protocol.codec import Count, Message, canonical, digest, sha256
 from parley.protocol.messages import Receipt
-from parley.protocol.wire import Message
 
 __all__ = ["GENESIS", "Record", "chained", "check_receipts", "new_salt"]
 
 GENESIS = "0" * 64  # what the first record names as the one before it
-UNSALTED = "parley/record/1"  # records of before there were salts; they are read and checked for ever
-SALT = re.compile(r"[0-9a-f]{32}")
+SALT_DIGITS = 32
+Salt = Annotated[str, Meta(pattern=f"^[0-9a-f]{{{SALT_DIGITS}}}$")]
 
 
 def new_salt() -> str:
@@ -33,11 +32,10 @@ def new_salt() -> str:
     >>> len(new_salt())
     32
     """
-    return secrets.token_hex(16)
+    return secrets.token_hex(SALT_DIGITS // 2)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record(Message):
+class Record(Message, tag="parley/record/1"):
     """One line of a log. `at` is for people; nothing is decided by it.
 
     >>> first = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
@@ -46,34 +44,19 @@ class Record(Message):
     [1, 2]
     """
 
-    schema: ClassVar[str] = "parley/record/2"
     stream: str  # a study's id, or "server"
-    sequence: int  # from 1
+    sequence: Count  # from 1
     at: str
     actor: str  # the principal that caused it
     kind: str
     payload: Mapping[str, Any]
     previous: str
     hash: str
-    salt: str | None = None  # None in a record of before there were salts
+    salt: Salt
 
-    def to_json(self) -> dict[str, Any]:
-        """A record without a salt is written as it was."""
-        document = super().to_json()
-        if self.salt is None:
-            document.pop("salt", None)
-            document["schema"] = UNSALTED
-        return document
-
-    @classmethod
-    def from_json(cls, document: Any) -> Self:
-        """Of either kind."""
-        if isinstance(document, Mapping) and document.get("schema") == UNSALTED and "salt" not in document:
-            return super().from_json({**document, "schema": cls.schema})
-        record = super().from_json(document)
-        if record.salt is None or SALT.fullmatch(record.salt) is None:
-            raise InvalidInput("salt", found=f"{record.salt!r:.60}", allowed="32 hexadecimal digits")
-        return record
+    def __post_init__(self) -> None:
+        if not isinstance(self.salt, str) or len(self.salt) != SALT_DIGITS:
+            raise ValueError(f"a record needs a salt of {SALT_DIGITS} digits")  # nobody's input: ours to mend
 
     @classmethod
     def after(
@@ -103,11 +86,11 @@ class Record(Message):
         kind: str,
         payload: Mapping[str, Any],
         salt: str | None = None,
-        told: str | None = None,
+        payload_text: str | None = None,
     ) -> Record:
-        """The record that follows a chain of `sequence` records whose last hash is `head`.
+        """The record that follows a chain of `sequence` records whose last hash is `head`; a new salt unless given.
 
-        `told` is the payload's canonical text, where somebody has it already.
+        `payload_text` is the payload's canonical text, where somebody has it already.
         """
         body: dict[str, Any] = {
             "stream": stream,
@@ -117,19 +100,18 @@ class Record(Message):
             "kind": kind,
             "payload": payload,
             "previous": head,
+            "salt": salt or new_salt(),
         }
-        if salt is not None:
-            body["salt"] = salt
-        return cls(**body, hash=digest(body) if told is None else sha256(_around(body, told)))
+        return cls(**body, hash=digest(body) if payload_text is None else sha256(_around(body, payload_text)))
 
-    def told(self, payload: str) -> str:
+    def line(self, payload_text: str) -> str:
         """The line of this record with a payload that is written out already.
 
         >>> record = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
-        >>> record.told("{}") == record.text
+        >>> record.line("{}") == record.text
         True
         """
-        return _around(self.to_json(), payload)
+        return _around(self.to_json(), payload_text)
 
     @property
     def computed(self) -> str:
@@ -138,16 +120,16 @@ class Record(Message):
         return digest({key: value for key, value in body.items() if key not in ("schema", "hash")})
 
 
-def _around(body: Mapping[str, Any], told: str) -> str:
+def _around(body: Mapping[str, Any], payload_text: str) -> str:
     """The text of a body whose payload is written out already: keys are sorted, so it has its place between others."""
     front = canonical({key: value for key, value in body.items() if key < "payload"})
     back = canonical({key: value for key, value in body.items() if key > "payload"})
-    return f'{front[:-1]},"payload":{told},{back[1:]}'
+    return f'{front[:-1]},"payload":{payload_text},{back[1:]}'
 
 
 def chained(records: Iterable[Record]) -> Iterator[Record]:
     """The records as they come, each checked against the one before; the first flaw raises `BrokenChain`."""
-    sequence, head, stream, salted = 0, GENESIS, None, False
+    sequence, head, stream = 0, GENESIS, None
     for record in records:
         stream = record.stream if stream is None else stream
         if record.sequence != sequence + 1:
@@ -158,9 +140,7 @@ def chained(records: Iterable[Record]) -> Iterator[Record]:
             raise BrokenChain(f"record {record.sequence} does not follow record {sequence}: its link is wrong")
         if record.hash != record.computed:
             raise BrokenChain(f"record {record.sequence} was changed: its hash does not fit its content")
-        if salted and record.salt is None:
-            raise BrokenChain(f"record {record.sequence} has no salt, but one before it has: no coordinator wrote that")
-        sequence, head, salted = record.sequence, record.hash, record.salt is not None
+        sequence, head = record.sequence, record.hash
         yield record
 
 

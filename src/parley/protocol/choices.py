@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 
 from parley.errors import InvalidInput
+from parley.protocol.codec import Message
 from parley.protocol.lost_sites import reweigh, thaw
 from parley.protocol.prospects import Prospect, prospect
 from parley.protocol.reweighing import Weights, not_reweighable, weights_without
 from parley.protocol.stages import Stage, illegal
 from parley.protocol.trial import Trial
-from parley.protocol.wire import Message
 
 __all__ = ["Column", "ReweighConsequences", "ThawConsequences", "reweigh_consequences", "thaw_consequences"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column(Message):
+class Column(Message, tag="parley/column/1"):
     """An agent whose question changes: what its mix weighs now, and what it would weigh."""
 
-    schema: ClassVar[str] = "parley/column/1"
     agent: str
     before: tuple[float, ...]
     after: tuple[float, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReweighConsequences(Message):
+class ReweighConsequences(Message, tag="parley/reweigh-consequences/1"):
     """What an administrator is shown before a study is re-weighed; its digest is confirmed and kept in the log."""
 
-    schema: ClassVar[str] = "parley/reweigh-consequences/1"
     study: str
     phase: int
     frozen: tuple[str, ...]
@@ -94,11 +89,9 @@ def _effect(trial: Trial, ahead: Prospect, *, changed: int, finished: bool) -> s
     return f"{asks}. Phase {trial.phase} goes on as it was asked; the next one is planned for the new question"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ThawConsequences(Message):
+class ThawConsequences(Message, tag="parley/thaw-consequences/1"):
     """What an administrator is shown before an agent is thawed; its digest is confirmed and kept in the log."""
 
-    schema: ClassVar[str] = "parley/thaw-consequences/1"
     study: str
     agent: str
     phase: int

@@ -9,8 +9,7 @@ And two ways to go on: keep the question, or ask it anew without the frozen agen
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,18 +17,16 @@ from parley.errors import InvalidInput, ParleyError
 from parley.policies.base import nth_largest
 from parley.problem import FloatArray
 from parley.protocol.choices import ReweighConsequences, reweigh_consequences
+from parley.protocol.codec import Message
 from parley.protocol.prospects import Prospect, prospect, run_ahead
 from parley.protocol.trial import Trial
-from parley.protocol.wire import Message
 
 __all__ = ["Consequences", "Pair", "freeze_consequences"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pair(Message):
+class Pair(Message, tag="parley/frozen-pair/1"):
     """An arm that is still a candidate of an undecided agent, and what the freeze leaves possible."""
 
-    schema: ClassVar[str] = "parley/frozen-pair/1"
     arm: str
     agent: str
     outlook: str  # "never": no data will ever tell; "blocked": not decided in the projection; "open"
@@ -37,11 +34,9 @@ class Pair(Message):
     gap: float | None  # estimated distance to the boundary of the top N; None without data
 
 
-@dataclass(frozen=True, kw_only=True)
-class Consequences(Message):
+class Consequences(Message, tag="parley/consequences/1"):
     """What an administrator is shown before a freeze; its digest is confirmed and kept in the log."""
 
-    schema: ClassVar[str] = "parley/consequences/1"
     study: str
     agent: str
     phase: int

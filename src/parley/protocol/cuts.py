@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
+from parley.protocol.codec import Message
 from parley.protocol.trial import Trial
-from parley.protocol.wire import Message
 
 __all__ = ["CutConsequences", "cut_consequences"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CutConsequences(Message):
+class CutConsequences(Message, tag="parley/cut-consequences/1"):
     """What an administrator is shown before a cut; its digest is confirmed and kept in the log."""
 
-    schema: ClassVar[str] = "parley/cut-consequences/1"
     study: str
     phase: int
     reported: tuple[str, ...]  # whose reports are in

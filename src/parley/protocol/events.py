@@ -5,12 +5,11 @@ Facts, not wishes: an event is written after it was found to be legal (`stages.T
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from parley.errors import UnknownName
-from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage
-from parley.protocol.wire import Message
+from parley.protocol.codec import Count, Message, Phase
+from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
 
 __all__ = [
     "EVENTS",
@@ -36,118 +35,95 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudyCreated(Message):
+class StudyCreated(Message, tag="parley/event/study-created/1"):
     """The study and its first plan."""
 
-    schema: ClassVar[str] = "parley/event/study-created/1"
     study_id: str
     study: StudyMessage
     plan: Plan
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportAccepted(Message):
+class ReportAccepted(Message, tag="parley/event/report-accepted/1"):
     """The first report of an agent in a phase."""
 
-    schema: ClassVar[str] = "parley/event/report-accepted/1"
     report: Report
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportQuarantined(Message):
+class ReportQuarantined(Message, tag="parley/event/report-quarantined/1"):
     """A report that is kept and not used: another one for a place that is taken, or one with a mean that the stated
     model rules out. That one is held: nothing stands in its place until an administrator takes or refuses it.
     """
 
-    schema: ClassVar[str] = "parley/event/report-quarantined/1"
-    later: ClassVar[frozenset[str]] = frozenset({"why"})
     report: Report
     stands: str  # digest of the report that stands; empty where this one is held
     why: str = ""  # it is held
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportAmended(Message):
+class ReportAmended(Message, tag="parley/event/report-amended/1"):
     """An administrator put another report in the place of an accepted one, before the phase was decided; or one in the
     place of one that is held, most often that one itself.
     """
 
-    schema: ClassVar[str] = "parley/event/report-amended/1"
     report: Report
     replaces: str  # digest of the accepted one; empty where one is held
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportRefused(Message):
+class ReportRefused(Message, tag="parley/event/report-refused/1"):
     """An administrator refused a report that was held: the agent is asked for another."""
 
-    schema: ClassVar[str] = "parley/event/report-refused/1"
-    phase: int
+    phase: Phase
     agent: str
     report: str  # digest of the one that was held
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PhaseClosed(Message):
+class PhaseClosed(Message, tag="parley/event/phase-closed/1"):
     """One step of the policy, and the plan of the next phase unless there is none."""
 
-    schema: ClassVar[str] = "parley/event/phase-closed/1"
     decision: Decision
     plan: Plan | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PhaseCut(Message):
+class PhaseCut(Message, tag="parley/event/phase-cut/1"):
     """An administrator closed a phase with the reports that are in; those that were awaited are not waited for."""
 
-    schema: ClassVar[str] = "parley/event/phase-cut/1"
-    phase: int
+    phase: Phase
     reason: str
     without: tuple[str, ...]  # the agents whose reports were still awaited
     consequences: str  # digest of what the administrator was shown before confirming
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepFailed(Message):
+class StepFailed(Message, tag="parley/event/step-failed/1"):
     """The policy could not take its step; the study waits for an administrator."""
 
-    schema: ClassVar[str] = "parley/event/step-failed/1"
-    phase: int
+    phase: Phase
     error: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentFrozen(Message):
+class AgentFrozen(Message, tag="parley/event/agent-frozen/1"):
     """An agent is asked for nothing more; what it reported stays."""
 
-    schema: ClassVar[str] = "parley/event/agent-frozen/1"
     agent: str
     reason: str
     consequences: str  # digest of what the administrator was shown before confirming
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentThawed(Message):
+class AgentThawed(Message, tag="parley/event/agent-thawed/1"):
     """A frozen agent may be asked again."""
 
-    schema: ClassVar[str] = "parley/event/agent-thawed/1"
     agent: str
     reason: str
     plan: Plan | None  # of the next phase, where the study had stalled and can go on
     consequences: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reweighed(Message):
+class Reweighed(Message, tag="parley/event/reweighed/1"):
     """The question is asked anew without the frozen agents: the state is the fold of all recorded phases under it."""
 
-    schema: ClassVar[str] = "parley/event/reweighed/1"
-    phase: int  # in progress: it goes on as it was asked; or the last one
+    phase: Phase  # in progress: it goes on as it was asked; or the last one
     reason: str
-    weights: tuple[tuple[float, ...], ...]  # from here on
+    weights: Weights  # from here on
     left: tuple[str, ...]  # whose own question rests
     states: tuple[str, ...]  # digests of the policy's state after every recorded phase
     eliminated_in: Rows  # after the last of them, as in a decision
@@ -156,45 +132,35 @@ class Reweighed(Message):
     consequences: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Paused(Message):
+class Paused(Message, tag="parley/event/paused/1"):
     """No report is taken until it is resumed."""
 
-    schema: ClassVar[str] = "parley/event/paused/1"
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resumed(Message):
+class Resumed(Message, tag="parley/event/resumed/1"):
     """Back to where it was."""
 
-    schema: ClassVar[str] = "parley/event/resumed/1"
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Disputed(Message):
+class Disputed(Message, tag="parley/event/disputed/1"):
     """An agent holds a receipt that is not in this log: an old backup or a rewritten log. The study is paused."""
 
-    schema: ClassVar[str] = "parley/event/disputed/1"
     agent: str
-    sequence: int
+    sequence: Count
     head: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cancelled(Message):
+class Cancelled(Message, tag="parley/event/cancelled/1"):
     """Stopped before every agent had its answer; what remains is a set of candidates."""
 
-    schema: ClassVar[str] = "parley/event/cancelled/1"
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Certified(Message):
+class Certified(Message, tag="parley/event/certified/1"):
     """The certificate, in the log it speaks of."""
 
-    schema: ClassVar[str] = "parley/event/certified/1"
     certificate: Certificate
 
 

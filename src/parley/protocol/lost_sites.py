@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from parley.errors import InvalidInput
 from parley.policies import State
-from parley.protocol.canonical import digest
+from parley.protocol.codec import digest
 from parley.protocol.events import AgentThawed, Reweighed
 from parley.protocol.messages import Plan
 from parley.protocol.plans import next_plan, rows

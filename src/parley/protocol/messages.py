@@ -6,30 +6,142 @@ Matrices are nested tuples `(arm, agent)`, as in the numeric rooms; a report's r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from types import new_class
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
+import msgspec
 import numpy as np
+from msgspec import UNSET, Meta, UnsetType
 
+from parley.errors import InvalidInput
 from parley.once import once
-from parley.problem import IntArray
-from parley.protocol.study_message import StudyMessage
-from parley.protocol.wire import Message
+from parley.policies import POLICIES, Policy, make_policy
+from parley.problem import IntArray, Problem
+from parley.protocol.codec import Count, Digest, Message, Name, Phase, described
+from parley.rewards import make_model
+from parley.settings import SETTINGS
+from parley.study import Study
 from parley.totals import Totals
 
-__all__ = ["Certificate", "Decision", "Plan", "Receipt", "Report", "Rows", "StudyMessage"]
+__all__ = ["Certificate", "Decision", "Plan", "Receipt", "Report", "Rows", "StudyMessage", "Weights"]
 
-Rows = tuple[tuple[int, ...], ...]
+MOST_ARMS = 100_000
+LONGEST_NAME = 100
+
+Rows = tuple[tuple[Count, ...], ...]
+Weights = tuple[tuple[float, ...], ...]
+Counts = Annotated[tuple[Count, ...], Meta(max_length=MOST_ARMS)]
+Sums = Annotated[tuple[float, ...], Meta(max_length=MOST_ARMS)]
+
+if TYPE_CHECKING:
+    _Settings = Message
+else:
+    # Each setting is a key of its own; one that is as usual is not set, and not written.
+    _Settings = new_class(
+        "_Settings",
+        (Message,),
+        {"tag": "parley/settings"},
+        lambda names: names.update(
+            dict.fromkeys(SETTINGS, UNSET),
+            __annotations__={
+                row.name: Annotated[Any | UnsetType, described(f"{row.plain[0]} (unless set: {row.plain[1]})")]
+                for row in SETTINGS.values()
+            },
+        ),
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan(Message):
-    """Draw arm k `quotas[k][m]` times at agent m, in this phase (from 1)."""
+class StudyMessage(_Settings, tag="parley/study/1"):
+    """Everything a live study is about; its digest is the hash of the problem that a certificate names.
 
-    schema: ClassVar[str] = "parley/plan/1"
+    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
+    >>> StudyMessage.read(study.text) == study, study.problem.shape
+    (True, (2, 1))
+    """
+
+    name: str
+    arms: tuple[str, ...]
+    agents: tuple[str, ...]
+    weights: Annotated[Weights, described("A row per agent whose reward is weighed, a column per agent who asks.")]
+    policy: str
+    noise: Annotated[dict[str, Any], described("The reward model and its keys.")] = msgspec.field(
+        default_factory=lambda: {"kind": "gaussian", "scale": 1.0}
+    )
+    options: Annotated[dict[str, Any], described("The policy's options.")] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_names("name", (self.name,))
+        _check_names("arms", self.arms)
+        _check_names("agents", self.agents)
+        if not self.name:
+            raise InvalidInput("name", found="nothing", allowed="a name")
+        agents = self.make_policy().problem.agents
+        if self.agents != agents:  # a problem makes up names where it is given none; a live study has its own
+            raise InvalidInput("agents", found="no names", allowed=f"{len(agents)} names, one per row of the weights")
+        written = self.problem.stored()
+        for name in SETTINGS:
+            msgspec.structs.force_setattr(self, name, written.get(name, UNSET))
+
+    @classmethod
+    def of(cls, study: Study) -> StudyMessage:
+        """A study file's content without its truth, which a live study does not know."""
+        problem = study.problem
+        return cls(
+            name=study.name,
+            arms=problem.arms,
+            agents=problem.agents,
+            weights=tuple(map(tuple, problem.weights.tolist())),
+            noise=problem.noise.document(),
+            policy=study.policy,
+            options=dict(study.options),
+            **problem.stored(),
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings by name, plain, those that are as usual too."""
+        return self.problem.settings()
+
+    @once
+    def problem(self) -> Problem:
+        """Checked again, and the same to the last bit as the one it was made from."""
+        rectangular = len({len(row) for row in self.weights}) == 1
+        chosen = {name: getattr(self, name) for name in SETTINGS}
+        return Problem(
+            arms=self.arms,
+            agents=self.agents,
+            weights=np.array(self.weights, dtype=np.float64) if rectangular else self.weights,  # type: ignore[arg-type]
+            noise=make_model(**self.noise),
+            **{name: value for name, value in chosen.items() if value is not UNSET},
+        )
+
+    @once
+    def flexible(self) -> bool:
+        """Whether a report may have other counts than the plan: asked for, or not refused and safe with the policy."""
+        return self.problem.site_counts != "exact" and "site_counts" in POLICIES[self.policy].supports
+
+    def make_policy(self) -> Policy:
+        """The policy that runs this study."""
+        return make_policy(self.policy, self.problem, self.options)
+
+
+def _check_names(key: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        clean = name.isprintable() and "/" not in name and name not in (".", "..") and name == name.strip()
+        if len(name) > LONGEST_NAME or not clean:
+            raise InvalidInput(
+                key,
+                found=repr(name[: LONGEST_NAME + 1]),
+                allowed=f"printable names of up to {LONGEST_NAME} characters without a slash or outer spaces "
+                "(they become part of addresses)",
+            )
+
+
+class Plan(Message, tag="parley/plan/1"):
+    """Draw arm k `quotas[k][m]` times at agent m, in this phase."""
+
     study: str
-    phase: int
+    phase: Phase
     quotas: Rows
 
     def draws(self, agent: int) -> tuple[int, ...]:
@@ -42,27 +154,29 @@ class Plan(Message):
         return np.array(self.quotas, dtype=np.int64)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report(Message):
+class Report(Message, tag="parley/report/1"):
     """What an agent drew in a phase: per arm the count, the sum of the rewards and the sum of their squares.
 
-    >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2, 0), sums=(1.5, 0.0), squares=(1.25, 0.0))
+    >>> counts, plan = (2, 0), "0" * 64
+    >>> report = Report(study="s", phase=1, agent="x", plan=plan, counts=counts, sums=(1.5, 0.0), squares=(1.25, 0.0))
     >>> Report.read(report.text).digest == report.digest
     True
     """
 
-    schema: ClassVar[str] = "parley/report/1"
-    study: str
-    phase: int
-    agent: str
-    plan: str  # digest of the plan that was followed
-    counts: tuple[int, ...]
-    sums: tuple[float, ...]
-    squares: tuple[float, ...]
-    later: ClassVar[frozenset[str]] = frozenset({"missing", "reason", "final"})
-    missing: tuple[int, ...] = ()  # per arm: people of whom no outcome will come
-    reason: str = ""  # why the counts are not the plan's: one of `deviations.REASONS`
-    final: bool = False  # fewer than planned, and that is all: this agent's part of the phase is closed
+    study: Name
+    phase: Phase
+    agent: Name
+    plan: Annotated[Digest, described("Of the plan that was followed.")]
+    counts: Counts
+    sums: Sums
+    squares: Sums
+    missing: Annotated[Counts, described("Per arm: people of whom no outcome will come.")] = ()
+    reason: Annotated[
+        str, Meta(max_length=40, description="Why the counts are not the plan's: a word of the list in the docs.")
+    ] = ""
+    final: Annotated[
+        bool, described("Fewer draws than planned, and that is all: this agent's part of the phase is closed.")
+    ] = False
 
     @classmethod
     def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str, **more: Any) -> Self:
@@ -86,22 +200,21 @@ class Report(Message):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Receipt(Message):
-    """Proof that a report is in the log: at `sequence` its chain had the head `head`. The agent keeps it.
+class Receipt(Message, tag="parley/receipt/1"):
+    """Proof that a report is in the log: at `sequence` its chain had the head `head`. The agent keeps it, and sends it
+    with its next report.
 
     >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
     >>> Receipt.of(report, sequence=2, head="a" * 64).proves(report)
     True
     """
 
-    schema: ClassVar[str] = "parley/receipt/1"
     study: str
-    phase: int
+    phase: Phase
     agent: str
-    report: str  # digest of the report
-    sequence: int
-    head: str
+    report: Digest
+    sequence: Annotated[Count, described("The number of the record that holds the report.")]
+    head: Annotated[str, described("The hash of that record.")]
 
     @classmethod
     def of(cls, report: Report, *, sequence: int, head: str) -> Self:
@@ -120,50 +233,54 @@ class Receipt(Message):
         return self == type(self).of(report, sequence=self.sequence, head=self.head)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decision(Message):
+class Decision(Message, tag="parley/decision/1"):
     """What one step of the policy decided, and from what."""
 
-    schema: ClassVar[str] = "parley/decision/1"
     study: str
-    phase: int
-    plan: str  # digest
-    data: str  # digest of the digests of the phase's reports
-    counts: Rows  # drawn in this phase
-    eliminated_in: Rows  # after this phase: the phase that ruled the arm out for the agent, 0 while a candidate
+    phase: Phase
+    plan: Digest
+    data: Annotated[Digest, described("Of the list of the digests of the phase's reports.")]
+    counts: Annotated[Rows, described("Drawn in this phase.")]
+    eliminated_in: Annotated[
+        Rows, described("After this phase: the phase that ruled the arm out for the agent, 0 while a candidate.")
+    ]
     finished: bool
-    state: str  # digest of the policy's state after this phase
-    later: ClassVar[frozenset[str]] = frozenset({"missing"})
-    missing: Rows = ()  # per arm and agent: people of whom no outcome will come; nothing where there is none
+    state: Annotated[Digest, described("Of the policy's state after this phase.")]
+    missing: Annotated[Rows, described("Per arm and agent: people of whom no outcome will come; empty if none.")] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Certificate(Message):
+class Certificate(Message, tag="parley/certificate/1"):
     """The end of a study: what was asked, what was seen, what follows and how far it may be trusted.
 
     That of a blocked study stands until a site comes back or the others are re-weighed; then another follows.
     """
 
-    schema: ClassVar[str] = "parley/certificate/1"
     study: str
-    problem: str  # digest of the study message, with the weights in force at the end
-    data: str  # digest of the digests of every phase's data
+    problem: Annotated[Digest, described("Of the study message, with the weights in force at the end.")]
+    data: Annotated[Digest, described("Of the list of the digests of every phase's data.")]
     policy: str
-    options: Mapping[str, Any]
-    version: str  # of Parley
+    options: dict[str, Any]
+    version: Annotated[str, described("Of Parley.")]
     delta: float
     guarantee: str
-    complete: bool  # False when stopped early: then `answers` are the candidates that remain
-    answers: Mapping[str, Any]  # agent -> the names of its arms
-    phases: int
-    samples: int
+    complete: Annotated[bool, described("False if stopped early: then the answers are the candidates that remain.")]
+    answers: Annotated[dict[str, list[str]], described("Agent -> the names of its arms.")]
+    phases: Count
+    samples: Count
     frozen: tuple[str, ...]
-    evidence: Mapping[str, Any]  # the policy's own certificate: thresholds, and the case against every arm per agent
-    ends: Mapping[str, Any] | None = None  # agent -> how its question ended, unless all are decided or it was cancelled
-    state: Mapping[str, Any]  # the policy's: everything above can be computed from it again
-    sequence: int  # of the log when it was issued
+    evidence: Annotated[
+        dict[str, Any],
+        described("The policy's own certificate: thresholds, and the case against every arm per agent."),
+    ]
+    state: Annotated[dict[str, Any], described("The policy's: everything above can be computed from it again.")]
+    sequence: Annotated[Count, described("Of the log when it was issued.")]
     head: str
-    later: ClassVar[frozenset[str]] = frozenset({"missing", "warnings"})
-    created: str | None = None  # digest of the study as it was created, where it was re-weighed since
-    missing: Rows = ()  # per arm and agent, over all phases: people without an outcome; nothing where there is none
-    warnings: tuple[str, ...] = ()  # where the data contradict the stated scale
+    ends: Annotated[
+        dict[str, str] | None,
+        described("Agent -> how its question ended, unless all are decided or the study was cancelled."),
+    ] = None
+    created: Annotated[
+        str | None, described("Digest of the study as it was created, where it was re-weighed since.")
+    ] = None
+    missing: Annotated[Rows, described("Per arm and agent, over all phases: people without an outcome.")] = ()
+    warnings: Annotated[tuple[str, ...], described("Where the data contradict the stated scale.")] = ()

@@ -9,8 +9,8 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.policies import Policy, State
 from parley.problem import IntArray
+from parley.protocol.codec import LARGEST_INTEGER
 from parley.protocol.messages import Plan, Rows
-from parley.protocol.wire import LARGEST_INTEGER
 
 __all__ = ["make_plan", "next_plan", "rows"]
 

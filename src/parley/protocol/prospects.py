@@ -6,16 +6,15 @@ What does not end there will hardly end in practice. Nothing is decided by it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from parley.errors import ParleyError
 from parley.policies import State
+from parley.protocol.codec import Message
 from parley.protocol.plans import make_plan
 from parley.protocol.stages import Stage
 from parley.protocol.trial import Trial, ends_at
-from parley.protocol.wire import Message
 from parley.status import OutcomeStatus
 from parley.totals import Totals
 
@@ -25,11 +24,9 @@ PHASES_AHEAD = 12  # of the projection; a study that needs more has lost its way
 SAMPLES_AHEAD = 100  # times what was spent so far, after which the projection gives up
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prospect(Message):
+class Prospect(Message, tag="parley/prospect/1"):
     """Who has an answer, who would get one, and at which cost."""
 
-    schema: ClassVar[str] = "parley/prospect/1"
     answered: tuple[str, ...]  # by the recorded phases
     expected: tuple[str, ...]  # of the others, if rewards stay as estimated
     without: tuple[str, ...]  # who asks, and would not get one

@@ -9,28 +9,24 @@ the new weights, by the same pure policy. `docs/lost-sites.md` has the proof tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from parley.checks import mixing_weights, real_array
 from parley.errors import InvalidInput
 from parley.policies import POLICIES, Policy, State
 from parley.problem import FloatArray
-from parley.protocol.messages import StudyMessage
+from parley.protocol.messages import StudyMessage, Weights
 from parley.totals import Totals
 
 __all__ = ["Weights", "ask_anew", "folded", "left_by", "not_reweighable", "weights_without"]
-
-Weights = tuple[tuple[float, ...], ...]
 
 
 def not_reweighable(study: StudyMessage) -> str | None:
     """Why a study's question cannot be asked anew in mid-study; None where it can."""
     if "site_counts" not in POLICIES[study.policy].supports or study.problem.horizon is not None:
         return f"the guarantee of the policy {study.policy} holds for the draws that it planned itself"
-    if study.problem.rules < 2:
-        return "the study follows the first edition of the rules, which knows no lost sites"
     return None
 
 
@@ -99,7 +95,7 @@ def _places(study: StudyMessage, names: Iterable[str]) -> list[int]:
 
 def ask_anew(study: StudyMessage, weights: Weights) -> StudyMessage:
     """The same study with other weights, checked as a new one is."""
-    return replace(study, weights=weights)
+    return msgspec.structs.replace(study, weights=weights)
 
 
 def folded(policy: Policy, past: Sequence[Totals]) -> list[State]:

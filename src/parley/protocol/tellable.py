@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parley.errors import InvalidInput
-from parley.protocol.canonical import read_json
+from parley.protocol.codec import read_json
 from parley.protocol.events import Event, kind_of, read_event
 
 __all__ = ["require_tellable"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from parley.once import once
 from parley.policies import Policy, State
 from parley.protocol.admission import admit
-from parley.protocol.canonical import digest
+from parley.protocol.codec import digest
 from parley.protocol.events import PhaseClosed
 from parley.protocol.messages import Decision, Plan, Report, StudyMessage
 from parley.protocol.plans import next_plan, rows
@@ -77,13 +77,10 @@ class Trial:
         return self.policy_without(self.frozen)
 
     def policy_without(self, frozen: Iterable[str]) -> Policy:
-        """The study's policy, were these agents frozen. The first edition of the rules plans as if they were not."""
-        policy = self.study.make_policy()
-        if self.study.problem.rules < 2:
-            return policy
+        """The study's policy, were these agents frozen."""
         idle = sorted(self.study.agents.index(name) for name in frozen)
         unasked = (place for place in idle if self.study.agents[place] in self.leaves)
-        return replace(policy, idle=tuple(idle), unasked=tuple(unasked))
+        return replace(self.study.make_policy(), idle=tuple(idle), unasked=tuple(unasked))
 
     @once
     def awaited(self) -> tuple[str, ...]:

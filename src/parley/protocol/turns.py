@@ -18,13 +18,10 @@ from parley.totals import Totals
 
 __all__ = ["judge_report", "past_of", "settled"]
 
-HOLDS = 3  # the edition of the rules since which reports are held
-
 
 def past_of(study: StudyMessage, totals: Totals, phases: int) -> Past | None:
-    """What so many decided phases say against a report; None where none is held: bounded rewards, earlier rules."""
-    problem = study.problem
-    return problem.noise.past(totals, phases) if problem.rules >= HOLDS else None
+    """What so many decided phases say against a report; None where none is held: bounded rewards."""
+    return study.problem.noise.past(totals, phases)
 
 
 def judge_report(

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from parley.errors import BrokenChain, InvalidInput, ParleyError
-from parley.protocol.canonical import digest
 from parley.protocol.certificates import issue_certificate, same_certificate
 from parley.protocol.chain import Record, chained, check_receipts
+from parley.protocol.codec import canonical, digest
 from parley.protocol.events import (
     AgentThawed,
     Cancelled,
@@ -138,13 +138,15 @@ class _Seen:
         before = self.trial
         try:
             event = read_event(record.kind, record.payload)
+            if event.text != canonical(record.payload):
+                raise InvalidInput(record.kind, found="a payload that its event does not write", allowed="its text")
             if before is None:
                 if isinstance(event, StudyCreated) and event.study_id != record.stream:
                     raise InvalidInput("study", found=event.study_id, allowed=record.stream)
                 self.trial = replay([event])
             else:
                 self.trial = apply(before, event)
-                if record.salt is not None and isinstance(event, ReportAccepted | ReportAmended):
+                if isinstance(event, ReportAccepted | ReportAmended):
                     check_exactly(event.report, before.study.problem.noise)
                 if isinstance(event, PhaseClosed):
                     self.scatter = added_scatter(before.study, before.reports.values(), self.scatter)
@@ -197,7 +199,6 @@ class _Seen:
             head=self.heads[last],
             version=version,
             warnings=self.warnings(trial),
-            phases=trial.past or () if "estimates" in event.certificate.evidence else (),  # older ones have none
         )
         wrong = same_certificate(event.certificate, again)
         del again  # as large as what is hashed now

@@ -22,7 +22,7 @@ from parley.dashboard.headers import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.killpoints import reached
-from parley.protocol.canonical import read_json
+from parley.protocol.codec import read_json
 from parley.site.door import Door, Shut
 from parley.site.pages import HERE, Pages
 from parley.site.station import Station

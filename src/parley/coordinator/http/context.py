@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio.to_thread
 from starlette.requests import Request
@@ -31,7 +30,7 @@ from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
 from parley.protocol import Stage
-from parley.protocol.pieces import in_pieces
+from parley.protocol.codec import encoded
 
 __all__ = ["Context", "context_of", "principal_of", "told", "visibility_of", "written"]
 
@@ -115,11 +114,7 @@ class Context:
 
 def written(answer: Answer) -> bytes:
     """An answer as JSON, a piece at a time: a board may have a million numbers."""
-    return b"".join(piece.encode() for piece in in_pieces(answer.to_json(), _dumped))
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return encoded(answer.to_json())
 
 
 def context_of(request: Request) -> Context:

@@ -28,7 +28,7 @@ from parley.coordinator.logs import logger
 from parley.coordinator.problems import MEDIA_TYPE, Refusal
 from parley.coordinator.record import StorageUnavailable, studies
 from parley.errors import ParleyError
-from parley.protocol.canonical import LARGE, read_json
+from parley.protocol.codec import LARGE, read_json
 
 __all__ = ["GuardedRoute", "answer_problem", "refusal_of", "settled", "still_welcome"]
 

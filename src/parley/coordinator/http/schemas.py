@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 
 from parley.coordinator.access.tokens import Role
 from parley.protocol import Report
+from parley.protocol.codec import LARGEST_INTEGER
 from parley.protocol.deviations import REASONS
-from parley.protocol.wire import LARGEST_INTEGER
 
 __all__ = [
     "AmendBody",

@@ -29,7 +29,7 @@ from parley.policies import Explanation, Policy, State
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, IntArray
 from parley.protocol import Stage, StudyMessage
-from parley.protocol.canonical import read_json
+from parley.protocol.codec import read_json
 from parley.protocol.stages import CONCLUDED
 from parley.protocol.trial import ends_at
 from parley.status import OutcomeStatus, overall

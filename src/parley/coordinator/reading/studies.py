@@ -90,7 +90,7 @@ def status(connection: Transaction, row: StudyRow, visibility: Visibility, etags
         **vars(summary(row, visibility, etags)),
         arm_names=list(study.arms),
         agent_names=list(study.agents),
-        terms={name: value for name, value in study.terms.items() if not isinstance(value, list)},
+        terms={name: value for name, value in study.settings.items() if not isinstance(value, list)},
         told=study.problem.descriptions(),
         guarantee=study.make_policy().guarantee,
         rates=study.problem.noise.means_are_rates,

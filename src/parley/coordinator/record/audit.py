@@ -22,7 +22,7 @@ from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, documents, frozen, phases, quarantine, reports, states
 from parley.protocol import Event, Receipt, Record, Trial, Verification, verify_log
 from parley.protocol.admission import agent_of
-from parley.protocol.canonical import canonical
+from parley.protocol.codec import canonical
 from parley.protocol.events import PhaseClosed, ReportAccepted, ReportAmended, Reweighed, StudyCreated
 
 __all__ = ["verify_stored"]

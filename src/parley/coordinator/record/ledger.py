@@ -13,8 +13,8 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import chains, log
 from parley.errors import InvalidInput
-from parley.protocol import Event, Record, kind_of, new_salt, require_tellable
-from parley.protocol.canonical import canonical, read_json
+from parley.protocol import Event, Record, kind_of, require_tellable
+from parley.protocol.codec import canonical, read_json
 
 __all__ = ["SERVER", "append", "append_server", "draft", "has", "length", "lines", "read", "salt_of", "walk"]
 
@@ -38,8 +38,7 @@ def draft(study: str, sequence: int, head: str, event: Event, *, actor: str, at:
         actor=actor,
         kind=kind_of(event),
         payload=event.to_json(),
-        salt=new_salt(),
-        told=event.text,
+        payload_text=event.text,
     )
 
 
@@ -67,9 +66,7 @@ def append(
 def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any], *, actor: str, at: str) -> Record:
     """Write at the end of the server's own chain, whose row is locked here."""
     last = transaction.execute(select(chains).where(chains.c.stream == SERVER).with_for_update()).one()
-    record = Record.linked(
-        last.sequence, last.head, stream=SERVER, at=at, actor=actor, kind=kind, payload=payload, salt=new_salt()
-    )
+    record = Record.linked(last.sequence, last.head, stream=SERVER, at=at, actor=actor, kind=kind, payload=payload)
     _insert(transaction, record, canonical(payload))
     head = {"sequence": record.sequence, "head": record.hash}
     transaction.execute(update(chains).where(chains.c.stream == SERVER).values(head))
@@ -98,7 +95,7 @@ def _insert(transaction: Transaction, record: Record, payload: str) -> None:
 @lru_cache(maxsize=4096)
 def _require_told(stream: str, actor: str, kind: str) -> None:
     """Raise unless a record with these words is read as it was written; asked once of those that come again."""
-    around = Record.after(None, stream=stream, at="", actor=actor, kind=kind, payload={}, salt=new_salt())
+    around = Record.after(None, stream=stream, at="", actor=actor, kind=kind, payload={})
     if Record.read(around.text) != around:
         raise InvalidInput("record", found="one that would be read as another", allowed="what can be told again")
 
@@ -174,7 +171,7 @@ def read(transaction: Transaction, stream: str, **which: Any) -> list[Record]:
 
 def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int, str]]:
     """Some records as they are exported, each with its sequence: what is written out already is not read again."""
-    return [(row.sequence, _record(row, {}).told(row.payload)) for row in _found(transaction, stream, **which)]
+    return [(row.sequence, _record(row, {}).line(row.payload)) for row in _found(transaction, stream, **which)]
 
 
 def walk(transaction: Transaction, stream: str) -> Iterator[Record]:

@@ -13,7 +13,7 @@ from parley.coordinator.record.studies import COLUMNS, StudyRow, row_of
 from parley.coordinator.record.tables import assignments, frozen, phases, quarantine, reports, states, studies
 from parley.policies import State
 from parley.protocol import Decision, Held, Place, Plan, Report, StudyMessage, past_of
-from parley.protocol.canonical import read_json
+from parley.protocol.codec import read_json
 from parley.rewards import Past
 
 __all__ = [

@@ -15,7 +15,7 @@ from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, documents, frozen, phases, quarantine, reports
 from parley.coordinator.record.tables import states as states_table
 from parley.protocol import GENESIS, Event, Plan, Record, Report, Situation, Stage
-from parley.protocol.canonical import canonical
+from parley.protocol.codec import canonical
 from parley.protocol.events import (
     AgentFrozen,
     AgentThawed,

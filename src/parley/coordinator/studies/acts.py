@@ -24,7 +24,7 @@ from parley.protocol import (
     create,
     require_tellable,
 )
-from parley.protocol.canonical import canonical
+from parley.protocol.codec import canonical
 from parley.protocol.cuts import CutConsequences, cut_consequences
 from parley.protocol.events import Cancelled, Paused, PhaseCut, ReportAmended, ReportRefused, Resumed, StudyCreated
 

@@ -18,8 +18,8 @@ from parley.coordinator.studies.certify import certify
 from parley.coordinator.studies.phases import close_if_due, load_trial
 from parley.errors import IllegalMove, InvalidInput
 from parley.protocol import Consequences, Report, Stage, Trial, freeze_consequences, require_tellable
-from parley.protocol.canonical import canonical
 from parley.protocol.choices import ReweighConsequences, ThawConsequences, reweigh_consequences, thaw_consequences
+from parley.protocol.codec import canonical
 from parley.protocol.events import AgentFrozen
 from parley.protocol.lost_sites import reweigh, thaw
 from parley.protocol.stages import require

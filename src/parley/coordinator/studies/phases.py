@@ -26,7 +26,7 @@ from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, ce
 from parley.errors import ParleyError
 from parley.killpoints import reached
 from parley.protocol import Held, Stage, Step, Trial, require_tellable
-from parley.protocol.canonical import canonical
+from parley.protocol.codec import canonical
 from parley.protocol.events import StepFailed
 from parley.protocol.stages import CONCLUDED
 

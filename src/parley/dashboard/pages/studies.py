@@ -17,7 +17,7 @@ from parley.dashboard.upload import key_rows, uploaded_study
 from parley.dashboard.words import STAGES
 from parley.errors import ParleyError
 from parley.protocol import StudyMessage
-from parley.protocol.canonical import canonical
+from parley.protocol.codec import canonical
 
 __all__ = ["routes"]
 

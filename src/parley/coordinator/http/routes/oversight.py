@@ -32,7 +32,7 @@ from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts
 from parley.protocol import EVENTS
-from parley.protocol.canonical import canonical
+from parley.protocol.codec import canonical
 
 __all__ = ["act", "router"]
 

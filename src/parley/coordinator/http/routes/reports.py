@@ -34,7 +34,7 @@ from parley.coordinator.record import Transaction, ledger, phases, reports, stud
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.reports import Accepted, take_report
 from parley.protocol import Stage
-from parley.protocol.wire import LARGEST_INTEGER
+from parley.protocol.codec import LARGEST_INTEGER
 
 __all__ = ["router"]
 

@@ -1,0 +1,443 @@
+"""One codec for everything that is sent, stored or hashed: from a struct to JSON and back.
+
+Derive from `Model` for a request body or an answer, and from `Message` for what is hashed or kept:
+
+    class Pause(Model):                                  # every key is written
+        reason: Words
+
+    class Plan(Message, tag="parley/plan/1"):            # has a schema; empty defaults are left out
+        study: Name
+        quotas: Annotated[Rows, described("Draws of arm k by agent m.")]
+
+Both are `msgspec` structs: frozen, by keyword only, and closed to unknown keys. The types of the fields are checked
+when a document is *read* (`from_json`, `read`); what a program builds itself is trusted until it is written. Describe a
+field with `described(...)` or one of the types below: `msgspec.json.schema_components` tells the OpenAPI document.
+
+The text of a message is its RFC 8785 form (JSON Canonicalization Scheme): keys by UTF-16 code units, no spaces, numbers
+as ECMAScript writes them, so 1.0 is `1`. Every language that has such a library computes the same digest. All numbers
+are doubles there: the type of a field says whether `1` is read as an integer or as a float, and either is written as it
+was read.
+
+Released schemas stay readable: a change of meaning gets a new number. A new field has an empty default (None, False,
+"", an empty tuple or mapping). A `Message` leaves it out where it is empty, so older documents keep their digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import cache
+from typing import Annotated, Any, Self, dataclass_transform, get_args
+
+import msgspec
+
+from parley.errors import InvalidInput
+from parley.once import once
+
+__all__ = [
+    "LARGE",
+    "LARGEST_INTEGER",
+    "Count",
+    "Digest",
+    "Message",
+    "Model",
+    "Name",
+    "Phase",
+    "Text",
+    "Words",
+    "canonical",
+    "described",
+    "digest",
+    "encoded",
+    "read_json",
+    "sha256",
+]
+
+LARGE = 200_000  # characters of JSON that are read and written beside the event loop, not in it
+LARGEST_INTEGER = 2**53  # float64, and so every JSON reader, tells whole numbers apart up to here
+LARGEST_PHASE = 1_000_000
+
+
+def described(words: str) -> msgspec.Meta:
+    """The description of a field, for `Annotated`."""
+    return msgspec.Meta(description=words)
+
+
+Whole = Annotated[int, msgspec.Meta(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INTEGER)]
+Phase = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PHASE, description="The number of a phase, from 1.")]
+Digest = Annotated[
+    str,
+    msgspec.Meta(
+        pattern="^[0-9a-f]{64}$", description="SHA-256 of an RFC 8785 text, in hexadecimal.", examples=["0" * 64]
+    ),
+]
+Text = str
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+Words = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+
+
+class _Schema:
+    """`Plan.schema` and `plan.schema`: the tag of a class of messages."""
+
+    def __get__(self, _message: object, kind: type[msgspec.Struct]) -> str:
+        return str(kind.__struct_config__.tag or "")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
+class _Frozen(msgspec.StructMeta):
+    """`msgspec` inherits `frozen` but not `kw_only`, and type checkers see neither: here both hold for all of them."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], names: dict[str, Any], **options: Any) -> Any:
+        return super().__new__(cls, name, bases, names, **{"kw_only": True, **options})
+
+
+class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_fields=True, dict=True):
+    """What has a form: a request body, an answer, a message. `dict` is for what is computed once, such as a digest.
+
+    >>> class Pause(Model):
+    ...     reason: Words
+    >>> Pause.from_json({"reason": ""})
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: reason: found ''; allowed: text of length >= 1
+    """
+
+    schema = _Schema()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists, dictionaries and numbers."""
+        document: dict[str, Any] = _lists(msgspec.to_builtins(self))
+        return document
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """What `to_json` wrote; anything else is an `InvalidInput` that names the place."""
+        for where, found, allowed in unwritable(document):
+            raise InvalidInput(where or cls._label(), found=found, allowed=allowed)
+        try:
+            made = msgspec.convert(document, cls)
+        except msgspec.ValidationError as error:
+            if isinstance(error.__cause__, InvalidInput):  # raised by a struct's own checks
+                raise error.__cause__ from None
+            raise cls._refusal(document, str(error)) from None
+        for where, kind in _unnamed(cls, document):
+            raise InvalidInput(f"{where}schema", found="none", allowed=kind.schema)
+        return made
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Self:
+        """From JSON text."""
+        return cls.from_json(read_json(text, cls._label()))
+
+    @classmethod
+    def known_keys(cls) -> list[str]:
+        """The keys that a document may have, beside its schema."""
+        return list(cls.__struct_encode_fields__)
+
+    @once
+    def text(self) -> str:
+        """The canonical text."""
+        return canonical(self.to_json())
+
+    @once
+    def digest(self) -> str:
+        """SHA-256 of the canonical text."""
+        return sha256(self.text)
+
+    @classmethod
+    def _label(cls) -> str:
+        return cls.schema or cls.__name__
+
+    @classmethod
+    def _refusal(cls, document: Any, message: str) -> InvalidInput:
+        """What `msgspec` found, in our words: the place, what stands there, and what may."""
+        words, _, path = message.partition(" - at `$")
+        place = path.rstrip("`").lstrip(".")
+        if words.startswith("Object "):  # a missing or an unknown key
+            key = words.partition("`")[2].rstrip("`")
+            allowed = ", ".join(_keys_at(cls, path)) or "other keys"
+            return InvalidInput(place or cls._label(), found=f"missing or unknown keys: {key}", allowed=allowed)
+        found = _found(_at(document, path))
+        if words.startswith("Invalid value") and place.endswith("schema"):
+            return InvalidInput(place, found=found, allowed=_schema_at(cls, path))
+        allowed = words.partition("Expected ")[2].partition(", got ")[0] or words
+        return InvalidInput(place or cls._label(), found=found, allowed=_in_words(allowed))
+
+
+class Message(Model, omit_defaults=True, tag_field="schema", tag="parley/message"):
+    """What is hashed or kept: it states its schema (`tag`), and a reader refuses any other."""
+
+
+def _lists(value: Any) -> Any:
+    """With lists instead of tuples, as a reader of JSON has them. Changes the dictionaries, which are new."""
+    if isinstance(value, list | tuple):
+        # Rows of numbers are most of what is sent: no need to look at every one.
+        return list(value) if value and isinstance(value[0], int | float) else list(map(_lists, value))
+    if isinstance(value, dict):
+        for key, item in value.items():
+            value[key] = _lists(item)
+    return value
+
+
+# --- the canonical text
+
+
+def canonical(document: Any) -> str:
+    """The RFC 8785 text of plain lists, dictionaries, text, numbers, booleans and None.
+
+    >>> canonical({"b": [1.0, 2, 1e-7], "a": 0.1 + 0.2})
+    '{"a":0.30000000000000004,"b":[1,2,1e-7]}'
+    """
+    return encoded(document).decode()
+
+
+def digest(document: Any) -> str:
+    """SHA-256 of the canonical text, in hexadecimal.
+
+    >>> digest({})[:12]
+    '44136fa355b3'
+    """
+    return hashlib.sha256(encoded(document)).hexdigest()
+
+
+def sha256(text: str) -> str:
+    """SHA-256 of a text's UTF-8, in hexadecimal.
+
+    >>> sha256("{}")[:12]
+    '44136fa355b3'
+    """
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def encoded(document: Any) -> bytes:
+    """The canonical text as UTF-8. The reference is the package `rfc8785`, which takes 5 s for a million numbers.
+
+    Rows of numbers are written by `msgspec` in one call each, and between two calls other threads run.
+    """
+    pieces: list[bytes] = []
+    try:
+        _write(document, pieces)
+    except (ValueError, UnicodeEncodeError):
+        for where, found, allowed in unwritable(document):
+            raise InvalidInput(where or "document", found=found, allowed=allowed) from None
+        raise
+    return b"".join(pieces)
+
+
+_encode = msgspec.json.Encoder().encode
+PLAIN = frozenset({str, bool, type(None)})
+
+
+def _write(value: Any, pieces: list[bytes]) -> None:
+    if isinstance(value, Mapping):
+        before = b"{"
+        for key in sorted(value, key=_utf16):
+            pieces += (before, _encode(key), b":")
+            _write(value[key], pieces)
+            before = b","
+        pieces.append(b"{}" if before == b"{" else b"}")
+    elif isinstance(value, list | tuple):
+        kinds = set(map(type, value))
+        if kinds == {float}:
+            # What msgspec writes as ECMAScript does is most of a row, and decided here: a call each would be slow.
+            row = [
+                int(one) if one.is_integer() and abs(one) < 1e15 else one if 1e-5 < abs(one) < 1e15 else _number(one)
+                for one in value
+            ]
+            pieces.append(_encode(row))
+        elif kinds == {int}:
+            pieces.append(_encode(value if _countable(value) else list(map(_number, value))))
+        elif kinds <= PLAIN:
+            pieces.append(_encode(value))
+        else:
+            before = b"["
+            for item in value:
+                pieces.append(before)
+                _write(item, pieces)
+                before = b","
+            pieces.append(b"]")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        pieces.append(_encode(_number(value)))
+    else:
+        pieces.append(_encode(value))
+
+
+def _countable(values: list[int] | tuple[int, ...]) -> bool:
+    return min(values) >= -LARGEST_INTEGER and max(values) <= LARGEST_INTEGER
+
+
+def _utf16(key: str) -> bytes | str:
+    """What keys are sorted by; of two ASCII keys Python's own order is the same."""
+    return key.encode("utf-16-be")
+
+
+def _number(value: float) -> int | float | msgspec.Raw:
+    """A number that `msgspec` writes as ECMAScript does, or its text."""
+    if isinstance(value, int):
+        if abs(value) <= LARGEST_INTEGER:
+            return int(value)
+        if not _is_double(value):
+            raise ValueError("a whole number that is no double")
+        value = float(value)
+    if not math.isfinite(value):
+        raise ValueError("no number of JSON")
+    if abs(value) <= LARGEST_INTEGER and value == int(value):
+        return int(value)
+    return msgspec.Raw(ecmascript(value).encode())
+
+
+def ecmascript(value: float) -> str:
+    """Number::toString of ECMAScript, for a finite number.
+
+    >>> [ecmascript(value) for value in (-0.0, 5e-324, 1e-6, 0.1, 123456789012345680000.0, 1e21)]
+    ['0', '5e-324', '0.000001', '0.1', '123456789012345680000', '1e+21']
+    """
+    if value == 0:
+        return "0"
+    _, numerals, exponent = Decimal(repr(abs(value))).as_tuple()
+    assert isinstance(exponent, int)
+    shown = "".join(map(str, numerals))
+    point = len(shown) + exponent  # the decimal point stands after so many digits
+    digits = shown.rstrip("0")
+    sign = "-" if value < 0 else ""
+    if 0 < point <= 21:
+        whole = digits[:point].ljust(point, "0")
+        return f"{sign}{whole}.{digits[point:]}" if len(digits) > point else sign + whole
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    power = f"e{point - 1:+d}"
+    return f"{sign}{digits[0]}.{digits[1:]}{power}" if len(digits) > 1 else f"{sign}{digits}{power}"
+
+
+# --- reading
+
+
+def read_json(text: str | bytes, key: str = "document") -> Any:
+    """Parse JSON as the standard has it: no NaN, no infinities, no lone surrogates.
+
+    >>> read_json("[1, 2.5]")
+    [1, 2.5]
+    """
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidInput(key, found=f"no valid JSON ({error})", allowed="JSON with finite numbers") from None
+
+
+def unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
+    """The places that JSON, UTF-8 or a database cannot hold: where, what was found, what is allowed."""
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            yield where, "a lone surrogate", "text that UTF-8 can hold"
+        if "\x00" in value:
+            yield where, "text with a NUL character", "text without it"
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from unwritable(key, where)
+            yield from unwritable(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list | tuple):
+        kinds = set(map(type, value))
+        if (kinds == {float} and all(map(math.isfinite, value))) or (kinds == {int} and _countable(value)):
+            return
+        for place, item in enumerate(value):
+            yield from unwritable(item, f"{where}[{place}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield where, str(value), "a finite number"
+    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER and not _is_double(value):
+        yield where, "a huge number", "whole numbers up to 2^53"
+
+
+def _is_double(value: int) -> bool:
+    """RFC 8785 writes 1e20 with all its zeros; it is read as an integer where no type says that it is a float."""
+    return abs(value) < 10**21 and ecmascript(float(value)) == str(value)
+
+
+@cache
+def _messages_in(kind: type[msgspec.Struct]) -> dict[str, type[Model]]:
+    """field -> the class of messages it holds, alone or in a tuple."""
+    found: dict[str, type[Model]] = {}
+    for field in msgspec.structs.fields(kind):
+        for part in _parts(field.type):
+            if isinstance(part, type) and issubclass(part, Model):
+                found[field.encode_name] = part
+    return found
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    yield hint
+    for part in get_args(hint):
+        yield from _parts(part)
+
+
+def _unnamed(kind: type[Model], document: Any, where: str = "") -> Iterator[tuple[str, type[Model]]]:
+    """The messages in a document, of a form that fits, that do not state their schema: `msgspec` takes them too."""
+    if isinstance(document, list | tuple):
+        for place, item in enumerate(document):
+            yield from _unnamed(kind, item, f"{where.rstrip('.')}[{place}].")
+    elif isinstance(document, Mapping):
+        if kind.schema and "schema" not in document:
+            yield where, kind
+        for name, inner in _messages_in(kind).items():
+            yield from _unnamed(inner, document.get(name), f"{where}{name}.")
+
+
+# --- refusals
+
+STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
+IN_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+
+
+def _at(document: Any, path: str) -> Any:
+    """What stands at a path of `msgspec`, such as `.report.counts[1]`; what holds it where the path is not so exact."""
+    for name, index in STEP.findall(path.rstrip("`")):
+        if isinstance(document, Mapping) and name in document:
+            document = document[name]
+        elif isinstance(document, list | tuple) and index:
+            document = document[int(index)]
+        else:
+            break
+    return document
+
+
+def _kind_at(kind: type[Model], path: str) -> type[Model]:
+    for name, _ in STEP.findall(path.rstrip("`")):
+        kind = _messages_in(kind).get(name, kind)
+    return kind
+
+
+def _keys_at(kind: type[Model], path: str) -> list[str]:
+    return _kind_at(kind, path).known_keys()
+
+
+def _schema_at(kind: type[Model], path: str) -> str:
+    return _kind_at(kind, path).schema
+
+
+def _in_words(expected: str) -> str:
+    """
+    >>> _in_words("`int | null`")
+    'a whole number or null'
+    """
+    return re.sub(r"`([^`]*)`", lambda found: _kinds(found[1]), expected.replace(str(LARGEST_INTEGER), "2^53"))
+
+
+def _kinds(names: str) -> str:
+    return " or ".join(IN_WORDS.get(name, name) for name in names.split(" | "))
+
+
+def _found(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST_INTEGER:
+        return "a huge number"
+    shown = repr(value)
+    return shown if len(shown) <= 80 else shown[:77] + "..."
