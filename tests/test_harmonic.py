@@ -140,7 +140,7 @@ def test_equal_columns_make_a_degenerate_but_solved_program():
 def test_missing_the_accuracy_cannot_be_overlooked():
     programs = arm_programs(3, 6, 4)
     with pytest.raises(
-        NotConverged, match=r"programs stopped at a relative gap of .* after 1 steps; 1e-09 was asked for"
+        NotConverged, match=r"programs stopped at a relative gap of .* after 1 steps; 1e-09 was requested"
     ) as caught:
         solve(programs, max_steps=1)
     assert proven_gap(programs, caught.value.solution.allocation, caught.value.solution.dual).max() < 1
@@ -159,7 +159,7 @@ def test_costs_and_weights_must_make_sense():
     for costs in (np.array([[np.nan, 1.0]]), np.array([[-1.0, 1.0]])):
         with pytest.raises(InvalidInput, match="costs"):
             ArmPrograms.of(np.eye(2), np.ones((1, 2)), costs)
-    with pytest.raises(InvalidInput, match="costs: found 0; allowed: positive numbers: what is free"):
+    with pytest.raises(InvalidInput, match="costs: found 0; allowed: positive numbers: free draws"):
         solve(ArmPrograms.of(np.eye(2), np.ones((1, 2)), np.array([[0.0, 1.0]])))
     with pytest.raises(InvalidInput, match="squared_weights"):
         ArmPrograms.of(-np.eye(2), np.ones((1, 2)))

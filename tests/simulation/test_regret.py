@@ -60,7 +60,7 @@ def test_chunks_change_no_number():
 
 def test_an_open_study_is_simulated_up_to_a_budget_only():
     policy, instance = played(horizon="open")
-    with pytest.raises(InvalidInput, match="horizon: found open; allowed: with max_samples"):
+    with pytest.raises(InvalidInput, match='horizon: found open; allowed: "open" with max_samples'):
         simulate(policy, instance, replications=2, seed=1)
     policy, instance = played(horizon="open", max_samples=9_000)
     outcome = simulate(policy, instance, replications=5, seed=1)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.costs import StudyCosts, money_of, phase_days
 from parley.policies.base import Policy, State
-from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
+from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.status import OutcomeStatus
 
 __all__ = ["Outcome", "Regret", "Tally", "draw_losses"]
@@ -117,87 +117,59 @@ class Outcome:
         return float(self.mistaken.mean())
 
 
-@dataclass
 class Tally:
-    """Collects an outcome while replications run."""
+    """Fills the arrays of an outcome while replications run."""
 
-    problem: Problem
-    best: BoolArray
-    top: int
-    costs: IntArray
-    rounds: IntArray
-    finished: BoolArray
-    mistaken: BoolArray
-    statuses: NDArray[np.str_]
-    chosen: IntArray
-    draws: FloatArray
-    money: FloatArray
-    days: FloatArray | None
-    regret: Regret | None
-    means: FloatArray
-    losses: FloatArray
-
-    @classmethod
-    def blank(cls, policy: Policy, instance: Instance, count: int, max_samples: int | None) -> Tally:
+    def __init__(self, policy: Policy, instance: Instance, count: int, seed: int, max_samples: int | None) -> None:
         problem, horizon = instance.problem, policy.problem.horizon
         ends = horizon if isinstance(horizon, int) else (max_samples or policy.problem.max_samples or 10**6)
         until = ends if isinstance(horizon, int) else ends // problem.agent_count
-        return cls(
-            problem=problem,
-            means=instance.means,
-            losses=draw_losses(instance),
-            regret=None if horizon is None else Regret.blank(instance, count, until),
-            best=instance.good,
-            top=problem.top,
+        self._policy, self._instance, self._losses = policy, instance, draw_losses(instance)
+        self.outcome = Outcome(
+            policy=policy.name,
+            seed=seed,
             costs=np.zeros(count, dtype=np.int64),
             rounds=np.zeros(count, dtype=np.int64),
+            correct=np.zeros(count, dtype=np.bool_),
             finished=np.zeros(count, dtype=np.bool_),
             mistaken=np.zeros(count, dtype=np.bool_),
             statuses=np.full(count, OutcomeStatus.OPEN.value, dtype="U9"),
             chosen=np.full((count, problem.top, problem.agent_count), -1, dtype=np.int64),
-            draws=np.zeros(problem.shape),
+            draws=np.zeros(problem.shape),  # the sum, until the outcome is complete
             money=np.zeros(count),
+            priced="price" in problem.non_default(),
             days=None if problem.rate is None else np.zeros(count),
+            regret=None if horizon is None else Regret.blank(instance, count, until),
+            seconds=0.0,
         )
 
     def run_phase(self, members: IntArray, quotas: IntArray, before: State) -> None:
-        if self.days is not None:
-            self.days[members] += phase_days(self.problem, quotas)
-        if self.regret is not None:
-            self.regret.add_phase(members, self.losses, before.counts.sum(axis=-2).max(axis=-1), quotas)
+        """Add a phase of replications that go on."""
+        if self.outcome.days is not None:
+            self.outcome.days[members] += phase_days(self._instance.problem, quotas)
+        if self.outcome.regret is not None:
+            played = before.counts.sum(axis=-2).max(axis=-1)
+            self.outcome.regret.add_phase(members, self._losses, played, quotas)
 
-    def enter(self, members: IntArray, state: State, policy: Policy, statuses: NDArray[np.str_]) -> None:
-        if self.regret is not None:
-            self.regret.enter(members, self.losses, self.means, state)
-        self.costs[members] = state.counts.sum(axis=(-2, -1))
-        self.money[members] = money_of(self.problem, state.counts)
-        self.rounds[members] = policy.rounds_of(state)
-        answered = (state.active.sum(axis=-2) <= self.top).all(axis=-1)
-        self.finished[members] = answered
+    def enter(self, members: IntArray, state: State, statuses: NDArray[np.str_]) -> None:
+        """Record replications that ended in `state`, with the `statuses (..., agent)` of their agents."""
+        found, instance, top = self.outcome, self._instance, self._instance.problem.top
+        if found.regret is not None:
+            found.regret.enter(members, self._losses, instance.means, state)
+        found.costs[members] = state.counts.sum(axis=(-2, -1))
+        found.money[members] = money_of(instance.problem, state.counts)
+        found.rounds[members] = self._policy.rounds_of(state)
         for word in OutcomeStatus:  # from the best to the worst
-            self.statuses[members[(statuses == word.value).any(axis=-1)]] = word.value
+            found.statuses[members[(statuses == word.value).any(axis=-1)]] = word.value
+        answered = (state.active.sum(axis=-2) <= top).all(axis=-1)
         # An answer is right when it is a subset of the true top arms; with ties those can be more than N.
-        lost = (state.active & self.best).sum(axis=-2) < self.top
-        self.mistaken[members] = lost.any(axis=-1)
+        lost = ((state.active & instance.good).sum(axis=-2) < top).any(axis=-1)
         ranked = np.sort(np.where(state.active, np.arange(state.active.shape[-2])[:, None], 10**9), axis=-2)
-        self.chosen[members] = np.where(answered[:, None, None], ranked[:, : self.top], -1)
-        self.draws += state.counts.sum(axis=0)
+        chosen = np.where(answered[:, None, None], ranked[:, :top], -1)
+        found.finished[members], found.mistaken[members], found.chosen[members] = answered, lost, chosen
+        found.correct[members] = answered & ~lost & instance.is_correct(chosen)
+        found.draws[...] += state.counts.sum(axis=0)
 
-    def outcome(self, policy: str, instance: Instance, seed: int, seconds: float) -> Outcome:
-        return Outcome(
-            policy=policy,
-            seed=seed,
-            costs=self.costs,
-            rounds=self.rounds,
-            correct=self.finished & ~self.mistaken & instance.is_correct(self.chosen),
-            finished=self.finished,
-            mistaken=self.mistaken,
-            statuses=self.statuses,
-            chosen=self.chosen,
-            draws=self.draws / len(self.costs),
-            money=self.money,
-            priced="price" in self.problem.non_default(),
-            days=self.days,
-            regret=self.regret,
-            seconds=seconds,
-        )
+    def complete(self, seconds: float) -> Outcome:
+        """The outcome of all replications."""
+        return replace(self.outcome, draws=self.outcome.draws / len(self.outcome.costs), seconds=seconds)

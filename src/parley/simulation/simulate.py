@@ -140,12 +140,12 @@ def simulate(
     block = max(1, min(256, BLOCK_VALUES // size))
     wanted = chunk if chunk is not None else CHUNK_VALUES // (size * policy.values_per_pair)
     per_chunk = max(1, -(-wanted // block)) * block
-    record = Tally.blank(policy, instance, replications, max_samples)
+    tally = Tally(policy, instance, replications, seed, max_samples)
     draw = make_environment(instance, environment)
     for first in range(0, replications, per_chunk):
         members = np.arange(first, min(first + per_chunk, replications))
-        _run(policy, draw, members, block, seed, max_samples, record, progress or _silent)
-    return record.outcome(policy.name, instance, seed, perf_counter() - begun)
+        _run(policy, draw, members, block, seed, max_samples, tally, progress or _silent)
+    return tally.complete(perf_counter() - begun)
 
 
 def _check_fit(policy: Policy, instance: Instance) -> None:
@@ -206,7 +206,7 @@ def _run(
     block: int,
     seed: int,
     max_samples: int | None,
-    record: Tally,
+    tally: Tally,
     progress: Progress,
 ) -> None:
     state, phase = policy.start((len(members),)), 0
@@ -218,21 +218,17 @@ def _run(
         if over.any():
             stopped = state.take(over)
             how = policy.statuses(stopped)
-            record.enter(
-                members[over],
-                stopped,
-                policy,
-                np.where(how == OutcomeStatus.OPEN.value, OutcomeStatus.EXHAUSTED.value, how),
-            )
+            how = np.where(how == OutcomeStatus.OPEN.value, OutcomeStatus.EXHAUSTED.value, how)
+            tally.enter(members[over], stopped, how)
             progress(int(over.sum()))
             members, state, quotas = members[~over], state.take(~over), quotas[~over]
             if not members.size:
                 return
-        record.run_phase(members, quotas, state)
+        tally.run_phase(members, quotas, state)
         state = policy.update(state, _rewards(draw, seed, phase, members, block, quotas))
         done, phase = state.finished, phase + 1
         if done.any():
             ended = state.take(done)
-            record.enter(members[done], ended, policy, policy.statuses(ended))
+            tally.enter(members[done], ended, policy.statuses(ended))
             progress(int(done.sum()))
             members, state = members[~done], state.take(~done)
