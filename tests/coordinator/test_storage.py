@@ -1,5 +1,6 @@
 """The storage contract, over every storage. A new one is tested by adding it to the `database` fixture."""
 
+import shutil
 import threading
 from dataclasses import replace
 
@@ -10,7 +11,16 @@ from sqlalchemy import create_engine, func, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 from tests.coordinator.support import study_message
 
-from parley.coordinator.record import initialise, ledger, open_for_reading, open_storage, parse_url, phases, studies
+from parley.coordinator.record import (
+    initialise,
+    ledger,
+    open_for_reading,
+    open_storage,
+    parse_url,
+    phases,
+    schema,
+    studies,
+)
 from parley.coordinator.record.base import StorageUnavailable
 from parley.coordinator.record.tables import chains, log, metadata
 from parley.coordinator.studies.acts import create_study, prepare_study
@@ -250,7 +260,35 @@ def test_the_log_is_append_only(storage, tamper):
         storage.change(tamper)
 
 
-def test_the_tables_are_what_the_migrations_leave(database):
+STEP = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "0002", "0001"
+
+
+def upgrade():
+    op.add_column("studies", sa.Column("note", sa.Text))
+"""
+
+
+def test_a_database_of_an_earlier_version_is_brought_to_the_newest(database, tmp_path):
+    with pytest.MonkeyPatch.context() as later:
+        shutil.copytree(schema.FOLDER, tmp_path / "migrations")
+        (tmp_path / "migrations" / "versions" / "v0002_note.py").write_text(STEP)
+        later.setattr(schema, "FOLDER", tmp_path / "migrations")
+        with pytest.raises(InvalidInput, match="revision 0001; allowed: 0002"):
+            open_storage(database)
+        assert initialise(database) == ("0001", "0002")
+        assert initialise(database) == ("0002", "0002")
+        storage = open_storage(database)
+        assert storage.read(lambda t: t.execute(text("SELECT note FROM studies")).all()) == []
+        storage.close()
+    with pytest.raises(InvalidInput, match="newer Parley"):
+        open_storage(database)
+
+
+def test_a_new_database_has_the_tables(database):
     engine = create_engine(parse_url(database))
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []

@@ -9,9 +9,11 @@ from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext, RevisionStep
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 
+from parley.coordinator.record import tables
 from parley.errors import InvalidInput
+from parley.protocol import GENESIS
 
 __all__ = ["check_schema", "newest", "upgrade"]
 
@@ -64,14 +66,21 @@ def check_schema(connection: Connection) -> None:
 
 
 def upgrade(connection: Connection) -> tuple[str | None, str]:
-    """Take every step up to the newest schema; returns the revisions before and after."""
+    """Make a new database, or take every step up to the newest schema; returns the revisions before and after."""
     before = current(connection)
     if before is not None and before not in _known():
         check_schema(connection)
     config, scripts = _scripts()
+    if before is None:
+        tables.metadata.create_all(connection)
+        for statement in tables.APPEND_ONLY[connection.dialect.name]:
+            connection.exec_driver_sql(statement)
+        connection.execute(insert(tables.chains).values(stream="server", sequence=0, head=GENESIS))
+        MigrationContext.configure(connection).stamp(scripts, "head")
+        return before, newest()
 
     def steps(revision: Any, _: Any) -> list[RevisionStep]:
-        due = list(scripts.iterate_revisions("head", revision or "base"))
+        due = list(scripts.iterate_revisions("head", revision))
         return [RevisionStep(scripts.revision_map, script, is_upgrade=True) for script in reversed(due)]
 
     with EnvironmentContext(config, scripts, fn=steps, destination_rev="head") as environment:

@@ -1,4 +1,6 @@
-"""The tables, as the newest migration leaves them (a test compares the two).
+"""The tables, and the triggers that keep the log append-only.
+
+A new database is made from these. `migrations` has the steps that lead here from databases of earlier versions.
 
 Times are ISO text for people and for the hashes; nothing is decided by them. JSON is stored as canonical text, so that
 what is hashed is what is stored.
@@ -22,6 +24,7 @@ from sqlalchemy import (
 )
 
 __all__ = [
+    "APPEND_ONLY",
     "assignments",
     "chains",
     "documents",
@@ -201,3 +204,19 @@ sessions = Table(  # who signed in with a browser; like a token's, the secret is
     Column("created_at", Text, nullable=False),
     Column("expires_at", Text, nullable=False),
 )
+
+# Triggers of the log, by dialect; on PostgreSQL a function does what SQLite's triggers say themselves.
+APPEND_ONLY = {
+    "sqlite": (
+        "CREATE TRIGGER log_no_update BEFORE UPDATE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
+        "CREATE TRIGGER log_no_delete BEFORE DELETE ON log BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END",
+    ),
+    "postgresql": (
+        "CREATE FUNCTION parley_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'the log is append-only'; END $$",
+        "CREATE TRIGGER log_no_change BEFORE UPDATE OR DELETE ON log FOR EACH ROW "
+        "EXECUTE FUNCTION parley_append_only()",
+        "CREATE TRIGGER log_no_truncate BEFORE TRUNCATE ON log FOR EACH STATEMENT "
+        "EXECUTE FUNCTION parley_append_only()",
+    ),
+}
