@@ -37,14 +37,14 @@ def studied(name, truth, *, first, phases, runs=150, best=True):
     problem = problem.with_(control="arm 2") if truth == "far" else problem
     generator = np.random.default_rng([len(name), first])
     draw = next(iter(problem.noise.samplers(np.array(TRUTHS[truth])).values()))()
-    past, told = Totals.zero((runs, 2, 2)), []
+    past, phases = Totals.zero((runs, 2, 2)), []
     for phase in range(phases):
         seen = problem.mixed(past.means)
         lead = seen == (seen.max(axis=-2, keepdims=True) if best else seen.min(axis=-2, keepdims=True))
         counts = np.where(lead, 2, 1) * first * 3**phase if phase else np.full((runs, 2, 2), first)
-        told.append(draw(generator, counts.astype(np.int64)))
-        past = past + told[-1]
-    return problem, told
+        phases.append(draw(generator, counts.astype(np.int64)))
+        past = past + phases[-1]
+    return problem, phases
 
 
 def missed(problem, phases, truth, factors=(1.0,)):
@@ -58,13 +58,13 @@ def missed(problem, phases, truth, factors=(1.0,)):
         leader = np.take_along_axis(np.broadcast_to(mixed, (runs, 2, 2)), found.leader[:, None, :], axis=1)
         kinds = [(found.mean, mixed), (found.lead, mixed - leader), (found.control, mixed - mixed[1])]
         for kind, true in kinds if found.control else kinds[:2]:
-            told = np.isfinite(kind.low)
-            middle, half = (np.where(told, kind.high + sign * kind.low, 0.0) / 2 for sign in (1, -1))
+            known = np.isfinite(kind.low)
+            middle, half = (np.where(known, kind.high + sign * kind.low, 0.0) / 2 for sign in (1, -1))
             for factor in factors:
-                wrong[factor] |= (told & (np.abs(true - middle) > factor * half + 1e-9)).any(axis=(1, 2))
-        told = found.lead.error > 0
-        half = (found.lead.high - found.lead.low)[told] / 2
-        ratio = (half / (fixed_quantile(problem) * found.lead.error[told])).mean()
+                wrong[factor] |= (known & (np.abs(true - middle) > factor * half + 1e-9)).any(axis=(1, 2))
+        known = found.lead.error > 0
+        half = (found.lead.high - found.lead.low)[known] / 2
+        ratio = (half / (fixed_quantile(problem) * found.lead.error[known])).mean()
     return wrong, ratio
 
 
@@ -94,8 +94,8 @@ def shown(problem, phases):
 
 def log_wealth(seen, theta):
     """Of the mixture of stakes against "the contrast is theta", by quadrature rather than in closed form."""
-    told = seen.observed & ((seen.degrees > 0) | (seen.estimated == 0))
-    each = np.where(told, 1 / seen.variance, 0.0)
+    known = seen.observed & ((seen.degrees > 0) | (seen.estimated == 0))
+    each = np.where(known, 1 / seen.variance, 0.0)
     root = np.sqrt(np.where(seen.estimated > 0, seen.estimated, seen.variance))
     t = (seen.contrast - theta) / root
     score = normal_score(t, seen.degrees) - normal_score(-t, seen.degrees) if seen.estimated.any() else t
@@ -112,10 +112,10 @@ def test_an_end_is_where_the_bet_reaches_its_line(name):
     problem, phases = studied(name, "tie", first=3, phases=3, runs=5)
     every, line = shown(problem, phases), joint_line(problem)
     low, high = problem.noise.interval(every, line)
-    told = np.isfinite(low)
-    assert told.any()
+    known = np.isfinite(low)
+    assert known.any()
     for end in (low, high):
-        assert np.allclose(log_wealth(every, np.where(told, end, 0.0))[told], line, atol=1e-4)
+        assert np.allclose(log_wealth(every, np.where(known, end, 0.0))[known], line, atol=1e-4)
 
 
 def exact_log_wealth(problem, phases, every, line, theta):

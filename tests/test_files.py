@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from parley.errors import NoRoom
-from parley.files import ASIDE, SECRET, FileLock, Locked, turn, write_whole
+from parley.files import ASIDE, SECRET, FileLock, Locked, lock_file, write_whole
 
 ROOT = Path(__file__).parents[1]
 
@@ -89,11 +89,11 @@ def test_a_lock_names_its_holder_and_dies_with_it(tmp_path):
 def test_a_turn_keeps_others_waiting_even_if_the_file_is_closed(tmp_path):
     path = tmp_path / "journal"
     mine, other = (os.open(path, os.O_RDWR | os.O_CREAT) for _ in range(2))
-    with turn(mine):
+    with lock_file(mine):
         os.close(mine)
         script = f"import fcntl; fcntl.flock(open({str(path)!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"
         assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode == 1
-    with turn(other):
+    with lock_file(other):
         pass
     os.close(other)
 

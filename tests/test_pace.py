@@ -78,8 +78,8 @@ def test_every_schedule_is_feasible_and_its_gap_is_proven_from_scratch(seed, kin
     money = (programs.costs * solution.allocation).sum(axis=(-2, -1))
     assert solution.value == pytest.approx(pace.day_cost * days + money, rel=1e-12)
     cheaper = solution.allocation * (1 - 1e-6 - 2 * accuracy)
-    told = programs.inverse.reshape(count, -1).any(axis=1)
-    assert np.isinf(proven_gap(programs, cheaper, solution.dual, **proof))[told].all()
+    bounded = programs.inverse.reshape(count, -1).any(axis=1)
+    assert np.isinf(proven_gap(programs, cheaper, solution.dual, **proof))[bounded].all()
 
 
 def test_the_certificate_takes_no_shares_that_prove_too_much():

@@ -15,12 +15,12 @@ from parley.problem import Instance, Problem
 LAWS = settings(deadline=None, max_examples=40)
 
 
-def with_terms(instance: Instance, **terms: object) -> Instance:
-    return Instance(problem=instance.problem.with_(**terms), means=instance.means)
+def with_settings(instance: Instance, **settings: object) -> Instance:
+    return Instance(problem=instance.problem.with_(**settings), means=instance.means)
 
 
 def test_the_papers_instance_with_rates_and_with_prices():
-    instance = with_terms(paper_study().instance, rate=[1, 3, 10], price=[1, 10, 100])
+    instance = with_settings(paper_study().instance, rate=[1, 3, 10], price=[1, 10, 100])
     fewest = bai(instance).allocation
     fastest, cheapest = time(instance), cost(instance)
     assert fastest.value == pytest.approx(219.4859, abs=1e-4)
@@ -44,7 +44,7 @@ def test_bounds_lie_where_they_must(instance, seed):
     rng = np.random.default_rng(seed)
     agents = instance.problem.agent_count
     rates, prices = rng.uniform(1, 10, agents), 10.0 ** rng.uniform(-1, 1, instance.problem.shape)
-    stated = with_terms(instance, rate=rates, price=prices, day_cost=float(rng.uniform(0.1, 10)))
+    stated = with_settings(instance, rate=rates, price=prices, day_cost=float(rng.uniform(0.1, 10)))
     fewest, made = bai(instance), priced_bounds(stated, accuracy=1e-8)
     assert made["cost"].value <= (fewest.allocation * prices).sum() * (1 + 1e-7)
     assert made["cost"].value >= fewest.value * prices.min() * (1 - 1e-7)
@@ -52,7 +52,7 @@ def test_bounds_lie_where_they_must(instance, seed):
     assert made["time"].value >= fewest.value / rates.sum() * (1 - 1e-7)
     together = stated.problem.day_cost * made["time"].value + made["cost"].value
     assert made["time_and_money"].value >= together * (1 - 1e-7), "both at once cost no less than each alone"
-    single = with_terms(instance, top=1)
+    single = with_settings(instance, top=1)
     if not single.tied:
         assert made["regret_and_money"].value >= regret(single).value * (1 - 1e-7)
 
@@ -62,19 +62,19 @@ def test_bounds_lie_where_they_must(instance, seed):
 def test_units_do_not_matter(instance, factor):
     agents = instance.problem.agent_count
     prices, rates = np.linspace(1, 5, agents), np.linspace(2, 9, agents)
-    before = with_terms(instance, price=prices, rate=rates)
-    dearer, faster = with_terms(before, price=prices * factor), with_terms(before, rate=rates * factor)
+    before = with_settings(instance, price=prices, rate=rates)
+    dearer, faster = with_settings(before, price=prices * factor), with_settings(before, rate=rates * factor)
     assert cost(dearer).value == pytest.approx(cost(before).value * factor, rel=1e-7)
     assert time(faster).value == pytest.approx(time(before).value / factor, rel=1e-7)
-    assert cost(with_terms(instance, price=factor)).value == pytest.approx(bai(instance).value * factor, rel=1e-7)
+    assert cost(with_settings(instance, price=factor)).value == pytest.approx(bai(instance).value * factor, rel=1e-7)
 
 
 def test_what_is_not_stated_is_not_bounded():
     instance = paper_study().instance
     assert priced_bounds(instance) == {}
-    assert set(priced_bounds(with_terms(instance, rate=2))) == {"time"}
-    assert set(priced_bounds(with_terms(instance, price=[1, 2, 3]))) == {"cost", "regret_and_money"}
-    free = with_terms(instance, price=0, rate=[1, 2, 3], day_cost=1.0)
+    assert set(priced_bounds(with_settings(instance, rate=2))) == {"time"}
+    assert set(priced_bounds(with_settings(instance, price=[1, 2, 3]))) == {"cost", "regret_and_money"}
+    free = with_settings(instance, price=0, rate=[1, 2, 3], day_cost=1.0)
     assert set(priced_bounds(free)) == {"time", "time_and_money", "regret_and_money"}
     assert time_and_money(free).value == pytest.approx(time(free).value)
     with pytest.raises(InvalidInput, match=r"sampling.rate: found nothing"):

@@ -63,13 +63,13 @@ def test_a_new_page_is_found_before_it_has_a_place(pages, tmp_path):
 
 def test_no_two_classes_of_the_reference_have_one_name(pages):
     """A signature names a class without its room: with two of that name, the site would warn, which fails its build."""
-    told = {}
+    shown = {}
     for _, rooms in pages.python_api.ROOMS.values():
         for name in (one for room in rooms for one in pages.python_api._modules(room)):
             module = importlib.import_module(name)
             for public in module.__all__:
                 thing = getattr(module, public)
                 if inspect.isclass(thing):
-                    told.setdefault(public, set()).add(thing)
-    assert len(told) > 50
-    assert {name: found for name, found in told.items() if len(found) > 1} == {}
+                    shown.setdefault(public, set()).add(thing)
+    assert len(shown) > 50
+    assert {name: found for name, found in shown.items() if len(found) > 1} == {}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from parley.errors import NoRoom, ParleyError
 
-__all__ = ["ASIDE", "SECRET", "FileLock", "Locked", "put_in_place", "sync", "sync_folder", "turn", "write_whole"]
+__all__ = ["ASIDE", "SECRET", "FileLock", "Locked", "lock_file", "put_in_place", "sync", "sync_folder", "write_whole"]
 
 ASIDE = ".partial"  # suffix of temporary files; those that a kill leaves behind may be removed
 SECRET = 0o600  # only the owner may read and write
@@ -120,7 +120,7 @@ class FileLock:
 
 
 @contextlib.contextmanager
-def turn(file: int) -> Iterator[None]:
+def lock_file(file: int) -> Iterator[None]:
     """Wait for the lock of an open file, and hold it inside the `with` block."""
     held = os.dup(file)  # the lock belongs to the open file, even if `file` is closed in the block
     try:

@@ -23,7 +23,7 @@ def counted(policy, instance, top, agent, runs):
 
 
 @pytest.mark.parametrize(
-    ("terms", "means", "arm"),
+    ("settings", "means", "arm"),
     [
         ({"arms": 2, "weights": [[1.0]], "delta": 0.1}, [[0.0], [0.0]], 0),
         ({"arms": 3, "weights": [[1.0]], "delta": 0.2, "top": 2}, [[1.0], [0.4], [0.4]], 1),
@@ -31,8 +31,8 @@ def counted(policy, instance, top, agent, runs):
         ({"arms": 2, "weights": [[1.0]], "delta": 0.1, "noise": Noise(kind="subgaussian")}, [[0.0], [0.0]], 0),
     ],
 )
-def test_tilted_and_counted_agree(terms, means, arm):
-    problem = Problem(**terms, max_samples=CAP)
+def test_tilted_and_counted_agree(settings, means, arm):
+    problem = Problem(**settings, max_samples=CAP)
     instance = Instance(problem=problem, means=means)
     policy = make_policy("evidence", problem)
     runs = 4000
@@ -99,8 +99,8 @@ def test_the_command_tells_every_cell_and_the_worst(tmp_path):
                      '[weights]\nkind = "matrix"\nmatrix = [[0.9, 0.3], [0.1, 0.7]]\n')  # fmt: skip
     ran = CliRunner().invoke(main, ["audit-policy", str(study), "--replications", "1600", "--json"])
     assert ran.exit_code == 0, ran.output
-    told = json.loads(ran.output)
-    assert [cell["agent"] for cell in told["cells"]] == ["a", "b"]
-    assert told["worst"]["error"] == max(cell["error"] for cell in told["cells"])
-    assert sum(cell["error"] for cell in told["cells"]) < 1.3e-3
-    assert {"arm", "agent", "delta", "error", "standard_error"} <= set(told["worst"])
+    found = json.loads(ran.output)
+    assert [cell["agent"] for cell in found["cells"]] == ["a", "b"]
+    assert found["worst"]["error"] == max(cell["error"] for cell in found["cells"])
+    assert sum(cell["error"] for cell in found["cells"]) < 1.3e-3
+    assert {"arm", "agent", "delta", "error", "standard_error"} <= set(found["worst"])

@@ -50,12 +50,12 @@ def test_a_single_run_is_replication_zero():
 
 def test_mean_draws_add_up_to_the_mean_cost_and_progress_to_everything():
     instance = paper_study().instance
-    told: list[int] = []
+    done: list[int] = []
     outcome = simulate(
-        make_policy("uniform", instance.problem), instance, replications=600, seed=0, chunk=256, progress=told.append
+        make_policy("uniform", instance.problem), instance, replications=600, seed=0, chunk=256, progress=done.append
     )
     assert outcome.draws.sum() == pytest.approx(outcome.costs.mean())
-    assert sum(told) == 600
+    assert sum(done) == 600
 
 
 def test_a_cap_stops_before_it_is_exceeded_and_says_so():

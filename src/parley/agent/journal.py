@@ -19,7 +19,7 @@ from pathlib import Path
 
 from parley.agent.entries import Entry, read_entry
 from parley.errors import DamagedJournal, InvalidInput, NoRoom
-from parley.files import SECRET, sync_folder, turn
+from parley.files import SECRET, lock_file, sync_folder
 from parley.killpoints import reached
 from parley.protocol.codec import canonical, read_json
 
@@ -56,7 +56,7 @@ class Journal:
         with self._mine:
             if self._file < 0:
                 raise InvalidInput("journal", found="closed", allowed="an open one", hint="Start the site again")
-            with turn(self._file):
+            with lock_file(self._file):
                 self._catch_up()
                 yield self._write
 
