@@ -8,7 +8,8 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.common import Section
-from parley.experiments.sweeps.runner import Engine, run_sweep
+from parley.experiments.sweeps.engines import Engine
+from parley.experiments.sweeps.runner import run_sweep
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import Sweep, parse_sweep
 

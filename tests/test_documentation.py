@@ -56,7 +56,8 @@ def test_the_python_examples_of_the_pages_run(tmp_path, monkeypatch, capsys):
 
 
 def _results_of_a_sweep(path):
-    from parley.experiments.sweeps.runner import Engine, run_sweep
+    from parley.experiments.sweeps.engines import Engine
+    from parley.experiments.sweeps.runner import run_sweep
     from parley.experiments.sweeps.storage import Folder
     from parley.experiments.sweeps.sweep import parse_sweep
 

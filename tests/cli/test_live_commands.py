@@ -338,7 +338,7 @@ def test_the_live_demo_decides_like_the_simulator():
     from parley.study import load_study
 
     said = []
-    result = run_live(STUDY, seed=5, say=said.append)
+    result = run_live(STUDY, seed=5, notify=said.append)
     study = load_study(STUDY)
     last = list(phases(make_policy(study.policy, study.problem), study.instance, seed=5))[-1]
     assert result["eliminated_in"] == last.after.eliminated_in.tolist()

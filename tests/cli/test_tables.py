@@ -10,9 +10,8 @@ from rich.console import Console
 from tests.support import paper_study
 
 from parley.cli.main import run
-from parley.cli.tables import table
 from parley.experiments.demo import eliminations
-from parley.experiments.report_kit.pages import table as html_table
+from parley.experiments.report_kit.tables import Table
 from parley.policies import make_policy
 from parley.simulation import phases
 
@@ -21,8 +20,8 @@ NUMBERS = ["3,261,482", "1,234,567 to 9,876,543", "12.5", "at least 98,765,432",
 
 @pytest.mark.parametrize("width", [200, 80, 60, 40, 24])
 def test_no_number_is_cut_on_any_terminal(width):
-    shown = table("Plan", "scenario", "samples, mean", "10% to 90%", "rounds", "median alone", "saved")
-    shown.add_row("a prior of some spread", *NUMBERS)
+    head = ("scenario", "samples, mean", "10% to 90%", "rounds", "median alone", "saved")
+    shown = Table.of_text("Plan", head, [("a prior of some spread", *NUMBERS)])
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(shown)
     text = console.export_text()
@@ -33,7 +32,7 @@ def test_no_number_is_cut_on_any_terminal(width):
 
 
 def test_words_stand_left_and_numbers_right():
-    made = html_table(("arm", "beaten by", "gap"), [("1", "arm 3", "above 0"), ("2", "arm 4", "0.05")])
+    made = Table.of_text("", ("arm", "beaten by", "gap"), [("1", "arm 3", "above 0"), ("2", "arm 4", "0.05")]).html()
     assert '<th scope="col">beaten by</th><th scope="col" class="num">gap</th>' in made
     assert '<td>arm 3</td><td class="num">above 0</td>' in made
 

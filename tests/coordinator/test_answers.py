@@ -10,7 +10,7 @@ from parley.coordinator.answers.base import answered
 from parley.coordinator.answers.forecasts import OutlookTold
 from parley.coordinator.answers.progress import Board, History
 from parley.coordinator.answers.studies import Studies, StudyStatus
-from parley.experiments.forecasts.forecast import outlook
+from parley.experiments.forecasts.forecast import forecast_document
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,6 @@ def test_an_outlook_says_no_more_than_its_class(over):
 
     policy, after = over.storage.read(state)
     for finished in (True, False):
-        found = outlook(policy, after, (), over=finished)
+        found = forecast_document(policy, after, (), over=finished)
         plain = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in found.items()}
         assert OutlookTold(study="trial", **plain).state == "ready"

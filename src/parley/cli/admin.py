@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from parley.cli.admin_changes import CHANGES
-from parley.cli.console import json_option, print_json, progress_bar, screen, table
-from parley.cli.remote import connect, hand_over, paced, remote_options, write_secret
+from parley.cli.console import json_option, print_json, progress_bar, say, show_table
+from parley.cli.remote import hand_over, paced, with_client, write_secret
 from parley.errors import InvalidInput, needs
 from parley.formatting import arm_state, estimate_text, findings_csv, number, plural
 from parley.status import OutcomeStatus, overall
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from parley.agent.client import Client
 
 __all__ = ["admin_command"]
+
+MOST_LINES = 60  # of the table of estimates on a screen; --csv and --json have all
 
 
 @click.group()
@@ -43,33 +45,30 @@ for change in CHANGES:
 @click.option(
     "--tokens", type=click.Path(file_okay=False), help="Issue every agent a token, each in a file of this folder."
 )
-@remote_options
+@with_client
 @json_option
-def create_study(
-    study: str, study_id: str | None, tokens: str | None, server: str, token_file: str | None, as_json: bool
-) -> None:
+def create_study(client: Client, study: str, study_id: str | None, tokens: str | None, as_json: bool) -> None:
     """Create the study of the file STUDY and open its first phase. Its [truth], if any, is not sent."""
     from parley.protocol import StudyMessage
 
     message = StudyMessage.of(load_study(study))
-    with connect(server, token_file) as client:
-        made = client.request("POST", "studies", json={"id": study_id, "study": message.to_json()}, timeout=300)
-        files: dict[str, str] = {}
-        if tokens is not None:
-            Path(tokens).mkdir(parents=True, exist_ok=True)
-            with progress_bar("issuing tokens", len(message.agents), hidden=as_json) as advance:
-                for place, agent in enumerate(message.agents, start=1):
-                    files[agent] = str(Path(tokens) / f"{made['id']}-agent-{place}.token")
-                    write_secret(files[agent], _agent_token(client, made["id"], agent))
-                    advance(1)
+    made = client.request("POST", "studies", json={"id": study_id, "study": message.to_json()}, timeout=300)
+    files: dict[str, str] = {}
+    if tokens is not None:
+        Path(tokens).mkdir(parents=True, exist_ok=True)
+        with progress_bar("issuing tokens", len(message.agents), hidden=as_json) as advance:
+            for place, agent in enumerate(message.agents, start=1):
+                files[agent] = str(Path(tokens) / f"{made['id']}-agent-{place}.token")
+                write_secret(files[agent], _agent_token(client, made["id"], agent))
+                advance(1)
     if as_json:
         print_json({**made, "token_files": files})
         return
-    screen.print(f"Study {made['id']}: phase 1 waits for {made['awaited']} agents.", highlight=False)
+    say(f"Study {made['id']}: phase 1 waits for {plural(made['awaited'], 'agent')}.")
     for agent, file in files.items():
-        screen.print(f"  {agent}: {file}", highlight=False, soft_wrap=True)
+        say(f"  {agent}: {file}")
     if not files:
-        screen.print(f"Next: parley admin issue-token --role agent --study {made['id']} --agent NAME", highlight=False)
+        say(f"Next: parley admin issue-token --role agent --study {made['id']} --agent NAME")
 
 
 def _agent_token(client: Client, study: str, agent: str) -> str:
@@ -84,83 +83,72 @@ def _agent_token(client: Client, study: str, agent: str) -> str:
 @click.option("--study", help="Only this study (needed for an agent).")
 @click.option("--agent", help="The agent it is for.")
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the token here instead of to the screen.")
-@remote_options
-def issue_token(
-    role: str, name: str, study: str | None, agent: str | None, output: str | None, server: str, token_file: str | None
-) -> None:
+@with_client
+def issue_token(client: Client, role: str, name: str, study: str | None, agent: str | None, output: str | None) -> None:
     """Issue a token. Every principal may have two live ones: the old and the new, while you rotate."""
     body = {"role": role, "name": name, "study": study, "agent": agent}
-    with connect(server, token_file) as client:
-        made = client.request("POST", "tokens", json=body)
-    screen.print(f"{made['principal']}, kid {made['kid']}", highlight=False)
+    made = client.request("POST", "tokens", json=body)
+    say(f"{made['principal']}, kid {made['kid']}")
     hand_over(made["token"], output)
 
 
 @admin_command.command()
 @click.argument("kid")
-@remote_options
-def revoke(kid: str, server: str, token_file: str | None) -> None:
+@with_client
+def revoke(client: Client, kid: str) -> None:
     """Revoke the token with this KID (the part after parley_), at once and for good."""
-    with connect(server, token_file) as client:
-        done = client.request("DELETE", "tokens", kid)
-    screen.print(f"Revoked: {done['principal']}, kid {done['kid']}", highlight=False)
+    done = client.request("DELETE", "tokens", kid)
+    say(f"Revoked: {done['principal']}, kid {done['kid']}")
 
 
 @admin_command.command()
-@remote_options
+@with_client
 @json_option
-def tokens(server: str, token_file: str | None, as_json: bool) -> None:
+def tokens(client: Client, as_json: bool) -> None:
     """List every token, without its secret."""
-    with connect(server, token_file) as client:
-        found = client.request("GET", "tokens")
+    found = client.request("GET", "tokens")
     if as_json:
         print_json(found)
         return
-    shown = table("Tokens", "kid", "principal", "issued", "revoked")
-    for entry in found["tokens"]:
-        shown.add_row(entry["kid"], entry["principal"], entry["created_at"], entry["revoked_at"] or "")
-    screen.print(shown)
+    rows = [(one["kid"], one["principal"], one["created_at"], one["revoked_at"] or "") for one in found["tokens"]]
+    show_table("Tokens", ("kid", "principal", "issued", "revoked"), rows)
 
 
 @admin_command.command()
 @click.argument("study", required=False)
-@remote_options
+@with_client
 @json_option
-def status(study: str | None, server: str, token_file: str | None, as_json: bool) -> None:
-    """Where STUDY is and whom it waits for; without STUDY, every study."""
-    with connect(server, token_file) as client:
-        found = client.request("GET", "studies", *([study] if study else []))
+def status(client: Client, study: str | None, as_json: bool) -> None:
+    """Show where STUDY is and whom it waits for; without STUDY, every study."""
+    found = client.request("GET", "studies", *([study] if study else []))
     if as_json:
         print_json(found)
     elif study is None:
-        shown = table("Studies", "id", "stage", "phase", "awaited", "samples", "since")
-        for entry in found["studies"]:
-            numbers = (str(entry["phase"]), str(entry["awaited"]), f"{entry['samples']:,}")
-            shown.add_row(entry["id"], entry["stage"], *numbers, entry["opened_at"])
-        screen.print(shown)
+        rows = [
+            (one["id"], one["stage"], str(one["phase"]), str(one["awaited"]), f"{one['samples']:,}", one["opened_at"])
+            for one in found["studies"]
+        ]
+        show_table("Studies", ("id", "stage", "phase", "awaited", "samples", "since"), rows)
     else:
         _show_study(found)
 
 
 def _show_study(found: dict[str, Any]) -> None:
-    screen.print(
+    say(
         f"{found['id']} ({found['name']}): {found['stage']}, phase {found['phase']} since {found['opened_at']}, "
-        f"{found['samples']:,} samples. {found['reason']}",
-        highlight=False,
-        markup=False,
+        f"{plural(found['samples'], 'sample')}. {found['reason']}"
     )
     for entry in found["missing"]:
-        screen.print(f"  waits for {entry['agent']} since {entry['since']}", highlight=False, markup=False)
+        say(f"  waits for {entry['agent']} since {entry['since']}")
         if entry["held"]:
-            screen.print(f"    its report is held: {entry['held']} (take, refuse)", highlight=False, markup=False)
+            say(f"    its report is held: {entry['held']} (take, refuse)")
     for entry in found["frozen"]:
-        screen.print(f"  frozen: {entry['agent']} in phase {entry['phase']}: {entry['reason']}", markup=False)
-    anew = found["reweighed"]
-    if anew is not None:
+        say(f"  frozen: {entry['agent']} in phase {entry['phase']}: {entry['reason']}")
+    if (anew := found["reweighed"]) is not None:
         left = f", {', '.join(anew['left'])} left" if anew["left"] else ""
-        screen.print(f"  re-weighed in phase {anew['phase']}{left}: {anew['reason']}", markup=False)
+        say(f"  re-weighed in phase {anew['phase']}{left}: {anew['reason']}")
     if found["end"] != "open":
-        screen.print(f"  ended as {OutcomeStatus(found['end']).description}", highlight=False, markup=False)
+        say(f"  ended as {OutcomeStatus(found['end']).description}")
 
 
 database_option = click.option(
@@ -179,9 +167,9 @@ def init(db: str, name: str, token_file: str | None, new_token: bool) -> None:
         from parley.coordinator.access.tokens import prepare
     before, after, token = prepare(db, name=name, new_token=new_token)
     change = "is at" if before == after else f"went from {before or 'nothing'} to"
-    screen.print(f"The database {change} revision {after}.", highlight=False)
+    say(f"The database {change} revision {after}.")
     if token is None:
-        screen.print("It has tokens already; --new-token issues another.")
+        say("It has tokens already; --new-token issues another.")
     else:
         hand_over(token, token_file)
 
@@ -197,7 +185,7 @@ def backup(output: str, db: str) -> None:
     with needs("server", "parley admin backup"):
         from parley.coordinator.record.backup import backup as copy
     rows = copy(db, Path(output))
-    screen.print(f"{rows:,} rows in {output}. Check it: parley verify STUDY --db {output}", highlight=False)
+    say(f"{rows:,} rows in {output}. Check it: parley verify STUDY --db {output}")
 
 
 @admin_command.command()
@@ -211,40 +199,35 @@ def restore(source: str, db: str) -> None:
     with needs("server", "parley admin restore"):
         from parley.coordinator.record.backup import restore as copy
     made = copy(Path(source), db)
-    screen.print(f"{made.rows:,} rows restored. Check them: parley verify STUDY --db ...", highlight=False)
-    screen.print("These tokens open again. Revoke those that were revoked since the backup (parley admin revoke KID):")
+    say(f"{made.rows:,} rows restored. Check them: parley verify STUDY --db ...")
+    say("These tokens open again. Revoke those that were revoked since the backup (parley admin revoke KID):")
     for row in made.live:
-        screen.print(f"  {row.kid}  {row.principal}", highlight=False, markup=False, soft_wrap=True)
-
-
-MOST_LINES = 60  # of the table of estimates on a screen; --csv and --json have all
+        say(f"  {row.kid}  {row.principal}")
 
 
 @admin_command.command()
 @click.argument("study")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every estimate with its intervals as CSV and nothing else.")
 @click.option("--phase", type=click.IntRange(min=1), help="As it was after this phase; default: the latest.")
-@remote_options
+@with_client
 @json_option
-def answer(study: str, as_csv: bool, phase: int | None, server: str, token_file: str | None, as_json: bool) -> None:
-    """What STUDY has found: every agent's arms, or the candidates that remain, how it ended, and every estimate."""
+def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json: bool) -> None:
+    """Show what STUDY has found: every agent's arms or remaining candidates, how it ended, and every estimate."""
     if as_csv and as_json:
         raise InvalidInput("--csv", found="--csv and --json", allowed="one of them")
-    with connect(server, token_file) as client:
-        if client.request("GET", "whoami")["blinded"]:
-            raise InvalidInput("token", found="one that is blinded", allowed="an analyst's or an administrator's")
-        found = _whole(client, study, phase)
+    if client.request("GET", "whoami")["blinded"]:
+        raise InvalidInput("token", found="one that is blinded", allowed="an analyst's or an administrator's")
+    found = _all_findings(client, study, phase)
+    document = _answer_document(found)
     if as_csv:
         click.echo(findings_csv(found), nl=False)
-        return
-    document = answer_of(found)
-    if as_json:
+    elif as_json:
         print_json(document)
-        return
-    _show_answer(document, found)
+    else:
+        _show_answer(document, found)
 
 
-def _whole(client: Client, study: str, phase: int | None) -> dict[str, Any]:
+def _all_findings(client: Client, study: str, phase: int | None) -> dict[str, Any]:
     """The findings of every agent, asked for in parts where a study is large."""
     found: dict[str, Any] = {"agents": [], "agent_count": 1}
     while len(found["agents"]) < found["agent_count"]:
@@ -254,7 +237,7 @@ def _whole(client: Client, study: str, phase: int | None) -> dict[str, Any]:
     return found
 
 
-def answer_of(found: dict[str, Any]) -> dict[str, Any]:
+def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
     """Agent by agent: the end, the arms that are answers or remain, the leader, and its estimates."""
     agents = []
     for entry in found["agents"]:
@@ -278,36 +261,40 @@ def answer_of(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_answer(document: dict[str, Any], found: dict[str, Any]) -> None:
-    rates = found["rates"]
-    title = f"{document['study']}: {document['end']} after {plural(document['phase'], 'phase')}"
-    shown = table(title, "agent", "end", "answer", "leader", "its mixed mean")
-    for entry, told_of in zip(document["agents"], found["agents"], strict=True):
-        what = ", ".join(entry["arms"]) if entry["answered"] else "candidates: " + ", ".join(entry["arms"])
-        mean = next((arm["mean"] for arm in told_of["arms"] if arm["arm"] == entry["leader"]), None)
-        end = OutcomeStatus(entry["end"]).description
-        shown.add_row(
-            entry["agent"],
-            end,
-            what if told_of["arms"] else "",
-            entry["leader"] or "",
-            estimate_text(mean, rates=rates),
+    rows = []
+    for entry, findings in zip(document["agents"], found["agents"], strict=True):
+        arms = ", ".join(entry["arms"]) if entry["answered"] else "candidates: " + ", ".join(entry["arms"])
+        mean = next((arm["mean"] for arm in findings["arms"] if arm["arm"] == entry["leader"]), None)
+        rows.append(
+            (
+                entry["agent"],
+                OutcomeStatus(entry["end"]).description,
+                arms if findings["arms"] else "",
+                entry["leader"] or "",
+                estimate_text(mean, rates=found["rates"]),
+            )
         )
-    screen.print(shown)
+    title = f"{document['study']}: {document['end']} after {plural(document['phase'], 'phase')}"
+    show_table(title, ("agent", "end", "answer", "leader", "its mixed mean"), rows)
     if not OutcomeStatus(document["end"]).answered:
-        screen.print("Candidates are no answers: each agent's true best is among them, as far as delta goes.")
+        say("Candidates are no answers: each agent's true best is among them, as far as delta goes.")
     if document["phase"]:
-        _show_estimates(found, rates=rates)
+        _show_estimates(found)
 
 
-def _show_estimates(found: dict[str, Any], *, rates: bool) -> None:
-    control = ("to " + found["control"],) if found["control"] else ()
-    shown = table("Estimates", "agent", "arm", "state", "mixed mean", "to the leader", *control)
+def _show_estimates(found: dict[str, Any]) -> None:
+    heads = {"mean": "mixed mean", "to_leader": "to the leader"}
+    if found["control"]:
+        heads["to_control"] = f"to {found['control']}"
     lines = [(agent["agent"], arm) for agent in found["agents"] for arm in agent["arms"]]
-    for name, arm in lines[:MOST_LINES]:
-        kinds = ("mean", "to_leader", "to_control")[: 2 + len(control)]
-        shown.add_row(name, arm["arm"], arm_state(arm), *(estimate_text(arm[kind], rates=rates) for kind in kinds))
-    screen.print(shown)
+    rows = [
+        (name, arm["arm"], arm_state(arm), *(estimate_text(arm[kind], rates=found["rates"]) for kind in heads))
+        for name, arm in lines[:MOST_LINES]
+    ]
+    show_table("Estimates", ("agent", "arm", "state", *heads.values()), rows)
     if len(lines) > MOST_LINES:
-        screen.print(f"And {number(len(lines) - MOST_LINES)} more: --csv and --json have all.", highlight=False)
-    words = f"The intervals hold together, at every phase, with probability at least {found['level']:.4g}"
-    screen.print(f"{words}; --csv has the usual ones too.", highlight=False)
+        say(f"And {number(len(lines) - MOST_LINES)} more: --csv and --json have all.")
+    say(
+        f"The intervals hold together, at every phase, with probability at least {found['level']:.4g}; "
+        "--csv has the usual ones too."
+    )

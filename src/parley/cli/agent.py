@@ -6,7 +6,7 @@ from functools import cache
 
 import click
 
-from parley.cli.console import attention, screen
+from parley.cli.console import attention, say
 from parley.cli.remote import connect, remote_options
 from parley.errors import needs
 from parley.protocol import Report
@@ -65,7 +65,7 @@ def agent_command(
         from parley.agent.sources import make_source
         from parley.agent.worker import Worker, persistent
     with connect(server, token_file) as client:
-        agent = name if name is not None else persistent(client.whoami, _complain)
+        agent = name if name is not None else persistent(client.whoami, lambda words: say(f"agent: {words}"))
         if agent is None:
             raise click.UsageError("the token is not an agent's: name one with --agent")
 
@@ -86,15 +86,11 @@ def agent_command(
                 whole_plan=lambda phase: client.whole_plan(study, phase).quotas,
             )
             worker = Worker(
-                client, box, drawn_by, say=lambda words: _say(agent, words), warn=lambda words: attention(agent, words)
+                client,
+                box,
+                drawn_by,
+                say=lambda words: say(f"{agent}: {words}"),
+                warn=lambda words: attention(agent, words),
             )
             last = worker.run()
-    screen.print(f"{agent}: the study {study} is {last.stage}.", highlight=False)
-
-
-def _complain(words: str) -> None:
-    _say("agent", words)
-
-
-def _say(agent: str, words: str) -> None:
-    screen.print(f"{agent}: {words}", highlight=False, markup=False, soft_wrap=True)
+    say(f"{agent}: the study {study} is {last.stage}.")

@@ -8,9 +8,10 @@ import click
 
 from parley.bounds import Bound, Bounds, Guarantee, expected_samples, lower_bounds
 from parley.bounds.prices import priced_bounds
-from parley.cli.console import json_option, print_json, screen, study_argument, table
+from parley.cli.console import json_option, print_json, say, screen, show_table, study_argument
 from parley.errors import InvalidInput
-from parley.formatting import size_text
+from parley.experiments.report_kit import problem_size
+from parley.formatting import plural
 from parley.policies import option_names
 from parley.problem import Instance
 from parley.study import load_study
@@ -53,37 +54,31 @@ def bounds_command(study: str, accuracy: float, allocation: bool, as_json: bool)
         print_json(_document(loaded.name, instance, bounds, priced, guarantee))
         return
     problem = instance.problem
-    shown = table(
-        f"{loaded.name}: {size_text(problem.shape)}, top {problem.top}, "
-        f"smallest gap {instance.smallest_gap:.4g}",
-        "lower bound", "value", "proven gap",
-    )  # fmt: skip
-    for key, title in TITLES.items():
+    rows = []
+    for key, name in TITLES.items():
         bound: Bound | None = getattr(bounds, key)
-        if bound is None:
-            shown.add_row(title, "infinite", "tie for a best arm")
-        else:
-            shown.add_row(title, f"{bound.value:,.5f}", _proof(bound))
-    for key, bound in priced.items():
-        shown.add_row(PRICED[key], f"{bound.value:,.5f}", _proof(bound))
-    screen.print(shown)
+        rows.append((name, "infinite", "tie for a best arm") if bound is None else (name, *_value_and_proof(bound)))
+    rows += [(PRICED[key], *_value_and_proof(bound)) for key, bound in priced.items()]
+    size = f"{problem_size(problem)}, top {problem.top}, smallest gap {instance.smallest_gap:.4g}"
+    show_table(f"{loaded.name}: {size}", ("lower bound", "value", "proven gap"), rows)
     least = expected_samples(bounds.bai, problem.delta)
     screen.print(f"At delta = {problem.delta:g} no algorithm can expect to draw fewer than {least:,.0f} samples.")
     for key, words in (("cost", "to pay less than {:,.0f}"), ("time", "to be done in less than {:,.1f} days")):
         if key in priced:
             screen.print(f"None can expect {words.format(expected_samples(priced[key], problem.delta))}.")
     if problem.noise.bound_note:
-        screen.print(f"These bounds are {problem.noise.bound_note}.", highlight=False)
+        say(f"These bounds are {problem.noise.bound_note}.")
     if guarantee:
         screen.print(
-            f"W-CPE is proven to need at most {guarantee.rounds} rounds and {guarantee.samples:,.0f} samples "
+            f"W-CPE is proven to need at most {plural(guarantee.rounds, 'round')} and {guarantee.samples:,.0f} samples "
             f"(with probability {1 - problem.delta:g}); in practice far fewer: try `parley simulate {study}`."
         )
     if allocation:
-        optimal = table("Optimal allocation, per unit of log(1 / (2.4 delta))", "arm", *problem.agents)
-        for name, row in zip(problem.arms, bounds.bai.allocation, strict=True):
-            optimal.add_row(name, *(f"{value:,.2f}" for value in row))
-        screen.print(optimal)
+        cells = [
+            (name, *(f"{value:,.2f}" for value in row))
+            for name, row in zip(problem.arms, bounds.bai.allocation, strict=True)
+        ]
+        show_table("Optimal allocation, per unit of log(1 / (2.4 delta))", ("arm", *problem.agents), cells)
 
 
 def _guarantee(instance: Instance, bound: Bound) -> Guarantee | None:
@@ -95,8 +90,8 @@ def _guarantee(instance: Instance, bound: Bound) -> Guarantee | None:
     return Guarantee.of(instance, bound)
 
 
-def _proof(bound: Bound) -> str:
-    return f"{bound.gap:.0e}" if bound.gap >= 1e-15 else "below 1e-15"
+def _value_and_proof(bound: Bound) -> tuple[str, str]:
+    return f"{bound.value:,.5f}", f"{bound.gap:.0e}" if bound.gap >= 1e-15 else "below 1e-15"
 
 
 def _plain(bound: Bound) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""What every command shares: consoles, progress bars, tables, `--json` and study arguments."""
+"""What commands share: consoles, tables, progress bars, confirmations, `--json` and study arguments."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from parley.cli.tables import table
 from parley.errors import InvalidInput
+from parley.experiments.report_kit.tables import Table
 from parley.policies import POLICIES
 
 __all__ = [
     "attention",
     "checked_output",
+    "confirm",
     "errors",
     "json_option",
     "policy_option",
     "print_json",
     "progress_bar",
+    "say",
     "screen",
+    "show_table",
     "study_argument",
-    "table",
     "write_page",
 ]
 
@@ -42,6 +44,23 @@ policy_option = click.option(
 )
 
 
+def say(text: str) -> None:
+    """A line of text as it is: nothing in it is coloured, and a long line can be copied whole."""
+    screen.print(text, highlight=False, soft_wrap=True)
+
+
+def show_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table of text on the screen."""
+    screen.print(Table.of_text(title, head, rows))
+
+
+def confirm(question: str) -> None:
+    """Go on only if the user says yes; otherwise say that nothing was done, and exit with status 1."""
+    if not click.confirm(question):
+        say("Nothing was done.")
+        raise click.exceptions.Exit(1)
+
+
 def print_json(document: dict[str, Any]) -> None:
     """One object on standard output, and nothing else."""
     click.echo(json.dumps(document, indent=2, allow_nan=False))
@@ -49,7 +68,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 @contextmanager
 def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Callable[[int], None]]:
-    """A bar with the time that is left, on standard error; yields a function that is told how many more are done."""
+    """A bar with the time that is left, on standard error; yields a function that takes how many more are done."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -5,14 +5,14 @@ With `--live` the study runs on this machine: a coordinator, an agent process fo
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,288 +20,39 @@ from typing import Any
 import click
 import numpy as np
 
-from parley.bounds import regret
-from parley.cli.console import checked_output, print_json, progress_bar, screen, table, write_page
+from parley.cli.console import (
+    checked_output,
+    json_option,
+    print_json,
+    progress_bar,
+    say,
+    screen,
+    show_table,
+    write_page,
+)
 from parley.cli.simulate import least_of, summary
-from parley.errors import InvalidInput, ParleyError, needs
-from parley.experiments.demo import answers_told, demo_page, eliminations, ending, sizes_told
+from parley.errors import InvalidInput, ParleyError, Unreachable, needs
+from parley.experiments.demo import (
+    answer_sentences,
+    comparison_table,
+    demo_page,
+    eliminations,
+    ending,
+    instance_size,
+    regret_comparison_table,
+    regret_page,
+    regret_phase_table,
+)
+from parley.formatting import plural
 from parley.policies import POLICIES, Policy, make_policy
 from parley.policies.playing import Playing
 from parley.problem import Instance
 from parley.simulation import Phase, phases, simulate
 from parley.simulation.simulate import check_end
 from parley.status import OutcomeStatus
-from parley.study import DEFAULT_POLICY, Study, load_study, parse_study
+from parley.study import Study, load_study, parse_study
 
-__all__ = ["demo_command", "run_live", "show_live", "show_regret"]
-
-EMBEDDED: dict[str, Any] = {
-    "name": "the paper's instance",
-    "arms": 6,
-    "agents": 3,
-    "delta": 0.1,
-    "weights": {"kind": "personalized", "alpha": 0.5},
-    "noise": {"kind": "gaussian", "scale": 1.0},
-    "policy": {"name": DEFAULT_POLICY},
-    "truth": {"generate": "paper", "seed": 0},
-}
-PLAYED: dict[str, Any] = {"horizon": 100_000, "policy": {}}  # with --regret
-
-
-@click.command()
-@click.option("--study", type=click.Path(dir_okay=False), help="Your own study file; default: the paper's instance.")
-@click.option("--replications", default=1000, show_default=True, help="Runs per policy in the comparison.")
-@click.option("--seed", default=0, show_default=True)
-@click.option(
-    "--output",
-    default="parley-demo.html",
-    show_default=True,
-    type=click.Path(dir_okay=False),
-    help="Where the page goes.",
-)
-@click.option("--live", is_flag=True, help="A real coordinator and one agent process each, on this machine.")
-@click.option("--db", help="With --live: postgresql://...; default: an SQLite file, removed afterwards.")
-@click.option("--regret", is_flag=True, help="Play while learning: regret instead of samples, over 100,000 draws each.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def demo_command(
-    study: str | None,
-    replications: int,
-    seed: int,
-    output: str,
-    live: bool,
-    db: str | None,
-    regret: bool,
-    as_json: bool,
-) -> None:
-    """Watch one study being decided, then compare the policies against the lower bound.
-
-    Rewards are simulated, on the instance of the paper's tables unless you name a study of your own. With --live the
-    study is run by a real coordinator and agents that talk over HTTP; then its log is verified, and all is cleaned up.
-    """
-    if live:
-        show_live(study, seed=seed, db=db, as_json=as_json)
-        return
-    if db is not None:
-        raise InvalidInput("--db", found=db, allowed="only with --live")
-    checked_output(output)
-    if replications < 1:
-        raise InvalidInput("--replications", found=replications, allowed="at least 1")
-    loaded = load_study(study) if study else parse_study(EMBEDDED | PLAYED if regret else EMBEDDED)
-    if regret or loaded.problem.horizon is not None:
-        show_regret(
-            loaded,
-            replications=replications,
-            seed=seed,
-            output=output,
-            command=f"parley demo --regret{_named(study)} --replications {replications} --seed {seed}",
-            as_json=as_json,
-        )
-        return
-    instance = loaded.require_truth()
-    check_end(loaded.problem, instance, None)
-    policy = make_policy(loaded.policy, loaded.problem, loaded.options, instance)
-    if not as_json:
-        screen.print(f"{loaded.name}: {sizes_told(instance)}")
-        screen.print(f"Policy {policy.name}: {policy.guarantee}.\n")
-    course, reasons = [], []
-    for phase in phases(policy, instance, seed=seed):
-        course.append(phase)
-        told = list(eliminations(policy, phase))
-        reasons += told
-        if not as_json:
-            _show(phase, told)
-    certificate = policy.certificate(course[-1].after)
-    least = least_of(instance).get("samples")
-    results = _compare(loaded, instance, replications, seed, least, quiet=as_json)
-    head, rows = _side_by_side(results)
-    page = demo_page(
-        title=f"Parley: {loaded.name}",
-        problem=loaded.problem,
-        policy=policy.name,
-        guarantee=policy.guarantee,
-        course=course,
-        certificate=certificate,
-        reasons=reasons,
-        comparison=(head, rows),
-        lower_bound=least,
-        command=f"parley demo{_named(study)} --replications {replications} --seed {seed}",
-    )
-    path = write_page(output, page)
-    ends = [OutcomeStatus(word) for word in policy.statuses(course[-1].after).tolist()]
-    answered = np.array([end.answered for end in ends])
-    right = not (course[-1].after.answers & ~instance.good & answered).any()
-    if as_json:
-        answers = course[-1].after.answers.T
-        chosen = {
-            agent: [loaded.problem.arms[arm] for arm in np.flatnonzero(row)]
-            for agent, row in zip(loaded.problem.agents, answers, strict=True)
-        }
-        samples = int(course[-1].after.counts.sum())
-        print_json(
-            {"study": loaded.name, "policy": policy.name, "answers": chosen, "correct": right, "samples": samples}
-            | {"rounds": len(course), "lower_bound": least, "policies": results, "report": str(path)}
-            | {"certificate": certificate}
-        )
-        return
-    screen.print(f"\n{ending(loaded.problem, ends, right=right)}.")
-    for line in answers_told(certificate):
-        screen.print("  " + line)
-    screen.print()
-    bound = "" if least is None else f"; no algorithm can expect fewer than {least:,.0f} samples"
-    shown = table(f"{replications:,} runs each{bound}", *head)
-    for row in rows:
-        shown.add_row(*row)
-    screen.print(shown)
-    screen.print(f"Report: {path.resolve()} (open it in a browser)", soft_wrap=True)
-    screen.print(
-        "Next: copy examples/paper.toml, put in your own arms, agents and weights, and run `parley demo --study`."
-    )
-
-
-def _side_by_side(results: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the comparison: samples, rounds, errors; the bound, money and days where there are such."""
-    drawn = [result.get("samples", result["cost"]) for result in results]
-    columns = {
-        "policy": [result["policy"] for result in results],
-        "samples, mean ± sd": [f"{found['mean']:,.0f} ± {found['std']:,.0f}" for found in drawn],
-        "rounds": [f"{result['rounds']['mean']:.2f}" for result in results],
-        "wrong answers": [
-            f"{result['error_rate'] * result['replications']:,.0f} of {result['replications']:,}" for result in results
-        ],
-    }
-    if all(found["ratio"] is not None for found in drawn):
-        columns["over the lower bound"] = [f"{found['ratio']:.1f} x" for found in drawn]
-    for key, unit in (("cost", "money"), ("days", "days")):
-        if key in results[0] and (key == "days" or "samples" in results[0]):
-            columns[f"{unit}, mean"] = [f"{result[key]['mean']:,.0f}" for result in results]
-    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
-
-
-def _named(study: str | None) -> str:
-    return f" --study {study}" if study else ""
-
-
-def _show(phase: Phase, told: list[str]) -> None:
-    drawn, total = int(phase.quotas.sum()), int(phase.after.counts.sum())
-    spread = ", ".join(f"{int(count):,}" for count in phase.quotas.sum(axis=0))
-    screen.print(f"Phase {phase.number}: {drawn:,} samples (per agent {spread}), {total:,} so far")
-    for sentence in told:
-        screen.print("  " + sentence.partition(": ")[2])
-    if not told:
-        screen.print("  nobody ruled out yet")
-
-
-def _compare(
-    study: Study, instance: Instance, replications: int, seed: int, least: float | None, *, quiet: bool
-) -> list[dict[str, Any]]:
-    made: list[Policy] = []
-    for name in POLICIES:
-        options = study.options if name == study.policy else {}
-        try:
-            made.append(make_policy(name, study.problem, options, instance))
-        except InvalidInput:
-            continue  # a policy that this problem is not for: PF-UCB beyond personalized weights
-    results = []
-    with progress_bar("comparing policies", replications * len(made), hidden=quiet) as advance:
-        for policy in made:
-            outcome = simulate(policy, instance, replications=replications, seed=seed, progress=advance)
-            results.append(summary(outcome, {} if least is None else {"samples": least}))
-    return results
-
-
-STEPS = ("phase", "draws so far", "explored in it", "regret so far, estimated", "arms left")
-HEAD = ("policy", "regret, mean ± sd", "/ C* log T", "rounds", "a best arm ruled out")
-
-
-def show_regret(study: Study, *, replications: int, seed: int, output: str, command: str, as_json: bool) -> None:
-    """Play one study, compare the policies, and write the page."""
-    instance = study.require_truth()
-    instance.require_distinct()
-    policy = make_policy(study.policy, study.problem, study.options, instance)
-    horizon = study.problem.horizon
-    if not isinstance(policy, Playing) or not isinstance(horizon, int):
-        raise InvalidInput("horizon", found=horizon or "none", allowed="a number of draws per agent, with --regret")
-    course = _regret_course(policy, instance, seed)
-    least = regret(instance, accuracy=1e-6).proven * math.log(horizon)
-    results = _compare_regret(study, instance, replications, seed, least, quiet=as_json)
-    rows = [
-        [
-            result["policy"],
-            f"{lost['mean']:,.0f} ± {lost['std']:,.0f}",
-            f"{lost['ratio']:.2f}",
-            f"{result['rounds']['mean']:.2f}",
-            f"{result['error_rate'] * result['replications']:,.0f} of {result['replications']:,}",
-        ]
-        for result, lost in ((result, result["regret"]) for result in results)
-    ]
-    from parley.experiments.demo import regret_page  # brings the drawing library along
-
-    made = regret_page(
-        title=f"Parley plays: {study.name}",
-        problem=study.problem,
-        guarantee=policy.guarantee,
-        course=(STEPS, course),
-        comparison=(HEAD, rows),
-        results=results,
-        least=least,
-        command=command,
-    )
-    path = write_page(output, made)
-    if as_json:
-        told: dict[str, Any] = {"study": study.name, "horizon": horizon, "lower_bound": least}
-        print_json(told | {"policies": results, "report": str(path)})
-        return
-    for title, head, lines in (
-        (f"{study.name}: {policy.name}, one game", STEPS, course),
-        (f"{replications:,} games each; C* log T is {least:,.0f}", HEAD, rows),
-    ):
-        shown = table(title, *head)
-        for line in lines:
-            shown.add_row(*line)
-        screen.print(shown)
-    screen.print(f"Regret over time: {path.resolve()} (open it in a browser)", soft_wrap=True)
-    screen.print("Next: copy examples/play.toml, put in your own arms, agents, weights and horizon, and run it again.")
-
-
-def _regret_course(policy: Playing, instance: Instance, seed: int) -> list[list[str]]:
-    """A row per phase of one game."""
-    rows = []
-    for phase in phases(policy, instance, seed=seed):
-        standing = policy.standing(phase.after)
-        leading = policy.leaders(phase.before)
-        explored = int((phase.quotas * ~leading).sum() if phase.number > 1 else phase.quotas.sum())
-        error = 2 * float(standing.error)
-        rows.append(
-            [
-                str(phase.number),
-                f"{int(phase.after.counts.sum()):,}",
-                f"{explored:,} of {int(phase.quotas.sum()):,}",
-                f"{float(standing.regret.sum()):,.0f} ± {error:,.0f}",
-                ", ".join(str(int(left)) for left in phase.after.active.sum(axis=0)),
-            ]
-        )
-    return rows
-
-
-def _compare_regret(
-    study: Study, instance: Instance, replications: int, seed: int, least: float, *, quiet: bool
-) -> list[dict[str, Any]]:
-    made = []
-    for name, kind in POLICIES.items():
-        if not issubclass(kind, Playing):
-            continue
-        try:
-            options = study.options if name == study.policy else {}
-            made.append(make_policy(name, study.problem, options, instance))
-        except InvalidInput:
-            continue  # a policy that this problem is not for: PF-UCB beyond personalized weights
-    results = []
-    with progress_bar("comparing policies", replications * len(made), hidden=quiet) as advance:
-        for policy in made:
-            outcome = simulate(policy, instance, replications=replications, seed=seed, progress=advance)
-            results.append(summary(outcome, {"regret": least}))
-    return results
-
+__all__ = ["demo_command", "run_live"]
 
 PAPER = """\
 name = "the paper's instance"
@@ -321,8 +72,183 @@ scale = 1.0
 generate = "paper"
 seed = 0
 """
-MOMENT = 0.1  # seconds between looks
-PATIENCE = 30.0  # seconds for the server to start
+HORIZON = 100_000  # draws per agent, with --regret
+MOMENT = 0.1  # seconds between looks at a live study
+PATIENCE = 30.0  # seconds for its server to start
+
+
+@click.command()
+@click.option("--study", type=click.Path(dir_okay=False), help="Your own study file; default: the paper's instance.")
+@click.option("--replications", default=1000, show_default=True, help="Runs per policy in the comparison.")
+@click.option("--seed", default=0, show_default=True)
+@click.option(
+    "--output",
+    default="parley-demo.html",
+    show_default=True,
+    type=click.Path(dir_okay=False),
+    help="Where the page goes.",
+)
+@click.option("--live", is_flag=True, help="A real coordinator and one agent process each, on this machine.")
+@click.option("--db", help="With --live: postgresql://...; default: an SQLite file, removed afterwards.")
+@click.option("--regret", is_flag=True, help="Play while learning: regret instead of samples, over 100,000 draws each.")
+@json_option
+def demo_command(
+    study: str | None,
+    replications: int,
+    seed: int,
+    output: str,
+    live: bool,
+    db: str | None,
+    regret: bool,
+    as_json: bool,
+) -> None:
+    """Watch one study being decided, then compare the policies against the lower bound.
+
+    Rewards are simulated, on the instance of the paper's tables unless you name a study of your own. With --live a
+    real coordinator runs the study with agents that talk to it over HTTP; then its log is verified, and everything is
+    cleaned up.
+    """
+    if live:
+        _show_live(study, seed=seed, db=db, as_json=as_json)
+        return
+    if db is not None:
+        raise InvalidInput("--db", found=db, allowed="only with --live")
+    checked_output(output)
+    if replications < 1:
+        raise InvalidInput("--replications", found=replications, allowed="at least 1")
+    embedded = tomllib.loads(PAPER) | ({"horizon": HORIZON} if regret else {})
+    loaded = load_study(study) if study else parse_study(embedded)
+    played = regret or loaded.problem.horizon is not None
+    command = "parley demo" + (" --regret" if played else "") + (f" --study {study}" if study else "")
+    command += f" --replications {replications} --seed {seed}"
+    (_show_regret if played else _show_samples)(loaded, replications, seed, output, command, as_json=as_json)
+
+
+def _show_samples(study: Study, replications: int, seed: int, output: str, command: str, *, as_json: bool) -> None:
+    """Follow one run until every agent has its answer, compare the policies, and write the page."""
+    problem, instance = study.problem, study.require_truth()
+    check_end(problem, instance, None)
+    policy = make_policy(study.policy, problem, study.options, instance)
+    if not as_json:
+        screen.print(f"{study.name}: {instance_size(instance)}")
+        screen.print(f"Policy {policy.name}: {policy.guarantee}.\n")
+    run, reasons = [], []
+    for phase in phases(policy, instance, seed=seed):
+        run.append(phase)
+        sentences = list(eliminations(policy, phase))
+        reasons += sentences
+        if not as_json:
+            _show_phase(phase, sentences)
+    last = run[-1].after
+    certificate = policy.certificate(last)
+    least = least_of(instance).get("samples")
+    bounds = {} if least is None else {"samples": least}
+    results = _compare(study, instance, list(POLICIES), bounds, replications, seed, quiet=as_json)
+    bound = "" if least is None else f"; no algorithm can expect fewer than {least:,.0f} samples"
+    comparison = comparison_table(f"{plural(replications, 'run')} each{bound}", results)
+    page = demo_page(
+        title=f"Parley: {study.name}",
+        command=command,
+        policy=policy,
+        run=run,
+        certificate=certificate,
+        reasons=reasons,
+        comparison=comparison,
+        lower_bound=least,
+    )
+    path = write_page(output, page)
+    ends = [OutcomeStatus(word) for word in policy.statuses(last).tolist()]
+    answered = np.array([end.answered for end in ends])
+    right = not (last.answers & ~instance.good & answered).any()
+    if as_json:
+        chosen = {
+            agent: [problem.arms[arm] for arm in np.flatnonzero(row)]
+            for agent, row in zip(problem.agents, last.answers.T, strict=True)
+        }
+        print_json(
+            {"study": study.name, "policy": policy.name, "answers": chosen, "correct": right}
+            | {"samples": int(last.counts.sum()), "rounds": len(run), "lower_bound": least, "policies": results}
+            | {"report": str(path), "certificate": certificate}
+        )
+        return
+    screen.print(f"\n{ending(problem, ends, right=right)}.")
+    for line in answer_sentences(certificate):
+        screen.print("  " + line)
+    screen.print()
+    screen.print(comparison)
+    screen.print(f"Report: {path.resolve()} (open it in a browser)", soft_wrap=True)
+    screen.print(
+        "Next: copy examples/paper.toml, put in your own arms, agents and weights, and run `parley demo --study`."
+    )
+
+
+def _show_phase(phase: Phase, reasons: list[str]) -> None:
+    drawn, total = int(phase.quotas.sum()), int(phase.after.counts.sum())
+    spread = ", ".join(f"{int(count):,}" for count in phase.quotas.sum(axis=0))
+    screen.print(f"Phase {phase.number}: {plural(drawn, 'sample')} (per agent {spread}), {total:,} so far")
+    for sentence in reasons or [": no arm ruled out yet"]:
+        screen.print("  " + sentence.partition(": ")[2])
+
+
+def _show_regret(study: Study, replications: int, seed: int, output: str, command: str, *, as_json: bool) -> None:
+    """Follow one run to its horizon, compare the policies that play, and write the page."""
+    instance = study.require_truth()
+    instance.require_distinct()
+    policy = make_policy(study.policy, study.problem, study.options, instance)
+    horizon = study.problem.horizon
+    if not isinstance(policy, Playing) or not isinstance(horizon, int):
+        raise InvalidInput("horizon", found=horizon or "none", allowed="a number of draws per agent, with --regret")
+    run = list(phases(policy, instance, seed=seed))
+    least = least_of(instance)["regret"]
+    names = [name for name, kind in POLICIES.items() if issubclass(kind, Playing)]
+    results = _compare(study, instance, names, {"regret": least}, replications, seed, quiet=as_json)
+    followed = regret_phase_table(f"{study.name}: {policy.name}, one run", policy, run)
+    title = f"{plural(replications, 'run')} each; C* log T is {least:,.0f}"
+    comparison = regret_comparison_table(title, results)
+    page = regret_page(
+        title=f"Parley plays: {study.name}",
+        command=command,
+        policy=policy,
+        phases=followed,
+        comparison=comparison,
+        results=results,
+        lower_bound=least,
+    )
+    path = write_page(output, page)
+    if as_json:
+        print_json(
+            {"study": study.name, "horizon": horizon, "lower_bound": least, "policies": results, "report": str(path)}
+        )
+        return
+    screen.print(followed)
+    screen.print(comparison)
+    screen.print(f"Regret over time: {path.resolve()} (open it in a browser)", soft_wrap=True)
+    screen.print("Next: copy examples/play.toml, put in your own arms, agents, weights and horizon, and run it again.")
+
+
+def _compare(
+    study: Study,
+    instance: Instance,
+    names: Sequence[str],
+    least: Mapping[str, float],
+    replications: int,
+    seed: int,
+    *,
+    quiet: bool,
+) -> list[dict[str, Any]]:
+    """The figures of every one of these policies that the problem is for, on the same seed."""
+    made: list[Policy] = []
+    for name in names:
+        try:
+            made.append(make_policy(name, study.problem, study.options if name == study.policy else {}, instance))
+        except InvalidInput:
+            continue  # this problem is not for it: PF-UCB beyond personalized weights
+    results = []
+    with progress_bar("comparing policies", replications * len(made), hidden=quiet) as advance:
+        for policy in made:
+            outcome = simulate(policy, instance, replications=replications, seed=seed, progress=advance)
+            results.append(summary(outcome, least))
+    return results
 
 
 @contextmanager
@@ -366,7 +292,7 @@ def run_live(
     *,
     seed: int = 0,
     db: str | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Run a study live, with simulated arms, until its answer; returns the certificate, the board and the verification.
 
@@ -392,7 +318,7 @@ def run_live(
         log = folder / "server.log"
         server = stack.enter_context(_process(["serve", "--db", database, "--port", "0"], log, heard=True))
         client = stack.enter_context(Client(_address(server, log), token))
-        say(f"coordinator at {client.server}, database {'PostgreSQL' if db else 'SQLite'}")
+        notify(f"coordinator at {client.server}, database {'PostgreSQL' if db else 'SQLite'}")
         body = {"id": f"live-{os.urandom(4).hex()}", "study": StudyMessage.of(study).to_json()}
         made = _patiently(lambda: client.request("POST", "studies", json=body))
         for place, agent in enumerate(study.problem.agents):
@@ -401,15 +327,13 @@ def run_live(
             arguments = ["agent", "--server", client.server, "--study", made["id"], "--source", f"simulate:{path}"]
             arguments += ["--seed", str(seed), "--outbox", str(folder / f"outbox-{place}")]
             stack.enter_context(_process(arguments, folder / f"agent-{place}.log", heard=False, PARLEY_TOKEN=secret))
-            say(f"agent process started: {agent}")
-        last = _follow(client, made["id"], say)
+            notify(f"agent process started: {agent}")
+        last = _follow(client, made["id"], notify)
         return _result(client, made["id"], last, study)
 
 
 def _patiently(call: Callable[[], Any]) -> Any:
     """Try again while the server starts."""
-    from parley.errors import Unreachable
-
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -420,18 +344,18 @@ def _patiently(call: Callable[[], Any]) -> Any:
             time.sleep(MOMENT)
 
 
-def _follow(client: Any, study: str, say: Callable[[str], None]) -> dict[str, Any]:
-    """Tell about every phase until the study is over."""
-    told = 0
+def _follow(client: Any, study: str, notify: Callable[[str], None]) -> dict[str, Any]:
+    """Report every phase until the study is over."""
+    reported = 0
     while True:
         found: dict[str, Any] = _patiently(lambda: client.status(study))
         over = found["stage"] not in ("running", "closing")
-        for phase in range(told + 1, found["phase"] + over):
+        for phase in range(reported + 1, found["phase"] + over):
             done = client.request("GET", "studies", study, "history", params={"after": phase - 1, "limit": 1})["phases"]
             if done:
                 out = ", ".join(f"{pair['arm']} for {pair['agent']}" for pair in done[0]["eliminated"]) or "nothing"
-                say(f"phase {phase}: {done[0]['samples']:,} samples; ruled out: {out}")
-                told = phase
+                notify(f"phase {phase}: {plural(done[0]['samples'], 'sample')}; ruled out: {out}")
+                reported = phase
         if over:
             return found
         time.sleep(MOMENT)
@@ -463,21 +387,14 @@ def _correct(answers: dict[str, list[str]], file: Study) -> bool:
     )
 
 
-def show_live(study: str | None, *, seed: int, db: str | None, as_json: bool) -> None:
-    """Run a study live and tell it: the phases as they come, the answers, the verified log."""
-    silent: Callable[[str], None] = lambda _: None  # noqa: E731
-    result = run_live(study, seed=seed, db=db, say=silent if as_json else _say)
+def _show_live(study: str | None, *, seed: int, db: str | None, as_json: bool) -> None:
+    """Run a study live and show the phases as they come, the answers, the verified log."""
     if as_json:
-        print_json(result)
+        print_json(run_live(study, seed=seed, db=db))
         return
-    shown = table(f"Answers after {result['phases']} phases and {result['samples']:,} samples", "agent", "best arms")
-    for agent, arms in result["answers"].items():
-        shown.add_row(agent, ", ".join(arms))
-    screen.print(shown)
+    result = run_live(study, seed=seed, db=db, notify=say)
+    title = f"Answers after {plural(result['phases'], 'phase')} and {plural(result['samples'], 'sample')}"
+    show_table(title, ("agent", "best arms"), [(name, ", ".join(arms)) for name, arms in result["answers"].items()])
     check = result["verification"]
-    words = "verified" if check["sound"] else f"NOT SOUND: {check['problem']}"
-    screen.print(f"Log of {check['records']} records: {words}. Guarantee: {result['guarantee']}.", highlight=False)
-
-
-def _say(words: str) -> None:
-    screen.print(words, highlight=False, markup=False, soft_wrap=True)
+    verdict = "verified" if check["sound"] else f"NOT SOUND: {check['problem']}"
+    say(f"Log of {plural(check['records'], 'record')}: {verdict}. Guarantee: {result['guarantee']}.")

@@ -14,7 +14,7 @@ from click.shell_completion import get_completion_class
 from packaging.requirements import Requirement
 
 from parley import __version__
-from parley.cli.console import json_option, print_json, screen, table
+from parley.cli.console import json_option, print_json, say, show_table
 from parley.errors import ParleyError, needs
 
 __all__ = ["EXTRAS", "completion_command", "doctor_command", "unmet"]
@@ -113,18 +113,17 @@ def doctor_command(db: str | None, as_json: bool) -> int:
     if as_json:
         print_json(found)
         return 0 if found["well"] else 1
-    screen.print(f"Parley {found['parley']}, Python {found['python']}, {found['system']}", highlight=False)
-    screen.print(f"installed in {found['environment']}\n", highlight=False, soft_wrap=True)
-    shown = table("", "extra", "commands", "state")
-    parts = {"": found["packages"], **found["extras"]}
-    for name, part in parts.items():
-        state = "complete" if part["complete"] else "missing: " + ", ".join(part["missing"])
-        shown.add_row(name or "(always)", EXTRAS[name], state)
-    screen.print(shown)
+    say(f"Parley {found['parley']}, Python {found['python']}, {found['system']}")
+    say(f"installed in {found['environment']}\n")
+    rows = [
+        (name or "(always)", EXTRAS[name], "complete" if part["complete"] else "missing: " + ", ".join(part["missing"]))
+        for name, part in {"": found["packages"], **found["extras"]}.items()
+    ]
+    show_table("", ("extra", "commands", "state"), rows)
     lacking = [name for name, part in found["extras"].items() if not part["complete"]]
     if lacking:
-        screen.print(f"To add one, in the clone: pip install '.[{lacking[0]}]'", highlight=False)
-    screen.print(_database_sentence(found["database"]), highlight=False, soft_wrap=True)
+        say(f"To add one, in the clone: pip install '.[{lacking[0]}]'")
+    say(_database_sentence(found["database"]))
     return 0 if found["well"] else 1
 
 

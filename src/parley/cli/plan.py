@@ -14,9 +14,9 @@ from parley.cli.console import (
     policy_option,
     print_json,
     progress_bar,
+    say,
     screen,
     study_argument,
-    table,
     write_page,
 )
 from parley.errors import InvalidInput
@@ -28,27 +28,23 @@ from parley.experiments.forecasts.operating import (
     operating_studies,
 )
 from parley.experiments.forecasts.plan_page import (
-    BILL_HEAD,
-    TRADE_HEAD,
-    bill_rows,
-    move_rows,
-    operating_head,
-    operating_rows,
-    plan_head,
+    cost_table,
+    largest_fixed_size,
+    money_and_days_table,
+    operating_table,
     plan_page,
-    plan_rows,
-    sized_once,
-    trade_rows,
+    sensitivity_table,
+    trade_off_table,
 )
 from parley.experiments.forecasts.planning import (
-    Forecast,
     Logistics,
+    Plan,
     Planner,
     ScenarioCost,
-    forecast,
     logistics,
-    studies_of,
-    trade_studies,
+    make_plan,
+    plan_studies,
+    trade_off_studies,
 )
 from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, prior_scenario, usual_gaps
 from parley.policies import make_policy
@@ -132,90 +128,71 @@ def plan_command(
     least = min_gap if min_gap is not None else wide / 20
     wanted = gaps or usual_gaps(problem)
     scenarios = [gap_scenario(problem, gap) for gap in wanted]
-    scenarios.append(
-        prior_scenario(
-            problem,
-            spread=wide,
-            heterogeneity=heterogeneity,
-            min_gap=least,
-            instances=instances,
-            seed=seed,
-        )
-    )
+    prior = {"spread": wide, "heterogeneity": heterogeneity, "min_gap": least}
+    scenarios.append(prior_scenario(problem, **prior, instances=instances, seed=seed))
     truths = operating_scenarios(problem, wanted) | {None: scenarios[-1]} if operating else {}
     planner = Planner(policy=name, options=dict(options), replications=replications, seed=seed)
     plan, timed, known = _run(planner, problem, scenarios, truths, quiet=as_json)
-    told = (
+    command = (
         f"parley plan {study} --policy {name} {' '.join(f'--gap {gap:g}' for gap in wanted)} --spread {wide:g} "
         f"--heterogeneity {heterogeneity:g} --min-gap {least:g} --instances {instances} --replications {replications} "
         f"--seed {seed}" + ("" if delay is None else f" --delay {delay:g}") + (" --operating" if operating else "")
     )
-    made = plan_page(
+    page = plan_page(
         plan,
         title=f"Plan: {loaded.name}",
+        command=command,
         problem=problem,
         policy=name,
         guarantee=chosen.guarantee,
-        command=told,
         timed=timed,
         characteristics=known,
     )
-    path = write_page(output, made)
+    path = write_page(output, page)
     if as_json:
-        told_of = {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)}
-        about = {"operating": operating_document(known)} if known else {}
-        print_json(problem.settings() | _document(plan) | _trade(timed) | about | told_of)
+        document = problem.settings() | _document(plan) | _trade_off(timed)
+        if known:
+            document["operating"] = operating_document(known)
+        print_json(document | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.descriptions().values()])
-    shown = table(heading, *plan_head(plan))
-    for row in plan_rows(plan):
-        shown.add_row(*row)
-    screen.print(shown)
-    charted = operating_rows(known)
-    for title, head, rows in (
-        ("Operating characteristics", operating_head(known) if known else (), charted),
-        ("Money and days", BILL_HEAD, bill_rows(plan)),
-        (f"Days against money ({plan.scenarios[-1].scenario})", TRADE_HEAD, trade_rows(timed) if timed else []),
-    ):
-        if rows:
-            told_more = table(title, *head)
-            for row in rows:
-                told_more.add_row(*row)
-            screen.print(told_more)
-            if rows is charted:
-                screen.print(sized_once(known), highlight=False)
-    moves = table(
-        f"What moves the cost ({plan.scenarios[-1].scenario})", "setting", plan_head(plan)[1].replace("mean", "median")
-    )
-    for row in move_rows(plan):
-        moves.add_row(*row)
-    screen.print(moves)
+    screen.print(cost_table(heading, plan))
+    if known:
+        screen.print(operating_table("Operating characteristics", known))
+        say(largest_fixed_size(known))
+    money_and_days = money_and_days_table("Money and days", plan)
+    if money_and_days.rows:
+        screen.print(money_and_days)
+    reference = plan.scenarios[-1].scenario
+    if timed and timed.trade_off:
+        screen.print(trade_off_table(f"Days against money ({reference})", timed))
+    screen.print(sensitivity_table(f"What moves the cost ({reference})", plan))
     screen.print(f"Draws per agent and a picture: {path.resolve()}", soft_wrap=True)
 
 
 def _run(
     planner: Planner, problem: Problem, scenarios: list[Scenario], truths: dict[float | None, Scenario], *, quiet: bool
-) -> tuple[Forecast, Logistics | None, list[Characteristic]]:
-    studies = studies_of(planner, scenarios) + trade_studies(planner, problem, scenarios[-1])
+) -> tuple[Plan, Logistics | None, list[Characteristic]]:
+    """All that is simulated, under one progress bar."""
+    studies = plan_studies(planner, scenarios) + trade_off_studies(planner, problem, scenarios[-1])
     with progress_bar("simulating studies", studies + operating_studies(planner, truths), hidden=quiet) as advance:
         counted = replace(planner, progress=advance)
-        plan, timed = forecast(counted, problem, scenarios), logistics(counted, problem, scenarios[-1])
+        plan, timed = make_plan(counted, problem, scenarios), logistics(counted, problem, scenarios[-1])
         return plan, timed, characteristics(counted, problem, truths)
 
 
-def _trade(timed: Logistics | None) -> dict[str, Any]:
-    """The curve, from the cheapest study to the fastest, whose `day_cost` is null."""
+def _trade_off(timed: Logistics | None) -> dict[str, Any]:
+    """Days against money, from the cheapest study to the fastest, whose `day_cost` is null."""
     if timed is None:
         return {}
-    return {
-        "trade": [
-            {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.study_costs.summary()
-            for point in timed.trade
-        ]
-    }
+    points = [
+        {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.study_costs.summary()
+        for point in timed.trade_off
+    ]
+    return {"trade": points}
 
 
-def _document(plan: Forecast) -> dict[str, Any]:
+def _document(plan: Plan) -> dict[str, Any]:
     return {
         "scenarios": [
             _figures(estimate) | {"alone": _figures(alone)}
@@ -227,12 +204,12 @@ def _document(plan: Forecast) -> dict[str, Any]:
 
 
 def _figures(estimate: ScenarioCost) -> dict[str, Any]:
-    told = estimate.study_costs.summary()
-    cost = told.pop("money", None)  # what a study costs is money where prices are stated, and samples where not
-    beside = told if cost else {name: told[name] for name in ("days", "regret") if name in told}
+    costs = estimate.study_costs.summary()
+    money = costs.pop("money", None)  # a study costs money where prices are stated, and samples where not
+    beside = costs if money else {name: costs[name] for name in ("days", "regret") if name in costs}
     return beside | {
         "scenario": estimate.scenario,
-        "cost": cost or told["samples"],
+        "cost": money or costs["samples"],
         "per_agent": estimate.per_agent.tolist(),
         "rounds": {"mean": float(estimate.rounds.mean()), "max": int(estimate.rounds.max())},
         "error_rate": estimate.error_rate,

@@ -1,7 +1,8 @@
-"""Options and helpers for commands that talk to a coordinator."""
+"""Commands that talk to a coordinator: their options, the client they are given, and how secrets are handed over."""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from parley.cli.console import screen
+from parley.cli.console import say
 from parley.errors import Unreachable, needs
 from parley.files import SECRET, write_whole
 
@@ -23,6 +24,7 @@ __all__ = [
     "paced",
     "reason_option",
     "remote_options",
+    "with_client",
     "write_secret",
     "yes_option",
 ]
@@ -34,11 +36,11 @@ PAUSE = 1.0  # seconds; the least that a coordinator asks for
 Answer = TypeVar("Answer")
 
 reason_option = click.option("--reason", required=True, help="Why; it is kept in the log.")
-yes_option = click.option("--yes", is_flag=True, help="Do not ask: the consequences were looked at.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--server` and `--token-file`. There is no --token: a command line can be read by everybody on the machine."""
+    """`--server` and `--token-file`. There is no --token: everybody on the machine can read a command line."""
     server = click.option(
         "--server", default=DEFAULT_SERVER, show_default=True, envvar="PARLEY_SERVER", help="The coordinator's address."
     )
@@ -51,6 +53,17 @@ def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return server(token(function))
 
 
+def with_client(function: Callable[..., None]) -> Callable[..., None]:
+    """The remote options, and a client for the function in their place."""
+
+    @functools.wraps(function)
+    def run(*, server: str, token_file: str | None, **values: Any) -> None:
+        with connect(server, token_file) as client:
+            function(client, **values)
+
+    return remote_options(run)
+
+
 def connect(server: str, token_file: str | None) -> Client:
     """A client with the token of the file or of the environment."""
     with needs("agent", "talking to a coordinator"):
@@ -59,9 +72,10 @@ def connect(server: str, token_file: str | None) -> Client:
 
 
 def paced(call: Callable[[], Answer]) -> Answer:
-    """What `call` returns, made again for as long as the coordinator finds it too fast.
+    """What `call` returns, made again for as long as the coordinator answers that requests come too fast.
 
-    That is refused before anything is done, so again is safe; after any other trouble it is not known what was done.
+    The coordinator refuses such a request before it does anything, so repeating it is safe. After any other failure
+    nobody knows what was done, and the error is raised.
     """
     while True:
         try:
@@ -73,14 +87,14 @@ def paced(call: Callable[[], Answer]) -> Answer:
 
 
 def hand_over(token: str, file: str | None) -> None:
-    """A token, to a file if one is named."""
+    """Write a token to the file, or show it once where none is named."""
     if file is None:
-        screen.print(f"Token (shown once, kept nowhere): {token}", highlight=False, soft_wrap=True)
+        say(f"Token (shown once, kept nowhere): {token}")
         return
     write_secret(file, token)
-    screen.print(f"Token written to {file}.", highlight=False, soft_wrap=True)
+    say(f"Token written to {file}.")
 
 
 def write_secret(file: str, token: str) -> None:
-    """A token, in a line of its own."""
+    """Write a token to a file that only its owner can read, in a line of its own."""
     write_whole(Path(file), token + "\n", mode=SECRET)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from parley import __version__
-from parley.cli.console import json_option, print_json, progress_bar, screen, table
+from parley.cli.console import json_option, print_json, progress_bar, say, screen
 from parley.errors import InvalidInput
 from parley.experiments.paper.exhibits import EXHIBITS, Exhibit, make_exhibit
 from parley.experiments.paper.reproduction import jobs, measure_all, rows_of
-from parley.experiments.report_kit.tables import Table
 
 __all__ = ["reproduce_command"]
 
@@ -59,22 +59,16 @@ def reproduce_command(what: str, replications: int, seed: int, out: Path, worker
         return
     for exhibit in exhibits:
         for one in exhibit.tables:
-            _show(one)
-        screen.print(exhibit.words, highlight=False)
+            screen.print(one)
+        say(exhibit.words)
         screen.print()
     screen.print(f"Tables and figures are in {out}{'/' if not str(out).endswith('/') else ''}; made by `{made}`.")
-
-
-def _show(one: Table) -> None:
-    shown = table(one.title, *(column.title for column in one.visible))
-    for row in one.shown():
-        shown.add_row(*row)
-    screen.print(shown)
 
 
 def _write(exhibit: Exhibit, out: Path, made: str) -> list[Path]:
     """The exhibit as files; returns what was written."""
     from parley.experiments.paper.figures import draw_exhibit  # brings the drawing library along
+    from parley.experiments.report_kit.charts import save_figure
 
     files = []
     for one in exhibit.tables:
@@ -83,12 +77,7 @@ def _write(exhibit: Exhibit, out: Path, made: str) -> list[Path]:
         text = f"{one.title}\n\n{one.markdown()}\n\n{exhibit.words}{note}\n\nMade by `{made}`, Parley {__version__}.\n"
         files[-2].write_text(text, encoding="utf-8")
         files[-1].write_text(one.csv(), encoding="utf-8")
-    for theme, suffix in {"light": "", "dark": "-dark"}.items():
-        figure = draw_exhibit(exhibit, theme=theme)
-        for kind in ("png", "svg"):
-            files.append(out / f"{exhibit.name}{suffix}.{kind}")
-            figure.savefig(files[-1], dpi=150, metadata={"Title": made})
-    return files
+    return files + save_figure(partial(draw_exhibit, exhibit), out, exhibit.name, title=made)
 
 
 def _document(exhibits: list[Exhibit], replications: int, seed: int, files: list[Path]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from parley.cli.console import screen
 from parley.errors import needs
 
 with needs("server", "parley serve"):
@@ -41,6 +40,6 @@ def serve_command(**settings: Any) -> None:
     chosen = ServerSettings(**settings)
 
     def announce(address: str) -> None:
-        screen.print(f"Parley coordinator at {address}", highlight=False, soft_wrap=True)
+        say(f"Parley coordinator at {address}")
 
     serve(chosen, create_service, announce)

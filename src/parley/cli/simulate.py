@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from parley.bounds import bai, exact_rates, expected_samples, regret
 from parley.bounds.prices import priced_bounds
-from parley.cli.console import json_option, policy_option, print_json, progress_bar, screen, study_argument, table
+from parley.cli.console import json_option, policy_option, print_json, progress_bar, screen, show_table, study_argument
 from parley.errors import InvalidInput
+from parley.formatting import plural
 from parley.policies import make_policy
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.problem import FloatArray, Instance, IntArray, Problem
@@ -69,64 +70,50 @@ def simulate_command(
             chunk=chunk,
             progress=advance,
         )
-    document = (
-        loaded.problem.settings()
-        | summary(outcome, least_of(instance))
-        | {
-            "study": loaded.name,
-            "guarantee": chosen.guarantee,
-        }
-    )
+    document = loaded.problem.settings() | summary(outcome, least_of(instance))
+    document |= {"study": loaded.name, "guarantee": chosen.guarantee}
     if as_json:
         print_json(document)
         return
-    shown = table(f"{loaded.name}: {name}, {replications:,} replications, seed {seed}", "quantity", "value")
-    for key, words in loaded.problem.descriptions().items():
-        shown.add_row(key, words)
-    gaussian = (
-        "" if not loaded.problem.noise.bound_note or exact_rates(loaded.require_truth()) else " (for Gaussian rewards)"
-    )
-    played = document.get("regret")
-    for key, unit in (
-        ("samples", "samples"),
-        ("cost", "money" if "samples" in document else "samples"),
-        ("days", "days"),
-        ("regret", "regret"),
-    ):
-        if played is None or unit not in ("samples", "draws"):  # with a horizon everybody draws to its end
-            for words, value in _told(document.get(key), unit, gaussian):
-                shown.add_row(words, value)
-    if played is not None:
-        realised = played["realised"]
-        shown.add_row("as realised, mean ± standard deviation", f"{realised['mean']:,.0f} ± {realised['std']:,.0f}")
-        each = ", ".join(f"{value:,.0f}" for value in played["agents"])
-        shown.add_row("regret of each agent, mean", each)
-    shown.add_row("rounds, mean", f"{document['rounds']['mean']:.2f}")
-    allowed = f"wrong answers (at most {loaded.problem.delta:g} allowed)" if played is None else "a best arm ruled out"
-    shown.add_row(allowed, f"{document['error_rate']:.5f}")
-    for end, share in document["ends"].items():
-        if share and document["ends"]["decided"] < 1:
-            shown.add_row(f"ended as {OutcomeStatus(end).description}", f"{share:.1%}")
-    shown.add_row("replications per second", f"{replications / outcome.seconds:,.0f}")
-    screen.print(shown)
+    rows = [*loaded.problem.descriptions().items(), *_figure_rows(document, instance)]
+    rows.append(("replications per second", f"{replications / outcome.seconds:,.0f}"))
+    title = f"{loaded.name}: {name}, {plural(replications, 'replication')}, seed {seed}"
+    show_table(title, ("quantity", "value"), rows)
     screen.print(f"Guarantee: {chosen.guarantee}.")
 
 
-def _told(figures: dict[str, Any] | None, unit: str, whose: str) -> list[tuple[str, str]]:
-    """What a table says of samples, money or days."""
-    if figures is None:
-        return []
-    told = [
-        (f"{unit}, mean ± standard deviation", f"{figures['mean']:,.0f} ± {figures['std']:,.0f}"),
-        (f"{unit}, 10% to 90%", f"{figures['p10']:,.0f} to {figures['p90']:,.0f}"),
-        (f"{unit}, smallest to largest", f"{figures['min']:,.0f} to {figures['max']:,.0f}"),
-    ]
+def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tuple[str, str]]:
+    """The rows of the table: what the runs cost, how long they took, how they ended."""
+    problem, played = instance.problem, document.get("regret")
+    gaussian = bool(problem.noise.bound_note) and not exact_rates(instance)
+    if played is None:  # with a horizon everybody draws to its end
+        samples = document.get("samples", document["cost"])
+        yield from _spread_rows(samples, "samples", " (for Gaussian rewards)" if gaussian else "")
+    if "samples" in document:
+        yield from _spread_rows(document["cost"], "money", " (for Gaussian rewards)" if gaussian else "")
+    if "days" in document:
+        yield from _spread_rows(document["days"], "days", " (for Gaussian rewards)" if gaussian else "")
+    if played is not None:
+        yield from _spread_rows(played, "regret", ", for long horizons (C* log T)")
+        realised = played["realised"]
+        yield "as realised, mean ± standard deviation", f"{realised['mean']:,.0f} ± {realised['std']:,.0f}"
+        yield "regret of each agent, mean", ", ".join(f"{value:,.0f}" for value in played["agents"])
+    yield "rounds, mean", f"{document['rounds']['mean']:.2f}"
+    errors = f"wrong answers (at most {problem.delta:g} allowed)" if played is None else "a best arm ruled out"
+    yield errors, f"{document['error_rate']:.5f}"
+    for end, share in document["ends"].items():
+        if share and document["ends"]["decided"] < 1:
+            yield f"ended as {OutcomeStatus(end).description}", f"{share:.1%}"
+
+
+def _spread_rows(figures: Mapping[str, Any], unit: str, about: str) -> Iterator[tuple[str, str]]:
+    yield f"{unit}, mean ± standard deviation", f"{figures['mean']:,.0f} ± {figures['std']:,.0f}"
+    yield f"{unit}, 10% to 90%", f"{figures['p10']:,.0f} to {figures['p90']:,.0f}"
+    yield f"{unit}, smallest to largest", f"{figures['min']:,.0f} to {figures['max']:,.0f}"
     if figures["lower_bound"] is not None:
-        about = ", for long horizons (C* log T)" if unit == "regret" else whose
-        told.append((f"lower bound on the expected {unit}{about}", f"{figures['lower_bound']:,.0f}"))
+        yield f"lower bound on the expected {unit}{about}", f"{figures['lower_bound']:,.0f}"
     if figures["ratio"] is not None:
-        told.append((f"mean {unit} over the lower bound", f"{figures['ratio']:.1f}"))
-    return told
+        yield f"mean {unit} over the lower bound", f"{figures['ratio']:.1f}"
 
 
 def least_of(instance: Instance) -> dict[str, float]:
@@ -276,13 +263,19 @@ def audit_policy_command(
         )
         return
     title = f"{loaded.name}: {policy.name} at delta {problem.delta:g}, {replications:,} tilted runs a cell, seed {seed}"
-    shown = table(title, "tie", "agent", "arm", "ruled out with probability", "± standard error", "of delta")
-    for cell in cells:
-        told = cell.document(problem)
-        error, spread = told["error"], told["standard_error"]
-        share = f"{error / problem.delta:.3f}"
-        shown.add_row(told["tie"], told["agent"], told["arm"], f"{error:.3g}", f"{spread:.1g}", share)
-    screen.print(shown)
+    head = ("tie", "agent", "arm", "ruled out with probability", "± standard error", "of delta")
+    rows = [
+        (
+            cell.tie.words,
+            problem.agents[cell.agent],
+            problem.arms[cell.tie.arm],
+            f"{cell.found.probability:.3g}",
+            f"{cell.found.standard_error:.1g}",
+            f"{cell.found.probability / problem.delta:.3f}",
+        )
+        for cell in cells
+    ]
+    show_table(title, head, rows)
     screen.print("An error of the study is one of these for some agent: their sum over the agents is at most delta.")
 
 

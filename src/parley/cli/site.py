@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from parley.agent.entries import Opened, read_entry
-from parley.cli.console import attention, errors, json_option, print_json, screen
+from parley.cli.console import attention, errors, json_option, print_json, say
 from parley.cli.remote import connect, remote_options
 from parley.errors import InvalidInput, ParleyError, Unreachable, needs
 from parley.protocol.codec import read_json
@@ -157,7 +157,7 @@ def _leave(*_: object) -> None:
 
 
 def _announce(address: str) -> None:
-    screen.print(f"Parley site at {address}", highlight=False, soft_wrap=True)
+    say(f"Parley site at {address}")
 
 
 def _sub(name: str) -> Callable[[Callable[..., None]], click.Command]:
@@ -203,9 +203,9 @@ def assign(place: _Place, key: str, as_json: bool) -> None:
             return
         before = " (given before)" if given.again else ""
         if given.counted or given.arm is not None:
-            screen.print(f"{given.participant}: {given.arm}{before}", highlight=False)
+            say(f"{given.participant}: {given.arm}{before}")
         if not given.counted:
-            screen.print(f"{given.participant}: outside of the study; this phase needs nobody more", highlight=False)
+            say(f"{given.participant}: outside of the study; this phase needs nobody more")
 
 
 @_sub("outcome")
@@ -215,7 +215,7 @@ def outcome(place: _Place, key: str, reward: float) -> None:
     """Note the REWARD of the person KEY; correctable until the phase is reported."""
     with place as site:
         site.outcome(key, reward)
-        screen.print(f"{key}: {reward:g} noted", highlight=False)
+        say(f"{key}: {reward:g} noted")
         place.settle()
 
 
@@ -225,7 +225,7 @@ def missing(place: _Place, key: str) -> None:
     """Note that no outcome will come of the person KEY."""
     with place as site:
         site.missing(key)
-        screen.print(f"{key}: marked as missing", highlight=False)
+        say(f"{key}: marked as missing")
         place.settle()
 
 
@@ -235,7 +235,7 @@ def close(place: _Place, reason: str) -> None:
     """Assign nobody more in this phase; it is reported when everybody assigned is accounted for."""
     with place as site:
         site.finish(reason)
-        screen.print("This site's part of the phase is closed.", highlight=False)
+        say("This site's part of the phase is closed.")
         place.settle()
 
 
@@ -252,8 +252,8 @@ def status(place: _Place, as_json: bool) -> None:
     if as_json:
         print_json(shown)
         return
-    screen.print(f"{shown['agent']} in {shown['study']}: the study is {shown['stage']}", highlight=False)
+    say(f"{shown['agent']} in {shown['study']}: the study is {shown['stage']}")
     if shown["phase"]:
         told = f"phase {shown['phase']}: {shown['asked']} people asked for, {shown['assigned']} assigned, "
         told += f"{shown['observed']} with an outcome, {shown['pending']} awaited, {shown['missing']} missing"
-        screen.print(told + (", reported" if shown["reported"] else ""), highlight=False)
+        say(told + (", reported" if shown["reported"] else ""))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from parley.cli.console import errors, json_option, print_json, progress_bar, screen, table, write_page
+from parley.cli.console import errors, json_option, print_json, progress_bar, say, show_table, write_page
 from parley.errors import InvalidInput, need
-from parley.experiments.sweeps.runner import ENGINES, Engine
+from parley.experiments.sweeps.engines import ENGINES, Engine
 from parley.experiments.sweeps.sweep import load_sweep
-from parley.formatting import real, typed
+from parley.formatting import plural, real, typed
+
+if TYPE_CHECKING:
+    from parley.experiments.sweeps.runner import Workload
 
 __all__ = ["report_command", "sweep_command"]
+
+MOST_LINES = 40  # of the summary on a screen
 
 
 @click.command()
@@ -79,31 +85,30 @@ def sweep_command(
         kept = seen.get("cells", 0) - seen.get("missing", 0) + seen["done"]
         errors.print(f"{kept:,} of {len(loaded.cells):,} cells are kept. Run the same command again to go on.")
         raise click.exceptions.Abort from None
-    document = {
-        "sweep": loaded.name,
-        "folder": str(folder.path),
-        "results": str(run.results),
-        "cells": run.cells,
-        "run": run.done,
-        "damaged": [str(path) for path in run.damaged],
-        "workers_lost": run.losses,
-        "engine": engine,
-        "seconds": run.seconds,
-    }
     if as_json:
-        print_json(document)
+        print_json(
+            {
+                "sweep": loaded.name,
+                "folder": str(folder.path),
+                "results": str(run.results),
+                "cells": run.cells,
+                "run": run.done,
+                "damaged": [str(path) for path in run.damaged],
+                "workers_lost": run.losses,
+                "engine": engine,
+                "seconds": run.seconds,
+            }
+        )
         return
-    screen.print(
-        f"{loaded.name}: {run.cells:,} cells, {run.done:,} of them run now in {run.seconds:,.1f} s "
-        f"({engine}{f'; workers were lost {run.losses} times' if run.losses else ''}).",
-        highlight=False,
+    lost = f"; workers were lost {plural(run.losses, 'time')}" if run.losses else ""
+    say(
+        f"{loaded.name}: {plural(run.cells, 'cell')}, {run.done:,} of them run now in {run.seconds:,.1f} s "
+        f"({engine}{lost})."
     )
-    screen.print(f"All rows are in {run.results}. See them with `parley report {folder.path}`.", highlight=False)
+    say(f"All rows are in {run.results}. See them with `parley report {folder.path}`.")
 
 
-def _dry_run(name: str, guess: Any, engine: Engine, as_json: bool) -> None:
-    import os
-
+def _dry_run(name: str, guess: Workload, engine: Engine, as_json: bool) -> None:
     workers = engine.workers or os.cpu_count() or 1
     seconds = guess.lasting(workers)
     if as_json:
@@ -118,13 +123,12 @@ def _dry_run(name: str, guess: Any, engine: Engine, as_json: bool) -> None:
             }
         )
         return
-    screen.print(
-        f"{name}: {guess.cells:,} cells, {guess.missing:,} of them to run; about {_duration(seconds)} "
-        f"with {workers} workers like this machine's.",
-        highlight=False,
+    say(
+        f"{name}: {plural(guess.cells, 'cell')}, {guess.missing:,} of them to run; about {_duration(seconds)} "
+        f"with {plural(workers, 'worker')} like this machine's."
     )
     for path in guess.damaged:
-        screen.print(f"Damaged, would be made again: {path}", highlight=False)
+        say(f"Damaged, would be made again: {path}")
 
 
 def _duration(seconds: float) -> str:
@@ -136,9 +140,6 @@ def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"
     return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-MOST_LINES = 40
 
 
 @click.command()
@@ -163,6 +164,7 @@ def report_command(
     """
     for package in ("pandas", "pyarrow", "plotly"):
         need(package, extra="experiments", purpose="a report")
+    from parley.experiments.report_kit.charts import save_figure
     from parley.experiments.sweeps.figures import sweep_figures
     from parley.experiments.sweeps.report import html_report
     from parley.experiments.sweeps.results import load_results, summary
@@ -173,28 +175,25 @@ def report_command(
     found = summary(loaded, level=level, method="bootstrap" if bootstrap else "t")
     made = shlex.join(["parley", "report", str(results)])
     page = write_page(str(output or results / "report.html"), html_report(loaded, found, command=made))
-    files = []
-    for name, draw in sweep_figures(loaded, found).items() if figures else ():
-        assert figures is not None
-        figures.mkdir(parents=True, exist_ok=True)
-        for theme, suffix in {"light": "", "dark": "-dark"}.items():
-            picture = draw(theme=theme)
-            for kind in ("png", "svg"):
-                files.append(figures / f"{name}{suffix}.{kind}")
-                picture.savefig(files[-1], dpi=150, metadata={"Title": made})
+    drawn = sweep_figures(loaded, found) if figures else {}
+    files = [file for name, draw in drawn.items() if figures for file in save_figure(draw, figures, name, title=made)]
     if as_json:
-        rows = found.astype(object).where(found.notna(), None).to_dict(orient="records")
+        summaries = found.astype(object).where(found.notna(), None).to_dict(orient="records")
         print_json(
             {"sweep": loaded.name, "cells": len(loaded.cells), "missing": loaded.missing}
-            | {"damaged": list(loaded.damaged), "summary": rows, "report": str(page), "figures": list(map(str, files))}
+            | {
+                "damaged": list(loaded.damaged),
+                "summary": summaries,
+                "report": str(page),
+                "figures": list(map(str, files)),
+            }
         )
         return
-    billed = loaded.billed
+    other_costs = loaded.other_costs
     bound = "/ c*" if loaded.unit == "samples" else "/ C* log T"
-    head = (*loaded.grouping, loaded.unit, "rounds", "errors", bound, *billed)
-    shown = table(f"{loaded.name}: {len(loaded.cells):,} cells", *head)
-    for _, row in found.head(MOST_LINES).iterrows():
-        shown.add_row(
+    head = (*loaded.grouping, loaded.unit, "rounds", "errors", bound, *other_costs)
+    rows = [
+        (
             *(typed(row[name]) for name in loaded.grouping),
             f"{row['cost']:,.0f} ({row['cost_low']:,.0f} to {row['cost_high']:,.0f})",
             f"{row['rounds']:.2f}",
@@ -202,16 +201,19 @@ def report_command(
             real(row["ratio"], 1),
             *(
                 f"{row[name]:,.0f} (10% to 90%: {row[f'{name}_p10']:,.0f} to {row[f'{name}_p90']:,.0f})"
-                for name in billed
+                for name in other_costs
             ),
         )
-    screen.print(shown)
+        for _, row in found.head(MOST_LINES).iterrows()
+    ]
+    show_table(f"{loaded.name}: {plural(len(loaded.cells), 'cell')}", head, rows)
     if len(found) > MOST_LINES:
-        screen.print(f"... and {len(found) - MOST_LINES:,} more cells in the page.")
+        say(f"... and {plural(len(found) - MOST_LINES, 'more cell', 'more cells')} in the page.")
     for name in loaded.damaged:
         errors.print(f"Damaged and left out: {name}", highlight=False)
     if loaded.missing:
-        errors.print(f"{loaded.missing:,} cells are missing; run the sweep again to finish it.", highlight=False)
-    screen.print(f"Report: {page} (open it in a browser)", soft_wrap=True)
+        missing = plural(loaded.missing, "cell is", "cells are")
+        errors.print(f"{missing} missing; run the sweep again to finish it.", highlight=False)
+    say(f"Report: {page} (open it in a browser)")
     if files:
-        screen.print(f"Figures: {len(files)} files in {figures}", highlight=False)
+        say(f"Figures: {plural(len(files), 'file')} in {figures}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from parley.agent.outbox import kept_files
-from parley.cli.console import json_option, print_json, screen
+from parley.cli.console import json_option, print_json, say, screen
 from parley.cli.remote import connect
 from parley.errors import BrokenChain, InvalidInput, needs
 from parley.protocol import Receipt, Record, Verification, read_log, verify_log
@@ -59,21 +59,19 @@ def verify_command(
     if as_json:
         print_json(document)
     elif result.sound:
-        screen.print(
+        say(
             f"Sound. {result.study}: {result.records} records chained, {result.phases} decisions taken again "
-            f"and found the same, {result.receipts} receipts found; the study is {result.stage}.",
-            highlight=False,
+            f"and found the same, {result.receipts} receipts found; the study is {result.stage}."
         )
         if not result.exact:
             screen.print("Numbers differ in the last digits: another machine's rounding. No decision differs.")
         for found in result.amended:
-            screen.print(
+            say(
                 f"Amended: the report of {found.agent!r} in phase {found.phase} does not count as it was sent; "
-                f"{found.actor} put another in its place (record {found.sequence}): {found.reason}",
-                highlight=False,
+                f"{found.actor} put another in its place (record {found.sequence}): {found.reason}"
             )
     for words in () if as_json else result.warnings:
-        screen.print(f"Warning: {words}.", highlight=False)
+        say(f"Warning: {words}.")
     if not result.sound:
         raise BrokenChain(f"{study} is not sound: {result.problem}")
 

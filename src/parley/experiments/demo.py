@@ -1,212 +1,62 @@
-"""What `parley demo` tells of one run: sentences, tables, figures and pages."""
+"""What `parley demo` says of a run: why arms are out, how it ended, what is proven; its tables, figures and pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from parley.experiments.report_kit.charts import DASHES, MARKERS, elimination_timeline, theme_named
-from parley.experiments.report_kit.pages import page, picture, table
-from parley.formatting import DASH, gap, real, set_aside, size_text
+from parley.experiments.report_kit import problem_size
+from parley.experiments.report_kit.charts import DASHES, MARKERS, canvas, elimination_timeline
+from parley.experiments.report_kit.pages import picture, render
+from parley.experiments.report_kit.tables import Table
+from parley.formatting import DASH, gap, real, set_aside
 from parley.policies import Policy
+from parley.policies.playing import Playing
 from parley.problem import Instance, Problem
 from parley.simulation import Phase
 from parley.status import OutcomeStatus
 
 __all__ = [
-    "answers_told",
-    "certificate_rows",
+    "answer_sentences",
+    "comparison_table",
     "demo_page",
     "eliminations",
     "ending",
+    "instance_size",
+    "regret_comparison_table",
     "regret_figure",
     "regret_page",
-    "sizes_told",
+    "regret_phase_table",
 ]
 
-LET_GO = "Let go: the agent accepted its answer, which is within the tolerance of the best; this arm may be as good."
+Results = Sequence[Mapping[str, Any]]  # a document of `parley simulate --json` for every policy
 
 
-def certificate_rows(certificate: dict[str, Any]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Head and rows of a certificate's table: what decided about every arm of every agent."""
-    bounded = any("gap_at_least" in arm for agent in certificate["agents"] for arm in agent["arms"])
-    head = ["agent", "arm", "mixed mean", "ruled out in phase", "score"]
-    rows = []
-    for agent in certificate["agents"]:
-        for arm in agent["arms"]:
-            spared = set_aside(arm, certificate["line"])
-            out = str(arm["eliminated_in"]) if arm["eliminated_in"] else "chosen" if arm["chosen"] else DASH
-            out = f"let go in {out}" if spared else out
-            row = [agent["agent"], arm["arm"], real(arm["mixed_mean"]), out, real(arm["score"], 2)]
-            if bounded:
-                beaten = arm["eliminated_in"] and not spared
-                row += [", ".join(arm["opponents"]), gap(arm["gap_at_least"])] if beaten else ["", ""]
-            rows.append(row)
-    return ([*head, "beaten by", "worse than the chosen by at least"] if bounded else head), rows
-
-
-def demo_page(
-    *,
-    title: str,
-    problem: Problem,
-    policy: str,
-    guarantee: str,
-    course: Sequence[Phase],
-    certificate: dict[str, Any],
-    reasons: Sequence[str],
-    comparison: tuple[Sequence[str], Sequence[Sequence[str]]],
-    lower_bound: float | None,
-    command: str,
-) -> str:
-    """The whole page."""
-    phases = [
-        [str(phase.number), f"{int(phase.quotas.sum()):,}", f"{int(phase.after.counts.sum()):,}"]
-        + [str(int(remaining)) for remaining in phase.after.active.sum(axis=0)]
-        for phase in course
-    ]
-    final = course[-1].after.answers
-    answers = [
-        [agent, ", ".join(arm for arm, chosen in zip(problem.arms, final[:, m], strict=True) if chosen)]
-        for m, agent in enumerate(problem.agents)
-    ]
-    told = [set_aside(arm, certificate["line"]) for agent in certificate["agents"] for arm in agent["arms"]]
-    spared = f" {LET_GO}" if any(told) else ""
-    listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
-    return page(
-        title,
-        f"<p>{size_text(problem.shape)}, top {problem.top}, delta {problem.delta:g}. "
-        f"Each agent's reward is a weighted mix of everybody's.</p><p>The policy <code>{escape(policy)}</code> gives "
-        f"this guarantee: {escape(guarantee)}.</p>",
-        "<h2>One run</h2>",
-        picture(
-            lambda theme: elimination_timeline(course, problem, theme=theme),
-            "Mixed means of every arm over the phases, one panel per agent",
-        ),
-        table(("phase", "samples drawn", "so far", *(f"arms left, {agent}" for agent in problem.agents)), phases),
-        "<h2>Answers</h2>",
-        table(("agent", "top arms"), answers),
-        "<h2>Why arms are out</h2>",
-        f"<ul>{listed}</ul>",
-        "<h2>Certificate</h2>",
-        f"<p>Score: {escape(certificate['score'].split(';')[0])}. An arm is out at {certificate['line']:.2f}.",
-        f"{spared}</p>",
-        table(*certificate_rows(certificate)),
-        "<h2>Policies over many runs</h2>",
-        ""
-        if lower_bound is None
-        else f"<p>No algorithm with error at most {problem.delta:g} can expect to draw fewer than {lower_bound:,.0f} "
-        "samples.</p>",
-        table(*comparison),
-        command=command,
-    )
-
-
-def regret_figure(results: Sequence[Mapping[str, Any]], least: float, *, theme: str = "light") -> Figure:
-    """Mean regret of all agents over time, with the band that holds 80 % of the runs; one line a policy."""
-    look = theme_named(theme)
-    with look.context():
-        figure = Figure(figsize=(8.5, 4.6), layout="constrained")
-        panel = figure.subplots()
-        for place, result in enumerate(results):
-            curve = result["regret"]["curve"]
-            panel.plot(
-                curve["times"],
-                curve["mean"],
-                color=look.colour(place),
-                label=result["policy"],
-                linestyle=DASHES[place % 3],  # dotted is the bound
-                marker=MARKERS[place % len(MARKERS)],
-                markevery=(2 + place, 8),  # curves that lie on each other show both
-            )
-            panel.fill_between(curve["times"], curve["p10"], curve["p90"], color=look.colour(place), alpha=0.18, lw=0)
-        panel.axhline(least, color=look.ink, linestyle=":", label="C* log T at the horizon")
-        panel.set(xscale="log", yscale="log", xlabel="draws per agent", ylabel="regret of all agents together")
-        panel.set_ylim(bottom=max(least / 100, 1e-9))
-        panel.set_xlim(left=first_seen(results, least / 100))
-        for axis in (panel.xaxis, panel.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-        panel.legend(loc="upper left")
-    return figure
-
-
-def first_seen(results: Sequence[Mapping[str, Any]], floor: float) -> float:
-    """The draws after which the first curve is above the floor of the figure: what comes before is empty."""
-    curves = [result["regret"]["curve"] for result in results]
-    seen = [time for curve in curves for time, mean in zip(curve["times"], curve["mean"], strict=True) if mean > floor]
-    return max(min(seen, default=1.0), 1.0)
-
-
-def regret_page(
-    *,
-    title: str,
-    problem: Problem,
-    guarantee: str,
-    course: tuple[Sequence[str], Sequence[Sequence[str]]],
-    comparison: tuple[Sequence[str], Sequence[Sequence[str]]],
-    results: Sequence[Mapping[str, Any]],
-    least: float,
-    command: str,
-) -> str:
-    """The whole page."""
-    return page(
-        title,
-        f"<p>{size_text(problem.shape)}, {problem.horizon:,} draws each, and every one of "
-        "them counts: a draw costs the gap between the mixed mean of the arm played and the agent's best.</p>"
-        f"<p>{escape(guarantee.capitalize())}.</p>",
-        "<h2>One game</h2>",
-        table(*course),
-        "<h2>Regret over time</h2>",
-        picture(
-            lambda theme: regret_figure(results, least, theme=theme),
-            "Mean regret of every policy over time, with bands of 80 % of the runs",
-        ),
-        f"<p>No policy that is good on every instance stays below C* log T, here {least:,.0f}, for long horizons.</p>",
-        table(*comparison),
-        command=command,
-    )
-
-
-def answers_told(certificate: dict[str, Any]) -> Iterator[str]:
-    """For every agent its answer, and what is proven of the gaps where the policy bounds them."""
-    for agent in certificate["agents"]:
-        told = f"{agent['agent']}: {', '.join(agent['chosen'])}"
-        out = [arm for arm in agent["arms"] if arm["eliminated_in"] and "gap_at_least" in arm]
-        beaten = [arm for arm in out if not set_aside(arm, certificate["line"])]
-        much = [f"{arm['arm']} by {arm['gap_at_least']:.2f}" for arm in beaten if arm["gap_at_least"] >= 0.005]
-        rest = [arm["arm"] for arm in beaten if arm["gap_at_least"] < 0.005]
-        parts = [f"than {', '.join(much)} at least"] if much else []
-        parts += [f"than {', '.join(rest)}"] if rest else []
-        yield f"{told}, proven better {', and '.join(parts)}" if parts else told
-
-
-def sizes_told(instance: Instance) -> str:
+def instance_size(instance: Instance) -> str:
     """How large the question is, and how hard."""
     problem = instance.problem
     return (
-        f"{size_text(problem.shape)}, top {problem.top}, delta {problem.delta:g}, "
-        f"smallest gap {instance.smallest_gap:.3f}"
+        f"{problem_size(problem)}, top {problem.top}, delta {problem.delta:g}, smallest gap {instance.smallest_gap:.3f}"
     )
 
 
 def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
     """One sentence for every arm that this phase ruled out."""
-    problem, told = policy.problem, policy.certificate(phase.after)["agents"]
+    problem, agents = policy.problem, policy.certificate(phase.after)["agents"]
     for arm, agent in np.argwhere(phase.before.active & ~phase.after.active):
-        entries = {entry["arm"]: entry for entry in told[agent]["arms"]}
-        out = entries[problem.arms[arm]]
+        entries = {entry["arm"]: entry for entry in agents[agent]["arms"]}
+        out, chosen = entries[problem.arms[arm]], agents[agent]["chosen"]
         if set_aside(out, policy.explain(phase.after).line):
-            chosen = " and ".join(told[agent]["chosen"])
             yield (
-                f"Phase {phase.number}: {out['arm']} is let go for {problem.agents[agent]}, which accepts {chosen}: "
-                f"nothing is better by {problem.tolerance:g} or more."
+                f"Phase {phase.number}: {out['arm']} is set aside for {problem.agents[agent]}, which accepts "
+                f"{' and '.join(chosen)}: nothing is better by {problem.tolerance:g} or more."
             )
             continue
-        rivals = out.get("opponents") or told[agent]["chosen"]  # those that beat it, as the certificate has them
+        rivals = out.get("opponents") or chosen  # those that beat it, as the certificate has them
         against = " and ".join(f"{real(entries[rival]['mixed_mean'])} of {rival}" for rival in rivals)
         yield (
             f"Phase {phase.number}: {out['arm']} is out for {problem.agents[agent]}, mixed mean "
@@ -223,4 +73,204 @@ def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> s
         return f"Every agent has its answer, and {found}"
     if len(left) == len(ends):
         return f"No agent has its answer ({left[0].description}); what is listed are candidates"
-    return f"{len(ends) - len(left)} of {len(ends)} agents have their answer, and {found}; of the others candidates"
+    return f"{len(ends) - len(left)} of {len(ends)} agents have their answer, and {found}; the others have candidates"
+
+
+def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
+    """For every agent its answer, and what is proven of the gaps where the policy bounds them."""
+    for agent in certificate["agents"]:
+        answer = f"{agent['agent']}: {', '.join(agent['chosen'])}"
+        out = [arm for arm in agent["arms"] if arm["eliminated_in"] and "gap_at_least" in arm]
+        beaten = [arm for arm in out if not set_aside(arm, certificate["line"])]
+        much = [f"{arm['arm']} by {arm['gap_at_least']:.2f}" for arm in beaten if arm["gap_at_least"] >= 0.005]
+        rest = [arm["arm"] for arm in beaten if arm["gap_at_least"] < 0.005]
+        parts = [f"than {', '.join(much)} at least"] if much else []
+        parts += [f"than {', '.join(rest)}"] if rest else []
+        yield f"{answer}, proven better {', and '.join(parts)}" if parts else answer
+
+
+def comparison_table(title: str, results: Results) -> Table:
+    """The policies side by side: samples, rounds, errors; the bound, money and days where there are such."""
+    drawn = [result.get("samples", result["cost"]) for result in results]
+    columns = {
+        "policy": [result["policy"] for result in results],
+        "samples, mean ± sd": [_mean_and_deviation(samples) for samples in drawn],
+        "rounds": [_mean_rounds(result) for result in results],
+        "wrong answers": [_errors(result) for result in results],
+    }
+    if all(samples["ratio"] is not None for samples in drawn):
+        columns["over the lower bound"] = [f"{samples['ratio']:.1f} x" for samples in drawn]
+    for key, unit in (("cost", "money"), ("days", "days")):
+        if key in results[0] and (key == "days" or "samples" in results[0]):
+            columns[f"{unit}, mean"] = [f"{result[key]['mean']:,.0f}" for result in results]
+    return Table.of_text(title, list(columns), zip(*columns.values(), strict=True))
+
+
+def regret_comparison_table(title: str, results: Results) -> Table:
+    """The policies side by side: their regret at the horizon."""
+    rows = [
+        (
+            result["policy"],
+            _mean_and_deviation(result["regret"]),
+            f"{result['regret']['ratio']:.2f}",
+            _mean_rounds(result),
+            _errors(result),
+        )
+        for result in results
+    ]
+    return Table.of_text(title, ("policy", "regret, mean ± sd", "/ C* log T", "rounds", "a best arm ruled out"), rows)
+
+
+def _mean_and_deviation(figures: Mapping[str, float]) -> str:
+    return f"{figures['mean']:,.0f} ± {figures['std']:,.0f}"
+
+
+def _mean_rounds(result: Mapping[str, Any]) -> str:
+    return f"{result['rounds']['mean']:.2f}"
+
+
+def _errors(result: Mapping[str, Any]) -> str:
+    return f"{result['error_rate'] * result['replications']:,.0f} of {result['replications']:,}"
+
+
+def regret_phase_table(title: str, policy: Playing, run: Sequence[Phase]) -> Table:
+    """One run of a study with a horizon, a row per phase."""
+    rows = []
+    for phase in run:
+        standing = policy.standing(phase.after)
+        leading = policy.leaders(phase.before)
+        explored = int((phase.quotas * ~leading).sum() if phase.number > 1 else phase.quotas.sum())
+        rows.append(
+            (
+                str(phase.number),
+                f"{int(phase.after.counts.sum()):,}",
+                f"{explored:,} of {int(phase.quotas.sum()):,}",
+                f"{float(standing.regret.sum()):,.0f} ± {2 * float(standing.error):,.0f}",
+                ", ".join(str(int(left)) for left in phase.after.active.sum(axis=0)),
+            )
+        )
+    head = ("phase", "draws so far", "explored in it", "regret so far, estimated", "arms left")
+    return Table.of_text(title, head, rows)
+
+
+def demo_page(
+    *,
+    title: str,
+    command: str,
+    policy: Policy,
+    run: Sequence[Phase],
+    certificate: dict[str, Any],
+    reasons: Sequence[str],
+    comparison: Table,
+    lower_bound: float | None,
+) -> str:
+    """One run as a picture, its phases, the certificate, and the policies side by side."""
+    problem, final = policy.problem, run[-1].after.answers
+    phases = [
+        (
+            str(phase.number),
+            f"{int(phase.quotas.sum()):,}",
+            f"{int(phase.after.counts.sum()):,}",
+            *(str(int(remaining)) for remaining in phase.after.active.sum(axis=0)),
+        )
+        for phase in run
+    ]
+    answers = [
+        (agent, ", ".join(arm for arm, chosen in zip(problem.arms, final[:, m], strict=True) if chosen))
+        for m, agent in enumerate(problem.agents)
+    ]
+    left = (f"arms left, {agent}" for agent in problem.agents)
+    return render(
+        "demo",
+        title=title,
+        command=command,
+        size=problem_size(problem),
+        problem=problem,
+        policy=policy,
+        timeline=picture(
+            lambda theme: elimination_timeline(run, problem, theme=theme),
+            "Mixed means of every arm over the phases, one panel per agent",
+        ),
+        phases=Table.of_text("", ("phase", "samples drawn", "so far", *left), phases),
+        answers=Table.of_text("", ("agent", "top arms"), answers),
+        reasons=reasons,
+        score=certificate["score"].split(";")[0],
+        line=certificate["line"],
+        tolerated=any(set_aside(arm, certificate["line"]) for agent in certificate["agents"] for arm in agent["arms"]),
+        certificate=certificate_table(certificate),
+        comparison=comparison,
+        lower_bound=lower_bound,
+    )
+
+
+def certificate_table(certificate: dict[str, Any]) -> Table:
+    """What decided about every arm of every agent."""
+    bounded = any("gap_at_least" in arm for agent in certificate["agents"] for arm in agent["arms"])
+    head = ["agent", "arm", "mixed mean", "ruled out in phase", "score"]
+    rows = []
+    for agent in certificate["agents"]:
+        for arm in agent["arms"]:
+            tolerated = set_aside(arm, certificate["line"])
+            out = str(arm["eliminated_in"]) if arm["eliminated_in"] else "chosen" if arm["chosen"] else DASH
+            out = f"set aside in {out}" if tolerated else out
+            row = [agent["agent"], arm["arm"], real(arm["mixed_mean"]), out, real(arm["score"], 2)]
+            if bounded:
+                beaten = arm["eliminated_in"] and not tolerated
+                row += [", ".join(arm["opponents"]), gap(arm["gap_at_least"])] if beaten else ["", ""]
+            rows.append(row)
+    return Table.of_text("", [*head, "beaten by", "worse than the chosen by at least"] if bounded else head, rows)
+
+
+def regret_page(
+    *, title: str, command: str, policy: Policy, phases: Table, comparison: Table, results: Results, lower_bound: float
+) -> str:
+    """One run phase by phase, and regret over time, policy by policy."""
+    return render(
+        "regret",
+        title=title,
+        command=command,
+        size=problem_size(policy.problem),
+        problem=policy.problem,
+        guarantee=policy.guarantee.capitalize(),
+        phases=phases,
+        figure=picture(
+            lambda theme: regret_figure(results, lower_bound, theme=theme),
+            "Mean regret of every policy over time, with bands of 80 % of the runs",
+        ),
+        lower_bound=lower_bound,
+        comparison=comparison,
+    )
+
+
+def regret_figure(results: Results, lower_bound: float, *, theme: str = "light") -> Figure:
+    """Mean regret of all agents over time, with the band that holds 80 % of the runs; one line a policy."""
+    floor = lower_bound / 100
+    with canvas(theme, 8.5, 4.6) as (figure, style):
+        panel = figure.subplots()
+        for place, result in enumerate(results):
+            curve = result["regret"]["curve"]
+            panel.plot(
+                curve["times"],
+                curve["mean"],
+                color=style.colour(place),
+                label=result["policy"],
+                linestyle=DASHES[place % 3],  # dotted is the bound
+                marker=MARKERS[place % len(MARKERS)],
+                markevery=(2 + place, 8),  # curves that lie on each other show both
+            )
+            panel.fill_between(curve["times"], curve["p10"], curve["p90"], color=style.colour(place), alpha=0.18, lw=0)
+        panel.axhline(lower_bound, color=style.ink, linestyle=":", label="C* log T at the horizon")
+        panel.set(xscale="log", yscale="log", xlabel="draws per agent", ylabel="regret of all agents together")
+        panel.set_ylim(bottom=max(floor, 1e-9))
+        panel.set_xlim(left=_first_above(results, floor))
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+        panel.legend(loc="upper left")
+    return figure
+
+
+def _first_above(results: Results, floor: float) -> float:
+    """The draws after which the first curve is above the floor of the figure: what comes before is empty."""
+    curves = [result["regret"]["curve"] for result in results]
+    seen = [time for curve in curves for time, mean in zip(curve["times"], curve["mean"], strict=True) if mean > floor]
+    return max(min(seen, default=1.0), 1.0)

@@ -22,7 +22,7 @@ from parley.coordinator.reading.progress import latest_state
 from parley.coordinator.reading.studies import require_study
 from parley.coordinator.record import Transaction, studies
 from parley.errors import ParleyError
-from parley.experiments.forecasts.forecast import estimates, outlook
+from parley.experiments.forecasts.forecast import estimates, forecast_document
 from parley.policies import Policy, State
 from parley.protocol import Stage, StudyMessage
 from parley.service.forecaster import Forecaster
@@ -79,7 +79,7 @@ async def get_outlook(request: Request, study: str, first: First = 0, columns: S
         nothing = "nothing is known before the first phase is decided"
         return answered(OutlookTold(study=study, state="none", reason=nothing))
     forecaster: Forecaster = request.app.state.forecaster
-    found = forecaster.ask(key, lambda: outlook(policy, state, frozen, over=bool(over)))
+    found = forecaster.ask(key, lambda: forecast_document(policy, state, frozen, over=bool(over)))
     if found is None:
         return answered(OutlookTold(study=study, state="computing"))
     some = slice(first, first + columns)

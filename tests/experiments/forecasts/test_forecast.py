@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from parley.experiments.forecasts.forecast import bound_at_estimates, play_on
+from parley.experiments.forecasts.forecast import bound_at_estimates, simulate_rest
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
@@ -30,7 +30,7 @@ def test_the_forecast_covers_what_then_happens(name):
     instance = gap_scenario(problem(), 0.4).instances(problem())[0]
     policy = make_policy(name, problem())
     state = after_phases(policy, instance.means, 1)
-    ahead = play_on(policy, state, continuations=32, seed=0)
+    ahead = simulate_rest(policy, state, continuations=32, seed=0)
     low, _, high = ahead.quantiles(0.02, 0.5, 0.98)
     true = simulate(policy, instance, replications=40, seed=1).costs
     assert low <= np.median(true) <= high
@@ -42,14 +42,14 @@ def test_a_finished_state_has_nothing_left():
     means = np.array([[0.9] * 3, [0.1] * 3, [0.1] * 3, [0.0] * 3])
     state = after_phases(policy, means, 6)
     assert state.finished
-    assert (play_on(policy, state, continuations=3, seed=0).samples == state.counts.sum()).all()
+    assert (simulate_rest(policy, state, continuations=3, seed=0).samples == state.counts.sum()).all()
 
 
 def test_frozen_agents_draw_no_more():
     policy = make_policy("evidence", problem())
     state = after_phases(policy, np.full((4, 3), 0.5) + np.arange(4)[:, None] * 0.1, 1)
     name = policy.problem.agents[1]
-    ahead = play_on(policy, state, frozen=[name], continuations=4, seed=0)
+    ahead = simulate_rest(policy, state, frozen=[name], continuations=4, seed=0)
     assert ahead.per_agent[1] == state.counts[:, 1].sum()
 
 

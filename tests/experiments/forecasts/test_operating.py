@@ -15,7 +15,7 @@ from parley.experiments.forecasts.operating import (
     operating_scenarios,
     operating_studies,
 )
-from parley.experiments.forecasts.plan_page import operating_head, operating_rows
+from parley.experiments.forecasts.plan_page import operating_table
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.problem import Instance, Problem
@@ -62,11 +62,11 @@ def test_ties_are_tried_where_a_study_can_end_and_a_horizon_is_refused():
 
 def test_a_study_has_its_power_and_every_figure_is_told():
     problem = Problem(arms=3, weights=WEIGHTS, delta=0.1, tolerance=0.2, max_samples=4000, rate=[5.0, 3.0])
-    told: list[int] = []
-    planner = Planner(policy="evidence", options={}, replications=1, seed=0, progress=told.append)
+    counted: list[int] = []
+    planner = Planner(policy="evidence", options={}, replications=1, seed=0, progress=counted.append)
     truths = operating_scenarios(problem, [0.5])
     found = characteristics(planner, problem, truths)
-    assert sum(told) == operating_studies(planner, truths) == 2 * STUDIES * len(truths)
+    assert sum(counted) == operating_studies(planner, truths) == 2 * STUDIES * len(truths)
     last = found[-1]
     assert (last.gap, last.study.power) == (0.5, pytest.approx(1.0, abs=0.02))
     assert last.fixed is not None
@@ -74,5 +74,6 @@ def test_a_study_has_its_power_and_every_figure_is_told():
     assert found[0].study.error_rate == 0, "whatever is named at a tie is good"
     document = json.loads(json.dumps(operating_document(found), allow_nan=False))
     assert {"gap", "power", "wrong", "unanswered", "samples", "rounds", "days", "fixed", "alone"} < set(document[0])
-    for row in operating_rows(found):
-        assert len(row) == len(operating_head(found)) == 10
+    table = operating_table("", found)
+    assert len(table.head) == 10
+    assert len(table.rows) == len(found)

@@ -5,7 +5,7 @@ import pytest
 from tests.cli.test_commands import EXAMPLES, parley
 
 from parley.errors import InvalidInput
-from parley.experiments.forecasts.planning import Planner, forecast, studies_of
+from parley.experiments.forecasts.planning import Planner, make_plan, plan_studies
 from parley.experiments.forecasts.scenarios import along_weights, gap_scenario, prior_scenario
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
@@ -59,8 +59,8 @@ def test_identical_agents_save_by_collaborating_and_smaller_delta_costs_more():
     told: list[int] = []
     planner = Planner(policy="wcpe", options={}, replications=30, seed=0, progress=told.append)
     scenarios = [gap_scenario(PROBLEM, 0.5)]
-    plan = forecast(planner, PROBLEM, scenarios)
-    assert sum(told) == studies_of(planner, scenarios)
+    plan = make_plan(planner, PROBLEM, scenarios)
+    assert sum(told) == plan_studies(planner, scenarios)
     assert plan.alone[0].samples.mean() > 1.5 * plan.scenarios[0].samples.mean()
     costs = [estimate.samples.mean() for _, estimate in plan.by_level]
     assert costs == sorted(costs)

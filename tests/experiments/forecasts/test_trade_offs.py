@@ -9,8 +9,15 @@ from click.testing import CliRunner
 from tests.support import paper_study
 
 from parley.cli.main import main
-from parley.experiments.forecasts.plan_page import calendar, phase_calendar, trade_figure, trade_rows
-from parley.experiments.forecasts.planning import Planner, ladder, logistics, tradable, trade, trade_studies
+from parley.experiments.forecasts.plan_page import calendar, calendar_figure, trade_off_figure, trade_off_table
+from parley.experiments.forecasts.planning import (
+    Planner,
+    day_costs,
+    has_trade_off,
+    logistics,
+    trade_off,
+    trade_off_studies,
+)
 from parley.experiments.forecasts.scenarios import Scenario, with_weights
 from parley.problem import Problem
 
@@ -40,7 +47,7 @@ def scenario() -> Scenario:
 def test_a_dearer_day_makes_a_faster_and_dearer_study(scenario):
     problem = paper_study().problem.with_(rate=RATES, price=PRICES, day_cost=70.0)
     counted = []
-    points = trade(planner(progress=counted.append), problem, scenario)
+    points = trade_off(planner(progress=counted.append), problem, scenario)
     worths = [point.day_cost for point in points]
     assert worths == sorted(worths)
     assert (worths[0], worths[-1]) == (0.0, math.inf)
@@ -48,31 +55,31 @@ def test_a_dearer_day_makes_a_faster_and_dearer_study(scenario):
     days, money = ([point.study_costs.summary()[part]["mean"] for point in points] for part in ("days", "money"))
     assert days[-1] < 0.8 * days[0]
     assert money[0] < 0.8 * money[-1]
-    assert sum(counted) == trade_studies(planner(), problem, scenario) == 10 * len(points)
+    assert sum(counted) == trade_off_studies(planner(), problem, scenario) == 10 * len(points)
     timed = logistics(planner(replications=1), problem, scenario)
-    assert len(trade_rows(timed)) == len(points)
-    assert trade_figure(timed, theme="dark").axes[0].get_ylabel() == "money, mean"
+    assert len(trade_off_table("", timed).rows) == len(points)
+    assert trade_off_figure(timed, theme="dark").axes[0].get_ylabel() == "money, mean"
 
 
 def test_there_is_no_curve_where_there_is_nothing_to_trade(scenario):
     problem = paper_study().problem
     paced = problem.with_(rate=RATES)
-    assert not tradable("evidence", problem)
-    assert not tradable("wcpe", paced)
-    assert not tradable("evidence", paced.with_(price=0.0, day_cost=1.0))
+    assert not has_trade_off("evidence", problem)
+    assert not has_trade_off("wcpe", paced)
+    assert not has_trade_off("evidence", paced.with_(price=0.0, day_cost=1.0))
     assert logistics(planner(), problem, scenario) is None
-    assert trade(planner(policy="wcpe"), paced, scenario) == []
-    assert ladder(paced, scenario)[0] == 0.0
+    assert trade_off(planner(policy="wcpe"), paced, scenario) == []
+    assert day_costs(paced, scenario)[0] == 0.0
 
 
 def test_a_calendar_has_every_site_draw_within_its_phase(scenario):
     problem = paper_study().problem.with_(rate=RATES, round_days=4.0)
-    course = logistics(planner(policy="wcpe"), problem, scenario).course
-    begins, draws = calendar(problem, course)
+    timeline = logistics(planner(policy="wcpe"), problem, scenario).timeline
+    begins, draws = calendar(problem, timeline)
     ends = np.append(begins[1:], np.inf)
     assert (begins[:, None] + draws + 4.0 <= ends[:, None] + 1e-9).all()
     assert begins[1:] == pytest.approx((begins + draws.max(axis=1) + 4.0)[:-1])
-    assert [label.get_text() for label in phase_calendar(problem, course).axes[0].get_yticklabels()] == list(
+    assert [label.get_text() for label in calendar_figure(problem, timeline).axes[0].get_yticklabels()] == list(
         problem.agents
     )
 

@@ -6,7 +6,8 @@ import sys
 
 import pandas as pd
 
-from parley.experiments.sweeps.runner import Engine, run_sweep
+from parley.experiments.sweeps.engines import Engine
+from parley.experiments.sweeps.runner import run_sweep
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import load_sweep
 

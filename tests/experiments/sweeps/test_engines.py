@@ -8,7 +8,7 @@ import pytest
 from tests.experiments.sweeps import promises
 
 from parley.errors import InvalidInput, MissingPackage, NoCluster, UnknownName
-from parley.experiments.sweeps.runner import Engine, WorkersLost
+from parley.experiments.sweeps.engines import Engine, WorkersLost
 
 
 @pytest.mark.engines

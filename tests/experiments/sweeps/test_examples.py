@@ -9,7 +9,7 @@ import pytest
 from benchmarks.reproduction_page import PAGE, refreshed
 
 from parley.cli.main import COMMANDS
-from parley.experiments.sweeps.runner import ENGINES
+from parley.experiments.sweeps.engines import ENGINES
 from parley.experiments.sweeps.sweep import AXES, KEYS, load_sweep, parse_sweep, run_cell
 from parley.policies import make_policy
 from parley.simulation import simulate

@@ -5,9 +5,10 @@ import pytest
 from click.testing import CliRunner
 
 from parley.cli.main import main
+from parley.experiments.sweeps.engines import Engine
 from parley.experiments.sweeps.report import html_report
 from parley.experiments.sweeps.results import load_results, summary
-from parley.experiments.sweeps.runner import Engine, run_sweep
+from parley.experiments.sweeps.runner import run_sweep
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import parse_sweep
 

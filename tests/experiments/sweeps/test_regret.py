@@ -19,7 +19,7 @@ AXES = {"horizon": [300, 2000], "policy": ["evidence-regret", "explore-then-comm
 def test_what_is_played_is_told_in_regret(tmp_path, rows):
     results = swept(tmp_path / "out", study=STUDY, axes=AXES, replications=20, rows=rows)
     frame, made = results.pandas(), summary(results)
-    assert (results.unit, results.billed) == ("regret", [])
+    assert (results.unit, results.other_costs) == ("regret", [])
     assert set(frame["cost"]) == {600, 4000}, "rows hold samples, as always"
     last = made[(made["horizon"] == 2000) & (made["policy"] == "evidence-regret")].iloc[0]
     mine = frame[(frame["horizon"] == 2000) & (frame["policy"] == "evidence-regret")]

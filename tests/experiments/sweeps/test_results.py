@@ -13,10 +13,11 @@ from scipy import stats
 from parley.cli.main import main
 from parley.errors import InvalidInput, UnknownName
 from parley.experiments.report_kit.charts import THEMES, elimination_timeline, theme_named
+from parley.experiments.sweeps.engines import Engine
 from parley.experiments.sweeps.figures import bound_curve, curves, drawn_axes, saving_curves, sweep_figures
 from parley.experiments.sweeps.report import html_report
 from parley.experiments.sweeps.results import compare, interval, load_results, summary
-from parley.experiments.sweeps.runner import Engine, run_sweep
+from parley.experiments.sweeps.runner import run_sweep
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import parse_sweep
 

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from parley.cli.main import main
 from parley.errors import OtherResults
-from parley.experiments.sweeps.runner import Engine, run_sweep, workload
+from parley.experiments.sweeps.engines import Engine
+from parley.experiments.sweeps.runner import run_sweep, workload
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import load_sweep
 

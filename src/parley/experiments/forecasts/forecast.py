@@ -26,7 +26,7 @@ from parley.experiments.forecasts.scenarios import gap_scenario, usual_gaps
 from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray, Problem
 
-__all__ = ["Outlook", "bound_at_estimates", "estimates", "outlook", "play_on"]
+__all__ = ["Forecast", "bound_at_estimates", "estimates", "forecast_document", "simulate_rest"]
 
 MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
 LARGEST_FACTOR = 30  # a continuation that costs this many times what was spent is stopped; it counts as at least that
@@ -36,7 +36,7 @@ S = TypeVar("S", bound=State)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlook:
+class Forecast:
     """Totals at the end of every continuation, with what was spent before."""
 
     study_costs: StudyCosts  # samples and money in all; days and regret from now on
@@ -54,7 +54,7 @@ class Outlook:
         return [round(float(value)) for value in np.quantile(self.samples, levels)]
 
 
-def play_on(
+def simulate_rest(
     policy: Policy,
     state: State,
     *,
@@ -62,8 +62,8 @@ def play_on(
     continuations: int,
     seed: int,
     seconds: float = math.inf,
-) -> Outlook:
-    """Play a study on from a state with data; frozen agents draw no more.
+) -> Forecast:
+    """Simulate the rest of a study from a state with data; frozen agents draw no more.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -72,8 +72,8 @@ def play_on(
     >>> start = policy.start()
     >>> drawn = policy.plan(start)
     >>> state = policy.update(start, Totals(counts=drawn, sums=drawn * np.array([[0.9], [0.1]])))
-    >>> outlook = play_on(policy, state, continuations=5, seed=0)
-    >>> bool((outlook.samples >= drawn.sum()).all()), outlook.unfinished
+    >>> forecast = simulate_rest(policy, state, continuations=5, seed=0)
+    >>> bool((forecast.samples >= drawn.sum()).all()), forecast.unfinished
     (True, 0)
     """
     generator, begun = np.random.default_rng(seed), monotonic()
@@ -97,7 +97,7 @@ def play_on(
         if problem.rate is not None:
             days += np.where(quotas.any(axis=(-2, -1)), phase_days(problem, quotas), 0.0)
         running = policy.update(running, draw(generator, quotas))
-    return Outlook(
+    return Forecast(
         study_costs=StudyCosts(
             samples=running.counts.sum(axis=(-2, -1)),
             money=money_of(problem, running.counts) if "price" in problem.non_default() else None,
@@ -144,8 +144,8 @@ def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
 
 
 LARGEST_ESTIMATE = 12_000  # arms x agents that can be simulated while somebody waits
-ESTIMATE_WORK, OUTLOOK_WORK = 8_000, 40_000  # arms x agents x simulated studies, about
-OUTLOOK_SECONDS = 120.0
+ESTIMATE_WORK, FORECAST_WORK = 8_000, 40_000  # arms x agents x simulated studies, about
+FORECAST_SECONDS = 120.0
 
 
 def estimates(policy: str, options: Mapping[str, Any], problem: Problem) -> list[dict[str, Any]]:
@@ -173,10 +173,10 @@ def _figures(found: ScenarioCost) -> dict[str, Any]:
     }
 
 
-def outlook(policy: Policy, state: State, frozen: Collection[str], *, over: bool) -> dict[str, Any]:
+def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, over: bool) -> dict[str, Any]:
     """What is likely left after a phase, and the lower bound at the estimated means; only that once all is over."""
     bound = bound_at_estimates(policy, state)
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "state": "ready",
         "reason": "",
         "after_phase": int(state.phase),
@@ -190,24 +190,24 @@ def outlook(policy: Policy, state: State, frozen: Collection[str], *, over: bool
         "regret_left": None,
     }
     if "price" in policy.problem.non_default():
-        told["money"] = {"spent": float(money_of(policy.problem, state.counts))}
+        document["money"] = {"spent": float(money_of(policy.problem, state.counts))}
     if over:
-        return told
-    continuations = max(4, min(64, OUTLOOK_WORK // state.counts.size))
+        return document
+    continuations = max(4, min(64, FORECAST_WORK // state.counts.size))
     try:
-        ahead = play_on(
-            policy, state, frozen=frozen, continuations=continuations, seed=int(state.phase), seconds=OUTLOOK_SECONDS
+        ahead = simulate_rest(
+            policy, state, frozen=frozen, continuations=continuations, seed=int(state.phase), seconds=FORECAST_SECONDS
         )
     except InvalidInput as error:
-        return told | {"reason": str(error)}
+        return document | {"reason": str(error)}
     low, middle, high = ahead.quantiles(0.1, 0.5, 0.9)
     rounds = np.quantile(ahead.rounds, (0.1, 0.5, 0.9))
-    billed = ahead.study_costs.summary()
-    if told["money"] is not None:
-        told["money"] |= billed["money"]
-    return told | {
-        "days_left": billed.get("days"),
-        "regret_left": billed.get("regret"),
+    costs = ahead.study_costs.summary()
+    if document["money"] is not None:
+        document["money"] |= costs["money"]
+    return document | {
+        "days_left": costs.get("days"),
+        "regret_left": costs.get("regret"),
         "total": {"p10": low, "p50": middle, "p90": high},
         "rounds": {"p10": float(rounds[0]), "p50": float(rounds[1]), "p90": float(rounds[2])},
         "total_per_agent": ahead.per_agent,

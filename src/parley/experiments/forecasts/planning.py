@@ -1,4 +1,8 @@
-"""Before a study is launched: what it will cost, by simulating plausible truths."""
+"""Before a study is launched: what it will cost, by simulating plausible truths.
+
+Where rates are stated, also when every site draws, and days against money: the same studies planned with a day that is
+worth ever more, a curve to choose from.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +24,24 @@ from parley.simulation import phases, simulate
 from parley.weights import identity
 
 __all__ = [
-    "Forecast",
     "Logistics",
+    "Plan",
     "Planner",
     "ScenarioCost",
-    "TradePoint",
-    "forecast",
-    "ladder",
+    "TradeOffPoint",
+    "day_costs",
+    "has_trade_off",
     "logistics",
-    "studies_of",
-    "tradable",
-    "trade",
-    "trade_studies",
+    "make_plan",
+    "plan_studies",
+    "trade_off",
+    "trade_off_studies",
 ]
 
 DELTAS = (0.1, 0.05, 0.01, 0.001)
 CAP = 100  # a study that costs this many times the worst one together is stopped: its cost is a lower bound
+MOST_PHASES = 60  # of the timeline that is drawn
+STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # times what a day of the cheapest study costs in draws
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +73,7 @@ class ScenarioCost:
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """Who will run the study, and how many simulated studies an estimate rests on."""
+    """The policy that will run the study, and how many simulated studies an estimate rests on."""
 
     policy: str
     options: Mapping[str, Any]
@@ -80,7 +86,7 @@ class Planner:
     ) -> ScenarioCost:
         """Simulate the studies of one scenario; the cap keeps a near-tie of one instance from running for ever.
 
-        `planned` is the problem as the policy sees it, where that is not the one by which the bill is made.
+        `planned` is the problem as the policy sees it, where costs are counted by another one.
         """
         outcomes = [
             simulate(
@@ -111,8 +117,8 @@ class Planner:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forecast:
-    """Everything `parley plan` tells."""
+class Plan:
+    """What `parley plan` estimates."""
 
     scenarios: Sequence[ScenarioCost]
     alone: Sequence[ScenarioCost]  # the same scenarios with every agent on its own
@@ -121,15 +127,20 @@ class Forecast:
     by_weights: Sequence[tuple[float, ScenarioCost]]  # the reference scenario, from much collaboration to none
     weights_axis: str  # what moves in `by_weights`
 
+    @property
+    def unit(self) -> str:
+        """What counts: samples, or regret where there is a horizon."""
+        return "samples" if self.scenarios[0].study_costs.regret is None else "regret"
 
-def forecast(planner: Planner, problem: Problem, scenarios: Sequence[Scenario]) -> Forecast:
+
+def make_plan(planner: Planner, problem: Problem, scenarios: Sequence[Scenario]) -> Plan:
     """Estimate every scenario, alone and together; the last one serves to vary delta and the weights."""
     pairs = [planner.together_and_alone(scenario, problem) for scenario in scenarios]
     together, alone = zip(*pairs, strict=True)
     reference, cap = scenarios[-1], CAP * int(together[-1].samples.max())
     axis, problems = along_weights(problem)
     name, levels = _levels(problem)
-    return Forecast(
+    return Plan(
         scenarios=together,
         alone=alone,
         by_level=[(level, planner.estimate(reference, problem.with_(**{name: level}))) for level in levels],
@@ -140,24 +151,20 @@ def forecast(planner: Planner, problem: Problem, scenarios: Sequence[Scenario]) 
 
 
 def _levels(problem: Problem) -> tuple[str, Sequence[float]]:
-    """What to vary beside the weights: the error level; or, where there is a horizon, that."""
+    """What to vary beside the weights: the horizon where there is one, else the error level."""
     if isinstance(problem.horizon, int):
         return "horizon", [max(problem.horizon // 10, 1), problem.horizon, 10 * problem.horizon]
     return "delta", DELTAS
 
 
-def studies_of(planner: Planner, scenarios: Sequence[Scenario]) -> int:
-    """How many studies `forecast` simulates: what a progress bar counts to."""
+def plan_studies(planner: Planner, scenarios: Sequence[Scenario]) -> int:
+    """How many studies `make_plan` simulates: what a progress bar counts to."""
     instances = [len(scenario.means) for scenario in scenarios]
     return planner.replications * (2 * sum(instances) + (len(DELTAS) + len(SHARES)) * instances[-1])
 
 
-MOST_PHASES = 60  # of the course that is drawn
-STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # times what a day of the cheapest study costs in draws
-
-
 @dataclass(frozen=True, kw_only=True)
-class TradePoint:
+class TradeOffPoint:
     """What the studies cost if a day is worth `day_cost`; infinite: only days count."""
 
     day_cost: float
@@ -165,7 +172,55 @@ class TradePoint:
     own: bool  # the day_cost that the study states
 
 
-def ladder(problem: Problem, scenario: Scenario) -> list[float]:
+@dataclass(frozen=True, kw_only=True)
+class Logistics:
+    """What `parley plan` estimates of time where rates are stated."""
+
+    trade_off: list[TradeOffPoint]
+    timeline: list[IntArray]  # the draws of one study of the scenario, phase by phase, (arm, agent)
+
+
+def logistics(planner: Planner, problem: Problem, scenario: Scenario) -> Logistics | None:
+    """The trade-off and one timeline of a scenario; None without rates."""
+    if problem.rate is None:
+        return None
+    instance = scenario.instances(problem)[0]
+    policy = make_policy(planner.policy, problem, planner.options, instance)
+    timeline = [phase.quotas for phase in islice(phases(policy, instance, seed=planner.seed), MOST_PHASES)]
+    return Logistics(trade_off=trade_off(planner, problem, scenario), timeline=timeline)
+
+
+def trade_off(planner: Planner, problem: Problem, scenario: Scenario) -> list[TradeOffPoint]:
+    """Days against money, a point for each of `day_costs`; empty where there is nothing to trade."""
+    if not has_trade_off(planner.policy, problem):
+        return []
+    return [
+        TradeOffPoint(
+            day_cost=worth,
+            study_costs=planner.estimate(scenario, problem, planned=_with_day_cost(problem, worth)).study_costs,
+            own=worth == problem.day_cost,
+        )
+        for worth in day_costs(problem, scenario)
+    ]
+
+
+def trade_off_studies(planner: Planner, problem: Problem, scenario: Scenario) -> int:
+    """How many studies `trade_off` simulates: what a progress bar counts to."""
+    points = len(day_costs(problem, scenario)) if has_trade_off(planner.policy, problem) else 0
+    return points * len(scenario.means) * planner.replications
+
+
+def has_trade_off(policy: str, problem: Problem) -> bool:
+    """Whether days can be traded for money.
+
+    They cannot without rates, with draws that cost nothing, for a policy that plans by neither time nor money, and
+    with a horizon: everybody then draws to its end.
+    """
+    paid = problem.rate is not None and bool((problem.price > 0).all())
+    return paid and problem.horizon is None and POLICIES[policy].plans_by_price
+
+
+def day_costs(problem: Problem, scenario: Scenario) -> list[float]:
     """Worths of a day to try, from 0 (the cheapest study) to infinite (the fastest), with the study's own."""
     bound = cost(scenario.instances(problem)[0], accuracy=1e-3)
     a_day = float(money_of(problem, bound.allocation) / days_needed(bound.allocation, stated_rates(problem)))
@@ -173,53 +228,6 @@ def ladder(problem: Problem, scenario: Scenario) -> list[float]:
     return sorted({0.0, problem.day_cost, math.inf, *(round(step * a_day, digits) for step in STEPS)})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Logistics:
-    """What `parley plan` tells of time where rates are stated."""
-
-    trade: list[TradePoint]
-    course: list[IntArray]  # the draws of one study of the scenario, phase by phase, (arm, agent)
-
-
-def logistics(planner: Planner, problem: Problem, scenario: Scenario) -> Logistics | None:
-    """The curve and one course of a scenario; None without rates."""
-    if problem.rate is None:
-        return None
-    instance = scenario.instances(problem)[0]
-    policy = make_policy(planner.policy, problem, planner.options, instance)
-    course = [phase.quotas for phase in islice(phases(policy, instance, seed=planner.seed), MOST_PHASES)]
-    return Logistics(trade=trade(planner, problem, scenario), course=course)
-
-
-def trade_studies(planner: Planner, problem: Problem, scenario: Scenario) -> int:
-    """How many studies that simulates: what a progress bar counts to."""
-    points = len(ladder(problem, scenario)) if tradable(planner.policy, problem) else 0
-    return points * len(scenario.means) * planner.replications
-
-
-def trade(planner: Planner, problem: Problem, scenario: Scenario) -> list[TradePoint]:
-    """The points of the curve; none where there is nothing to trade.
-
-    That is without rates, with draws that cost nothing, and for a policy that plans by neither time nor money.
-    """
-    if not tradable(planner.policy, problem):
-        return []
-    return [
-        TradePoint(
-            day_cost=worth,
-            study_costs=planner.estimate(scenario, problem, planned=_worth(problem, worth)).study_costs,
-            own=worth == problem.day_cost,
-        )
-        for worth in ladder(problem, scenario)
-    ]
-
-
-def tradable(policy: str, problem: Problem) -> bool:
-    """Whether there is a curve to draw."""
-    paid = problem.rate is not None and bool((problem.price > 0).all())
-    return paid and problem.horizon is None and POLICIES[policy].plans_by_price  # who plays to a horizon plays as long
-
-
-def _worth(problem: Problem, day_cost: float) -> Problem:
+def _with_day_cost(problem: Problem, day_cost: float) -> Problem:
     """The problem as its policy plans for it if a day is worth that much."""
     return problem.with_(price=0.0, day_cost=1.0) if math.isinf(day_cost) else problem.with_(day_cost=day_cost)

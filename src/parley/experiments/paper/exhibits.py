@@ -115,7 +115,7 @@ def _comparison(
     single = len({row.algorithm for row in rows}) == 1
     columns = [
         *(Column(title=key, key=key, show=lambda value: f"{value:g}") for key in by),
-        Column(title="figures" if single else "algorithm", key="label", number=False, programs=False),
+        Column(title="figures" if single else "algorithm", key="label", programs=False),
         Column(title="algorithm", key="algorithm", people=False),
         Column(title="figures", key="source", people=False),
         Column(title="rounds", key="rounds", show=fixed(2)),
@@ -130,7 +130,7 @@ def _comparison(
     ]
     values = [[_value(row, column.key, single) for column in columns] for row in rows]
     if against:
-        columns.append(Column(title=f"from {against}", key="distance", show=_errors))
+        columns.append(Column(title=f"from {against}, s.e.", key="distance", show=_errors))
         for row, line in zip(rows, values, strict=True):
             other = next(r for r in rows if (r.alpha, r.delta, r.source) == (row.alpha, row.delta, against))
             line.append(None if row is other else row.distance(other))
@@ -159,7 +159,7 @@ def _search_table(found: list[Search]) -> Table:
         Column(title="found in all", key="search_sum", show=whole),
         Column(title="missing from exact counts", key="exact_violation", people=False),
         Column(title="steps", key="iterations", show=whole),
-        Column(title="search", key="ended", number=False),
+        Column(title="search", key="ended"),
     )
     rows = tuple(
         (
@@ -180,7 +180,7 @@ def _search_table(found: list[Search]) -> Table:
 
 
 def _errors(value: float | None) -> str:
-    return "" if value is None else f"{value:+.1f} s.e."
+    return "" if value is None else f"{value:+.1f}"
 
 
 def _pairs(rows: list[Row], source: str) -> list[tuple[Row, Row]]:
@@ -215,7 +215,7 @@ REGRET_TITLES = {
 }
 REGRET_COLUMNS = (
     Column(title="alpha", key="alpha", show=lambda value: f"{value:g}"),
-    Column(title="algorithm", key="label", number=False, programs=False),
+    Column(title="algorithm", key="label", programs=False),
     Column(title="algorithm", key="algorithm", people=False),
     Column(title="figures", key="source", people=False),
     Column(title="rounds", key="rounds", show=fixed(2)),

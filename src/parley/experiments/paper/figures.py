@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 
 from parley.experiments.paper.exhibits import Exhibit
 from parley.experiments.paper.reproduction import Row
-from parley.experiments.report_kit.charts import Theme, delta_axis, legend_below, sample_axis, theme_named
+from parley.experiments.report_kit.charts import Theme, canvas, delta_axis, legend_below, sample_axis
 
 __all__ = ["draw_exhibit"]
 
-# Series -> place of its colour, marker: the same algorithm has the same look in every picture.
-LOOKS = {
+# Series -> place of its colour, marker: the same algorithm looks the same in every picture.
+SERIES = {
     ("W-CPE-BAI", "published"): (None, "o", "--"),
     ("PF-UCB-BAI", "published"): (None, "s", "--"),
     ("W-CPE-BAI", "as written"): (0, "o", "-"),
@@ -29,12 +29,10 @@ LOOKS = {
 
 
 def _table1(exhibit: Exhibit, theme: str) -> Figure:
-    look = theme_named(theme)
-    with look.context():
-        figure = Figure(figsize=(10.5, 4.4), layout="constrained")
+    with canvas(theme, 10.5, 4.4) as (figure, style):
         costs, rounds = figure.subplots(1, 2)
-        _series(costs, exhibit.rows, look, x="alpha", y="cost")
-        _series(rounds, exhibit.rows, look, x="alpha", y="rounds")
+        _series(costs, exhibit.rows, style, x="alpha", y="cost")
+        _series(rounds, exhibit.rows, style, x="alpha", y="rounds")
         costs.set_yscale("log")
         sample_axis(costs)
         costs.set(title="Samples", ylabel="mean samples (bars: standard error)")
@@ -48,15 +46,13 @@ def _table1(exhibit: Exhibit, theme: str) -> Figure:
 
 
 def _table2(exhibit: Exhibit, theme: str) -> Figure:
-    look = theme_named(theme)
-    with look.context():
-        figure = Figure(figsize=(10.5, 4.4), layout="constrained")
+    with canvas(theme, 10.5, 4.4) as (figure, style):
         costs, ratios = figure.subplots(1, 2)
-        _series(costs, exhibit.rows, look, x="delta", y="cost")
-        _series(ratios, exhibit.rows, look, x="delta", y="ratio")
+        _series(costs, exhibit.rows, style, x="delta", y="cost")
+        _series(ratios, exhibit.rows, style, x="delta", y="ratio")
         bounds = {row.delta: row.bound for row in exhibit.rows if row.source != "published"}
-        costs.plot(list(bounds), list(bounds.values()), color=look.ink, linestyle=":", label="lower bound c*")
-        ratios.axhline(1, color=look.ink, linestyle=":")
+        costs.plot(list(bounds), list(bounds.values()), color=style.ink, linestyle=":", label="lower bound c*")
+        ratios.axhline(1, color=style.ink, linestyle=":")
         for panel in (costs, ratios):
             delta_axis(panel, sorted(bounds))
             panel.set_yscale("log")
@@ -70,11 +66,9 @@ def _table2(exhibit: Exhibit, theme: str) -> Figure:
 
 
 def _baseline(exhibit: Exhibit, theme: str) -> Figure:
-    look = theme_named(theme)
-    with look.context():
-        figure = Figure(figsize=(7, 4.4), layout="constrained")
+    with canvas(theme, 7, 4.4) as (figure, style):
         panel = figure.subplots()
-        _series(panel, exhibit.rows, look, x="alpha", y="cost")
+        _series(panel, exhibit.rows, style, x="alpha", y="cost")
         panel.set(
             title="PF-UCB-BAI: published costs come from comparing local with mixed means",
             xlabel="alpha (share of its own reward in an agent's mix)",
@@ -88,20 +82,18 @@ def _baseline(exhibit: Exhibit, theme: str) -> Figure:
 
 
 def _counts(exhibit: Exhibit, theme: str) -> Figure:
-    look = theme_named(theme)
-    with look.context():
-        figure = Figure(figsize=(10.5, 4.4), layout="constrained")
+    with canvas(theme, 10.5, 4.4) as (figure, style):
         search, costs = figure.subplots(1, 2)
         numbers = [one.phase for one in exhibit.searches]
         exact, found = [one.exact.max() for one in exhibit.searches], [one.found.max() for one in exhibit.searches]
-        search.plot(numbers, exact, color=look.colour(0), marker="o", label="exact smallest counts")
-        search.plot(numbers, found, color=look.colour(1), marker="x", linestyle="--", label="search, 1,000 iterations")
+        search.plot(numbers, exact, color=style.colour(0), marker="o", label="exact smallest counts")
+        search.plot(numbers, found, color=style.colour(1), marker="x", linestyle="--", label="search, 1,000 iterations")
         search.set_yscale("log")
         sample_axis(search)
         search.set(title="One run: largest count of a phase", xlabel="phase", ylabel="draws of one arm by one agent")
         search.set_xticks(numbers)
         search.legend(loc="upper left")
-        _series(costs, [row for row in exhibit.rows if row.delta == 0.1], look, x="alpha", y="cost")
+        _series(costs, [row for row in exhibit.rows if row.delta == 0.1], style, x="alpha", y="cost")
         costs.set(
             title="W-CPE-BAI at delta = 0.1",
             xlabel="alpha (share of its own reward in an agent's mix)",
@@ -115,15 +107,13 @@ def _counts(exhibit: Exhibit, theme: str) -> Figure:
 
 
 def _played(exhibit: Exhibit, theme: str) -> Figure:
-    look = theme_named(theme)
-    with look.context():
-        figure = Figure(figsize=(10.5, 4.4), layout="constrained")
+    with canvas(theme, 10.5, 4.4) as (figure, style):
         regrets, rounds = figure.subplots(1, 2)
         rows = [row for row in exhibit.rows if row.game == "performance"]
-        _series(regrets, rows, look, x="alpha", y="cost")
-        _series(rounds, rows, look, x="alpha", y="rounds")
+        _series(regrets, rows, style, x="alpha", y="cost")
+        _series(rounds, rows, style, x="alpha", y="rounds")
         bounds = {row.alpha: row.bound for row in rows}
-        regrets.plot(list(bounds), list(bounds.values()), color=look.ink, linestyle=":", label="C* log T")
+        regrets.plot(list(bounds), list(bounds.values()), color=style.ink, linestyle=":", label="C* log T")
         regrets.set_yscale("log")
         sample_axis(regrets)
         regrets.set(title="Regret after 10^6 draws per agent", ylabel="mean regret of all agents")
@@ -150,8 +140,8 @@ FIGURES: dict[str, Callable[[Exhibit, str], Figure]] = {
 }
 
 
-def _series(panel: Axes, rows: Sequence[Row], look: Theme, *, x: str, y: str) -> None:
-    for (algorithm, source), (place, marker, dash) in LOOKS.items():
+def _series(panel: Axes, rows: Sequence[Row], style: Theme, *, x: str, y: str) -> None:
+    for (algorithm, source), (place, marker, dash) in SERIES.items():
         mine = [row for row in rows if (row.algorithm, row.source) == (algorithm, source)]
         mine = [row for row in mine if getattr(row, y) is not None]
         if not mine:
@@ -163,7 +153,7 @@ def _series(panel: Axes, rows: Sequence[Row], look: Theme, *, x: str, y: str) ->
             yerr=[row.standard_error * (row.ratio / row.cost if y == "ratio" else 1.0) for row in mine]
             if scale
             else None,
-            color=look.muted if place is None else look.colour(place),
+            color=style.muted if place is None else style.colour(place),
             marker=marker,
             linestyle=dash,
             capsize=3,

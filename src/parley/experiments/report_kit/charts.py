@@ -1,4 +1,4 @@
-"""How figures look: colours, axes and legends that all of them share, and the timeline of one run.
+"""How figures look: colours, axes, legends and marks that all of them share, and the timeline of one run.
 
 The colours are Okabe and Ito's, darkened or lightened where they would vanish on the ground. Colour-blind readers can
 tell them apart, and every series also has its own marker and dash, so that colour is never the only cue. Functions
@@ -7,8 +7,8 @@ return matplotlib `Figure` objects: nothing is shown, saved or kept in a global;
 >>> from parley.policies import make_policy
 >>> from parley.simulation import phases
 >>> from parley.study import parse_study
->>> words = {"arms": 3, "agents": 2, "noise": {"scale": 1.0}, "truth": {"generate": "paper", "min_gap": 0.2}}
->>> study = parse_study(words)
+>>> document = {"arms": 3, "agents": 2, "noise": {"scale": 1.0}, "truth": {"generate": "paper", "min_gap": 0.2}}
+>>> study = parse_study(document)
 >>> run = list(phases(make_policy("wcpe", study.problem), study.instance, seed=0))
 >>> len(elimination_timeline(run, study.problem).axes)
 2
@@ -17,9 +17,10 @@ return matplotlib `Figure` objects: nothing is shown, saved or kept in a global;
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,15 +39,21 @@ __all__ = [
     "MARKERS",
     "THEMES",
     "Theme",
+    "canvas",
     "delta_axis",
+    "draw_boxes",
     "elimination_timeline",
     "legend_below",
     "sample_axis",
+    "save_figure",
     "theme_named",
 ]
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":")
+WIDEST_LEGEND = 0.98  # of the width of a figure
+MOST_PANELS = 12  # agents shown side by side; more would be too small to read
+MOST_TICKS = 7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +104,9 @@ class Theme:
         return rc_context(settings)
 
 
-def _themes(themes: Sequence[Theme]) -> dict[str, Theme]:
-    return {theme.name: theme for theme in themes}
-
-
-THEMES = _themes(
-    [
+THEMES = {
+    theme.name: theme
+    for theme in (
         Theme(
             name="light",
             ground="#ffffff",
@@ -119,8 +123,8 @@ THEMES = _themes(
             muted="#9aa1ad",
             series=("#56b4e9", "#ff8c42", "#2fc79b", "#e39ac6", "#f0e442", "#8fa8ff", "#c4c4c4", "#ff7f9c"),
         ),
-    ]
-)
+    )
+}
 
 
 def theme_named(name: str) -> Theme:
@@ -130,7 +134,49 @@ def theme_named(name: str) -> Theme:
     return THEMES[name]
 
 
-WIDE = 0.98  # of a figure, which a legend may take
+@contextmanager
+def canvas(theme: str, width: float, height: float) -> Iterator[tuple[Figure, Theme]]:
+    """An empty figure of so many inches and its theme, for as long as it is drawn.
+
+    >>> with canvas("dark", 6, 4) as (figure, style):
+    ...     line = figure.subplots().plot([1, 2], color=style.colour(0))
+    >>> line[0].get_color()
+    '#56b4e9'
+    """
+    style = theme_named(theme)
+    with style.context():
+        yield Figure(figsize=(width, height), layout="constrained"), style
+
+
+def draw_boxes(
+    panel: Axes, values: Sequence[Any], places: Sequence[float], *, colour: str, style: Theme, label: str, **more: Any
+) -> None:
+    """Boxplots of one colour, one at each place: quartiles, and whiskers to 1.5 times their distance."""
+    drawn = panel.boxplot(
+        list(values),
+        positions=list(places),
+        patch_artist=True,
+        medianprops={"color": style.ink, "linewidth": 1.6},
+        flierprops={"marker": ".", "markersize": 2, "markeredgecolor": colour, "alpha": 0.4},
+        whiskerprops={"color": colour},
+        capprops={"color": colour},
+        **more,
+    )
+    for box in drawn["boxes"]:
+        box.set(facecolor=colour, edgecolor=colour, alpha=0.75)
+    panel.plot([], [], "s", color=colour, label=label)  # the legend shows a small square
+
+
+def save_figure(draw: Callable[..., Figure], folder: Path, name: str, *, title: str) -> list[Path]:
+    """Write a figure as PNG and SVG, light and dark; `draw` is given the theme. Returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for theme, suffix in {"light": "", "dark": "-dark"}.items():
+        figure = draw(theme=theme)
+        for kind in ("png", "svg"):
+            files.append(folder / f"{name}{suffix}.{kind}")
+            figure.savefig(files[-1], dpi=150, metadata={"Title": title})
+    return files
 
 
 def sample_axis(panel: Axes) -> None:
@@ -168,40 +214,34 @@ def legend_below(figure: Figure, panel: Axes, *, columns: int = 8) -> None:
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     for count in range(min(len(labels), columns), 0, -1):
         made = figure.legend(handles, labels, loc="outside lower center", ncols=count)
-        if count == 1 or made.get_window_extent(renderer).width <= WIDE * figure.bbox.width:
+        if count == 1 or made.get_window_extent(renderer).width <= WIDEST_LEGEND * figure.bbox.width:
             for line in made.get_lines():
                 line.set_linewidth(1.8)
             return
         made.remove()
 
 
-MOST_PANELS = 12  # agents shown side by side; more would be too small to read
-MOST_TICKS = 7
-
-
 def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: str = "light") -> Figure:
     """One run, a panel per agent: the estimated mixed mean of every arm until the phase that ruled it out (a cross)."""
     if not phases:
         raise InvalidInput("phases", found="none", allowed="at least one phase of a run")
-    look = theme_named(theme)
     shown = min(problem.agent_count, MOST_PANELS)
     columns = min(shown, 3)
     rows = math.ceil(shown / columns)
-    with look.context():
-        figure = Figure(figsize=(1.2 + 3.4 * columns, 1.0 + 2.8 * rows), layout="constrained")
+    with canvas(theme, 1.2 + 3.4 * columns, 1.0 + 2.8 * rows) as (figure, style):
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for agent, panel in enumerate(panels[:shown]):
-            _draw_timeline(panel, phases, problem, agent, look)
+            _draw_timeline(panel, phases, problem, agent, style)
         for panel in panels[shown:]:
             panel.set_axis_off()
         legend_below(figure, panels[0])
+        title = "Timeline of one run: a cross marks the phase that ruled an arm out"
         hidden = problem.agent_count - shown
-        title = "Course of one run: a cross marks the phase that ruled an arm out"
         figure.suptitle(f"{title} (first {shown} agents of {problem.agent_count})" if hidden else title, size=11)
     return figure
 
 
-def _draw_timeline(panel: Axes, phases: Sequence[Phase], problem: Problem, agent: int, look: Theme) -> None:
+def _draw_timeline(panel: Axes, phases: Sequence[Phase], problem: Problem, agent: int, style: Theme) -> None:
     numbers = np.array([phase.number for phase in phases])
     means = np.stack([problem.mixed(phase.after.means)[:, agent] for phase in phases])
     ruled_out = phases[-1].after.eliminated_in[:, agent]
@@ -209,19 +249,19 @@ def _draw_timeline(panel: Axes, phases: Sequence[Phase], problem: Problem, agent
         last = int(ruled_out[arm]) or int(numbers[-1])
         seen = numbers <= last
         out = ruled_out[arm] > 0
-        colour = look.colour(arm)
+        colour = style.colour(arm)
         panel.plot(
             numbers[seen],
             means[seen, arm],
             color=colour,
-            linestyle=DASHES[arm // len(look.series) % len(DASHES)],
+            linestyle=DASHES[arm // len(style.series) % len(DASHES)],
             marker=MARKERS[arm % len(MARKERS)],
             linewidth=1.2 if out else 2.6,
             label=name,
         )
         if out:
             end = means[numbers == last, arm]
-            panel.plot(last, end, "x", color=look.ink, markersize=9, markeredgewidth=1.6, zorder=5)
+            panel.plot(last, end, "x", color=style.ink, markersize=9, markeredgewidth=1.6, zorder=5)
     remaining = [name for arm, name in enumerate(problem.arms) if not ruled_out[arm]]
     answer = ", ".join(remaining) if len(remaining) == problem.top else f"{len(remaining)} arms left"
     panel.set_title(f"{problem.agents[agent]}: {answer}")

@@ -1,18 +1,33 @@
-"""Tables that are made once and shown four ways: for a terminal, as Markdown, as CSV, as plain records."""
+"""A table is made once and shown in five ways: on a terminal, in a page, as Markdown, as CSV, as plain records.
+
+A column stands right if all its cells are numbers; the first column always stands left. On a terminal, words wrap and
+numbers are never cut. Where not even the numbers fit beside each other, each row becomes a small list of its own.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
+from markupsafe import Markup
+from rich import table as rich_table
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
 from parley.errors import InvalidInput
+from parley.formatting import is_number
 
 __all__ = ["Column", "Table", "fixed", "plain", "share", "whole"]
 
 Format = Callable[[Any], str]
+
+LEAST_WORDS = 12  # columns of a terminal that a column of words may be squeezed to
+LONGEST_WORD = 24  # a word up to this long is not broken, where there is room
+EDGES = 3  # of a column: a space on either side, and a line
 
 
 def plain(value: Any) -> str:
@@ -46,8 +61,7 @@ class Column:
     title: str
     key: str
     show: Format = plain
-    number: bool = True  # numbers stand right, text stands left
-    people: bool = True  # shown in a terminal and in Markdown
+    people: bool = True  # shown on a terminal, in pages and in Markdown
     programs: bool = True  # in CSV and in records
 
 
@@ -57,7 +71,7 @@ class Table:
 
     >>> table = Table(
     ...     title="Costs",
-    ...     columns=(Column(title="policy", key="policy", number=False), Column(title="mean", key="cost", show=whole)),
+    ...     columns=(Column(title="policy", key="policy"), Column(title="mean", key="cost", show=whole)),
     ...     rows=(("wcpe", 93969.2),),
     ... )
     >>> print(table.markdown())
@@ -79,17 +93,28 @@ class Table:
             if len(row) != len(self.columns):
                 raise InvalidInput("row", found=f"{len(row)} values", allowed=f"{len(self.columns)}, one per column")
 
-    def shown(self) -> list[list[str]]:
-        """The rows as people read them, under the titles of `visible`."""
+    @classmethod
+    def of_text(cls, title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+        """A table whose cells are text already.
+
+        >>> made = Table.of_text("", ("arm", "draws"), [("<b>", "1,200")])
+        >>> '<tr><td>&lt;b&gt;</td><td class="num">1,200</td></tr>' in made.html()
+        True
+        """
+        columns = tuple(Column(title=heading, key=heading) for heading in head)
+        return cls(title=title, columns=columns, rows=tuple(map(tuple, rows)))
+
+    @property
+    def head(self) -> list[str]:
+        """The titles of the columns that people see."""
+        return [column.title for column in self.columns if column.people]
+
+    def cells(self) -> list[list[str]]:
+        """The rows as people read them, under the titles of `head`."""
         return [
             [column.show(value) for column, value in zip(self.columns, row, strict=True) if column.people]
             for row in self.rows
         ]
-
-    @property
-    def visible(self) -> list[Column]:
-        """The columns that people see."""
-        return [column for column in self.columns if column.people]
 
     def records(self) -> list[dict[str, Any]]:
         """The rows as programs read them."""
@@ -97,16 +122,6 @@ class Table:
             {column.key: value for column, value in zip(self.columns, row, strict=True) if column.programs}
             for row in self.rows
         ]
-
-    def markdown(self) -> str:
-        """A Markdown table, without its title."""
-        return "\n".join(
-            [
-                _line([column.title for column in self.visible]),
-                "|" + "|".join("---:" if column.number else "---" for column in self.visible) + "|",
-                *(_line(row) for row in self.shown()),
-            ]
-        )
 
     def csv(self) -> str:
         """Comma-separated raw values under the columns' keys."""
@@ -116,6 +131,90 @@ class Table:
         writer.writerows(["" if value is None else value for value in row.values()] for row in self.records())
         return text.getvalue()
 
+    def markdown(self) -> str:
+        """A Markdown table, without its title."""
+        cells = self.cells()
+        rules = ["---:" if right else "---" for right in _right(len(self.head), cells)]
+        lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (self.head, *cells))
+        first, *rest = (f"| {line} |" for line in lines)
+        return "\n".join([first, f"|{'|'.join(rules)}|", *rest])
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    def html(self) -> Markup:
+        """An HTML table that scrolls sideways where it is wide, without its title; every cell is escaped."""
+        cells = self.cells()
+        sides = [Markup(' class="num"') if right else "" for right in _right(len(self.head), cells)]
+        parts = [Markup('<div class="scroll"><table><thead><tr>')]
+        parts += [
+            Markup('<th scope="col"{}>{}</th>').format(side, text) for side, text in zip(sides, self.head, strict=True)
+        ]
+        parts.append(Markup("</tr></thead>\n<tbody>"))
+        for row in cells:
+            line = [Markup("<td{}>{}</td>").format(side, text) for side, text in zip(sides, row, strict=True)]
+            parts.append(Markup("<tr>{}</tr>").format(Markup("").join(line)))
+        parts.append(Markup("</tbody></table></div>"))
+        return Markup("").join(parts)
+
+    __html__ = html  # templates show a table by its name alone
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.title:
+            yield Text(self.title, style="bold")
+        yield _terminal(self.head, self.cells(), options.max_width)
+
+
+def _right(count: int, cells: Sequence[Sequence[str]]) -> list[bool]:
+    """Which columns stand right."""
+    return [place > 0 and all(is_number(row[place]) for row in cells) for place in range(count)]
+
+
+def _terminal(head: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> rich_table.Table:
+    right = _right(len(head), cells)
+    if widths := _widths(head, cells, right, room):
+        made = rich_table.Table()
+        for heading, width, side in zip(head, widths, right, strict=True):
+            made.add_column(heading, justify="right" if side else "left", width=width, overflow="fold")
+        for row in cells:
+            made.add_row(*row)
+        return made
+    return _as_lists(head, cells, room - 2 * EDGES - 1)
+
+
+def _widths(head: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool], room: int) -> list[int] | None:
+    """The width of every column, or None where they do not fit beside each other.
+
+    Cells of numbers stay on one line if they can; if not, "1,625 to 1,884" may take three, but 1,625 stays whole.
+
+    >>> head, cells = ("setting", "samples, median"), [("share of one's own", "3,261,000")]
+    >>> [_widths(head, cells, (False, True), room) for room in (80, 30, 20)]
+    [[18, 15], [13, 10], None]
+    """
+    space = room - EDGES * len(head) - 1
+    for least_words, whole_cells in product((LONGEST_WORD, LEAST_WORDS), (True, False)):
+        wanted, least = [], []
+        for place, heading in enumerate(head):
+            column = [row[place] for row in cells]
+            longest, word = (max(map(len, parts), default=0) for parts in (column, " ".join(column).split()))
+            wanted.append(max(longest, len(heading)))
+            needed = min(max(word, LEAST_WORDS), least_words)
+            if right[place]:
+                needed = longest if whole_cells else word
+            least.append(max(min(needed, longest), *map(len, heading.split())))
+        if sum(least) <= space:
+            while sum(wanted) > space:  # take from the column that can spare most
+                slack = [have - need for have, need in zip(wanted, least, strict=True)]
+                wanted[slack.index(max(slack))] -= 1
+            return wanted
+    return None
+
+
+def _as_lists(head: Sequence[str], cells: Sequence[Sequence[str]], space: int) -> rich_table.Table:
+    """Every row as lines of heading and cell."""
+    made = rich_table.Table(show_header=False)
+    word = max(len(word) for row in cells for cell in row for word in cell.split() or [""])
+    left = min(max(map(len, head)), max(space - max(word, space // 2), 1))
+    made.add_column(width=left, overflow="fold")
+    made.add_column(width=max(space - left, 1), overflow="fold")
+    for row in cells:
+        for place, (heading, cell) in enumerate(zip(head, row, strict=True)):
+            made.add_row(heading, cell, end_section=place == len(head) - 1)
+    return made

@@ -16,10 +16,11 @@ from parley.experiments.report_kit.charts import (
     DASHES,
     MARKERS,
     Theme,
+    canvas,
     delta_axis,
+    draw_boxes,
     legend_below,
     sample_axis,
-    theme_named,
 )
 from parley.experiments.sweeps.results import Results
 from parley.formatting import typed
@@ -57,6 +58,7 @@ TITLES = {
     "truth.min_gap": "smallest gap allowed between mixed means (reward)",
 }
 LOGARITHMIC = ("delta", "horizon")  # axes that are drawn by their logarithm
+MOST_HEAT_MAPS = 6
 INSTANCES = ("seed", "truth.seed")  # an axis of instances is averaged over, not drawn along
 
 
@@ -191,19 +193,14 @@ def _label(names: Sequence[str], key: object, frame: pd.DataFrame) -> str:
     return ", ".join(reversed(words))
 
 
-MOST_HEAT_MAPS = 6
-
-
 def cost_against(results: Results, summary: pd.DataFrame, x: str, *, theme: str = "light") -> Figure:
     """Mean samples along an axis, with intervals and the lower bound where there is one."""
-    look = theme_named(theme)
-    with look.context():
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    with canvas(theme, 7.2, 4.6) as (figure, style):
         panel = figure.subplots()
         drawn = curves(results, summary, x, "cost")
-        _lines(panel, drawn, look)
+        _lines(panel, drawn, style)
         for bound in bound_curve(results, summary, x):
-            panel.plot(bound.x, bound.y, color=look.ink, linestyle=":", label=bound.label)
+            panel.plot(bound.x, bound.y, color=style.ink, linestyle=":", label=bound.label)
         _along(panel, x, drawn)
         panel.set_yscale("log")
         sample_axis(panel)
@@ -214,13 +211,11 @@ def cost_against(results: Results, summary: pd.DataFrame, x: str, *, theme: str 
 
 def cost_and_rounds(results: Results, summary: pd.DataFrame, x: str, *, theme: str = "light") -> Figure:
     """Mean samples and mean rounds along an axis, side by side."""
-    look = theme_named(theme)
-    with look.context():
-        figure = Figure(figsize=(10.5, 4.6), layout="constrained")
+    with canvas(theme, 10.5, 4.6) as (figure, style):
         costs, rounds = figure.subplots(1, 2)
         drawn = curves(results, summary, x, "cost")
-        _lines(costs, drawn, look)
-        _lines(rounds, curves(results, summary, x, "rounds"), look)
+        _lines(costs, drawn, style)
+        _lines(rounds, curves(results, summary, x, "rounds"), style)
         costs.set_yscale("log")
         sample_axis(costs)
         costs.set(title=results.unit.capitalize(), ylabel=f"mean {results.unit} (band: 95% interval)")
@@ -234,29 +229,13 @@ def cost_and_rounds(results: Results, summary: pd.DataFrame, x: str, *, theme: s
 
 def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figure:
     """Boxplots of the samples: quartiles, whiskers to 1.5 times their distance, every policy in its colour."""
-    look = theme_named(theme)
     made = boxes(results, x)
-    with look.context():
-        figure = Figure(
-            figsize=(max(6.0, 1.2 + 0.55 * sum(len(one.groups) for one in made)), 4.6), layout="constrained"
-        )
+    with canvas(theme, max(6.0, 1.2 + 0.55 * sum(len(one.groups) for one in made)), 4.6) as (figure, style):
         panel = figure.subplots()
         for place, one in enumerate(made):
             at = np.arange(len(one.groups)) * (len(made) + 1) + place
-            colour = look.colour(place)
-            drawn = panel.boxplot(
-                list(one.values),
-                positions=list(at),
-                widths=0.75,
-                patch_artist=True,
-                label=one.label,
-                medianprops={"color": look.ink, "linewidth": 1.6},
-                flierprops={"marker": ".", "markersize": 2, "markeredgecolor": colour, "alpha": 0.4},
-                whiskerprops={"color": colour},
-                capprops={"color": colour},
-            )
-            for box in drawn["boxes"]:
-                box.set(facecolor=colour, edgecolor=colour, alpha=0.75)
+            colour = style.colour(place)
+            draw_boxes(panel, one.values, at.tolist(), colour=colour, style=style, label=one.label, widths=0.75)
         middle = np.arange(len(made[0].groups)) * (len(made) + 1) + (len(made) - 1) / 2
         panel.set_xticks(middle, made[0].groups)
         panel.set_yscale("log")
@@ -269,21 +248,19 @@ def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figu
 
 def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, theme: str = "light") -> Figure:
     """Heat maps arm x agent, one for every (title, draws): colour is the share of all draws, numbers are draws."""
-    look = theme_named(theme)
     shown = draws[:MOST_HEAT_MAPS]
     columns = min(4, len(shown))
     rows = -(-len(shown) // columns)
     arms, agents = problem.shape
-    with look.context():
-        size = (1.5 + columns * (0.9 + 0.75 * min(agents, 12)), 1.2 + rows * (0.9 + 0.42 * min(arms, 16)))
-        figure = Figure(figsize=(max(size[0], 4.5), max(size[1], 3.2)), layout="constrained")
+    width, height = 1.5 + columns * (0.9 + 0.75 * min(agents, 12)), 1.2 + rows * (0.9 + 0.42 * min(arms, 16))
+    with canvas(theme, max(width, 4.5), max(height, 3.2)) as (figure, style):
         panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
         shares = [100 * values / values.sum() for _, values in shown]
         top = max(float(share.max()) for share in shares)
         image = None
         for panel, (title, values), share in zip(panels, shown, shares, strict=False):
             panel.grid(visible=False)
-            image = panel.imshow(share, aspect="auto", cmap=look.heat, vmin=0, vmax=top)
+            image = panel.imshow(share, aspect="auto", cmap=style.heat, vmin=0, vmax=top)
             panel.set_title(title)
             panel.set_xticks(range(agents), problem.agents, rotation=30, ha="right")
             panel.set_yticks(range(arms), problem.arms)
@@ -301,13 +278,11 @@ def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, the
 
 def collaboration(results: Results, x: str, *, theme: str = "light") -> Figure:
     """How many times fewer samples are needed together than alone, by the lower bounds, along an axis."""
-    look = theme_named(theme)
-    with look.context():
-        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    with canvas(theme, 7.2, 4.4) as (figure, style):
         panel = figure.subplots()
         drawn = saving_curves(results, x)
-        _lines(panel, drawn, look)
-        panel.axhline(1, color=look.ink, linestyle=":", label="no saving; below, together costs more")
+        _lines(panel, drawn, style)
+        panel.axhline(1, color=style.ink, linestyle=":", label="no saving; below, together costs more")
         _along(panel, x, drawn)
         panel.set(title="What collaboration saves", ylabel="lower bound alone / lower bound together", ylim=(0, None))
         legend_below(figure, panel)
@@ -341,15 +316,15 @@ def last_draws(results: Results) -> list[tuple[str, FloatArray, Problem]]:
     return list(found.values())
 
 
-def _lines(panel: Axes, drawn: Sequence[Curve], look: Theme) -> None:
+def _lines(panel: Axes, drawn: Sequence[Curve], style: Theme) -> None:
     for place, curve in enumerate(drawn):
-        colour = look.colour(place)
+        colour = style.colour(place)
         panel.plot(
             curve.x,
             curve.y,
             color=colour,
             marker=MARKERS[place % len(MARKERS)],
-            linestyle=DASHES[place // len(look.series) % len(DASHES)],
+            linestyle=DASHES[place // len(style.series) % len(DASHES)],
             label=curve.label,
         )
         panel.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)

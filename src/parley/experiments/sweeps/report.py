@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from markupsafe import Markup
 
 from parley.errors import need
 from parley.experiments.report_kit.charts import THEMES
-from parley.experiments.report_kit.pages import page, table
+from parley.experiments.report_kit.pages import render
+from parley.experiments.report_kit.tables import Table
 from parley.experiments.sweeps.figures import (
     LOGARITHMIC,
     TITLES,
@@ -32,7 +33,7 @@ from parley.experiments.sweeps.figures import (
     saving_curves,
 )
 from parley.experiments.sweeps.results import Results, compare
-from parley.formatting import typed
+from parley.formatting import DASH, typed
 from parley.problem import FloatArray, Problem
 
 __all__ = ["box_plots", "heat_maps", "html_report", "lines"]
@@ -167,44 +168,7 @@ def _document(figure: go.Figure) -> dict[str, Any]:
 
 UNTIL = {"samples": "samples until every agent has its answer", "regret": "regret of all agents at the horizon"}
 MOST_ROWS = 200  # of a table in the page; the rest is in the files
-STYLE = """<style>
-.chart { width: 100%; min-height: 27rem; } .chart.tall { min-height: 32rem; }
-figcaption { color: var(--soft); font-size: .95rem; max-width: 48rem; }
-dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; } dl.facts dd { margin: 0; }
-td { white-space: nowrap; }
-dl.facts dt { color: var(--soft); } .warn { border-left: 4px solid #d55e00; padding-left: .8rem; }
-</style>"""
-# Colours are chosen when the page is shown, and again when the reader changes between light and dark.
-SCRIPT = """
-const themes = JSON.parse(document.getElementById("themes").textContent);
-const dark = matchMedia("(prefers-color-scheme: dark)");
-function dress(chart) {
-  const theme = themes[dark.matches ? "dark" : "light"];
-  const colour = (place) => place < 0 ? theme.ink : theme.series[place % theme.series.length];
-  for (const trace of chart.data) {
-    const place = (trace.meta || {}).place;
-    if (place === undefined) continue;
-    trace.line = {...trace.line, color: colour(place)};
-    trace.marker = {...trace.marker, color: colour(place)};
-    if (trace.fill) trace.fillcolor = colour(place) + "2e";
-  }
-  const axis = {gridcolor: theme.faint, zerolinecolor: theme.faint, linecolor: theme.faint};
-  const layout = {...chart.layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: {...chart.layout.font, color: theme.ink},
-    modebar: {bgcolor: "rgba(0,0,0,0)", color: theme.muted, activecolor: theme.ink},
-    hoverlabel: {bgcolor: theme.ground, bordercolor: theme.faint, font: {color: theme.ink}}};
-  for (const key of Object.keys(layout)) if (/^[xy]axis/.test(key)) layout[key] = {...axis, ...layout[key]};
-  return {data: chart.data, layout};
-}
-function draw() {
-  for (const place of document.querySelectorAll(".chart")) {
-    const {data, layout} = dress(JSON.parse(place.nextElementSibling.textContent));
-    Plotly.react(place, data, layout, {responsive: true, displaylogo: false});
-  }
-}
-dark.addEventListener("change", draw);
-draw();
-"""
+Columns = dict[str, tuple[str, str | None]]  # name in the frame -> title and format; None: a setting, as it is typed
 
 
 def html_report(results: Results, summary: pd.DataFrame, *, command: str) -> str:
@@ -212,54 +176,45 @@ def html_report(results: Results, summary: pd.DataFrame, *, command: str) -> str
     need("plotly", extra="experiments", purpose="an interactive report")
     from plotly.offline import get_plotlyjs
 
-    axes = drawn_axes(results)
-    parts = [STYLE, _facts(results, summary), *_warnings(results)]
-    for x in axes:
-        parts += _along(results, summary, x)
-    parts += _spread(results, box_axis(results))
-    parts += _allocation(results)
-    parts += _comparison(results)
-    parts.append("<h2>Every cell</h2>")
-    parts.append(_frame_table(summary, _summary_columns(results)))
-    themes = {
-        name: {key: getattr(one, key) for key in ("ink", "ground", "faint", "muted", "series")}
-        for name, one in THEMES.items()
-    }
-    parts.append(f'<script type="application/json" id="themes">{_embedded(themes)}</script>')
-    parts.append(f"<script>{get_plotlyjs()}</script><script>{SCRIPT}</script>")
-    return page(f"Parley: {results.name}", *parts, command=command)
+    sections = {f"Along {x}": _along(results, summary, x) for x in drawn_axes(results)}
+    if made := boxes(results, box_axis(results)):
+        caption = f"{results.unit.capitalize()} of every run: median, quartiles, whiskers to 1.5 times their distance."
+        sections["Spread"] = [_chart(box_plots(made, y=UNTIL[results.unit]), caption, tall=True)]
+    if draws := last_draws(results):
+        caption = "Mean draws of every arm by every agent in the last cell of a policy; the colour is the share of all."
+        sections["Who draws what"] = [_chart(heat_maps([one[:2] for one in draws], draws[0][2]), caption, tall=True)]
+    return render(
+        "sweep",
+        title=f"Parley: {results.name}",
+        command=command,
+        facts={
+            "Cells": f"{len(results.cells):,}",
+            "Replications": f"{int(summary['replications'].sum()):,} in all",
+            "Axes": ", ".join(f"{axis} ({summary[axis].nunique()})" for axis in results.axes),
+            "Results by": results.command or "(not recorded)",
+            "Parley": results.version,
+        },
+        unit=results.unit,
+        best=summary.sort_values("ratio").iloc[0] if summary["ratio"].notna().any() else None,
+        worst_error=summary["error_rate"].max(),
+        missing=results.missing,
+        damaged=results.damaged,
+        sections=sections,
+        comparison=_comparison(results),
+        cells=_long_table(summary, _summary_columns(results)),
+        themes={
+            name: {key: getattr(one, key) for key in ("ink", "ground", "faint", "muted", "series")}
+            for name, one in THEMES.items()
+        },
+        plotly=Markup(get_plotlyjs()),
+    )
 
 
-def _facts(results: Results, summary: pd.DataFrame) -> str:
-    varied = ", ".join(f"{axis} ({summary[axis].nunique()})" for axis in results.axes)
-    facts = {
-        "Cells": f"{len(results.cells):,}",
-        "Replications": f"{int(summary['replications'].sum()):,} in all",
-        "Axes": varied,
-        "Results by": results.command or "(not recorded)",
-        "Parley": results.version,
-    }
-    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
-    words = ""
-    if summary["ratio"].notna().any():
-        best = summary.sort_values("ratio").iloc[0]
-        words = (
-            f"<p>Closest to the lower bound is <code>{escape(str(best['policy']))}</code>: {best['cost']:,.0f} "
-            f"{results.unit} on average, {best['ratio']:.1f} times the bound. The largest error rate of any cell is "
-            f"{summary['error_rate'].max():.4f}.</p>"
-        )
-    return f'<dl class="facts">{listed}</dl>{words}'
+def _chart(figure: dict[str, Any], caption: str, *, tall: bool = False) -> dict[str, Any]:
+    return {"figure": figure, "caption": caption, "tall": tall}
 
 
-def _warnings(results: Results) -> list[str]:
-    told = []
-    if results.missing:
-        told.append(f"{results.missing:,} cells are missing: the sweep is not finished.")
-    told += [f"The file {name} is damaged and left out; run the sweep again to mend it." for name in results.damaged]
-    return [f'<p class="warn">{escape(words)}</p>' for words in told]
-
-
-def _along(results: Results, summary: pd.DataFrame, x: str) -> list[str]:
+def _along(results: Results, summary: pd.DataFrame, x: str) -> list[dict[str, Any]]:
     title = TITLES.get(x, x)
     scale: dict[str, Any] = {"log_x": x in LOGARITHMIC, "falling": x == "delta"}
     costs = lines(
@@ -271,50 +226,29 @@ def _along(results: Results, summary: pd.DataFrame, x: str) -> list[str]:
         **scale,
     )
     rounds = lines(curves(results, summary, x, "rounds"), x=title, y="mean rounds", **scale)
-    parts = [
-        f"<h2>Along {escape(x)}</h2>",
+    charts = [
         _chart(costs, f"Mean {UNTIL[results.unit]}; bands are 95% intervals."),
         _chart(rounds, "Mean rounds of communication; bands are 95% intervals."),
     ]
-    for name in (name for name in results.billed if summary[name].notna().all()):
-        chart = lines(curves(results, summary, x, name), x=title, y=f"mean {name}", **scale)
-        parts.append(_chart(chart, f"Mean {name} of a study; bands are 95% intervals."))
+    for name in (name for name in results.other_costs if summary[name].notna().all()):
+        drawn = lines(curves(results, summary, x, name), x=title, y=f"mean {name}", **scale)
+        charts.append(_chart(drawn, f"Mean {name} of a study; bands are 95% intervals."))
     if saved := saving_curves(results, x):
-        chart = lines(saved, x=title, y="lower bound alone / together", **scale)
-        words = (
+        caption = (
             "The lower bound with every agent alone (W = Id) over the one together: above 1, collaborating saves "
             f"{results.unit}; below, an agent that cares about others has to learn about them."
         )
-        parts.append(_chart(chart, words))
-    return parts
+        charts.append(_chart(lines(saved, x=title, y="lower bound alone / together", **scale), caption))
+    return charts
 
 
-def _spread(results: Results, x: str | None) -> list[str]:
-    if not (made := boxes(results, x)):
-        return []
-    caption = f"{results.unit.capitalize()} of every run: median, quartiles, whiskers to 1.5 times their distance."
-    return ["<h2>Spread</h2>", _chart(box_plots(made, y=UNTIL[results.unit]), caption, tall=True)]
-
-
-def _allocation(results: Results) -> list[str]:
-    chosen = last_draws(results)
-    if not chosen:
-        return []
-    problem = chosen[0][2]
-    chart = heat_maps([pair[:2] for pair in chosen], problem)
-    caption = "Mean draws of every arm by every agent in a policy's last cell (choose it above); colour: share of all."
-    return ["<h2>Who draws what</h2>", _chart(chart, caption, tall=True)]
-
-
-def _comparison(results: Results) -> list[str]:
+def _comparison(results: Results) -> dict[str, Any] | None:
     if not results.per_replication or results.pandas()["policy"].nunique() < 2:
-        return []
+        return None
     made = compare(results)
     made["saving"] = [_times(value) for value in made["saving"]]
-    reference = made["against"].iloc[0]
-    others = [name for name in results.grouping if name != "policy"]
-    columns = {
-        **{name: (name, None) for name in (*others, "policy")},
+    columns: Columns = {
+        **{name: (name, None) for name in results.grouping},
         "saving": (f"{results.unit}, beside it", None),
         "difference": ("mean difference", "{:+,.0f}"),
         "difference_low": ("from", "{:+,.0f}"),
@@ -322,16 +256,11 @@ def _comparison(results: Results) -> list[str]:
         "cheaper": ("cheaper in", "{:.1%}"),
         "wilcoxon_p_holm": ("p (Wilcoxon, Holm)", "{:.2g}"),
     }
-    words = (
-        f"Every policy against <code>{escape(str(reference))}</code> on the same seeds, pair by pair: the mean "
-        f"difference in {results.unit} with its 95% interval, how often the policy was the cheaper one, and "
-        "Wilcoxon's test."
-    )
-    return ["<h2>Policies compared</h2>", f"<p>{words}</p>", _frame_table(made, columns)]
+    return _long_table(made, columns) | {"against": made["against"].iloc[0]}
 
 
 def _times(saving: float) -> str:
-    """A ratio of means, in words that are never below 1.
+    """A ratio of means, said so that it is never below 1.
 
     >>> _times(3.2), _times(0.8)
     ('3.20 x less', '1.25 x more')
@@ -339,7 +268,12 @@ def _times(saving: float) -> str:
     return f"{saving:,.2f} x less" if saving >= 1 else f"{1 / saving:,.2f} x more"
 
 
-def _summary_columns(results: Results) -> dict[str, tuple[str, str | None]]:
+def _summary_columns(results: Results) -> Columns:
+    costs = {
+        f"{name}{part}": (title.format(name), "{:,.0f}")
+        for name in results.other_costs
+        for part, title in {"": "{}, mean", "_p10": "10%", "_p90": "90%"}.items()
+    }
     return {
         **{name: (name, None) for name in results.grouping},
         "replications": ("replications", "{:,}"),
@@ -350,34 +284,18 @@ def _summary_columns(results: Results) -> dict[str, tuple[str, str | None]]:
         "rounds": ("rounds", "{:.2f}"),
         "error_rate": ("error rate", "{:.4f}"),
         "ratio": ("over the bound", "{:.1f}"),
-    } | {
-        f"{name}{part}": (title.format(name), "{:,.0f}")
-        for name in results.billed
-        for part, title in {"": "{}, mean", "_p10": "10%", "_p90": "90%"}.items()
+        **costs,
     }
 
 
-def _frame_table(frame: pd.DataFrame, columns: dict[str, tuple[str, str | None]]) -> str:
+def _long_table(frame: pd.DataFrame, columns: Columns) -> dict[str, Any]:
+    """The first rows of a frame, and how many there are."""
     shown = frame.head(MOST_ROWS)
-    rows = [[_cell(row[name], form) for name, (_, form) in columns.items()] for _, row in shown.iterrows()]
-    more = f"<p class='soft'>The first {MOST_ROWS} of {len(frame):,} rows.</p>" if len(frame) > MOST_ROWS else ""
-    return table([title for title, _ in columns.values()], rows) + more
+    cells = [[_cell(row[name], form) for name, (_, form) in columns.items()] for _, row in shown.iterrows()]
+    return {"table": Table.of_text("", [title for title, _ in columns.values()], cells), "rows": len(frame)}
 
 
 def _cell(value: Any, form: str | None) -> str:
     if form is not None:
-        return "–" if pd.isna(value) else form.format(value)  # not stated in this cell
+        return DASH if pd.isna(value) else form.format(value)  # not stated in this cell
     return typed(value)
-
-
-def _chart(figure: dict[str, Any], caption: str, *, tall: bool = False) -> str:
-    return (
-        f'<figure><div class="chart{" tall" if tall else ""}" role="img" aria-label="{escape(caption)}"></div>'
-        f'<script type="application/json">{_embedded(figure)}</script>'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-    )
-
-
-def _embedded(document: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(document, allow_nan=False).replace("</", "<\\/")

@@ -13,7 +13,7 @@ import pyarrow as pa
 from scipy import stats
 
 from parley.errors import InvalidInput, UnknownName, need
-from parley.experiments.sweeps.storage import BILLED, Folder, Stored
+from parley.experiments.sweeps.storage import OTHER_COSTS, Folder, Stored
 from parley.experiments.sweeps.sweep import Cell, parse_sweep
 from parley.problem import FloatArray
 
@@ -57,9 +57,9 @@ class Results:
         return frame.assign(**{name: frame[other] for name, other in told.items()})
 
     @property
-    def billed(self) -> list[str]:
+    def other_costs(self) -> list[str]:
         """What else is told of every cell, where it is stated."""
-        return [name for name in BILLED if name in self.table.column_names and name != self.unit]
+        return [name for name in OTHER_COSTS if name in self.table.column_names and name != self.unit]
 
     def polars(self) -> Any:
         """All rows as a Polars frame (needs the extra `polars`)."""
@@ -159,16 +159,16 @@ def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.D
                 "lower_bound": bound,
                 "ratio": costs.mean() / bound if bound else float("nan"),
                 "seconds": group["seconds"].iloc[0],
-                **_billed(group, level, method),
+                **_other_costs(group, level, method),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _billed(group: pd.DataFrame, level: float, method: str) -> dict[str, float]:
+def _other_costs(group: pd.DataFrame, level: float, method: str) -> dict[str, float]:
     """Money and days of a cell, where they are stated: means with intervals, one study in ten, nine in ten."""
     made: dict[str, float] = {}
-    for name in BILLED:
+    for name in OTHER_COSTS:
         if name in group and group[name].notna().all():
             values = group[name].to_numpy(np.float64)
             low, high = interval(values, level=level, method=method)
@@ -183,7 +183,7 @@ def _of_cells(frame: pd.DataFrame, grouping: Sequence[str]) -> pd.DataFrame:
     made = frame.copy()
     count = made["replications"].to_numpy(np.float64)
     half = np.asarray(stats.t.ppf(0.975, np.maximum(count - 1, 1))) / np.sqrt(count)
-    for name in ("cost", "rounds", *(name for name in BILLED if name in made)):
+    for name in ("cost", "rounds", *(name for name in OTHER_COSTS if name in made)):
         made[f"{name}_low"] = made[name] - half * made[f"{name}_std"]
         made[f"{name}_high"] = made[name] + half * made[f"{name}_std"]
     made["ratio"] = made["cost"] / made["lower_bound"]

@@ -30,12 +30,12 @@ from parley.experiments.sweeps.sweep import Cell, CellResult, Sweep, canonical
 from parley.files import ASIDE, FileLock, Locked, write_whole
 from parley.problem import FloatArray
 
-__all__ = ["BILLED", "Folder", "Stored"]
+__all__ = ["OTHER_COSTS", "Folder", "Stored"]
 
 FORMAT = 1
 METADATA = b"parley"
 LOCK = "sweep.lock"
-BILLED = ("money", "days", "regret")  # there where prices, rates, a horizon are stated; "cost" is samples always
+OTHER_COSTS = ("money", "days", "regret")  # there where prices, rates, a horizon are stated; "cost" is samples always
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +220,7 @@ def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
             "error_rate": [float(result.mistaken.mean())],
             "finished": [float(result.finished.mean())],
         }
-    for name in BILLED:
+    for name in OTHER_COSTS:
         if (values := getattr(result, name)) is not None:
             measured |= {name: values} if rows == "replication" else _spread(name, values)
     described = {
