@@ -37,8 +37,8 @@ from parley.experiments.forecasts.plan_page import (
     trade_off_table,
 )
 from parley.experiments.forecasts.planning import (
+    CostPlan,
     Logistics,
-    Plan,
     Planner,
     ScenarioCost,
     logistics,
@@ -172,7 +172,7 @@ def plan_command(
 
 def _run(
     planner: Planner, problem: Problem, scenarios: list[Scenario], truths: dict[float | None, Scenario], *, quiet: bool
-) -> tuple[Plan, Logistics | None, list[Characteristic]]:
+) -> tuple[CostPlan, Logistics | None, list[Characteristic]]:
     """All that is simulated, under one progress bar."""
     studies = plan_studies(planner, scenarios) + trade_off_studies(planner, problem, scenarios[-1])
     with progress_bar("simulating studies", studies + operating_studies(planner, truths), hidden=quiet) as advance:
@@ -192,7 +192,7 @@ def _trade_off(timed: Logistics | None) -> dict[str, Any]:
     return {"trade": points}
 
 
-def _document(plan: Plan) -> dict[str, Any]:
+def _document(plan: CostPlan) -> dict[str, Any]:
     return {
         "scenarios": [
             _figures(estimate) | {"alone": _figures(alone)}

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from parley.cli.console import say
 from parley.errors import needs
 
 with needs("server", "parley serve"):

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from parley.costs import phase_days, stated_rates
 from parley.experiments.forecasts.operating import Characteristic
-from parley.experiments.forecasts.planning import Logistics, Plan, ScenarioCost
+from parley.experiments.forecasts.planning import CostPlan, Logistics, ScenarioCost
 from parley.experiments.report_kit import problem_size
 from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes, sample_axis
 from parley.experiments.report_kit.pages import picture, render
@@ -41,7 +41,7 @@ LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per ag
 MOST_SITES = 40  # of a calendar; more bars would be too thin to read
 
 
-def cost_table(title: str, plan: Plan) -> Table:
+def cost_table(title: str, plan: CostPlan) -> Table:
     """One row per scenario."""
     head = ("scenario", f"{plan.unit}, mean", "10% to 90%", "rounds", "wrong", "median", "median alone", "saved")
     pairs = zip(plan.scenarios, plan.alone, strict=True)
@@ -65,7 +65,7 @@ def _cost_row(estimate: ScenarioCost, alone: ScenarioCost) -> list[str]:
     ]
 
 
-def sensitivity_table(title: str, plan: Plan) -> Table:
+def sensitivity_table(title: str, plan: CostPlan) -> Table:
     """How the cost of the reference scenario moves, one setting a row."""
     settings = [(f"{plan.level_axis} {value:,.10g}", estimate) for value, estimate in plan.by_level]
     settings += [(f"{plan.weights_axis} {value:g}", estimate) for value, estimate in plan.by_weights]
@@ -73,7 +73,7 @@ def sensitivity_table(title: str, plan: Plan) -> Table:
     return Table.of_text(title, ("setting", f"{plan.unit}, median"), rows)
 
 
-def money_and_days_table(title: str, plan: Plan) -> Table:
+def money_and_days_table(title: str, plan: CostPlan) -> Table:
     """Money and days of every scenario; no rows where neither is stated."""
     rows = [
         (estimate.scenario, unit, *_mean_and_range(figures))
@@ -130,7 +130,7 @@ def trade_off_table(title: str, timed: Logistics) -> Table:
 
 
 def plan_page(
-    plan: Plan,
+    plan: CostPlan,
     *,
     title: str,
     command: str,
@@ -184,7 +184,7 @@ def plan_page(
     )
 
 
-def plan_figure(plan: Plan, *, theme: str = "light") -> Figure:
+def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
     """Samples per scenario together and alone; how they move with delta; how they move with the weights."""
     with canvas(theme, 11, 4.2) as (figure, style):
         spread, level, share = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))

@@ -24,8 +24,8 @@ from parley.simulation import phases, simulate
 from parley.weights import identity
 
 __all__ = [
+    "CostPlan",
     "Logistics",
-    "Plan",
     "Planner",
     "ScenarioCost",
     "TradeOffPoint",
@@ -117,7 +117,7 @@ class Planner:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class CostPlan:
     """What `parley plan` estimates."""
 
     scenarios: Sequence[ScenarioCost]
@@ -133,14 +133,14 @@ class Plan:
         return "samples" if self.scenarios[0].study_costs.regret is None else "regret"
 
 
-def make_plan(planner: Planner, problem: Problem, scenarios: Sequence[Scenario]) -> Plan:
+def make_plan(planner: Planner, problem: Problem, scenarios: Sequence[Scenario]) -> CostPlan:
     """Estimate every scenario, alone and together; the last one serves to vary delta and the weights."""
     pairs = [planner.together_and_alone(scenario, problem) for scenario in scenarios]
     together, alone = zip(*pairs, strict=True)
     reference, cap = scenarios[-1], CAP * int(together[-1].samples.max())
     axis, problems = along_weights(problem)
     name, levels = _levels(problem)
-    return Plan(
+    return CostPlan(
         scenarios=together,
         alone=alone,
         by_level=[(level, planner.estimate(reference, problem.with_(**{name: level}))) for level in levels],
