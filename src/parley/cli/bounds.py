@@ -10,8 +10,7 @@ from parley.bounds import Bound, Bounds, Guarantee, expected_samples, lower_boun
 from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, print_json, say, screen, show_table, study_argument
 from parley.errors import InvalidInput
-from parley.experiments.report_kit import problem_size
-from parley.formatting import plural
+from parley.formatting import plural, size_text
 from parley.policies import option_names
 from parley.problem import Instance
 from parley.study import load_study
@@ -59,7 +58,7 @@ def bounds_command(study: str, accuracy: float, allocation: bool, as_json: bool)
         bound: Bound | None = getattr(bounds, key)
         rows.append((name, "infinite", "tie for a best arm") if bound is None else (name, *_value_and_proof(bound)))
     rows += [(PRICED[key], *_value_and_proof(bound)) for key, bound in priced.items()]
-    size = f"{problem_size(problem)}, top {problem.top}, smallest gap {instance.smallest_gap:.4g}"
+    size = f"{size_text(problem.shape)}, top {problem.top}, smallest gap {instance.smallest_gap:.4g}"
     show_table(f"{loaded.name}: {size}", ("lower bound", "value", "proven gap"), rows)
     least = expected_samples(bounds.bai, problem.delta)
     screen.print(f"At delta = {problem.delta:g} no algorithm can expect to draw fewer than {least:,.0f} samples.")

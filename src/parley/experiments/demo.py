@@ -9,11 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from parley.experiments.report_kit import problem_size
 from parley.experiments.report_kit.charts import DASHES, MARKERS, canvas, elimination_timeline
 from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import DASH, gap, real, set_aside
+from parley.formatting import DASH, gap, real, set_aside, size_text
 from parley.policies import Policy
 from parley.policies.playing import Playing
 from parley.problem import Instance, Problem
@@ -38,10 +37,8 @@ Results = Sequence[Mapping[str, Any]]  # a document of `parley simulate --json` 
 
 def instance_size(instance: Instance) -> str:
     """How large the question is, and how hard."""
-    problem = instance.problem
-    return (
-        f"{problem_size(problem)}, top {problem.top}, delta {problem.delta:g}, smallest gap {instance.smallest_gap:.3f}"
-    )
+    problem, gap_text = instance.problem, f"smallest gap {instance.smallest_gap:.3f}"
+    return f"{size_text(problem.shape)}, top {problem.top}, delta {problem.delta:g}, {gap_text}"
 
 
 def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
@@ -184,7 +181,7 @@ def demo_page(
         "demo",
         title=title,
         command=command,
-        size=problem_size(problem),
+        size=size_text(problem.shape),
         problem=problem,
         policy=policy,
         timeline=picture(
@@ -229,7 +226,7 @@ def regret_page(
         "regret",
         title=title,
         command=command,
-        size=problem_size(policy.problem),
+        size=size_text(policy.problem.shape),
         problem=policy.problem,
         guarantee=policy.guarantee.capitalize(),
         phases=phases,

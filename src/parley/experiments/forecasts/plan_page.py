@@ -14,11 +14,10 @@ from matplotlib.figure import Figure
 from parley.costs import phase_days, stated_rates
 from parley.experiments.forecasts.operating import Characteristic
 from parley.experiments.forecasts.planning import CostPlan, Logistics, ScenarioCost
-from parley.experiments.report_kit import problem_size
 from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes, sample_axis
 from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import DASH
+from parley.formatting import DASH, size_text
 from parley.harmonic.pace import agent_days
 from parley.problem import FloatArray, IntArray, Problem
 
@@ -171,7 +170,7 @@ def plan_page(
         "plan",
         title=title,
         command=command,
-        size=problem_size(problem),
+        size=size_text(problem.shape),
         problem=problem,
         policy=policy,
         guarantee=guarantee,
