@@ -169,3 +169,26 @@ def test_many_numbers_are_described_by_their_span_and_equal_ones_once():
     assert price.describe(np.array([[2.0, 40.0]])) == "a draw costs from 2 to 40"
     assert price.describe(np.array([[3.0, 3.0]])) == price.describe(3.0) == "a draw costs 3"
     assert "from 1 to 30" in SETTINGS["delay"].describe(np.array([1.0, 30.0]))
+
+
+@pytest.mark.parametrize(
+    ("policy", "keys", "says"),
+    [
+        (
+            "wcpe",
+            {"horizon": 500},
+            "horizon: found 500; allowed: no value, since the policy wcpe does not support horizon",
+        ),
+        ("oracle", {"tolerance": 0.1}, "tolerance: found 0.1; allowed: 0.0, since the policy oracle does not support"),
+        (
+            "oracle",
+            {"sites": {"counts": "flexible"}},
+            "found 'flexible'; allowed: 'exact' or no value, since the policy",
+        ),
+    ],
+)
+def test_a_refusal_reads_as_a_sentence(policy, keys, says):
+    study = parse_study(GOOD | keys | {"truth": {"generate": "paper", "min_gap": 0.01}})
+    with pytest.raises(InvalidInput) as caught:
+        make_policy(policy, study.problem, {}, study.instance)
+    assert says in str(caught.value)

@@ -9,7 +9,7 @@ QUICK = "test_problem or test_weights or test_golden_logs or messages"
 @pytest.mark.servers
 def test_numeric_and_protocol_tests_are_collected_and_run_without_a_server():
     found = places()
-    assert {"tests/protocol", "tests/policies", "tests/test_bounds.py", "src/parley/protocol"} <= set(found)
+    assert {"tests/protocol", "tests/policies", "tests/bounds", "src/parley/protocol"} <= set(found)
     done = run([*found, "-k", QUICK])
     assert done.returncode == 0, done.stdout[-3000:]
     passed = int(done.stdout.split(" passed")[0].split()[-1])

@@ -17,7 +17,7 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("confidence", "policies", "protocol", "simulation", "correctness")
+ROOMS = ("harmonic", "bounds", "rewards", "policies", "protocol", "simulation", "correctness")
 MODULES = ("coordinator", "dashboard", "agent", "service", "site", "cli", "experiments", "__main__.py", "__init__.py")
 
 
