@@ -73,7 +73,7 @@ def policies(page: str) -> str:
 
 def protocol(page: str) -> str:
     """docs/protocol.md: the picture of the legal moves."""
-    from parley.protocol.stages import picture
+    from parley.protocol.state_machine import picture
 
     return between(page, "transitions", f"```mermaid\n{picture()}\n```")
 

@@ -14,7 +14,7 @@ from parley.coordinator.record.postgres import PostgresStorage
 from parley.coordinator.studies import lost_sites
 from parley.coordinator.studies import phases as taking
 from parley.errors import Conflict, ParleyError
-from parley.protocol import Trial, freeze_consequences
+from parley.protocol import Trial, freeze_preview
 
 
 def test_a_long_poll_ends_in_time_however_much_happens_meanwhile(sqlite_house):
@@ -173,9 +173,9 @@ def test_a_freeze_confirmed_on_what_was_shown_holds_though_reports_come_meanwhil
     def slow(trial, agent):
         looked.append(len(trial.reports))
         agents[0].send(report_of(plan, 0))
-        return freeze_consequences(trial, agent)
+        return freeze_preview(trial, agent)
 
-    monkeypatch.setattr(lost_sites, "freeze_consequences", slow)
+    monkeypatch.setattr(lost_sites, "freeze_preview", slow)
     body = {"reason": "why", "consequences": shown["digest"]}
     assert house.admin.request("POST", "studies", "trial", "agents", "agent 3", "freeze", json=body)["awaited"] == 1
     assert looked == [0, 1]

@@ -30,7 +30,7 @@ from parley.protocol.events import (
     StepFailed,
     StudyCreated,
 )
-from parley.protocol.lost_sites import reweigh
+from parley.protocol.trial import reweigh
 from parley.totals import Totals
 
 TEXTS = ("", "a\x00b", "\ud800", "\U0001f600 \u202e", "x" * 3_000, '"\\\n\u2028', "NaN")

@@ -3,7 +3,7 @@ from tests.protocol.support import rewards, study_message
 from tests.protocol.test_trial import reported
 
 from parley.errors import InvalidInput
-from parley.protocol import Stage, apply, create, freeze_consequences
+from parley.protocol import Stage, apply, create, freeze_preview
 from parley.protocol.events import AgentFrozen, ReportAccepted
 
 
@@ -17,7 +17,7 @@ def after_a_phase(policy, **study):
 
 def test_before_any_data_whoever_depends_on_the_agent_can_never_be_decided():
     trial = create("s", study_message(agents=3, arms=3))
-    found = freeze_consequences(trial, "agent 2")
+    found = freeze_preview(trial, "agent 2")
     assert {pair.outlook for pair in found.pairs} == {"never"}
     assert found.undecided_agents == trial.study.agents
     assert "cannot finish" in found.termination
@@ -25,7 +25,7 @@ def test_before_any_data_whoever_depends_on_the_agent_can_never_be_decided():
 
 def test_who_does_not_depend_on_the_agent_is_not_touched():
     trial = create("s", study_message(agents=3, arms=3, weight=1.0))
-    found = freeze_consequences(trial, "agent 2")
+    found = freeze_preview(trial, "agent 2")
     assert {pair.agent for pair in found.pairs if pair.outlook != "open"} == {"agent 2"}
     assert found.undecided_agents == ("agent 2",)
 
@@ -33,7 +33,7 @@ def test_who_does_not_depend_on_the_agent_is_not_touched():
 @pytest.mark.parametrize("policy", ["wcpe", "uniform", "evidence"])
 def test_the_outlook_is_the_policys_own(policy):
     """Evidence needs fresh draws of everybody, so that a freeze blocks it; it says so, whatever the floor."""
-    found = freeze_consequences(after_a_phase(policy), "agent 3")
+    found = freeze_preview(after_a_phase(policy), "agent 3")
     assert found.pairs
     assert all(pair.smallest_radius is not None for pair in found.pairs), "there are data: no floor is infinite"
     if policy == "evidence":
@@ -46,7 +46,7 @@ def test_a_freeze_that_was_said_to_end_does_end():
     """Everybody wants the same mix, to which agent 3 adds little: W-CPE goes on without it, with noise too."""
     mix = ((0.495,) * 3, (0.495,) * 3, (0.01,) * 3)
     trial = after_a_phase("wcpe", weights=mix)
-    found = freeze_consequences(trial, "agent 3")
+    found = freeze_preview(trial, "agent 3")
     assert {pair.outlook for pair in found.pairs} == {"open"}
     assert found.undecided_agents == ()
     assert "still expected" in found.termination
@@ -63,8 +63,8 @@ def test_a_freeze_that_was_said_to_end_does_end():
 def test_who_cannot_be_frozen():
     trial = create("s", study_message(agents=3, arms=3))
     with pytest.raises(InvalidInput, match="an agent of the study"):
-        freeze_consequences(trial, "nobody")
+        freeze_preview(trial, "nobody")
     frozen = apply(trial, AgentFrozen(agent="agent 1", reason="why", consequences=""))
     with pytest.raises(InvalidInput, match="frozen already"):
-        freeze_consequences(frozen, "agent 1")
-    assert freeze_consequences(frozen, "agent 2").frozen == ("agent 1", "agent 2")
+        freeze_preview(frozen, "agent 1")
+    assert freeze_preview(frozen, "agent 2").frozen == ("agent 1", "agent 2")

@@ -12,11 +12,11 @@ from tests.protocol.test_minimum_cell import logged
 
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.protocol import Report, Stage, apply, create, read_log, verify_log
-from parley.protocol.certificates import issue_certificate
-from parley.protocol.cuts import cut_consequences
-from parley.protocol.deviations import REASONS
+from parley.protocol.certificate import issue_certificate
 from parley.protocol.events import Cancelled, Certified, PhaseCut, ReportAccepted, StudyCreated
 from parley.protocol.messages import StudyMessage
+from parley.protocol.previews import early_close_preview
+from parley.protocol.report_checks import REASONS
 
 STUDY = study_message(3, 3, "evidence")
 
@@ -104,7 +104,7 @@ def test_an_arm_that_was_not_asked_for_and_a_small_cell_are_refused():
 
 
 def cut(trial, **changes):
-    shown = cut_consequences(trial)
+    shown = early_close_preview(trial)
     event = PhaseCut(phase=trial.phase, reason="a site is closed", without=trial.awaited, consequences=shown.digest)
     return apply(trial, structs.replace(event, **changes))
 
@@ -114,7 +114,7 @@ def test_a_phase_is_closed_with_what_is_in():
     with pytest.raises(IllegalMove, match="no report of this phase is in"):
         cut(trial)
     trial = taken(taken(trial, 0), 1)
-    shown = cut_consequences(trial)
+    shown = early_close_preview(trial)
     assert (shown.reported, shown.awaited) == (("agent 1", "agent 2"), ("agent 3",))
     assert shown.drawn == sum(map(sum, (trial.plan.draws(0), trial.plan.draws(1))))
     with pytest.raises(InvalidInput, match="other agents than were awaited"):
@@ -143,7 +143,7 @@ def whole_log():
 
     happen(ReportAccepted(report=answer(trial, 0, one_less(trial), reason="too-few-people", final=True)))
     happen(ReportAccepted(report=answer(trial, 1, missing=(1, 0, 2))))
-    shown = cut_consequences(trial)
+    shown = early_close_preview(trial)
     happen(PhaseCut(phase=1, reason="a site is closed", without=trial.awaited, consequences=shown.digest))
     first = trial.step()
     happen(first.event)

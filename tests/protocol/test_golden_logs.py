@@ -11,9 +11,9 @@ from tests.protocol.support import study_message
 from tests.protocol.test_minimum_cell import logged
 
 from parley.protocol import Receipt, Report, Stage, apply, create, read_log, verify_log
-from parley.protocol.certificates import issue_certificate
+from parley.protocol.certificate import issue_certificate
 from parley.protocol.events import Certified, PhaseClosed, ReportAccepted, StudyCreated
-from parley.protocol.scatter import added_scatter, scale_warnings
+from parley.protocol.report_checks import added_scatter, scale_warnings
 from parley.totals import Totals
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "protocol"

@@ -10,8 +10,7 @@ from tests.protocol.test_minimum_cell import logged
 from tests.protocol.test_trial import reported
 
 from parley.errors import IllegalMove, InvalidInput
-from parley.protocol import Stage, apply, create, freeze_consequences, issue_certificate, replay, verify_log
-from parley.protocol.choices import reweigh_consequences, thaw_consequences
+from parley.protocol import Stage, apply, create, freeze_preview, issue_certificate, replay, verify_log
 from parley.protocol.events import (
     AgentFrozen,
     Cancelled,
@@ -23,8 +22,9 @@ from parley.protocol.events import (
     Reweighed,
     StudyCreated,
 )
-from parley.protocol.lost_sites import reweigh, thaw
-from parley.protocol.reweighing import weights_without
+from parley.protocol.lost_sites import weights_without
+from parley.protocol.previews import reweigh_preview, thaw_preview
+from parley.protocol.trial import reweigh, thaw
 from parley.status import OutcomeStatus, overall
 
 # Six sites. Agent 6 matters to 1, 2 and 3; 4 and 5 ask each other only.
@@ -208,7 +208,7 @@ def test_recorded_phases_that_answer_everything_end_the_study():
         assert course.trial.phase < 10
     course.freeze("agent 3")
     course.report(count=1)
-    shown = reweigh_consequences(course.trial)
+    shown = reweigh_preview(course.trial)
     assert shown.finished
     assert "ends at once" in shown.effect
     trial = course.reweigh()
@@ -309,7 +309,7 @@ def test_after_a_re_weighing_a_site_returns_for_itself_and_re_weighed_again_for_
     trial = course.thaw("agent 6")
     assert trial.ends["agent 6"] is OutcomeStatus.OPEN, "its own question is asked again"
     assert not np.array(trial.study.weights)[5, :3].any(), "weights stay as they are"
-    assert thaw_consequences(six_frozen(), "agent 6").weighed_by
+    assert thaw_preview(six_frozen(), "agent 6").weighed_by
     original = course.reweigh()
     assert original.study == original.origin == course.events[0].study
     assert course.to_the_end().stage is Stage.FINISHED
@@ -377,7 +377,7 @@ def test_what_a_log_says_of_a_re_weighing_is_computed_again():
 
 def test_both_ways_are_shown_before_a_freeze():
     course = six()
-    shown = freeze_consequences(course.trial, "agent 6")
+    shown = freeze_preview(course.trial, "agent 6")
     assert shown.keep.without == ("agent 1", "agent 2", "agent 3", "agent 6")
     assert shown.keep.open_pairs == 12
     assert shown.keep.expected == ("agent 4", "agent 5")
@@ -389,11 +389,11 @@ def test_both_ways_are_shown_before_a_freeze():
     assert anew.prospect.expected == ("agent 1", "agent 2", "agent 3", "agent 4", "agent 5")
     assert anew.prospect.samples > shown.keep.samples
     course.freeze("agent 6")
-    assert reweigh_consequences(course.trial).digest == anew.digest
+    assert reweigh_preview(course.trial).digest == anew.digest
     course.reweigh()
-    assert "from the next phase" not in thaw_consequences(course.trial, "agent 6").effect
-    assert "re-weigh" in thaw_consequences(course.trial, "agent 6").effect
-    unable = freeze_consequences(Course("pf-ucb-bai", agents=3).trial, "agent 1")
+    assert "from the next phase" not in thaw_preview(course.trial, "agent 6").effect
+    assert "re-weigh" in thaw_preview(course.trial, "agent 6").effect
+    unable = freeze_preview(Course("pf-ucb-bai", agents=3).trial, "agent 1")
     assert unable.reweigh is None
     assert "pf-ucb-bai" in unable.no_reweigh
 
@@ -405,7 +405,7 @@ def test_an_answer_of_the_old_question_is_withdrawn():
     while course.phase().ends["agent 1"] is not OutcomeStatus.DECIDED:
         assert course.trial.phase < 10
     assert course.trial.state.answers[:, 0].tolist() == [False, True, False]
-    assert freeze_consequences(course.trial, "agent 3").reweigh.withdrawn == ("agent 1",)
+    assert freeze_preview(course.trial, "agent 3").reweigh.withdrawn == ("agent 1",)
     course.freeze("agent 3")
     assert course.reweigh().ends["agent 1"] is OutcomeStatus.OPEN
     course.verified()

@@ -7,7 +7,7 @@ from tests.protocol.support import rewards, study_message
 
 from parley.errors import InvalidInput
 from parley.protocol import Record, Report, Stage, apply, create, verify_log
-from parley.protocol.certificates import issue_certificate
+from parley.protocol.certificate import issue_certificate
 from parley.protocol.events import AgentFrozen, Certified, ReportAccepted, StudyCreated, kind_of
 
 CELL = 30

@@ -6,9 +6,9 @@ from tests.protocol.support import study_message
 from tests.protocol.test_minimum_cell import logged
 
 from parley.protocol import Report, apply, create, verify_log
-from parley.protocol.certificates import issue_certificate
+from parley.protocol.certificate import issue_certificate
 from parley.protocol.events import Certified, PhaseClosed, ReportAccepted, StudyCreated
-from parley.protocol.scatter import LEVEL, added_scatter, scale_warnings
+from parley.protocol.report_checks import LEVEL, added_scatter, scale_warnings
 from parley.rewards.plausibility import log_evidence_of_scale
 from parley.rewards.sampling import gaussian
 

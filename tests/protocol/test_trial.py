@@ -11,7 +11,7 @@ from tests.protocol.support import study_message
 
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.policies import make_policy
-from parley.protocol import EVENTS, TRANSITIONS, Plan, Report, Stage, StudyMessage, apply, check_rewards, create, replay
+from parley.protocol import EVENTS, TRANSITIONS, Plan, Report, Stage, StudyMessage, apply, check_report, create, replay
 from parley.protocol.events import (
     AgentFrozen,
     Cancelled,
@@ -29,8 +29,8 @@ from parley.protocol.events import (
     StudyCreated,
     kind_of,
 )
-from parley.protocol.lost_sites import thaw
-from parley.protocol.stages import allowed
+from parley.protocol.state_machine import allowed
+from parley.protocol.trial import thaw
 from parley.rewards import Noise
 from parley.rewards.plausibility import LARGEST_REWARD
 from parley.simulation import make_environment, phase_totals, phases
@@ -226,7 +226,7 @@ def test_a_frozen_agent_is_asked_for_nothing_and_its_counts_stay():
 def test_impossible_rewards(sums, squares, words):
     report = Report(study="s", phase=1, agent="x", plan="p", counts=(4, 0), sums=sums, squares=squares)
     with pytest.raises(ImpossibleReport, match=words):
-        check_rewards(report, (4, 0), Noise.bounded(low=0, high=1))
+        check_report(report, (4, 0), Noise.bounded(low=0, high=1))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
@@ -235,7 +235,7 @@ def test_the_totals_of_real_rewards_are_always_possible(values):
 
     totals = Totals.of([values])
     report = Report.of(totals, study="s", phase=1, agent="x", plan="p")
-    check_rewards(report, (len(values),), Noise())
+    check_report(report, (len(values),), Noise())
 
 
 def one_arm(count, total, square):
@@ -244,7 +244,7 @@ def one_arm(count, total, square):
 
 def possible(count, total, square, noise=None):
     try:
-        check_rewards(one_arm(count, total, square), (count,), noise or Noise())
+        check_report(one_arm(count, total, square), (count,), noise or Noise())
     except ImpossibleReport:
         return False
     return True

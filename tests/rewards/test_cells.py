@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from parley.errors import ImpossibleReport
-from parley.protocol import Report, check_exactly
+from parley.protocol import Report, check_report
 from parley.rewards import Binary, Bounded
 from parley.rewards.plausibility import flaw
 
@@ -62,7 +62,7 @@ def test_the_model_says_what_its_rewards_can_be(total, square, wrong):
     assert Bounded(low=0, high=1).flaw(10, 2.5, 2.25) is None
     report = Report(study="s", phase=1, agent="x", plan="ab", counts=(10,), sums=(total,), squares=(square,))
     with nullcontext() if wrong is None else pytest.raises(ImpossibleReport, match=rf"{wrong}\[0\]"):
-        check_exactly(report, Binary())
+        check_report(report, report.counts, Binary())
 
 
 @given(st.data(), ends)

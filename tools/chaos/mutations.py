@@ -167,9 +167,9 @@ def take_reports_twice():
 
 
 def take_reports_of_any_plan():
-    from parley.protocol import turns
+    from parley.protocol import state_machine
 
-    rewrite(turns, "_check_numbers", "report.plan != here.place.plan", "False")
+    rewrite(state_machine, "_check_numbers", "report.plan != here.place.plan", "False")
 
 
 def write_other_rows_than_the_log_tells():
@@ -182,16 +182,16 @@ def write_other_rows_than_the_log_tells():
 
 
 def check_no_rewards():
-    from parley.protocol import reports
+    from parley.protocol import report_checks
 
-    change(reports, "check_rewards", lambda *_: None)
+    change(report_checks, "check_report", lambda *_: None)
 
 
 def fail_at_impossible_reports():
     """A failure that nobody foresaw, behind the form of a body."""
-    from parley.protocol import reports
+    from parley.protocol import report_checks
 
-    real = reports.check_rewards
+    real = report_checks.check_report
 
     def unforeseen(*report):
         try:
@@ -199,7 +199,7 @@ def fail_at_impossible_reports():
         except Exception as error:
             raise ZeroDivisionError from error
 
-    change(reports, "check_rewards", unforeseen)
+    change(report_checks, "check_report", unforeseen)
 
 
 def store_steps_whatever_happened():

@@ -14,8 +14,8 @@ from tools.correctness.near_ties import MIX, NOISES, allowance
 
 from parley.policies import Policy, State
 from parley.problem import BoolArray, Instance
+from parley.protocol.lost_sites import Weights, ask_anew, folded, left_by, weights_without
 from parley.protocol.messages import StudyMessage
-from parley.protocol.reweighing import Weights, ask_anew, folded, left_by, weights_without
 from parley.simulation import make_environment
 from parley.totals import Totals
 

@@ -32,7 +32,7 @@ from parley.agent.sources import NotYet
 from parley.agent.urn import drawn_arm
 from parley.errors import InvalidInput, NotNow
 from parley.killpoints import reached
-from parley.protocol.deviations import REASONS
+from parley.protocol.report_checks import REASONS
 from parley.totals import Totals
 
 __all__ = ["Site"]

@@ -15,7 +15,7 @@ from parley.cli.console import attention, errors, json_option, print_json, say
 from parley.cli.remote import connect, remote_options
 from parley.errors import InvalidInput, ParleyError, Unreachable, needs
 from parley.protocol.codec import read_json
-from parley.protocol.deviations import REASONS
+from parley.protocol.report_checks import REASONS
 
 if TYPE_CHECKING:
     from parley.agent.client import Client

@@ -1,14 +1,15 @@
-"""What can happen to a study. The log holds these, in order, and nothing else changes a study.
+"""What can happen to a study. The log holds these events, in order, and nothing else changes a study.
 
-Facts, not wishes: an event is written after it was found to be legal (`stages.TRANSITIONS`) and checked.
+They are facts: an event is written after it was found to be legal (`state_machine.admit`) and readable
+(`require_readable`). Each has a `sentence`, by which pages and commands show it.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, get_args
+from typing import Annotated, Any, TypeAlias, get_args
 
-from parley.errors import UnknownName
-from parley.protocol.codec import Count, Message, Phase
+from parley.errors import InvalidInput, UnknownName
+from parley.protocol.codec import Count, Message, Phase, described, read_json
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
 
 __all__ = [
@@ -32,7 +33,10 @@ __all__ = [
     "StudyCreated",
     "kind_of",
     "read_event",
+    "require_readable",
 ]
+
+Previewed = Annotated[str, described("Digest of the preview that the administrator confirmed.")]
 
 
 class StudyCreated(Message, tag="parley/event/study-created/1"):
@@ -42,11 +46,21 @@ class StudyCreated(Message, tag="parley/event/study-created/1"):
     study: StudyMessage
     plan: Plan
 
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return self.study.name
+
 
 class ReportAccepted(Message, tag="parley/event/report-accepted/1"):
     """The first report of an agent in a phase."""
 
     report: Report
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return _of_report(self.report)
 
 
 class ReportQuarantined(Message, tag="parley/event/report-quarantined/1"):
@@ -55,8 +69,13 @@ class ReportQuarantined(Message, tag="parley/event/report-quarantined/1"):
     """
 
     report: Report
-    stands: str  # digest of the report that stands; empty where this one is held
-    why: str = ""  # it is held
+    stands: Annotated[str, described("Digest of the report that stands; empty if this one is held.")]
+    why: Annotated[str, described("Why it is held.")] = ""
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return _of_report(self.report, self.why)
 
 
 class ReportAmended(Message, tag="parley/event/report-amended/1"):
@@ -65,8 +84,13 @@ class ReportAmended(Message, tag="parley/event/report-amended/1"):
     """
 
     report: Report
-    replaces: str  # digest of the accepted one; empty where one is held
+    replaces: Annotated[str, described("Digest of the accepted report; empty if one is held.")]
     reason: str
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return _of_report(self.report, self.reason)
 
 
 class ReportRefused(Message, tag="parley/event/report-refused/1"):
@@ -74,8 +98,13 @@ class ReportRefused(Message, tag="parley/event/report-refused/1"):
 
     phase: Phase
     agent: str
-    report: str  # digest of the one that was held
+    report: Annotated[str, described("Digest of the report that was held.")]
     reason: str
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return f"{self.agent}, phase {self.phase}: {self.reason}"
 
 
 class PhaseClosed(Message, tag="parley/event/phase-closed/1"):
@@ -84,14 +113,27 @@ class PhaseClosed(Message, tag="parley/event/phase-closed/1"):
     decision: Decision
     plan: Plan | None
 
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        decision = self.decision
+        out = sum(row.count(decision.phase) for row in decision.eliminated_in)
+        words = f"phase {decision.phase} decided: {out:,} {'pair' if out == 1 else 'pairs'} ruled out"
+        return words + ("; the study is finished" if decision.finished else "")
+
 
 class PhaseCut(Message, tag="parley/event/phase-cut/1"):
-    """An administrator closed a phase with the reports that are in; those that were awaited are not waited for."""
+    """An administrator closed a phase early, with the reports that are in."""
 
     phase: Phase
     reason: str
-    without: tuple[str, ...]  # the agents whose reports were still awaited
-    consequences: str  # digest of what the administrator was shown before confirming
+    without: Annotated[tuple[str, ...], described("The agents whose reports were still awaited.")]
+    consequences: Previewed
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return f"phase {self.phase} closed without {', '.join(self.without)}: {self.reason}"
 
 
 class StepFailed(Message, tag="parley/event/step-failed/1"):
@@ -100,13 +142,23 @@ class StepFailed(Message, tag="parley/event/step-failed/1"):
     phase: Phase
     error: str
 
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return f"phase {self.phase}: {self.error}"
+
 
 class AgentFrozen(Message, tag="parley/event/agent-frozen/1"):
     """An agent is asked for nothing more; what it reported stays."""
 
     agent: str
     reason: str
-    consequences: str  # digest of what the administrator was shown before confirming
+    consequences: Previewed
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return f"{self.agent}: {self.reason}"
 
 
 class AgentThawed(Message, tag="parley/event/agent-thawed/1"):
@@ -114,34 +166,55 @@ class AgentThawed(Message, tag="parley/event/agent-thawed/1"):
 
     agent: str
     reason: str
-    plan: Plan | None  # of the next phase, where the study had stalled and can go on
-    consequences: str
+    plan: Annotated[Plan | None, described("Of the next phase, if the study had stalled and can go on.")]
+    consequences: Previewed
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return f"{self.agent}: {self.reason}"
 
 
 class Reweighed(Message, tag="parley/event/reweighed/1"):
     """The question is asked anew without the frozen agents: the state is the fold of all recorded phases under it."""
 
-    phase: Phase  # in progress: it goes on as it was asked; or the last one
+    phase: Annotated[Phase, described("The phase in progress, which goes on as it was asked; or the last one.")]
     reason: str
-    weights: Weights  # from here on
-    left: tuple[str, ...]  # whose own question rests
-    states: tuple[str, ...]  # digests of the policy's state after every recorded phase
-    eliminated_in: Rows  # after the last of them, as in a decision
+    weights: Annotated[Weights, described("From here on.")]
+    left: Annotated[tuple[str, ...], described("Agents whose own question rests.")]
+    states: Annotated[tuple[str, ...], described("Digests of the policy's state after every recorded phase.")]
+    eliminated_in: Annotated[Rows, described("After the last of them, as in a decision.")]
     finished: bool
-    plan: Plan | None  # of the next phase, where the study had stalled
-    consequences: str
+    plan: Annotated[Plan | None, described("Of the next phase, if the study had stalled.")]
+    consequences: Previewed
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        without = f", without {', '.join(self.left)}" if self.left else ""
+        return f"asked anew in phase {self.phase}{without}: {self.reason}"
 
 
 class Paused(Message, tag="parley/event/paused/1"):
-    """No report is taken until it is resumed."""
+    """No report is taken until the study is resumed."""
 
     reason: str
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return self.reason
 
 
 class Resumed(Message, tag="parley/event/resumed/1"):
     """Back to where it was."""
 
     reason: str
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return self.reason
 
 
 class Disputed(Message, tag="parley/event/disputed/1"):
@@ -151,17 +224,37 @@ class Disputed(Message, tag="parley/event/disputed/1"):
     sequence: Count
     head: str
 
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return f"{self.agent} holds a receipt for record {self.sequence} that is not here"
+
 
 class Cancelled(Message, tag="parley/event/cancelled/1"):
     """Stopped before every agent had its answer; what remains is a set of candidates."""
 
     reason: str
 
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return self.reason
+
 
 class Certified(Message, tag="parley/event/certified/1"):
     """The certificate, in the log it speaks of."""
 
     certificate: Certificate
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return f"{self.certificate.samples:,} samples, {self.certificate.phases} phases"
+
+
+def _of_report(report: Report, *more: str) -> str:
+    words = f"{report.agent}, phase {report.phase}: {sum(report.counts):,} samples"
+    return "; ".join([words, *filter(None, [report.reason, *more])])
 
 
 Event: TypeAlias = (
@@ -199,9 +292,30 @@ def kind_of(event: Event) -> str:
 def read_event(kind: str, payload: Any) -> Event:
     """An event from a log record.
 
-    >>> read_event("paused", {"schema": "parley/event/paused/1", "reason": "holiday"}).reason
+    >>> read_event("paused", {"schema": "parley/event/paused/1", "reason": "holiday"}).sentence
     'holiday'
     """
     if kind not in EVENTS:
         raise UnknownName("event", kind, EVENTS)
     return EVENTS[kind].from_json(payload)
+
+
+READABLE = "readable"  # noted in an event that was found so: it is checked once, also where it is written under a lock
+
+
+def require_readable(event: Event) -> None:
+    """Raise unless a reader of the log will find this very event: it is written, read and compared, to the last bit.
+
+    What could not be read again must never enter the log: it would spoil all that follows.
+
+    >>> require_readable(Paused(reason="holiday"))
+    >>> require_readable(Disputed(agent="x", sequence=2**53 + 1, head=""))
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: sequence: found a huge number; allowed: whole numbers up to 2^53
+    """
+    if READABLE in vars(event):
+        return
+    kind, text = kind_of(event), event.text
+    if read_event(kind, read_json(text, kind)).text != text:
+        raise InvalidInput(kind, found="an event that would be read as another", allowed="what can be read again")
+    vars(event)[READABLE] = True

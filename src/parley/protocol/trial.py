@@ -1,7 +1,8 @@
 """A study in progress as a value: events go in, a new value comes out, and no clock, file or network is near.
 
-The coordinator stores what this module decides, an audit replays its log through it, and the simulator's policies
-run in it unchanged. An event that is not legal raises, and since a trial is never changed in place, nothing happened.
+The coordinator stores what this module decides, an audit replays its log through it (`replay`), and the simulator's
+policies run in it unchanged. An event that is not legal raises (`state_machine.admit`), and since a trial is never
+changed in place, nothing happened then. A recorded step, plan or re-weighing is computed again and compared.
 """
 
 from __future__ import annotations
@@ -9,21 +10,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from parley.errors import InvalidInput
 from parley.once import once
 from parley.policies import Policy, State
-from parley.protocol.admission import admit
-from parley.protocol.codec import digest
-from parley.protocol.events import PhaseClosed
-from parley.protocol.messages import Decision, Plan, Report, StudyMessage
-from parley.protocol.plans import next_plan, rows
-from parley.protocol.situation import Held, Place, Situation
-from parley.protocol.stages import OVER, Stage
-from parley.protocol.turns import past_of
+from parley.problem import IntArray
+from parley.protocol.codec import LARGEST_INTEGER, digest
+from parley.protocol.events import (
+    AgentFrozen,
+    AgentThawed,
+    Event,
+    PhaseClosed,
+    PhaseCut,
+    ReportAccepted,
+    ReportAmended,
+    ReportQuarantined,
+    ReportRefused,
+    Reweighed,
+    StudyCreated,
+    kind_of,
+)
+from parley.protocol.lost_sites import ask_anew, folded, left_by
+from parley.protocol.messages import Decision, Plan, Report, Rows, StudyMessage, Weights
+from parley.protocol.state_machine import OVER, Held, Place, Situation, Stage, admit, agent_of
 from parley.rewards import Past
 from parley.status import OutcomeStatus
 from parley.totals import Totals
 
-__all__ = ["Step", "Trial", "ends_at"]
+__all__ = ["Reweighing", "Step", "Thawing", "Trial", "apply", "create", "ends_at", "make_plan", "replay", "reweigh"]
+__all__ += ["thaw"]
+
+PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
+FOLDED_AGAIN = ("phase", "weights", "left", "eliminated_in", "finished")
+TAKEN_AGAIN = ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished", "missing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +153,8 @@ class Trial:
             phase=self.phase,
             plan=self.plan.digest,
             data=digest([self.reports[name].digest for name in sorted(self.reports)]),
-            counts=rows(totals.counts),
-            eliminated_in=rows(after.eliminated_in),
+            counts=_rows(totals.counts),
+            eliminated_in=_rows(after.eliminated_in),
             finished=bool(after.finished),
             state=digest(after.to_json()),
             missing=self._missing(),
@@ -163,7 +183,7 @@ class Trial:
 
     def opened(self, plan: Plan) -> Trial:
         """In the phase of a new plan."""
-        against = past_of(self.study, self.state.totals, plan.phase - 1)
+        against = self.study.problem.noise.past(self.state.totals, plan.phase - 1)
         return replace(self, plan=plan, reports={}, cut=False, held={}, refused=frozenset(), against=against)
 
 
@@ -173,3 +193,251 @@ def ends_at(policy: Policy, state: State, stage: Stage) -> list[OutcomeStatus]:
     instead = {Stage.CANCELLED: OutcomeStatus.CANCELLED, Stage.STALLED: OutcomeStatus.BLOCKED}.get(stage)
     spoken = (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
     return [instead if instead is not None and word not in spoken else word for word in words]
+
+
+# Plans.
+
+
+def _rows(array: IntArray) -> Rows:
+    """A matrix as messages hold it."""
+    return tuple(map(tuple, array.tolist()))
+
+
+def make_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str]) -> Plan:
+    """The policy's plan, without what it asks of frozen agents."""
+    quotas = policy.plan(state).copy()
+    for name in frozen:
+        quotas[:, policy.problem.agents.index(name)] = 0
+    _require_countable(state, quotas)
+    return Plan(study=study, phase=phase, quotas=_rows(quotas))
+
+
+def next_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str]) -> Plan | None:
+    """The same, or None where there is no next phase: all is answered, or nobody may be asked for what is missing."""
+    if state.finished:
+        return None
+    plan = make_plan(policy, state, study, phase, frozen)
+    return plan if plan.array.any() else None
+
+
+def _require_countable(state: State, quotas: IntArray) -> None:
+    """Raise where the draws of the study, all together, would be more than a log can tell (and any study can make)."""
+    total = float(state.counts.sum(dtype=np.float64) + quotas.sum(dtype=np.float64))
+    if total > LARGEST_INTEGER or (quotas < 0).any():
+        raise InvalidInput(
+            "plan",
+            found=f"about {abs(total):.3g} draws in all",
+            allowed="up to 2^53, what a log can tell",
+            hint="The noise is too large for the gaps that are to be told apart",
+        )
+
+
+# Without lost sites, and with one that returns.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reweighing:
+    """A trial under other weights; `admit` says at which stage."""
+
+    trial: Trial
+    states: list[State]  # after every recorded phase, without the start
+    plan: Plan | None  # of the next phase, where the study had stalled
+
+    def event(self, reason: str, consequences: str) -> Reweighed:
+        """As the log keeps it."""
+        trial = self.trial
+        return Reweighed(
+            phase=trial.phase if self.plan is None else trial.phase - 1,
+            reason=reason,
+            weights=trial.study.weights,
+            left=tuple(sorted(trial.leaves)),
+            states=tuple(digest(state.to_json()) for state in self.states),
+            eliminated_in=_rows(trial.state.eliminated_in),
+            finished=bool(trial.state.finished),
+            plan=self.plan,
+            consequences=consequences,
+        )
+
+
+def reweigh(trial: Trial, weights: Weights) -> Reweighing:
+    """The fold of all recorded phases under other weights.
+
+    A phase in progress goes on as it was asked: its counts were fixed before its rewards, which is all that a fair bet
+    needs. Where the study had stalled, the next phase is planned at once.
+    """
+    assert trial.past is not None, "a trial whose recorded phases were not read cannot be re-weighed"
+    left = left_by(trial.study, weights, trial.frozen)
+    if weights == trial.study.weights and trial.leaves & trial.frozen == frozenset(left):
+        raise InvalidInput("weights", found="those in force", allowed="others: nothing would change")
+    asked = replace(
+        trial, study=ask_anew(trial.study, weights), origin=trial.origin or trial.study, leaves=frozenset(left)
+    )
+    start, *states = folded(asked.policy, trial.past)
+    asked = replace(asked, state=states[-1] if states else start)
+    plan = _going_on(asked)
+    return Reweighing(trial=asked if plan is None else asked.opened(plan), states=states, plan=plan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thawing:
+    """A trial in which an agent may be asked again; `admit` says at which stage."""
+
+    trial: Trial
+    agent: str
+    plan: Plan | None  # of the next phase, where the study had stalled
+
+    def event(self, reason: str, consequences: str) -> AgentThawed:
+        """As the log keeps it."""
+        return AgentThawed(agent=self.agent, reason=reason, plan=self.plan, consequences=consequences)
+
+
+def thaw(trial: Trial, agent: str) -> Thawing:
+    """The trial with an agent back: in a phase that asks it and still waits for somebody, else from the next one on."""
+    back = replace(trial, frozen=trial.frozen - {agent}, cut=trial.cut or not trial.awaited)
+    plan = _going_on(back)
+    return Thawing(trial=back if plan is None else back.opened(plan), agent=agent, plan=plan)
+
+
+def _going_on(trial: Trial) -> Plan | None:
+    """The next plan of a trial that had stalled."""
+    if trial.stage is not Stage.STALLED:
+        return None
+    return next_plan(trial.policy, trial.state, trial.id, trial.phase + 1, trial.frozen)
+
+
+# Events.
+
+
+def create(study_id: str, study: StudyMessage) -> Trial:
+    """A new study with its first plan out."""
+    policy = study.make_policy()
+    state = policy.start()
+    plan = make_plan(policy, state, study_id, 1, ())
+    against = study.problem.noise.past(state.totals, 0)
+    return Trial(id=study_id, study=study, stage=Stage.RUNNING, state=state, plan=plan, against=against)
+
+
+def apply(trial: Trial, event: Event) -> Trial:
+    """The trial after an event; an illegal one raises. Recorded steps are taken again and compared."""
+    after = admit(trial.situation(agent_of(event)), event)
+    match event:
+        case ReportAccepted(report=report) | ReportAmended(report=report):
+            return replace(trial, stage=after.stage, reports={**trial.reports, report.agent: report})
+        case ReportQuarantined(report=report, stands="", why=why):
+            return replace(trial, held={**trial.held, report.agent: Held(report.digest, why)})
+        case ReportRefused(agent=agent, report=digest):
+            held = {name: found for name, found in trial.held.items() if name != agent}
+            return replace(trial, held=held, refused=trial.refused | {digest})
+        case AgentFrozen(agent=agent):
+            return replace(trial, stage=after.stage, frozen=trial.frozen | {agent})
+        case AgentThawed(agent=agent):
+            mine = thaw(trial, agent)
+            _check_following(event.plan, mine.plan, trial.study)
+            return replace(mine.trial, stage=after.stage, plan=event.plan or mine.trial.plan)
+        case Reweighed():
+            return replace(_reweighed_as_recorded(trial, event), stage=after.stage)
+        case PhaseCut(without=without):
+            if without != trial.awaited:
+                raise InvalidInput(
+                    "phase-cut", found="other agents than were awaited", allowed=", ".join(trial.awaited)
+                )
+            return replace(trial, stage=after.stage, cut=True)
+        case PhaseClosed():
+            return _closed_as_recorded(trial, event)
+        case _:
+            return replace(trial, stage=after.stage)
+
+
+def _closed_as_recorded(trial: Trial, event: PhaseClosed) -> Trial:
+    step = trial.step()
+    _check_step(event, step.event, trial.study)
+    return trial.close(replace(step, plan=event.plan))
+
+
+def _reweighed_as_recorded(trial: Trial, event: Reweighed) -> Trial:
+    mine = reweigh(trial, event.weights)
+    _check_fold(event, mine.event(event.reason, event.consequences), trial.study)
+    return replace(mine.trial, plan=event.plan or mine.trial.plan)
+
+
+def replay(events: Iterable[Event]) -> Trial:
+    """The trial that a log leads to, every decision taken again on the way.
+
+    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
+    >>> trial = create("s", study)
+    >>> created = StudyCreated(study_id="s", study=study, plan=trial.plan)
+    >>> from parley.protocol.events import Paused
+    >>> replay([created, Paused(reason="holiday")]).stage.value
+    'paused'
+    """
+    trial: Trial | None = None
+    for event in events:
+        if trial is None:
+            if not isinstance(event, StudyCreated):
+                raise InvalidInput("log", found=f"{kind_of(event)} as its first event", allowed="study-created")
+            trial = create(event.study_id, event.study)
+            _check_plan(event.plan, trial.plan, trial.study)
+            trial = replace(trial, plan=event.plan)
+        else:
+            trial = apply(trial, event)
+    if trial is None:
+        raise InvalidInput("log", found="no event", allowed="at least study-created")
+    return trial
+
+
+# What was recorded against what its reports give: the same decision, and a plan that only rounding may change.
+
+
+def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -> None:
+    """Raise unless a recorded step is the one that was taken again."""
+    phase = recorded.decision.phase
+    for name in TAKEN_AGAIN:
+        if getattr(recorded.decision, name) != getattr(mine.decision, name):
+            raise InvalidInput(
+                f"decision of phase {phase}",
+                found=f"a recorded {name!r} that the reports do not give",
+                allowed="the decision recomputed from the log",
+            )
+    _check_following(recorded.plan, mine.plan, study)
+
+
+def _check_fold(recorded: Reweighed, mine: Reweighed, study: StudyMessage) -> None:
+    """Raise unless what a recorded re-weighing found in the past is what was found in it again."""
+    for name in FOLDED_AGAIN:
+        if getattr(recorded, name) != getattr(mine, name):
+            raise InvalidInput(
+                f"re-weighing in phase {recorded.phase}",
+                found=f"a recorded {name!r} that the recorded phases do not give",
+                allowed="the state recomputed from the log",
+            )
+    if len(recorded.states) != len(mine.states):
+        raise InvalidInput("states", found=len(recorded.states), allowed=f"{len(mine.states)}, one a recorded phase")
+    _check_following(recorded.plan, mine.plan, study)
+
+
+def _check_following(recorded: Plan | None, mine: Plan | None, study: StudyMessage) -> None:
+    """Raise unless a recorded plan of the next phase is the policy's, or there is none in either."""
+    if (recorded is None) != (mine is None):
+        raise InvalidInput("plan", found="one too many or too few", allowed="the policy's")
+    if recorded is not None and mine is not None:
+        _check_plan(recorded, mine, study)
+
+
+def _check_plan(recorded: Plan, mine: Plan, study: StudyMessage) -> None:
+    """Raise unless a recorded plan is the policy's, up to rounding, and within the study's minimum cell."""
+    same_place = (recorded.study, recorded.phase) == (mine.study, mine.phase)
+    if not same_place or recorded.array.shape != mine.array.shape:
+        raise InvalidInput("plan", found="another study, phase or shape", allowed=f"that of phase {mine.phase}")
+    least = study.problem.minimum_cell
+    small = np.argwhere((recorded.array != 0) & (recorded.array < least))
+    if small.size:
+        arm, agent = small[0]
+        raise InvalidInput(
+            f"plan of phase {mine.phase}",
+            found=f"{recorded.array[arm, agent]} draws of {study.arms[arm]!r} by {study.agents[agent]!r}",
+            allowed=f"0 or at least {least}, the study's minimum cell",
+        )
+    # A cell that was raised to the minimum may have been a single draw, which rounding gives or takes.
+    asked, expected = (np.maximum(array - (least - 1), 0) for array in (recorded.array, mine.array))
+    if not np.allclose(asked, expected, rtol=PLAN_TOLERANCE, atol=1):
+        raise InvalidInput(f"plan of phase {mine.phase}", found="other counts", allowed="those the policy asks for")

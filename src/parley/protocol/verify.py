@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from parley.errors import BrokenChain, InvalidInput, ParleyError
-from parley.protocol.certificates import issue_certificate, same_certificate
+from parley.protocol.certificate import issue_certificate, same_certificate
 from parley.protocol.chain import Record, chained, check_receipts
 from parley.protocol.codec import canonical, digest
 from parley.protocol.events import (
@@ -26,13 +26,10 @@ from parley.protocol.events import (
     StudyCreated,
     read_event,
 )
-from parley.protocol.lost_sites import reweigh
 from parley.protocol.messages import Decision, Receipt
-from parley.protocol.moves import apply, replay
-from parley.protocol.reports import check_exactly
-from parley.protocol.scatter import Scatter, added_scatter, scale_warnings
-from parley.protocol.stages import Stage
-from parley.protocol.trial import Trial
+from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
+from parley.protocol.state_machine import Stage
+from parley.protocol.trial import Trial, apply, replay, reweigh
 
 __all__ = ["Amendment", "Verification", "read_log", "verify_log"]
 
@@ -146,8 +143,6 @@ class _Seen:
                 self.trial = replay([event])
             else:
                 self.trial = apply(before, event)
-                if isinstance(event, ReportAccepted | ReportAmended):
-                    check_exactly(event.report, before.study.problem.noise)
                 if isinstance(event, PhaseClosed):
                     self.scatter = added_scatter(before.study, before.reports.values(), self.scatter)
                     self.decisions.append(event.decision)

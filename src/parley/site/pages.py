@@ -14,7 +14,7 @@ from parley.agent.answers import checked_key
 from parley.agent.people import Person
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError
-from parley.protocol.deviations import REASONS
+from parley.protocol.report_checks import REASONS
 from parley.site.door import Door
 from parley.site.station import Station
 from parley.site.upload import take_table

@@ -14,9 +14,9 @@ VERIFY = "tests/cli/test_verify.py::"
     words=("assert again.text == event.text",),
 )
 def read_no_event_back():
-    from parley.protocol import tellable
+    from parley.protocol import events
 
-    change(tellable, "require_tellable", lambda _: None)
+    change(events, "require_readable", lambda _: None)
 
 
 @MENDS.undone(
@@ -52,10 +52,10 @@ def take_receipts_of_any_number():
     words=("DID NOT RAISE",),
 )
 def create_studies_of_any_plan():
-    from parley.protocol import plans
+    from parley.protocol import trial
 
     read_no_event_back()
-    change(plans, "_require_countable", lambda *_: None)
+    change(trial, "_require_countable", lambda *_: None)
 
 
 @MENDS.undone(
@@ -77,9 +77,9 @@ def ask_little_of_squares():
     words=("DID NOT RAISE",),
 )
 def take_any_squares():
-    from parley.protocol import reports
+    from parley.protocol import report_checks
 
-    change(reports, "check_exactly", lambda *_: None)
+    change(report_checks, "check_report", lambda *_: None)
 
 
 @MENDS.undone(

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field
 from parley.coordinator.access.tokens import Role
 from parley.protocol import Report
 from parley.protocol.codec import LARGEST_INTEGER
-from parley.protocol.deviations import REASONS
+from parley.protocol.report_checks import REASONS
 
 __all__ = [
     "AmendBody",

@@ -12,7 +12,7 @@ from parley.coordinator.record.studies import StudyRow
 from parley.estimates import WORDS, Estimates, estimates, fixed_quantile, leading
 from parley.policies import State
 from parley.protocol import StudyMessage
-from parley.protocol.stages import CONCLUDED
+from parley.protocol.state_machine import CONCLUDED
 from parley.protocol.trial import ends_at
 from parley.status import OutcomeStatus
 from parley.totals import Totals

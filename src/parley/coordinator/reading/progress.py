@@ -30,7 +30,7 @@ from parley.policies.playing import Playing
 from parley.problem import BoolArray, IntArray
 from parley.protocol import Stage, StudyMessage
 from parley.protocol.codec import read_json
-from parley.protocol.stages import CONCLUDED
+from parley.protocol.state_machine import CONCLUDED
 from parley.protocol.trial import ends_at
 from parley.status import OutcomeStatus, overall
 

@@ -21,9 +21,9 @@ from parley.coordinator.record.rows import Entry, first_row, row_after, rows_of
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, documents, frozen, phases, quarantine, reports, states
 from parley.protocol import Event, Receipt, Record, Trial, Verification, verify_log
-from parley.protocol.admission import agent_of
 from parley.protocol.codec import canonical
 from parley.protocol.events import PhaseClosed, ReportAccepted, ReportAmended, Reweighed, StudyCreated
+from parley.protocol.state_machine import agent_of
 
 __all__ = ["verify_stored"]
 

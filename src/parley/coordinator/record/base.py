@@ -34,7 +34,7 @@ from parley.killpoints import reached
 from parley.policies import Explanation, State
 from parley.problem import IntArray
 from parley.protocol import StudyMessage
-from parley.protocol.scatter import Scatter
+from parley.protocol.report_checks import Scatter
 from parley.rewards import Past
 from parley.totals import Totals
 

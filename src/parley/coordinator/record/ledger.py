@@ -13,7 +13,7 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import chains, log
 from parley.errors import InvalidInput
-from parley.protocol import Event, Record, kind_of, require_tellable
+from parley.protocol import Event, Record, kind_of, require_readable
 from parley.protocol.codec import canonical, read_json
 
 __all__ = ["SERVER", "append", "append_server", "draft", "has", "length", "lines", "read", "salt_of", "walk"]
@@ -29,7 +29,7 @@ def draft(study: str, sequence: int, head: str, event: Event, *, actor: str, at:
     What the log could not tell again does not enter it. `tellable`: that was made sure before, outside of the lock.
     """
     if not tellable:
-        require_tellable(event)
+        require_readable(event)
     return Record.linked(
         sequence,
         head,

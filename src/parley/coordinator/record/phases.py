@@ -12,7 +12,7 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import COLUMNS, StudyRow, row_of
 from parley.coordinator.record.tables import assignments, frozen, phases, quarantine, reports, states, studies
 from parley.policies import State
-from parley.protocol import Decision, Held, Place, Plan, Report, StudyMessage, past_of
+from parley.protocol import Decision, Held, Place, Plan, Report, StudyMessage
 from parley.protocol.codec import read_json
 from parley.rewards import Past
 
@@ -159,7 +159,7 @@ def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past |
 
     def made() -> tuple[Past | None]:
         state = state_after(transaction, study, row.id, row.phase - 1)
-        return (None if state is None else past_of(study, state.totals, row.phase - 1),)
+        return (None if state is None else study.problem.noise.past(state.totals, row.phase - 1),)
 
     return transaction.cache.pasts.get_or_compute((row.id, row.opened_at, row.phase), made)[0]
 

@@ -12,7 +12,7 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import quarantine, reports
 from parley.protocol import Receipt, Report, StudyMessage
-from parley.protocol.scatter import Scatter, added_scatter, scale_warnings
+from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 
 __all__ = [
     "Quarantined",

@@ -13,8 +13,8 @@ from parley.coordinator.record.tables import assignments, documents, frozen, rep
 from parley.errors import StorageUnavailable
 from parley.protocol import Stage, StudyMessage
 from parley.protocol.events import Reweighed
-from parley.protocol.reweighing import ask_anew
-from parley.protocol.stages import OVER
+from parley.protocol.lost_sites import ask_anew
+from parley.protocol.state_machine import OVER
 
 __all__ = [
     "COLUMNS",

@@ -22,11 +22,11 @@ from parley.protocol import (
     Trial,
     admit,
     create,
-    require_tellable,
+    require_readable,
 )
 from parley.protocol.codec import canonical
-from parley.protocol.cuts import CutConsequences, cut_consequences
 from parley.protocol.events import Cancelled, Paused, PhaseCut, ReportAmended, ReportRefused, Resumed, StudyCreated
+from parley.protocol.previews import EarlyClosePreview, early_close_preview
 
 __all__ = [
     "amend_report",
@@ -61,7 +61,7 @@ def prepare_study(study_id: str, study: StudyMessage) -> Trial:
         )
     try:
         trial = create(study_id, study)
-        require_tellable(_created(trial))
+        require_readable(_created(trial))
         return trial
     except ParleyError as error:
         raise Refusal("invalid-study", str(error)) from None
@@ -123,7 +123,7 @@ def cancel_study(
     return certify_as_drafted(transaction, row, drafted, at)
 
 
-def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, CutConsequences]:
+def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, EarlyClosePreview]:
     """What closing a phase with what is in would do, and the sequence of the log it was seen at."""
 
     def look(transaction: Transaction) -> tuple[StudyRow, Trial]:
@@ -134,7 +134,7 @@ def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, CutConse
 
     row, trial = storage.read(look)
     try:
-        shown = cut_consequences(trial)
+        shown = early_close_preview(trial)
         admit(trial.situation(), PhaseCut(phase=phase, reason="", without=trial.awaited, consequences=""))
         return row.sequence, shown
     except IllegalMove as error:
@@ -142,7 +142,7 @@ def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, CutConse
 
 
 def cut_phase(
-    transaction: Transaction, study: str, reason: str, shown: CutConsequences, seen: int, *, actor: str, at: str
+    transaction: Transaction, study: str, reason: str, shown: EarlyClosePreview, seen: int, *, actor: str, at: str
 ) -> StudyRow | None:
     """Close a phase with what is in, as `shown`; None if the log has moved on from where it was."""
     row = locked(transaction, study)

@@ -17,12 +17,12 @@ from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies.certify import certify
 from parley.coordinator.studies.phases import close_if_due, load_trial
 from parley.errors import IllegalMove, InvalidInput
-from parley.protocol import Consequences, Report, Stage, Trial, freeze_consequences, require_tellable
-from parley.protocol.choices import ReweighConsequences, ThawConsequences, reweigh_consequences, thaw_consequences
+from parley.protocol import FreezePreview, Report, Stage, Trial, freeze_preview, require_readable
 from parley.protocol.codec import canonical
 from parley.protocol.events import AgentFrozen
-from parley.protocol.lost_sites import reweigh, thaw
-from parley.protocol.stages import require
+from parley.protocol.previews import ReweighPreview, ThawPreview, reweigh_preview, thaw_preview
+from parley.protocol.state_machine import require
+from parley.protocol.trial import reweigh, thaw
 
 __all__ = [
     "freeze_agent",
@@ -36,9 +36,9 @@ __all__ = [
 T = TypeVar("T")
 
 
-def preview_freeze(storage: Storage, study: str, agent: str) -> tuple[int, Consequences]:
+def preview_freeze(storage: Storage, study: str, agent: str) -> tuple[int, FreezePreview]:
     """What a freeze would do, to be shown before it is confirmed, and the sequence of the log it was seen at."""
-    return _preview(storage, study, "agent-frozen", lambda trial: freeze_consequences(trial, agent), agent)
+    return _preview(storage, study, "agent-frozen", lambda trial: freeze_preview(trial, agent), agent)
 
 
 def freeze_agent(
@@ -46,7 +46,7 @@ def freeze_agent(
     study: str,
     agent: str,
     reason: str,
-    shown: Consequences,
+    shown: FreezePreview,
     seen: int,
     *,
     actor: str,
@@ -63,18 +63,18 @@ def freeze_agent(
 
 def preview_reweigh(
     storage: Storage, study: str, given: Mapping[str, Sequence[float]]
-) -> tuple[int, tuple[ReweighConsequences, Trial]]:
+) -> tuple[int, tuple[ReweighPreview, Trial]]:
     """What asking anew without the frozen agents would do, and the trial that it was seen at."""
-    return _preview(storage, study, "reweighed", lambda trial: (reweigh_consequences(trial, given), trial))
+    return _preview(storage, study, "reweighed", lambda trial: (reweigh_preview(trial, given), trial))
 
 
 def reweigh_study(
-    study: str, reason: str, shown: ReweighConsequences, trial: Trial, seen: int
+    study: str, reason: str, shown: ReweighPreview, trial: Trial, seen: int
 ) -> Callable[..., StudyRow | None]:
     """The change that asks anew, as `shown`: its fold is computed here, outside of the transaction it will run in."""
     anew = reweigh(trial, shown.weights)
     event, texts = anew.event(reason, shown.digest), [canonical(state.to_json()) for state in anew.states]
-    require_tellable(event)
+    require_readable(event)
 
     def change(transaction: Transaction, *, actor: str, at: str) -> StudyRow | None:
         row = locked(transaction, study)
@@ -88,14 +88,12 @@ def reweigh_study(
     return change
 
 
-def preview_thaw(storage: Storage, study: str, agent: str) -> tuple[int, tuple[ThawConsequences, Trial]]:
+def preview_thaw(storage: Storage, study: str, agent: str) -> tuple[int, tuple[ThawPreview, Trial]]:
     """What asking an agent again would do, and the trial that it was seen at."""
-    return _preview(storage, study, "agent-thawed", lambda trial: (thaw_consequences(trial, agent), trial), agent)
+    return _preview(storage, study, "agent-thawed", lambda trial: (thaw_preview(trial, agent), trial), agent)
 
 
-def thaw_agent(
-    study: str, reason: str, shown: ThawConsequences, trial: Trial, seen: int
-) -> Callable[..., StudyRow | None]:
+def thaw_agent(study: str, reason: str, shown: ThawPreview, trial: Trial, seen: int) -> Callable[..., StudyRow | None]:
     """The change that asks an agent again, as `shown`; a plan is made here, outside of the transaction."""
     event = thaw(trial, shown.agent).event(reason, shown.digest)
 

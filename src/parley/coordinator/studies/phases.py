@@ -25,10 +25,10 @@ from parley.coordinator.record.writer import enact
 from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end, totals_of
 from parley.errors import ParleyError
 from parley.killpoints import reached
-from parley.protocol import Held, Stage, Step, Trial, require_tellable
+from parley.protocol import Held, Stage, Step, Trial, require_readable
 from parley.protocol.codec import canonical
 from parley.protocol.events import StepFailed
-from parley.protocol.stages import CONCLUDED
+from parley.protocol.state_machine import CONCLUDED
 
 __all__ = ["INLINE_CELLS", "Closer", "close_if_due", "closing_studies", "load_trial", "take_step"]
 
@@ -101,7 +101,7 @@ def _attempt(work: Callable[[], T]) -> T | str:
 def _loggable_step(trial: Trial) -> Step:
     """A step that the log can tell."""
     step = trial.step()
-    require_tellable(step.event)
+    require_readable(step.event)
     return step
 
 

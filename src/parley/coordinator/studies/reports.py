@@ -12,7 +12,7 @@ from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies.phases import close_if_due
 from parley.errors import ImpossibleReport
 from parley.killpoints import reached
-from parley.protocol import TRANSITIONS, Receipt, Report, check_exactly, check_rewards
+from parley.protocol import TRANSITIONS, Receipt, Report, check_report
 from parley.protocol.events import Disputed, ReportAccepted, ReportQuarantined
 
 __all__ = ["MOST_ASIDE", "Accepted", "take_report"]
@@ -82,8 +82,7 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
     study = studies.message(transaction, row)
     draws = phases.draws_of_many(transaction, row.id, report.phase, [report.agent]).get(report.agent, standing.counts)
     try:
-        check_rewards(report, draws, study.problem.noise, study.problem.minimum_cell if study.flexible else None)
-        check_exactly(report, study.problem.noise)
+        check_report(report, draws, study.problem.noise, study.problem.minimum_cell if study.flexible else None)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
     known = reports.is_aside(transaction, report)

@@ -17,8 +17,7 @@ from parley.coordinator.http.schemas import ColumnsBody, FreezeBody, ReweighBody
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import lost_sites
-from parley.protocol import Consequences, Trial
-from parley.protocol.choices import ReweighConsequences, ThawConsequences
+from parley.protocol import Trial, previews
 
 __all__ = ["router"]
 
@@ -95,17 +94,19 @@ async def _sent(request: Request, shown: Callable[[], Answer]) -> Response:
     return context.sent(await context.heavy.run(kid, lambda: written(shown())), to=kid)
 
 
-async def _freeze(request: Request, study: str, agent: str) -> tuple[int, Consequences]:
+async def _freeze(request: Request, study: str, agent: str) -> tuple[int, previews.FreezePreview]:
     context, kid = context_of(request), principal_of(request).kid
     return await context.heavy.run(kid, partial(lost_sites.preview_freeze, context.storage, study, agent))
 
 
-async def _reweigh(request: Request, study: str, body: ColumnsBody) -> tuple[int, tuple[ReweighConsequences, Trial]]:
+async def _reweigh(
+    request: Request, study: str, body: ColumnsBody
+) -> tuple[int, tuple[previews.ReweighPreview, Trial]]:
     context, kid = context_of(request), principal_of(request).kid
     return await context.heavy.run(kid, partial(lost_sites.preview_reweigh, context.storage, study, body.columns))
 
 
-async def _thaw(request: Request, study: str, agent: str) -> tuple[int, tuple[ThawConsequences, Trial]]:
+async def _thaw(request: Request, study: str, agent: str) -> tuple[int, tuple[previews.ThawPreview, Trial]]:
     context, kid = context_of(request), principal_of(request).kid
     return await context.heavy.run(kid, partial(lost_sites.preview_thaw, context.storage, study, agent))
 

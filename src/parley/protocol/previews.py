@@ -1,0 +1,392 @@
+"""What an act of an administrator would do, computed before anybody confirms it.
+
+Every preview has a digest. The administrator confirms that digest and the log keeps it: what was seen is what was done.
+Nothing is decided by a preview.
+
+- `project` runs the policy ahead on rewards that are exactly their present estimates, without noise. What does not end
+  there will hardly end in practice.
+- `freeze_preview` adds a floor. A mixed mean of agent m is a sum over agents n with weight w[n, m]; if n draws no more,
+  its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. It shows both
+  ways to go on: keep the question, or ask it anew without the frozen agents.
+- `reweigh_preview`, `thaw_preview` and `early_close_preview` show the other acts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parley.errors import InvalidInput, ParleyError
+from parley.policies import State
+from parley.policies.base import nth_largest
+from parley.problem import FloatArray
+from parley.protocol.codec import Message
+from parley.protocol.lost_sites import not_reweighable, weights_without
+from parley.protocol.messages import Weights
+from parley.protocol.state_machine import Stage, illegal
+from parley.protocol.trial import Trial, ends_at, make_plan, reweigh, thaw
+from parley.status import OutcomeStatus
+from parley.totals import Totals
+
+__all__ = [
+    "EarlyClosePreview",
+    "FreezePreview",
+    "Pair",
+    "Projection",
+    "ReweighPreview",
+    "ThawPreview",
+    "early_close_preview",
+    "freeze_preview",
+    "project",
+    "reweigh_preview",
+    "run_ahead",
+    "thaw_preview",
+]
+
+PHASES_AHEAD = 12  # of the projection; a study that needs more has lost its way
+SAMPLES_AHEAD = 100  # times what was spent so far, after which the projection gives up
+
+
+class Projection(Message, tag="parley/projection/1"):
+    """Who has an answer, who would get one, and at which cost."""
+
+    answered: tuple[str, ...]  # by the recorded phases
+    expected: tuple[str, ...]  # of the others, if rewards stay as estimated
+    without: tuple[str, ...]  # who asks, and would not get one
+    left: tuple[str, ...]  # who asks no more
+    open_pairs: int  # arms that would stay candidates of those without an answer
+    phases: int  # still to come, were it so
+    samples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ahead:
+    """Where a projection ended."""
+
+    state: State
+    phases: int
+    samples: int
+
+
+def run_ahead(trial: Trial) -> Ahead | None:
+    """The policy from the last decided phase on, on rewards that are their estimates; None without any data."""
+    state, means, policy = trial.state, trial.state.means, trial.policy
+    before = int(state.counts.sum())
+    if not before:
+        return None
+    squares = np.square(means) + trial.study.problem.noise.cell_variances(state.totals)
+    phases = 0
+    while phases < PHASES_AHEAD and not state.finished:
+        try:
+            quotas = make_plan(policy, state, trial.id, trial.phase, trial.frozen).array
+            if not quotas.any() or int((state.counts + quotas).sum()) > SAMPLES_AHEAD * before:
+                break
+            state = policy.update(state, Totals(counts=quotas, sums=quotas * means, squares=quotas * squares))
+        except ParleyError:  # the policy itself gives up
+            break
+        phases += 1
+    return Ahead(state=state, phases=phases, samples=int(state.counts.sum()) - before)
+
+
+def project(trial: Trial) -> Projection:
+    """Of a trial as it is; without any data nothing is said against anybody."""
+    agents, top = trial.study.agents, trial.study.problem.top
+    ahead = run_ahead(trial)
+    now = ends_at(trial.policy, trial.state, Stage.RUNNING)
+    then = now if ahead is None else ends_at(trial.policy, ahead.state, Stage.RUNNING)
+    pairs = dict(zip(agents, zip(now, then, strict=True), strict=True))
+    open_then = trial.policy.blocked(trial.state) if ahead is None else ahead.state.active.sum(axis=0) > top
+    asked = np.array([end is not OutcomeStatus.LEFT for end in then])
+    without = np.asarray(open_then) & asked
+    active = trial.state.active if ahead is None else ahead.state.active
+    return Projection(
+        answered=tuple(name for name, (first, _) in pairs.items() if first.answered),
+        expected=tuple(
+            name
+            for (name, (first, last)), stuck in zip(pairs.items(), without, strict=True)
+            if not first.answered and not stuck and last is not OutcomeStatus.LEFT
+        ),
+        without=tuple(name for name, stuck in zip(agents, without, strict=True) if stuck),
+        left=tuple(name for name, (_, last) in pairs.items() if last is OutcomeStatus.LEFT),
+        open_pairs=int((active & without).sum()),
+        phases=0 if ahead is None else ahead.phases,
+        samples=0 if ahead is None else ahead.samples,
+    )
+
+
+class Column(Message, tag="parley/column/1"):
+    """An agent whose question changes: what its mix weighs now, and what it would weigh."""
+
+    agent: str
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+
+
+class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
+    """What an administrator is shown before a study is re-weighed; its digest is confirmed and kept in the log."""
+
+    study: str
+    phase: int
+    frozen: tuple[str, ...]
+    weights: Weights
+    columns: tuple[Column, ...]  # those that change
+    left: tuple[str, ...]  # whose own question rests
+    withdrawn: tuple[str, ...]  # who has an answer now, and would have none or another one
+    finished: bool  # the recorded phases answer everything: the study would end at once
+    prospect: Projection
+    effect: str
+    guarantee: str
+
+
+def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = None) -> ReweighPreview:
+    """Of the weights of the study as it was created, without its frozen agents, or with `given` columns."""
+    why = not_reweighable(trial.study)
+    if why is not None:
+        raise illegal(trial.stage, "reweighed", why)
+    weights = weights_without(trial.origin or trial.study, sorted(trial.frozen), given)
+    anew = reweigh(trial, weights)
+    after = anew.trial
+    before, now = np.array(trial.study.weights), np.array(weights)
+    changed = np.flatnonzero((before != now).any(axis=0))
+    top = trial.study.problem.top
+    had = (trial.state.active.sum(axis=0) <= top) & (trial.state.active != after.state.active).any(axis=0)
+    ahead = project(after)
+    finished = bool(after.state.finished)
+    agents = trial.study.agents
+    return ReweighPreview(
+        study=trial.id,
+        phase=trial.phase,
+        frozen=tuple(sorted(trial.frozen)),
+        weights=weights,
+        columns=tuple(
+            Column(agent=agents[m], before=tuple(before[:, m].tolist()), after=tuple(now[:, m].tolist()))
+            for m in changed
+        ),
+        left=tuple(sorted(after.leaves)),
+        withdrawn=tuple(agents[m] for m in np.flatnonzero(had)),
+        finished=finished,
+        prospect=ahead,
+        effect=_effect(trial, ahead, changed=len(changed), finished=finished),
+        guarantee=(
+            f"{after.policy.guarantee}, of the new question: kept, if neither the reason nor the new weights come from "
+            "the rewards. Every recorded phase is weighed again as if the question had been asked from the start"
+        ),
+    )
+
+
+def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) -> str:
+    asks = f"{changed} of {len(trial.study.agents)} agents ask another question from here on"
+    if ahead.left:
+        asks += f"; {', '.join(ahead.left)} left: no answer, unless weights are given for it"
+    if finished:
+        return f"{asks}. The recorded phases answer it: the study ends at once, and what is drawn now is not counted"
+    if trial.stage is Stage.STALLED:
+        return f"{asks}. The next phase is planned at once"
+    return f"{asks}. Phase {trial.phase} goes on as it was asked; the next one is planned for the new question"
+
+
+class ThawPreview(Message, tag="parley/thaw-preview/1"):
+    """What an administrator is shown before an agent is thawed; its digest is confirmed and kept in the log."""
+
+    study: str
+    agent: str
+    phase: int
+    awaited: bool  # the phase in progress waits for it again
+    weighed_by: tuple[str, ...]  # whose mix weighs it, by the weights in force
+    prospect: Projection
+    effect: str
+    guarantee: str
+
+
+def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
+    """Of a frozen agent that may be asked again."""
+    study = trial.study
+    if agent not in trial.frozen:
+        raise InvalidInput(
+            "agent", found=repr(agent), allowed=", ".join(sorted(trial.frozen)) or "none: none is frozen"
+        )
+    back = thaw(trial, agent).trial
+    awaited = agent in back.awaited and trial.stage is not Stage.STALLED
+    row = np.array(study.weights)[study.agents.index(agent)]
+    weighed = tuple(name for name, weight in zip(study.agents, row, strict=True) if weight > 0)
+    others = [name for name in weighed if name != agent]
+    where = f"phase {trial.phase} waits for it again" if awaited else "it is asked from the next phase on"
+    rests = "" if others else ". Nobody else's mix weighs it: to count with the others again, re-weigh"
+    return ThawPreview(
+        study=trial.id,
+        agent=agent,
+        phase=trial.phase,
+        awaited=awaited,
+        weighed_by=weighed,
+        prospect=project(replace(trial, frozen=back.frozen)),
+        effect=f"{where}. Weights stay as they are{rests}",
+        guarantee=f"{trial.policy.guarantee}: kept, if the reason is not in the rewards",
+    )
+
+
+class Pair(Message, tag="parley/frozen-pair/1"):
+    """An arm that is still a candidate of an undecided agent, and what the freeze leaves possible."""
+
+    arm: str
+    agent: str
+    outlook: str  # "never": no data will ever tell; "blocked": not decided in the projection; "open"
+    smallest_radius: float | None  # no interval at this delta can become narrower; None when it is infinite
+    gap: float | None  # estimated distance to the boundary of the top N; None without data
+
+
+class FreezePreview(Message, tag="parley/freeze-preview/1"):
+    """What an administrator is shown before a freeze; its digest is confirmed and kept in the log."""
+
+    study: str
+    agent: str
+    phase: int
+    frozen: tuple[str, ...]  # with this one
+    released: bool  # the phase in progress waits for nobody else and would be decided at once
+    undecided_agents: tuple[str, ...]  # who would be left without an answer, as things look
+    pairs: tuple[Pair, ...]
+    termination: str
+    guarantee: str
+    keep: Projection | None = None  # the question as it is: what would become of it
+    reweigh: ReweighPreview | None = None  # the question without the frozen agents; None where it cannot be asked
+    no_reweigh: str | None = None  # why not
+
+
+def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
+    """Termination and guarantee of the study, were this agent frozen now."""
+    study, problem = trial.study, trial.study.problem
+    if agent not in study.agents:
+        raise InvalidInput("agent", found=repr(agent), allowed="an agent of the study")
+    if agent in trial.frozen:
+        raise InvalidInput("agent", found=f"{agent!r}, which is frozen already", allowed="an agent that is not frozen")
+    frozen = sorted(trial.frozen | {agent})
+    floor, gaps = _floors(trial, frozen), _gaps(trial)
+    alone = replace(trial, frozen=frozenset(frozen))
+    end = run_ahead(alone)
+    ahead = np.zeros_like(trial.state.active) if end is None else end.state.active
+    anew, why = _anew(alone)
+    undecided = trial.state.active.sum(axis=0) > problem.top
+    left = ahead & (ahead.sum(axis=0) > problem.top)[None, :]
+    pairs = tuple(
+        Pair(
+            arm=study.arms[arm],
+            agent=study.agents[column],
+            outlook="never" if math.isinf(floor[arm, column]) else "blocked" if left[arm, column] else "open",
+            smallest_radius=_finite(floor[arm, column]),
+            gap=_finite(gaps[arm, column]),
+        )
+        for arm, column in np.argwhere(trial.state.active & undecided[None, :])
+    )
+    stranded = {pair.agent for pair in pairs if pair.outlook != "open"}
+    without = tuple(name for name in study.agents if name in stranded)
+    return FreezePreview(
+        study=trial.id,
+        agent=agent,
+        phase=trial.phase,
+        frozen=tuple(frozen),
+        released=trial.awaited == (agent,),
+        undecided_agents=without,
+        pairs=pairs,
+        termination=_termination(pairs, without),
+        guarantee=(
+            f"{trial.policy.guarantee}: kept, if the reason for freezing is not in the rewards themselves. Counts "
+            "stay and only draws that were made are weighed; an answer may be lost, the error rate is not"
+        ),
+        keep=project(alone),
+        reweigh=anew,
+        no_reweigh=why,
+    )
+
+
+def _anew(trial: Trial) -> tuple[ReweighPreview | None, str | None]:
+    """The other way to go on, or why there is none."""
+    if trial.past is None:
+        return None, None
+    try:
+        return reweigh_preview(trial), None
+    except ParleyError as error:
+        return None, getattr(error, "words", None) or str(error)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _floors(trial: Trial, frozen: list[str]) -> FloatArray:
+    """`(arm, agent)`: the narrowest radius that any interval at this delta can reach once `frozen` draw no more."""
+    problem = trial.study.problem
+    places = [problem.agents.index(name) for name in frozen]
+    counts = trial.state.counts.astype(np.float64)
+    for name, report in trial.reports.items():  # of the phase in progress: they stay
+        counts[:, problem.agents.index(name)] += np.array(report.counts)
+    shares = problem.squared_weights[places]  # (frozen, agent)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inverse = 1.0 / counts[:, places]  # (arm, frozen)
+        terms = np.where(shares[None, :, :] > 0, inverse[:, :, None] * shares[None, :, :], 0.0)
+    variances = problem.noise.cell_variances(trial.state.totals)
+    if isinstance(variances, float):
+        deviation = math.sqrt(variances) * np.sqrt(terms.sum(axis=1))
+    else:
+        own = np.broadcast_to(variances, counts.shape)[:, places, None]
+        deviation = np.sqrt(np.where(terms > 0, own * terms, 0.0).sum(axis=1))
+    return np.asarray(deviation * math.sqrt(2 * math.log(1 / problem.delta)))
+
+
+def _gaps(trial: Trial) -> FloatArray:
+    """Estimated distance of every arm to the boundary of its agent's top N among the candidates."""
+    state, top = trial.state, trial.study.problem.top
+    if not state.counts.any():
+        return np.full(state.counts.shape, np.nan)
+    mixed = trial.study.problem.mixed(state.means)
+    inside, outside = nth_largest(mixed, top, state.active), nth_largest(mixed, top + 1, state.active)
+    return np.where(mixed >= inside, mixed - outside, inside - mixed)
+
+
+def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
+    names = ", ".join(without)
+    if any(pair.outlook == "never" for pair in pairs):
+        return f"the study cannot finish as it is asked: {names} would be left without an answer, unless re-weighed"
+    if without:
+        return f"the study is not expected to finish: {names} would not be decided if rewards stay as estimated"
+    return "still expected, if rewards stay as estimated" if pairs else "nothing is undecided"
+
+
+class EarlyClosePreview(Message, tag="parley/early-close-preview/1"):
+    """What an administrator is shown before a cut; its digest is confirmed and kept in the log."""
+
+    study: str
+    phase: int
+    reported: tuple[str, ...]  # whose reports are in
+    awaited: tuple[str, ...]  # whose are not, and will not be taken for this phase
+    drawn: int  # draws in the reports
+    planned: int  # draws that the phase asked for
+    lost: tuple[str, ...]  # arms of which nobody's draws are in, though some were asked for
+    effect: str
+    guarantee: str
+
+
+def early_close_preview(trial: Trial) -> EarlyClosePreview:
+    """Of the phase in progress, were it closed now."""
+    study, planned = trial.study, trial.plan.array
+    got = trial.totals.counts
+    empty = (planned.sum(axis=1) > 0) & (got.sum(axis=1) == 0)
+    names = ", ".join(trial.awaited) or "nobody"
+    return EarlyClosePreview(
+        study=trial.id,
+        phase=trial.phase,
+        reported=tuple(sorted(trial.reports)),
+        awaited=trial.awaited,
+        drawn=int(got.sum()),
+        planned=int(planned.sum()),
+        lost=tuple(arm for arm, nothing in zip(study.arms, empty, strict=True) if nothing),
+        effect=(
+            f"the phase is decided on {int(got.sum())} of {int(planned.sum())} draws. What {names} drew in it is never "
+            "counted; the next phase asks everybody for what is still needed"
+        ),
+        guarantee=(
+            f"{trial.policy.guarantee}: kept, if the reason for not waiting is not in the rewards of this phase. Only "
+            "draws that were reported are weighed, and what needs others is not decided"
+        ),
+    )

@@ -1,0 +1,156 @@
+"""What makes a report believable, alone and together with the others.
+
+Alone: it follows the plan or says why not, and its sums are those of some rewards of the model (`check_report`).
+Together: the scatter of all reports is compared with the scale that the study states (`scale_warnings`).
+
+The guarantee needs counts that do not depend on the rewards of the same phase (docs/evidence-racing.md). So a report
+with other counts than the plan's gives a reason from a list in which the rewards do not occur. Nobody can check it, but
+nobody can say later that it was not asked. A report with fewer draws than planned says that it is `final`: a part that
+was sent by mistake is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from parley.checks import FloatArray
+from parley.errors import ImpossibleReport
+from parley.protocol.messages import Report, StudyMessage
+from parley.rewards import RewardModel
+from parley.rewards.plausibility import log_evidence_of_scale
+from parley.totals import Totals
+
+__all__ = ["LEVEL", "REASONS", "Scatter", "added_scatter", "check_report", "scale_warnings"]
+
+# The word in a report -> what it means to people.
+REASONS: dict[str, str] = {
+    "missing-outcomes": "outcomes that never came",
+    "too-few-people": "fewer people came than were asked for",
+    "more-people": "more people came than were asked for",
+    "end-of-period": "a period that was fixed beforehand ended",
+    "supply": "an arm could not be given any more",
+    "staff": "the site could not go on, for reasons of its own",
+}
+
+LEVEL = 0.01  # chance of any warning at all in a whole study whose scale is right
+MOST_WARNINGS = 12
+SMALL = "was stated: too small, so the guarantee does not hold"
+LARGE = "was stated: too large, so the study costs more than it must"
+
+Scatter = tuple[FloatArray, FloatArray, FloatArray]  # (arm, agent): draws, degrees of freedom, scatter
+
+
+def check_report(report: Report, draws: tuple[int, ...], noise: RewardModel, least: int | None = None) -> None:
+    """Raise `ImpossibleReport` unless the counts are the planned `draws` and the sums fit the model.
+
+    `least` is the minimum cell where other counts may be reported with a reason, None where they may not.
+
+    >>> good = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
+    >>> from parley.rewards import Gaussian
+    >>> check_report(good, (2,), Gaussian())
+    >>> check_report(good, (3,), Gaussian())
+    Traceback (most recent call last):
+    parley.errors.ImpossibleReport: counts: found [2]; allowed: the plan's, [3]
+    """
+    if len(report.counts) != len(draws) or len(report.sums) != len(draws) or len(report.squares) != len(draws):
+        lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
+        raise ImpossibleReport("report", found=lengths, allowed=f"{len(draws)} of each, one per arm")
+    _check_counts(report, draws, flexible=least is not None, minimum_cell=least or 1)
+    for arm, cell in enumerate(zip(report.counts, report.sums, report.squares, strict=True)):
+        found = noise.flaw(*cell)
+        if found is not None:
+            wrong, possible = found
+            raise ImpossibleReport(f"{wrong}[{arm}]", found=cell[1 if wrong == "sums" else 2], allowed=possible)
+
+
+def _check_counts(report: Report, draws: tuple[int, ...], *, flexible: bool, minimum_cell: int) -> None:
+    """Raise `ImpossibleReport` unless the counts are the planned `draws`, or may be others and say why.
+
+    >>> short = Report(study="s", phase=1, agent="x", plan="ab", counts=(16,), sums=(1.5,), squares=(1.25,))
+    >>> _check_counts(short, (17,), flexible=False, minimum_cell=1)
+    Traceback (most recent call last):
+    parley.errors.ImpossibleReport: counts: found [16]; allowed: the plan's, [17]
+    """
+    if report.missing and (len(report.missing) != len(draws) or min(report.missing) < 0):
+        raise ImpossibleReport("missing", found=_some(report.missing), allowed="a count per arm, or nothing")
+    if report.counts == draws:
+        if report.reason or report.final:
+            raise ImpossibleReport("reason", found=repr(report.reason), allowed="none, with the counts of the plan")
+        return
+    if not flexible or not report.reason:
+        ways = f"Others are taken with a `reason` ({', '.join(REASONS)}) and, if they are fewer, `final`"
+        allowed = f"the plan's, {_some(draws)}"
+        raise ImpossibleReport("counts", found=_some(report.counts), allowed=allowed, hint=ways if flexible else None)
+    if report.reason not in REASONS:
+        raise ImpossibleReport("reason", found=repr(report.reason)[:60], allowed=", ".join(REASONS))
+    for arm, (count, asked) in enumerate(zip(report.counts, draws, strict=True)):
+        if count < asked and not report.final:
+            allowed = "true: with fewer draws than planned, this agent's part of the phase is closed"
+            raise ImpossibleReport("final", found="false", allowed=allowed)
+        if count and not asked:
+            raise ImpossibleReport(f"counts[{arm}]", found=count, allowed="0: the plan does not ask for this arm")
+        if 0 < count < minimum_cell:
+            allowed = f"0 or at least {minimum_cell}, the study's minimum cell"
+            raise ImpossibleReport(f"counts[{arm}]", found=count, allowed=allowed)
+
+
+def _some(numbers: tuple[int, ...]) -> str:
+    """The first few of many.
+
+    >>> _some((1, 2))
+    '[1, 2]'
+    """
+    shown = ", ".join(map(str, numbers[:8]))
+    return f"[{shown}]" if len(numbers) <= 8 else f"[{shown}, ... {len(numbers)} in all]"
+
+
+def added_scatter(study: StudyMessage, reports: Iterable[Report], before: Scatter | None = None) -> Scatter:
+    """Reports of any phases, each around its own means, added up, to what there was `before`."""
+    shape = (len(study.arms), len(study.agents))
+    draws, degrees, scatter = (np.zeros(shape) if before is None else before[i].copy() for i in range(3))
+    place = {name: i for i, name in enumerate(study.agents)}
+    for report in reports:
+        totals: Totals = report.totals
+        column = place[report.agent]
+        draws[:, column] += totals.counts
+        degrees[:, column] += np.maximum(totals.counts - 1, 0)
+        scatter[:, column] += totals.scatter
+    return draws, degrees, scatter
+
+
+def scale_warnings(study: StudyMessage, added: Scatter) -> tuple[str, ...]:
+    """What the data contradict, in words; nothing where no scale is stated or nothing is wrong."""
+    model, (draws, degrees, scatter) = study.problem.noise, added
+    stated = model.stated_variance
+    if stated is None:
+        return ()
+    each = np.broadcast_to(stated, scatter.shape)
+    tried = scatter.size + len(study.agents) + 1
+    line = math.log(2 * tried) - math.log(LEVEL)
+    units, nu = scatter / each, degrees if model.boosted else draws
+    found_wrong: list[str] = []
+    for words, axes in (("all rewards", (0, 1)), ("the rewards of {agent}", (0,)), ("{arm} at {agent}", ())):
+        group, freedom, total = (np.asarray(values.sum(axis=axes)) for values in (units, nu, degrees))
+        small, large = log_evidence_of_scale(group, freedom)
+        against = np.argwhere((small >= line) | ((large >= line) & model.boosted)).tolist()
+        for index in against:
+            at = tuple(index)
+            names = _names(study, at)
+            found = math.sqrt(group[at] / max(total[at], 1.0))
+            verdict = SMALL if small[at] >= line else LARGE
+            scale = f"{math.sqrt(float(each.flat[0])):.3g} " if np.ndim(stated) == 0 else "what "
+            found_wrong.append(
+                f"{words.format(**names)} scatter by about {found:.3g} times the stated scale; {scale}{verdict}"
+            )
+    more = len(found_wrong) - MOST_WARNINGS
+    return tuple(found_wrong[:MOST_WARNINGS]) + ((f"and {more} more",) if more > 0 else ())
+
+
+def _names(study: StudyMessage, at: tuple[int, ...]) -> dict[str, Any]:
+    if len(at) == 1:
+        return {"agent": study.agents[at[0]]}
+    return {"arm": study.arms[at[0]], "agent": study.agents[at[1]]} if at else {}

@@ -1,0 +1,451 @@
+"""All legality in one file: where a study can be, what can happen there, and who decides.
+
+A study is at one `Stage`. `TRANSITIONS` says which events are possible at which stage and where they may lead; nothing
+moves outside that table, and the picture in docs/protocol.md is made from it (`picture()`). The table alone cannot tell
+whether *this* report of *this* agent may come: that is what `admit` decides, by rules that are functions below.
+
+`admit` is pure and needs little: a `Situation` is as much of a study as the decision takes. A replayed trial has it,
+and so have three rows of a database. That is the point: the coordinator asks the same function before it writes an
+event as an audit asks after it, so what is written can never be something that a replay refuses.
+
+A refusal is an `IllegalMove`. Its `reason` is the word that the API's problem types share; its words say what would
+have been possible. Numbers that no rewards can have are an `ImpossibleReport` (`report_checks`).
+
+Why the rules are what they are:
+
+- A report is taken once. A second one for the same place is kept apart (quarantined) and changes nothing: whoever could
+  replace a report after seeing others could choose the outcome. Only an administrator amends, with a reason, and only
+  before the phase is decided: a decision made on a report is not unmade by another.
+- A report with a mean that the stated model rules out is held: kept, not counted, and its place stays open. Taking it
+  would let one slip of a pen decide the study; refusing it unseen would let the coordinator choose its data. So an
+  administrator takes it (an amendment that replaces nothing) or refuses it, and then the agent is asked for another.
+- Freezing and thawing never touch what was reported. They only change who is asked from here on.
+- Closing a phase early needs a policy whose guarantee allows other counts than it planned, and at least one report.
+- While a study is paused, administrators may still mend it (amend, refuse, freeze, thaw, re-weigh); it takes no report
+  and makes no decision, so nothing is decided on a state that somebody is looking into.
+- A finished study has answered everything: only its certificate, and reports kept for the record, may follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from parley.errors import IllegalMove
+from parley.protocol.events import (
+    AgentFrozen,
+    AgentThawed,
+    Cancelled,
+    Disputed,
+    Event,
+    Paused,
+    PhaseClosed,
+    PhaseCut,
+    ReportAccepted,
+    ReportAmended,
+    ReportQuarantined,
+    ReportRefused,
+    Resumed,
+    Reweighed,
+    StepFailed,
+    kind_of,
+)
+from parley.protocol.lost_sites import ask_anew, not_reweighable
+from parley.protocol.messages import Plan, Report, StudyMessage
+from parley.protocol.report_checks import check_report
+from parley.rewards import Past
+
+__all__ = [
+    "CONCLUDED",
+    "OVER",
+    "TRANSITIONS",
+    "Held",
+    "Place",
+    "Situation",
+    "Stage",
+    "admit",
+    "agent_of",
+    "allowed",
+    "illegal",
+    "picture",
+    "require",
+]
+
+
+class Stage(StrEnum):
+    """Where a study is."""
+
+    RUNNING = "running"  # a plan is out, reports come in
+    CLOSING = "closing"  # every awaited report is in; the policy's step is due
+    PAUSED = "paused"  # an administrator, a dispute or a failed step stopped it; no report is taken
+    STALLED = "stalled"  # what is open is blocked: only freezing leads here, thawing or re-weighing away
+    FINISHED = "finished"  # every agent has its answer
+    CANCELLED = "cancelled"  # stopped early; candidates remain
+
+
+CONCLUDED = (Stage.FINISHED, Stage.STALLED)  # who has an answer has it for good; who has none waits for a site, if any
+OVER = (*CONCLUDED, Stage.CANCELLED)  # no report is awaited any more
+
+R, C, P, S, F, X = Stage.RUNNING, Stage.CLOSING, Stage.PAUSED, Stage.STALLED, Stage.FINISHED, Stage.CANCELLED
+
+# (where it is, what happens) -> where it may be then. Where two are possible, the content decides which.
+TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
+    (R, "report-accepted"): frozenset({R, C}),
+    (R, "report-amended"): frozenset({R, C}),  # C: one that was held is taken, and nobody else is awaited
+    (R, "report-refused"): frozenset({R}),
+    (R, "agent-frozen"): frozenset({R, C}),
+    (R, "agent-thawed"): frozenset({R}),
+    (R, "reweighed"): frozenset({R, F}),
+    (R, "phase-cut"): frozenset({C}),
+    (R, "paused"): frozenset({P}),
+    (R, "disputed"): frozenset({P}),
+    (R, "cancelled"): frozenset({X}),
+    (C, "phase-closed"): frozenset({R, S, F}),
+    (C, "step-failed"): frozenset({P}),
+    (C, "report-amended"): frozenset({C}),
+    (C, "agent-frozen"): frozenset({C}),
+    (C, "reweighed"): frozenset({C, F}),
+    (C, "paused"): frozenset({P}),
+    (C, "disputed"): frozenset({P}),
+    (C, "cancelled"): frozenset({X}),
+    (P, "report-amended"): frozenset({P}),
+    (P, "report-refused"): frozenset({P}),
+    (P, "agent-frozen"): frozenset({P}),
+    (P, "agent-thawed"): frozenset({P}),
+    (P, "reweighed"): frozenset({P, F}),
+    (P, "resumed"): frozenset({R, C}),
+    (P, "cancelled"): frozenset({X}),
+    (S, "agent-thawed"): frozenset({R, S}),
+    (S, "reweighed"): frozenset({R, F}),
+    (S, "cancelled"): frozenset({X}),
+    (S, "certified"): frozenset({S}),
+    (F, "certified"): frozenset({F}),
+    (X, "certified"): frozenset({X}),
+    # Kept for the record wherever the study is; it changes nothing.
+    **{(stage, "report-quarantined"): frozenset({stage}) for stage in Stage},
+}
+
+
+def allowed(stage: Stage) -> list[str]:
+    """What can happen at a stage.
+
+    >>> allowed(Stage.FINISHED)
+    ['certified', 'report-quarantined']
+    """
+    return sorted(kind for where, kind in TRANSITIONS if where == stage)
+
+
+def illegal(stage: Stage, kind: str, words: str = "", reason: str = "illegal-move") -> IllegalMove:
+    """The refusal of a move, with what would have been possible."""
+    why = f": {words}" if words else ""
+    message = f"{kind} cannot happen while the study is {stage}{why} (can: {', '.join(allowed(stage))})"
+    return IllegalMove(message, reason=reason, words=words)
+
+
+def require(stage: Stage, kind: str, then: Stage | None = None) -> None:
+    """Raise `IllegalMove` unless the table has the move (to `then`, if given).
+
+    >>> require(Stage.RUNNING, "paused", Stage.PAUSED)
+    >>> require(Stage.FINISHED, "paused")
+    Traceback (most recent call last):
+    parley.errors.IllegalMove: paused cannot happen while the study is finished (can: certified, report-quarantined)
+    """
+    targets = TRANSITIONS.get((stage, kind))
+    if targets is None or (then is not None and then not in targets):
+        raise illegal(stage, kind, f"it would lead to {then}" if targets and then else "")
+
+
+def picture() -> str:
+    """The table as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2", "    [*] --> running: study-created"]
+    arrows: dict[tuple[Stage, Stage], list[str]] = {}
+    for (stage, kind), targets in TRANSITIONS.items():
+        for target in sorted(targets):
+            arrows.setdefault((stage, target), []).append(kind)
+    lines += [f"    {here} --> {there}: {', '.join(sorted(kinds))}" for (here, there), kinds in arrows.items()]
+    return "\n".join(lines)
+
+
+# What `admit` has to know of a study.
+
+
+class Held(NamedTuple):
+    """A report that waits for an administrator."""
+
+    digest: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One agent's place in the phase in progress."""
+
+    plan: str  # digest of the plan in force
+    draws: tuple[int, ...] | None  # None: the phase asks nothing of the agent
+    frozen: bool = False
+    standing: Report | None = None  # the report that counts, if there is one
+    held: Held | None = None  # the one that waits for an administrator; of no account where one counts
+    refused: frozenset[str] = field(default=frozenset(), compare=False)  # those that an administrator did not take
+
+    @property
+    def awaited(self) -> bool:
+        """Whether the phase waits for a report here."""
+        return self.due and not self.frozen
+
+    @property
+    def due(self) -> bool:
+        """Whether the phase asks for a report that is not in, frozen or not."""
+        return self.draws is not None and self.standing is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """As much of a study as decides what may happen to it. `place` is that of the agent an event is about."""
+
+    id: str
+    study: StudyMessage
+    stage: Stage
+    phase: int  # in progress; the last one once it is over
+    missing: int  # agents that the phase asks, who are not frozen and have not reported
+    cut: bool = False  # the phase takes no more reports: it is decided with those that are in
+    reported: int = field(default=0, compare=False)  # reports that are in; only closing the phase with them asks
+    place: Place | None = None
+    against: Past | None = field(default=None, compare=False)  # what reports are compared with; None: nothing
+
+    @property
+    def awaited(self) -> int:
+        """How many reports the phase still needs. It is never stored, so that it cannot differ from what it counts."""
+        return 0 if self.cut or self.stage in OVER else self.missing
+
+
+# The rules.
+
+
+def agent_of(event: Event) -> str | None:
+    """Whose place an event is about, if it is about one.
+
+    >>> agent_of(Paused(reason="holiday")) is None
+    True
+    """
+    match event:
+        case ReportAccepted(report=report) | ReportAmended(report=report) | ReportQuarantined(report=report):
+            return report.agent
+        case AgentFrozen(agent=agent) | AgentThawed(agent=agent) | ReportRefused(agent=agent):
+            return agent
+        case _:
+            return None
+
+
+def admit(here: Situation, event: Event) -> Situation:
+    """Where the study is after an event; one that may not happen raises. `place` is as it was before.
+
+    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
+    >>> here = Situation(id="s", study=study, stage=Stage.RUNNING, phase=1, missing=1)
+    >>> admit(here, Paused(reason="holiday")).stage.value
+    'paused'
+    """
+    kind = kind_of(event)
+    match event:
+        case ReportAccepted() | ReportAmended() | ReportRefused() | ReportQuarantined(stands=""):
+            after = _report_admitted(here, event, kind)
+        case AgentFrozen() | AgentThawed():
+            require(here.stage, kind)
+            after = _asked_or_not(here, event, kind)
+        case Reweighed():
+            after = _reweighed(here, event, kind)
+        case PhaseCut(phase=phase):
+            _check_cut(here, phase, kind)
+            after = _settled(replace(here, cut=True))
+        case PhaseClosed(decision=decision, plan=plan):
+            if plan is None:
+                after = replace(here, stage=Stage.FINISHED if decision.finished else Stage.STALLED)
+            else:
+                after = _opened(here, plan)
+        case Paused() | Disputed() | StepFailed():
+            after = replace(here, stage=Stage.PAUSED)
+        case Resumed():
+            require(here.stage, kind)
+            after = _settled(replace(here, stage=Stage.RUNNING))
+        case Cancelled():
+            after = replace(here, stage=Stage.CANCELLED)
+        case _:  # quarantined, certified: kept for the record; a second creation is in no row of the table
+            after = here
+    require(here.stage, kind, after.stage)
+    return after
+
+
+def _settled(here: Situation) -> Situation:
+    """Running or closing, whichever the reports say; a paused study stays paused."""
+    if here.stage is Stage.PAUSED:
+        return here
+    return replace(here, stage=Stage.RUNNING if here.awaited else Stage.CLOSING)
+
+
+def _opened(here: Situation, plan: Plan) -> Situation:
+    """Running in the phase of a plan."""
+    asked = int((plan.array.sum(axis=0) > 0).sum())
+    return replace(here, stage=Stage.RUNNING, phase=plan.phase, missing=asked, cut=False)
+
+
+def _resumed_with(here: Situation, plan: Plan, kind: str) -> Situation:
+    """A stalled study that goes on with a new plan; elsewhere the phase in progress goes on as it was asked."""
+    if here.stage is not Stage.STALLED:
+        raise illegal(here.stage, kind, "a new plan while one is out")
+    return _opened(here, plan)
+
+
+def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) -> Situation:
+    """With one agent fewer to ask, or one more."""
+    place, freezes = here.place, isinstance(event, AgentFrozen)
+    if event.agent not in here.study.agents or place is None or place.frozen is freezes:
+        words = "is no agent that could be frozen" if freezes else "is not frozen"
+        raise illegal(here.stage, kind, f"{event.agent!r} {words}")
+    if isinstance(event, AgentFrozen):
+        return _settled(replace(here, missing=here.missing - place.awaited))
+    if event.plan is not None:
+        return _resumed_with(here, event.plan, kind)
+    # A phase that waits for nobody is about to be decided: it stays so, and the place opens with the next one.
+    return replace(here, missing=here.missing + place.due, cut=here.cut or not here.awaited)
+
+
+def _reweighed(here: Situation, event: Reweighed, kind: str) -> Situation:
+    """With other weights, where the policy's guarantee does not rest on its own plans."""
+    require(here.stage, kind)
+    _require_phase(here, event.phase, kind)
+    why = not_reweighable(here.study)
+    if why is not None:
+        raise illegal(here.stage, kind, why)
+    after = here if event.plan is None else _resumed_with(here, event.plan, kind)
+    if event.finished:
+        after = replace(here, stage=Stage.FINISHED)
+    return replace(after, study=ask_anew(here.study, event.weights))
+
+
+def _check_cut(here: Situation, phase: int, kind: str) -> None:
+    """A phase is closed with what is in where the policy's guarantee allows other counts, and if something is in."""
+    require(here.stage, kind)
+    _require_phase(here, phase, kind)
+    if not here.study.flexible:
+        words = f"the policy {here.study.policy} needs the counts of the plan, or the study asks for them"
+        raise illegal(here.stage, kind, words)
+    if not here.reported:
+        raise illegal(here.stage, kind, "no report of this phase is in: there is nothing to close it with")
+
+
+def _require_phase(here: Situation, phase: int, kind: str) -> None:
+    if phase != here.phase:
+        raise illegal(here.stage, kind, f"the study is in phase {here.phase}", "phase-closed")
+
+
+# The rules for one agent's report: may it come, be held, be replaced or be refused?
+
+
+def _report_admitted(
+    here: Situation, event: ReportAccepted | ReportAmended | ReportQuarantined | ReportRefused, kind: str
+) -> Situation:
+    match event:
+        case ReportAccepted(report=report):
+            _check_awaited(here, report, kind)
+            _check_numbers(here, report, kind)
+            if (why := _implausible(here, report)) is not None:
+                raise illegal(here.stage, kind, why, "report-doubtful")
+            return _settled(replace(here, missing=here.missing - 1))
+        case ReportQuarantined(report=report):  # held: `stands` is empty
+            _check_awaited(here, report, kind)
+            _check_numbers(here, report, kind)
+            if _implausible(here, report) is None:
+                raise illegal(here.stage, kind, "it is plausible, so there is no reason to hold it")
+            return here
+        case ReportRefused(phase=phase, report=digest):
+            _check_held(here, phase, kind, digest)
+            return here
+        case ReportAmended(report=report, replaces="") if here.place is not None and here.place.held is not None:
+            if report.study != here.id:
+                raise illegal(here.stage, kind, f"it is of {report.study!r}, not of {here.id!r}")
+            _check_held(here, report.phase, kind)
+            _check_numbers(here, report, kind)
+            return _settled(replace(here, missing=here.missing - 1))
+        case ReportAmended(report=report, replaces=replaces):
+            require(here.stage, kind)
+            _check_standing(here, report, replaces, kind)
+            _check_numbers(here, report, kind)
+            return here
+
+
+def _check_awaited(here: Situation, report: Report, kind: str) -> None:
+    """Refuse a report that is not awaited, for the reason that helps the agent most.
+
+    The order matters: "wait, the study is paused" and "your phase is over" are told before anything about the place,
+    since an agent acts on them differently; "another report stands" comes before "you were refused".
+    """
+
+    def refused(reason: str, words: str) -> Exception:
+        return illegal(here.stage, kind, words, reason)
+
+    if report.study != here.id:
+        raise refused("illegal-move", f"it is of {report.study!r}, not of {here.id!r}")
+    if report.phase > here.phase:
+        raise refused("phase-future", f"the study is in phase {here.phase}")
+    if report.phase < here.phase or here.stage in (Stage.FINISHED, Stage.STALLED, Stage.CLOSING):
+        raise refused("phase-closed", f"the study is {here.stage} in phase {here.phase}")
+    if here.stage is Stage.PAUSED:
+        raise refused("study-paused", "it takes no report until it is resumed")
+    require(here.stage, kind)
+    if report.agent not in here.study.agents:
+        raise refused("not-found", f"no agent {report.agent!r} in {here.id!r}")
+    if here.place is None or here.place.draws is None:
+        raise refused("nothing-asked", f"phase {report.phase} asks nothing of {report.agent!r}")
+    if here.place.frozen:
+        raise refused("agent-frozen", f"{report.agent!r} is asked for nothing more")
+    if here.place.standing is not None:
+        raise refused("report-conflict", f"a report of {report.agent!r} stands")
+    if report.digest in here.place.refused:
+        raise refused("report-refused", f"an administrator did not take this report of {report.agent!r}")
+    if here.place.held is not None:
+        which = "it waits" if here.place.held.digest == report.digest else "another report waits in its place"
+        raise refused("report-held", f"{which} until an administrator takes or refuses it: {here.place.held.why}")
+
+
+def _implausible(here: Situation, report: Report) -> str | None:
+    """What a report holds that the stated model rules out, in words; None if nothing."""
+    if here.against is None:
+        return None
+    study = here.study
+    found = study.problem.noise.implausible_mean(
+        report.counts, report.sums, here.against, study.agents.index(report.agent), study.problem.largest_gap
+    )
+    return None if found is None else found.sentence(study.arms)
+
+
+def _check_held(here: Situation, phase: int, kind: str, digest: str | None = None) -> None:
+    """Refuse to decide on a report that is not held in the phase in progress, or not any more."""
+    require(here.stage, kind)
+    if phase != here.phase or not here.awaited or here.stage is Stage.CLOSING:
+        raise illegal(here.stage, kind, f"phase {phase} waits for nobody any more", "phase-closed")
+    held = here.place.held if here.place is not None and here.place.awaited else None
+    if held is None or digest not in (None, held.digest):
+        raise illegal(here.stage, kind, "no such report is held, nor is there one to amend", "not-found")
+
+
+def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -> None:
+    """Refuse to amend what is not in the phase in progress, or does not stand."""
+    if (report.study, report.phase) != (here.id, here.phase):
+        words = f"phase {report.phase} is not in progress: a decision made on a report is not unmade by another"
+        raise illegal(here.stage, kind, words, "phase-closed")
+    standing = None if here.place is None else here.place.standing
+    if standing is None:
+        words = f"no report of {report.agent!r} in phase {report.phase} to amend"
+        raise illegal(here.stage, kind, words, "not-found")
+    if standing.digest != replaces:
+        raise illegal(here.stage, kind, f"the report of {report.agent!r} that it replaces does not stand")
+
+
+def _check_numbers(here: Situation, report: Report, kind: str) -> None:
+    """Refuse a report on another plan than the one in force, and one that cannot be true."""
+    assert here.place is not None
+    if report.plan != here.place.plan:
+        raise illegal(here.stage, kind, "the report names another plan than the one in force", "wrong-plan")
+    problem = here.study.problem
+    least = problem.minimum_cell if here.study.flexible else None
+    check_report(report, here.place.draws or (), problem.noise, least)
