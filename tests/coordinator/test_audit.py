@@ -5,6 +5,7 @@ import sqlite3
 from hashlib import sha256
 
 import pytest
+from msgspec.structs import replace
 from tests.coordinator.support import House, report_of, study_message
 
 from parley.coordinator.record import initialise, open_for_reading, open_storage
@@ -21,7 +22,9 @@ def kept(tmp_path_factory):
     initialise(address)
     storage = open_storage(address)
     house = House(storage)
-    message = study_message(policy="uniform")
+    # Agents 1 and 2 go on without agent 3.
+    weights = ((0.75, 0.25, 0.25), (0.25, 0.75, 0.25), (0.0, 0.0, 0.5))
+    message = study_message(policy="uniform", weights=weights)
     agents = house.create(message)
 
     def answer(*places):
@@ -30,7 +33,7 @@ def kept(tmp_path_factory):
 
     first = report_of(agents[0].plan("trial", "agent 1"), 0)
     answer(0)
-    other = type(first)(**{**vars(first), "squares": tuple(value + 1 for value in first.squares)})
+    other = replace(first, squares=tuple(value + 1 for value in first.squares))
     with pytest.raises(Conflict):
         agents[0].send(other)
     amendment = {"reason": "typing error", "report": other.to_json()}
