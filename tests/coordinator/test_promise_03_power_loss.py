@@ -12,8 +12,7 @@ from tools.chaos import page, power
 from tools.chaos.__main__ import PARTS
 
 from parley.coordinator.record import initialise, open_storage
-from parley.coordinator.record.ownership import DatabaseLock
-from parley.coordinator.record.sqlite import PRAGMAS, sqlite_engine
+from parley.coordinator.record.sqlite import PRAGMAS, DatabaseLock, sqlite_engine
 from parley.errors import InvalidInput
 
 pytestmark = pytest.mark.kills

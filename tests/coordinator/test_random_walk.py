@@ -153,7 +153,7 @@ class Walk:
                 taken = reports.revisions(transaction, "trial", row.phase, agent) if agent else []
                 standing = taken[-1].report if taken else None
                 assert situation(transaction, row, agent, standing) == stored.situation(agent) == log.situation(agent)
-            assert ledger.length(transaction, "trial") == row.sequence
+            assert len(list(ledger.walk(transaction, "trial"))) == row.sequence
 
         self.storage.read(look)
         if log.stage is Stage.RUNNING:

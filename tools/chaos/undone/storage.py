@@ -13,7 +13,7 @@ MENDS = Mends()
     words=("DID NOT RAISE",),
 )
 def commit_to_any_file():
-    from parley.coordinator.record.ownership import Inodes
+    from parley.coordinator.record.sqlite import Inodes
 
     change(Inodes, "check", lambda _: None)
 
@@ -55,15 +55,15 @@ def be_ready_to_read():
     words=("is None",),
 )
 def lock_only_the_file_beside():
-    from parley.coordinator.record import ownership
+    from parley.coordinator.record import sqlite
 
-    class Beside(ownership.FileLock):
+    class Beside(sqlite.FileLock):
         def __init__(self, path, *, signed=True):
             self._file = -1
             if signed:
                 super().__init__(path)
 
-    ownership.FileLock = Beside
+    sqlite.FileLock = Beside
 
 
 @MENDS.undone(

@@ -9,9 +9,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from parley.coordinator.record import schema
 from parley.coordinator.record.base import Storage, StorageUnavailable, Transaction
-from parley.coordinator.record.ownership import DatabaseLock
 from parley.coordinator.record.postgres import PostgresStorage
-from parley.coordinator.record.sqlite import SqliteStorage, sqlite_engine
+from parley.coordinator.record.sqlite import DatabaseLock, SqliteStorage, sqlite_engine
 from parley.errors import InvalidInput
 
 __all__ = [

@@ -21,7 +21,7 @@ from parley.coordinator.record import (
     schema,
     sqlite_engine,
 )
-from parley.coordinator.record.ownership import DatabaseLock
+from parley.coordinator.record.sqlite import DatabaseLock
 from parley.coordinator.record.tables import chains, metadata, sessions, studies, tokens
 from parley.errors import InvalidInput
 from parley.files import ASIDE, put_in_place

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Row, and_, func, insert, select, update
+from sqlalchemy import Row, and_, insert, select, update
 
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
@@ -16,10 +16,11 @@ from parley.errors import InvalidInput
 from parley.protocol import Event, Record, kind_of, require_readable
 from parley.protocol.codec import canonical, read_json
 
-__all__ = ["SERVER", "append", "append_server", "draft", "has", "length", "lines", "read", "salt_of", "walk"]
+__all__ = ["SERVER", "append", "append_server", "draft", "has", "lines", "salt_of", "walk"]
 
 SERVER = "server"  # the stream of what belongs to no study: tokens
 BATCH = 20  # records that a database sends at once: one may have megabytes
+AROUND = tuple(column.name for column in log.c if column.name != "payload")
 INSERT = insert(log)
 
 
@@ -74,44 +75,27 @@ def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any
 
 
 def _insert(transaction: Transaction, record: Record, payload: str) -> None:
-    """Insert what its reader makes the same record of; `payload` is the canonical text of the record's."""
-    stored = {
-        "stream": record.stream,
-        "sequence": record.sequence,
-        "at": record.at,
-        "actor": record.actor,
-        "kind": record.kind,
-        "payload": payload,
-        "previous": record.previous,
-        "hash": record.hash,
-        "salt": record.salt,
-    }
-    # The payload was read back by whoever knows what it means. Of what is around it, numbers, hashes and times are made
-    # here; who did what, and to what, came from outside and is read back.
-    _require_told(record.stream, record.actor, record.kind)
-    transaction.execute(INSERT, stored)
+    """Insert what its reader makes the same record of; `payload` is the canonical text of the record's.
+
+    The payload was read back by whoever knows what it means. Of what is around it, numbers, hashes and times are made
+    here; who did what, and to what, came from outside and is read back.
+    """
+    _require_readable(record.stream, record.actor, record.kind)
+    transaction.execute(INSERT, {**{name: getattr(record, name) for name in AROUND}, "payload": payload})
 
 
 @lru_cache(maxsize=4096)
-def _require_told(stream: str, actor: str, kind: str) -> None:
+def _require_readable(stream: str, actor: str, kind: str) -> None:
     """Raise unless a record with these words is read as it was written; asked once of those that come again."""
     around = Record.after(None, stream=stream, at="", actor=actor, kind=kind, payload={})
     if Record.read(around.text) != around:
-        raise InvalidInput("record", found="one that would be read as another", allowed="what can be told again")
+        raise InvalidInput(
+            "record", found="one that would be read as another", allowed="what is read as it was written"
+        )
 
 
 def _record(row: Row[*tuple[Any, ...]], payload: Mapping[str, Any]) -> Record:
-    return Record(
-        stream=row.stream,
-        sequence=row.sequence,
-        at=row.at,
-        actor=row.actor,
-        kind=row.kind,
-        payload=payload,
-        previous=row.previous,
-        hash=row.hash,
-        salt=row.salt,
-    )
+    return Record(**{name: getattr(row, name) for name in AROUND}, payload=payload)
 
 
 def _read(row: Row[*tuple[Any, ...]]) -> Record:
@@ -125,7 +109,7 @@ def has(transaction: Transaction, stream: str, sequence: int, head: str) -> bool
 
 
 def salt_of(transaction: Transaction, stream: str, sequence: int) -> str | None:
-    """What hides a record from those who see its hash; None in a record of before there were salts."""
+    """What hides a record from those who see its hash; None if there is no such record."""
     here = and_(log.c.stream == stream, log.c.sequence == sequence)
     return transaction.execute(select(log.c.salt).where(here)).scalar_one_or_none()
 
@@ -164,23 +148,16 @@ def _found(
                 return
 
 
-def read(transaction: Transaction, stream: str, **which: Any) -> list[Record]:
-    """Some records; `which` as `_found` has it."""
-    return list(map(_read, _found(transaction, stream, **which)))
-
-
 def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int, str]]:
-    """Some records as they are exported, each with its sequence: what is written out already is not read again."""
+    """Some records as they are exported, each with its sequence; `which` as `_found` has it.
+
+    What is written out already is not parsed again.
+    """
     return [(row.sequence, _record(row, {}).line(row.payload)) for row in _found(transaction, stream, **which)]
 
 
 def walk(transaction: Transaction, stream: str) -> Iterator[Record]:
-    """A whole chain: all of it is taken from the database now, and each record is read when its turn comes."""
+    """A whole chain: all of it is fetched from the database now, and each record is parsed when it is asked for."""
     found = deque(_found(transaction, stream, limit=None))
-    # What was told is let go at once: a certificate is ten megabytes, and what is read of it five times as many.
+    # Each is dropped once it was handed over: a certificate has ten megabytes, and takes five times as many once read.
     return (_read(found.popleft()) for _ in range(len(found)))
-
-
-def length(transaction: Transaction, stream: str) -> int:
-    """How many records a chain has."""
-    return int(transaction.execute(select(func.count()).select_from(log).where(log.c.stream == stream)).scalar_one())

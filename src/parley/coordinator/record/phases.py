@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, Table, and_, bindparam, func, select
+from sqlalchemy import BindParameter, ColumnElement, Row, Table, and_, bindparam, func, select
 
+from parley.coordinator.record import studies
 from parley.coordinator.record.base import Transaction
-from parley.coordinator.record.studies import COLUMNS, StudyRow, row_of
-from parley.coordinator.record.tables import assignments, frozen, phases, quarantine, reports, states, studies
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.record.tables import assignments, frozen, phases, quarantine, reports, states
+from parley.coordinator.record.tables import studies as studies_table
 from parley.policies import State
 from parley.protocol import Decision, Held, Place, Plan, Report, StudyMessage
 from parley.protocol.codec import read_json
@@ -32,76 +34,30 @@ __all__ = [
     "turn_of",
 ]
 
+AGENT: BindParameter[str] = bindparam("agent")
+
+
+def _here(table: Table, *more: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The agent's own rows of a table, in the phase that is looked at."""
+    return and_(table.c.study == phases.c.study, table.c.phase == phases.c.phase, table.c.agent == AGENT, *more)
+
+
 # Built once: building a statement costs more than running it.
 PLACE = (
     select(
-        assignments.c.draws,
         phases.c.plan_digest,
+        assignments.c.draws,
         frozen.c.agent.label("frozen"),
         quarantine.c.digest.label("held"),
         quarantine.c.why,
         reports.c.agent.label("reported"),
     )
     .select_from(phases)
-    .outerjoin(
-        assignments,
-        and_(
-            assignments.c.study == phases.c.study,
-            assignments.c.phase == phases.c.phase,
-            assignments.c.agent == bindparam("agent"),
-        ),
-    )
-    .outerjoin(frozen, and_(frozen.c.study == phases.c.study, frozen.c.agent == bindparam("agent")))
-    .outerjoin(
-        quarantine,
-        and_(
-            quarantine.c.study == phases.c.study,
-            quarantine.c.phase == phases.c.phase,
-            quarantine.c.agent == bindparam("agent"),
-            quarantine.c.stands == "",
-            quarantine.c.refused.is_(None),
-        ),
-    )
-    .outerjoin(
-        reports,
-        and_(
-            reports.c.study == phases.c.study,
-            reports.c.phase == phases.c.phase,
-            reports.c.agent == bindparam("agent"),
-            reports.c.revision == 0,
-        ),
-    )
+    .outerjoin(assignments, _here(assignments))
+    .outerjoin(frozen, and_(frozen.c.study == phases.c.study, frozen.c.agent == AGENT))
+    .outerjoin(quarantine, _here(quarantine, quarantine.c.stands == "", quarantine.c.refused.is_(None)))
+    .outerjoin(reports, _here(reports, reports.c.revision == 0))
     .where(phases.c.study == bindparam("study"), phases.c.phase == bindparam("phase"))
-)
-TURN = (
-    select(
-        *COLUMNS,
-        phases.c.plan_digest,
-        assignments.c.draws,
-        frozen.c.agent.label("frozen"),
-        reports.c.agent.label("reported"),
-    )
-    .select_from(studies)
-    .outerjoin(phases, and_(phases.c.study == studies.c.id, phases.c.phase == studies.c.phase))
-    .outerjoin(
-        assignments,
-        and_(
-            assignments.c.study == studies.c.id,
-            assignments.c.phase == studies.c.phase,
-            assignments.c.agent == bindparam("agent"),
-        ),
-    )
-    .outerjoin(frozen, and_(frozen.c.study == studies.c.id, frozen.c.agent == bindparam("agent")))
-    .outerjoin(
-        reports,
-        and_(
-            reports.c.study == studies.c.id,
-            reports.c.phase == studies.c.phase,
-            reports.c.agent == bindparam("agent"),
-            reports.c.revision == 0,
-        ),
-    )
-    .where(studies.c.id == bindparam("study"))
 )
 
 
@@ -131,27 +87,31 @@ def draws_of_many(
 def place_of(transaction: Transaction, row: StudyRow, agent: str, standing: Report | None) -> Place | None:
     """An agent's place in the phase in progress, where `standing` counts; None when the phase is not there."""
     found = _place(transaction, row, agent)
-    return None if found is None else _told(found, standing)
+    return None if found is None else _read_place(found, standing)
 
 
 def free_place(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:
     """An agent's place in the phase in progress, if no report stands in it."""
     found = _place(transaction, row, agent)
-    return None if found is None or found.reported is not None else _told(found, None)
+    return None if found is None or found.reported is not None else _read_place(found, None)
 
 
 def _place(transaction: Transaction, row: StudyRow, agent: str) -> Row[*tuple[Any, ...]] | None:
     return transaction.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
 
 
-def _told(found: Row[*tuple[Any, ...]], standing: Report | None) -> Place:
+def _read_place(found: Row[*tuple[Any, ...]], standing: Report | None) -> Place:
     return Place(
         plan=found.plan_digest,
-        draws=None if found.draws is None else tuple(read_json(found.draws)),
+        draws=_read_draws(found.draws),
         frozen=found.frozen is not None,
         standing=standing,
         held=None if found.held is None else Held(found.held, found.why),
     )
+
+
+def _read_draws(text: str | None) -> tuple[int, ...] | None:
+    return None if text is None else tuple(read_json(text))
 
 
 def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past | None:
@@ -176,16 +136,17 @@ class Turn:
 
 
 def turn_of(transaction: Transaction, study: str, agent: str) -> Turn | None:
-    """What an agent asks for most, in one statement; None when there is no such study."""
-    found = transaction.execute(TURN, {"study": study, "agent": agent}).one_or_none()
-    if found is None:
+    """What an agent asks for most; None when there is no such study."""
+    row = studies.get(transaction, study)
+    if row is None:
         return None
+    found = _place(transaction, row, agent)
     return Turn(
-        row=row_of(found),
-        plan=found.plan_digest,
-        draws=None if found.draws is None else tuple(read_json(found.draws)),
-        frozen=found.frozen is not None,
-        reported=found.reported is not None,
+        row=row,
+        plan=None if found is None else found.plan_digest,
+        draws=None if found is None else _read_draws(found.draws),
+        frozen=found is not None and found.frozen is not None,
+        reported=found is not None and found.reported is not None,
     )
 
 
@@ -199,9 +160,9 @@ def reports_due(transaction: Transaction, ids: Sequence[str]) -> tuple[dict[str,
     """study -> how many agents its phase in progress asks, and how many of them have reported."""
 
     def count(table: Table) -> dict[str, int]:
-        now = and_(table.c.study == studies.c.id, table.c.phase == studies.c.phase)
-        query = select(studies.c.id, func.count(table.c.agent.distinct())).join(table, now)
-        found = transaction.execute(query.where(studies.c.id.in_(ids)).group_by(studies.c.id))
+        now = and_(table.c.study == studies_table.c.id, table.c.phase == studies_table.c.phase)
+        query = select(table.c.study, func.count(table.c.agent.distinct())).join(studies_table, now)
+        found = transaction.execute(query.where(table.c.study.in_(ids)).group_by(table.c.study))
         return {row[0]: row[1] for row in found}
 
     return count(assignments), count(reports)
