@@ -47,10 +47,10 @@ def reproduce_command(what: str, replications: int, seed: int, out: Path, worker
     if replications < 2:
         raise InvalidInput("--replications", found=replications, allowed="at least 2: one run has no spread")
     names = list(EXHIBITS) if what == "all" else [what]
-    wanted = jobs(names, replications=replications, seed=seed)
+    wanted, cores = jobs(names), workers or os.cpu_count() or 1
     with progress_bar(f"reproduce {what}", len(wanted), hidden=as_json) as advance:
-        found = measure_all(wanted, workers=workers or os.cpu_count() or 1, progress=advance)
-    exhibits = [make_exhibit(name, rows_of(name, found, replications=replications, seed=seed)) for name in names]
+        found = measure_all(wanted, replications=replications, seed=seed, workers=cores, progress=advance)
+    exhibits = [make_exhibit(name, rows_of(name, found)) for name in names]
     out.mkdir(parents=True, exist_ok=True)
     made = f"parley reproduce {what} --replications {replications} --seed {seed}"
     files = [file for exhibit in exhibits for file in _write(exhibit, out, made)]

@@ -10,12 +10,29 @@ from typing import Any
 import numpy as np
 
 from parley.experiments.paper.discrepancies import ITERATIONS, CappedWcpe, Search, searches
-from parley.experiments.paper.published import CITATION
-from parley.experiments.paper.reproduction import GAMES, NAMES, PLAY_CITATION, PLAY_RUNS, Row, paper_instance
+from parley.experiments.paper.published import CITATION, REGRET_CITATION, REGRET_INSTANCES, REGRET_RUNS
+from parley.experiments.paper.reproduction import ALGORITHMS, Row, paper_instance
 from parley.experiments.report_kit.tables import Column, Table, fixed, share, whole
 
-__all__ = ["EXHIBITS", "Exhibit", "make_exhibit", "played_tables"]
+__all__ = ["EXHIBITS", "Exhibit", "make_exhibit"]
 
+PLAIN, ENHANCED = ALGORITHMS["pf-ucb"], ALGORITHMS["pf-ucb-enhanced"]
+REGRET_TITLES = {
+    "performance": ("pf-ucb", "PF-UCB on its published instance"),
+    "enhancement": ("pf-ucb-enhanced", "PF-UCB and its enhanced form on the instance published for it"),
+}
+REGRET_COLUMNS = (
+    Column(title="alpha", key="alpha", show=lambda value: f"{value:g}"),
+    Column(title="algorithm", key="label", programs=False),
+    Column(title="algorithm", key="algorithm", people=False),
+    Column(title="figures", key="source", people=False),
+    Column(title="rounds", key="rounds", show=fixed(2)),
+    Column(title="regret", key="cost", show=whole),
+    Column(title="std error", key="standard_error", show=whole),
+    Column(title="replications", key="replications", people=False),
+    Column(title="/ C* log T", key="ratio", show=fixed(2)),
+    Column(title="/ published", key="share", show=fixed(2)),
+)
 SEARCH_SEED = 1  # a run of six phases: the last one needs more draws than the search can reach
 
 
@@ -88,9 +105,10 @@ def _counts(rows: list[Row]) -> Exhibit:
     return Exhibit(name="counts", tables=tables, words=words, rows=tuple(rows), searches=tuple(found))
 
 
-def _played(rows: list[Row]) -> Exhibit:
-    tables, words = played_tables(rows)
-    return Exhibit(name="pf-ucb", tables=tables, words=words, rows=tuple(rows))
+def _regret(rows: list[Row]) -> Exhibit:
+    first, second = ([row for row in rows if row.instance == name] for name in REGRET_TITLES)
+    words = f"{_performance(first)} {_enhancement(second)}"
+    return Exhibit(name="pf-ucb", tables=(_regret_table(first), _regret_table(second)), words=words, rows=tuple(rows))
 
 
 EXHIBITS: dict[str, Callable[[list[Row]], Exhibit]] = {
@@ -98,7 +116,7 @@ EXHIBITS: dict[str, Callable[[list[Row]], Exhibit]] = {
     "table2": _table2,
     "baseline": _baseline,
     "counts": _counts,
-    "pf-ucb": _played,
+    "pf-ucb": _regret,
 }
 
 
@@ -208,38 +226,15 @@ def _verdict(rows: list[Row]) -> str:
     return words
 
 
-PLAIN, ENHANCED = NAMES["pf-ucb"], NAMES["pf-ucb-enhanced"]
-REGRET_TITLES = {
-    "performance": ("pf-ucb", "PF-UCB on its published instance"),
-    "enhancement": ("pf-ucb-enhanced", "PF-UCB and its enhanced form on the instance published for it"),
-}
-REGRET_COLUMNS = (
-    Column(title="alpha", key="alpha", show=lambda value: f"{value:g}"),
-    Column(title="algorithm", key="label", programs=False),
-    Column(title="algorithm", key="algorithm", people=False),
-    Column(title="figures", key="source", people=False),
-    Column(title="rounds", key="rounds", show=fixed(2)),
-    Column(title="regret", key="cost", show=whole),
-    Column(title="std error", key="standard_error", show=whole),
-    Column(title="replications", key="replications", people=False),
-    Column(title="/ C* log T", key="ratio", show=fixed(2)),
-    Column(title="/ published", key="share", show=fixed(2)),
-)
-
-
-def played_tables(rows: list[Row]) -> tuple[tuple[Table, ...], str]:
-    """The tables and the words."""
-    first, second = ([row for row in rows if row.game == game] for game in REGRET_TITLES)
-    return (_regret_table(first), _regret_table(second)), f"{_performance(first)} {_enhancement(second)}"
-
-
 def _regret_table(rows: list[Row]) -> Table:
-    name, title = REGRET_TITLES[rows[0].game]
-    runs = max(row.replications for row in rows if row.source != "published")
-    told = f"T = {GAMES[rows[0].game].horizon:,}, {runs:,} replications (published: {PLAY_RUNS} runs)"
-    values = tuple(tuple(_regret_value(row, column.key, rows) for column in REGRET_COLUMNS) for row in rows)
+    name, title = REGRET_TITLES[rows[0].instance]
+    horizon = REGRET_INSTANCES[rows[0].instance].horizon
     return Table(
-        name=name, title=f"{title}: {told}", columns=REGRET_COLUMNS, rows=values, note=f"Published: {PLAY_CITATION}."
+        name=name,
+        title=f"{title}: T = {horizon:,}, {_runs(rows)} (published: {REGRET_RUNS} runs)",
+        columns=REGRET_COLUMNS,
+        rows=tuple(tuple(_regret_value(row, column.key, rows) for column in REGRET_COLUMNS) for row in rows),
+        note=f"Published: {REGRET_CITATION}.",
     )
 
 
@@ -253,8 +248,8 @@ def _regret_value(row: Row, key: str, rows: list[Row]) -> Any:
 
 def _published(row: Row, rows: list[Row]) -> float:
     """The published regret of the same algorithm, or of PF-UCB, at the same alpha."""
-    told = {one.algorithm: one.cost for one in rows if (one.source, one.alpha) == ("published", row.alpha)}
-    return told.get(row.algorithm, told[PLAIN])
+    costs = {one.algorithm: one.cost for one in rows if (one.source, one.alpha) == ("published", row.alpha)}
+    return costs.get(row.algorithm, costs[PLAIN])
 
 
 def _found(rows: list[Row], algorithm: str, source: str) -> dict[float, Row]:
@@ -262,35 +257,35 @@ def _found(rows: list[Row], algorithm: str, source: str) -> dict[float, Row]:
 
 
 def _performance(rows: list[Row]) -> str:
-    told, released, written = (_found(rows, PLAIN, source) for source in ("published", "as released", "as written"))
-    ours = _found(rows, NAMES["evidence-regret"], "ours")
-    off = [f"{100 * (released[alpha].cost / row.cost - 1):+.0f}%" for alpha, row in told.items()]
-    longer = [written[alpha].cost / row.cost for alpha, row in told.items()]
-    shares = [ours[alpha].cost / row.cost for alpha, row in told.items()]
+    published, released, written = (
+        _found(rows, PLAIN, source) for source in ("published", "as released", "as written")
+    )
+    ours = _found(rows, ALGORITHMS["evidence-regret"], "ours")
+    off = [f"{100 * (released[alpha].cost / row.cost - 1):+.0f}%" for alpha, row in published.items()]
+    longer = [written[alpha].cost / row.cost for alpha, row in published.items()]
+    shares = [ours[alpha].cost / row.cost for alpha, row in published.items()]
     times = [written[alpha].cost / row.cost for alpha, row in ours.items()]
     more = [f"{alpha:g}" for alpha, row in ours.items() if (row.rounds or 0) > (released[alpha].rounds or 0)]
+    rounds = (
+        f"more rounds than PF-UCB as released at alpha {', '.join(more)}" if more else "fewer rounds at every alpha"
+    )
     return (
         f"With the released radius PF-UCB is {', '.join(off)} from its published regret (read off a plot of "
-        f"{PLAY_RUNS} runs): the published figures are those of a radius for which nothing is proven. With the proven "
-        f"one it needs {min(longer):.1f} to {max(longer):.1f} times the published regret. Evidence racing needs "
+        f"{REGRET_RUNS} runs): the published figures are those of a radius for which nothing is proven. With the "
+        f"proven one it needs {min(longer):.1f} to {max(longer):.1f} times the published regret. Evidence racing needs "
         f"{min(shares):.2f} to {max(shares):.2f} of the published regret, {sum(shares) / len(shares):.2f} on average, "
-        f"and {min(times):.0f} to {max(times):.0f} times less than PF-UCB as written, in "
-        + (
-            f"more rounds than PF-UCB as released at alpha {', '.join(more)}."
-            if more
-            else "fewer rounds at every alpha."
-        )
+        f"and {min(times):.0f} to {max(times):.0f} times less than PF-UCB as written, in {rounds}."
     )
 
 
 def _enhancement(rows: list[Row]) -> str:
     plain, enhanced = (_found(rows, name, "published")[0.5].cost for name in (PLAIN, ENHANCED))
     mine, theirs = (_found(rows, name, "as released")[0.5] for name in (PLAIN, ENHANCED))
-    spread = math.hypot(mine.cost_std, theirs.cost_std) / math.sqrt(PLAY_RUNS)
+    spread = math.hypot(mine.cost_std, theirs.cost_std) / math.sqrt(REGRET_RUNS)
     error = math.hypot(mine.standard_error, theirs.standard_error)
     return (
         f"On the other instance the enhanced form was published with {100 * (1 - enhanced / plain):.0f}% less regret "
         f"than PF-UCB. Here it has {100 * (theirs.cost / mine.cost - 1):+.1f}% (±{100 * error / mine.cost:.1f}%). A "
-        f"difference of two means of {PLAY_RUNS} runs has a standard error of {whole(spread)} or more, and the "
+        f"difference of two means of {REGRET_RUNS} runs has a standard error of {whole(spread)} or more, and the "
         f"published one is {(plain - enhanced) / spread:.1f} of them: what chance may do."
     )

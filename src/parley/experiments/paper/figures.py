@@ -28,18 +28,18 @@ SERIES = {
 }
 
 
+ALPHA = "alpha (share of its own reward in an agent's mix)"
+SAMPLES = "mean samples (bars: standard error)"
+
+
 def _table1(exhibit: Exhibit, theme: str) -> Figure:
     with canvas(theme, 10.5, 4.4) as (figure, style):
         costs, rounds = figure.subplots(1, 2)
         _series(costs, exhibit.rows, style, x="alpha", y="cost")
-        _series(rounds, exhibit.rows, style, x="alpha", y="rounds")
-        costs.set_yscale("log")
+        costs.set(title="Samples", ylabel=SAMPLES, yscale="log")
         sample_axis(costs)
-        costs.set(title="Samples", ylabel="mean samples (bars: standard error)")
-        rounds.set(title="Rounds of communication", ylabel="mean rounds", ylim=(0, None))
-        for panel in (costs, rounds):
-            panel.set_xlabel("alpha (share of its own reward in an agent's mix)")
-            panel.set_xticks(sorted({row.alpha for row in exhibit.rows}))
+        _rounds(rounds, exhibit.rows, style)
+        _alphas(costs, exhibit.rows)
         legend_below(figure, costs, columns=3)
         figure.suptitle("The paper's Table 1 again: delta = 0.1", size=11)
     return figure
@@ -55,10 +55,9 @@ def _table2(exhibit: Exhibit, theme: str) -> Figure:
         ratios.axhline(1, color=style.ink, linestyle=":")
         for panel in (costs, ratios):
             delta_axis(panel, sorted(bounds))
-            panel.set_yscale("log")
+            panel.set(xlabel="delta (allowed probability of an error)", yscale="log")
             sample_axis(panel)
-            panel.set_xlabel("delta (allowed probability of an error)")
-        costs.set(title="Samples", ylabel="mean samples (bars: standard error)")
+        costs.set(title="Samples", ylabel=SAMPLES)
         ratios.set(title="Ratio to the lower bound", ylabel="mean samples / c*")
         legend_below(figure, costs, columns=3)
         figure.suptitle("The paper's Table 2 again: alpha = 0.5", size=11)
@@ -68,15 +67,8 @@ def _table2(exhibit: Exhibit, theme: str) -> Figure:
 def _baseline(exhibit: Exhibit, theme: str) -> Figure:
     with canvas(theme, 7, 4.4) as (figure, style):
         panel = figure.subplots()
-        _series(panel, exhibit.rows, style, x="alpha", y="cost")
-        panel.set(
-            title="PF-UCB-BAI: published costs come from comparing local with mixed means",
-            xlabel="alpha (share of its own reward in an agent's mix)",
-            ylabel="mean samples (bars: standard error)",
-            ylim=(0, None),
-        )
-        sample_axis(panel)
-        panel.set_xticks(sorted({row.alpha for row in exhibit.rows}))
+        title = "PF-UCB-BAI: published costs come from comparing local with mixed means"
+        _samples_by_alpha(panel, exhibit.rows, style, title)
         legend_below(figure, panel, columns=3)
     return figure
 
@@ -88,42 +80,49 @@ def _counts(exhibit: Exhibit, theme: str) -> Figure:
         exact, found = [one.exact.max() for one in exhibit.searches], [one.found.max() for one in exhibit.searches]
         search.plot(numbers, exact, color=style.colour(0), marker="o", label="exact smallest counts")
         search.plot(numbers, found, color=style.colour(1), marker="x", linestyle="--", label="search, 1,000 iterations")
+        search.set(title="One run: largest count of a phase", xlabel="phase", ylabel="draws of one arm by one agent")
         search.set_yscale("log")
         sample_axis(search)
-        search.set(title="One run: largest count of a phase", xlabel="phase", ylabel="draws of one arm by one agent")
         search.set_xticks(numbers)
         search.legend(loc="upper left")
-        _series(costs, [row for row in exhibit.rows if row.delta == 0.1], style, x="alpha", y="cost")
-        costs.set(
-            title="W-CPE-BAI at delta = 0.1",
-            xlabel="alpha (share of its own reward in an agent's mix)",
-            ylabel="mean samples (bars: standard error)",
-            ylim=(0, None),
-        )
-        sample_axis(costs)
-        costs.set_xticks(sorted({row.alpha for row in exhibit.rows}))
+        rows = [row for row in exhibit.rows if row.delta == 0.1]
+        _samples_by_alpha(costs, rows, style, "W-CPE-BAI at delta = 0.1")
         legend_below(figure, costs, columns=3)
     return figure
 
 
-def _played(exhibit: Exhibit, theme: str) -> Figure:
+def _regret(exhibit: Exhibit, theme: str) -> Figure:
+    rows = [row for row in exhibit.rows if row.instance == "performance"]
+    bounds = {row.alpha: row.bound for row in rows}
     with canvas(theme, 10.5, 4.4) as (figure, style):
         regrets, rounds = figure.subplots(1, 2)
-        rows = [row for row in exhibit.rows if row.game == "performance"]
         _series(regrets, rows, style, x="alpha", y="cost")
-        _series(rounds, rows, style, x="alpha", y="rounds")
-        bounds = {row.alpha: row.bound for row in rows}
         regrets.plot(list(bounds), list(bounds.values()), color=style.ink, linestyle=":", label="C* log T")
-        regrets.set_yscale("log")
+        regrets.set(title="Regret after 10^6 draws per agent", ylabel="mean regret of all agents", yscale="log")
         sample_axis(regrets)
-        regrets.set(title="Regret after 10^6 draws per agent", ylabel="mean regret of all agents")
-        rounds.set(title="Rounds of communication", ylabel="mean rounds", ylim=(0, None))
-        for panel in (regrets, rounds):
-            panel.set_xlabel("alpha (share of its own reward in an agent's mix)")
-            panel.set_xticks(sorted(bounds))
+        _alphas(regrets, rows)
+        _rounds(rounds, rows, style)
         legend_below(figure, regrets, columns=3)
         figure.suptitle("PF-UCB on its published instance", size=11)
     return figure
+
+
+def _samples_by_alpha(panel: Axes, rows: Sequence[Row], style: Theme, title: str) -> None:
+    _series(panel, rows, style, x="alpha", y="cost")
+    panel.set(title=title, ylabel=SAMPLES, ylim=(0, None))
+    sample_axis(panel)
+    _alphas(panel, rows)
+
+
+def _rounds(panel: Axes, rows: Sequence[Row], style: Theme) -> None:
+    _series(panel, rows, style, x="alpha", y="rounds")
+    panel.set(title="Rounds of communication", ylabel="mean rounds", ylim=(0, None))
+    _alphas(panel, rows)
+
+
+def _alphas(panel: Axes, rows: Sequence[Row]) -> None:
+    panel.set_xlabel(ALPHA)
+    panel.set_xticks(sorted({row.alpha for row in rows}))
 
 
 def draw_exhibit(exhibit: Exhibit, *, theme: str = "light") -> Figure:
@@ -136,7 +135,7 @@ FIGURES: dict[str, Callable[[Exhibit, str], Figure]] = {
     "table2": _table2,
     "baseline": _baseline,
     "counts": _counts,
-    "pf-ucb": _played,
+    "pf-ucb": _regret,
 }
 
 
@@ -146,13 +145,12 @@ def _series(panel: Axes, rows: Sequence[Row], style: Theme, *, x: str, y: str) -
         mine = [row for row in mine if getattr(row, y) is not None]
         if not mine:
             continue
-        scale = {"cost": 1.0, "ratio": 1 / mine[0].bound}.get(y)
+        # Standard errors in units of y; rounds have none.
+        scales = {"cost": [1.0] * len(mine), "ratio": [1 / row.bound for row in mine]}.get(y)
         panel.errorbar(
             [getattr(row, x) for row in mine],
             [getattr(row, y) for row in mine],
-            yerr=[row.standard_error * (row.ratio / row.cost if y == "ratio" else 1.0) for row in mine]
-            if scale
-            else None,
+            yerr=scales and [row.standard_error * scale for row, scale in zip(mine, scales, strict=True)],
             color=style.muted if place is None else style.colour(place),
             marker=marker,
             linestyle=dash,

@@ -1,24 +1,19 @@
 """The paper's two tables again: the published figures, the algorithms as written, and evidence racing.
 
 Every measured row is a mean over replications on the paper's synthetic instance (6 arms, 3 agents, personalized
-weights). A table is a list of lines: cells that the paper published, and jobs that are measured, each once however many
-tables show it.
+weights); PF-UCB is also run on its own published instances, where the cost is regret. A table is a list of lines: cells
+that were published, and jobs that are measured, each once however many tables show it.
 
 >>> rows = measured("baseline", replications=20, seed=0)
 >>> [(row.alpha, row.source) for row in rows][:3]
 [(0.4, 'published'), (0.4, 'as written'), (0.4, 'local means')]
-
-PF-UCB is run on its published instances too. Shi, Shen and Yang (AISTATS 2021) released a notebook with two instances
-of four agents and nine arms. Published figures are read off its plots, within a few per cent: realised regret of all
-agents, 10 runs, a radius that is half of the proven one. The means of the second instance, on which the enhanced form
-is shown, are in a binary file; here they are as a public copy of the notebook prints them, to eight decimals.
 """
 
 from __future__ import annotations
 
 import math
 import multiprocessing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
@@ -28,7 +23,16 @@ import numpy as np
 
 from parley.bounds import bai, expected_samples, regret
 from parley.experiments.paper.discrepancies import CappedWcpe, LocalMeansPfUcb
-from parley.experiments.paper.published import ALPHAS, DELTAS, PUBLISHED_RUNS, TABLE1, TABLE2, Published
+from parley.experiments.paper.published import (
+    ALPHAS,
+    DELTAS,
+    PUBLISHED_RUNS,
+    REGRET_INSTANCES,
+    REGRET_RUNS,
+    TABLE1,
+    TABLE2,
+    Published,
+)
 from parley.policies import Policy, make_policy
 from parley.problem import Instance, Problem
 from parley.simulation import simulate
@@ -37,34 +41,34 @@ from parley.weights import personalized
 
 __all__ = [
     "ALGORITHMS",
-    "GAMES",
     "LINES",
-    "NAMES",
-    "PLAY_CITATION",
-    "PLAY_RUNS",
-    "Game",
     "Job",
     "Row",
     "jobs",
+    "lower_bound",
     "measure_all",
-    "measure_play",
     "measured",
     "paper_instance",
-    "play_bound",
-    "play_lines",
     "rows_of",
 ]
 
-ALGORITHMS = {"wcpe": "W-CPE-BAI", "pf-ucb-bai": "PF-UCB-BAI", "evidence": "evidence racing"}
-# Where a job's figures come from -> how its policy is made.
-SOURCES: dict[str, Callable[[str, Instance], Policy]] = {
-    "as written": lambda name, instance: make_policy(name, instance.problem),
-    "ours": lambda name, instance: make_policy(name, instance.problem),
-    "local means": lambda _, instance: LocalMeansPfUcb(problem=instance.problem),
-    "capped counts": lambda _, instance: CappedWcpe(problem=instance.problem),
+ALGORITHMS = {
+    "wcpe": "W-CPE-BAI",
+    "pf-ucb-bai": "PF-UCB-BAI",
+    "evidence": "evidence racing",
+    "pf-ucb": "PF-UCB",
+    "pf-ucb-enhanced": "enhanced PF-UCB",
+    "evidence-regret": "evidence racing",
 }
-
-NO_DELTA = 0.0  # of lines about play, which stops for a horizon and not for an error
+NO_DELTA = 0.0  # of lines about regret, which stop for a horizon and not for an error
+MOST_REGRET_RUNS = 1_000  # regret scatters far less than samples do
+# Options of the policies that are measured by their regret, by source.
+REGRET_OPTIONS: dict[str, dict[str, Any]] = {
+    "as written": {"radius": "proven"},
+    "as released": {"radius": "released"},
+    "ours": {},
+    "ours, fewer rounds": {"rounds": 5},
+}
 Progress = Callable[[int], None]
 
 
@@ -76,9 +80,7 @@ class Job:
     source: str
     alpha: float
     delta: float
-    replications: int
-    seed: int
-    game: str = ""  # of `play`, if it is about play
+    instance: str = ""  # one of `REGRET_INSTANCES`; else the paper's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,25 +88,25 @@ class Row:
     """One line of a table: an algorithm at one alpha and delta, printed by the paper or measured here."""
 
     algorithm: str
-    source: str  # "published", or a key of SOURCES
+    source: str  # "published", or the source of a job
     alpha: float
     delta: float
     replications: int
-    cost: float  # mean samples
+    cost: float  # mean samples, or mean regret
     cost_std: float
     rounds: float | None
     error_rate: float | None
-    bound: float  # c* = T* log(1 / (2.4 delta)); the paper's own figure in its second table
-    game: str = ""
+    bound: float  # c* = T* log(1 / (2.4 delta)), the paper's own figure in its second table; C* log T of regret
+    instance: str = ""
 
     @property
     def ratio(self) -> float:
-        """Mean samples over c*."""
+        """The mean cost over the bound."""
         return self.cost / self.bound
 
     @property
     def standard_error(self) -> float:
-        """Of the mean samples."""
+        """Of the mean cost."""
         return self.cost_std / math.sqrt(self.replications)
 
     def distance(self, other: Row) -> float:
@@ -128,8 +130,29 @@ def paper_instance(*, alpha: float, delta: float) -> Instance:
     return study.require_truth()
 
 
-Measured = tuple[str, str, float, float] | tuple[str, str, float, float, str]  # policy, source, alpha, delta, game
-Line = Published | Measured
+@cache
+def _regret_instance(name: str, alpha: float) -> Instance:
+    published = REGRET_INSTANCES[name]
+    means = np.array(published.means).T
+    arms = tuple(f"arm {k + 1}" for k in range(len(means)))
+    problem = Problem(arms=arms, weights=personalized(len(published.means), alpha), horizon=published.horizon)
+    return Instance(problem=problem, means=means)
+
+
+@cache
+def lower_bound(*, alpha: float, delta: float, instance: str = "") -> float:
+    """c* of the paper's instance, or C* log T of a published one.
+
+    >>> [round(lower_bound(alpha=0.5, delta=0.0, instance=name)) for name in ("performance", "enhancement")]
+    [6400, 3290]
+    """
+    if not instance:
+        return expected_samples(bai(paper_instance(alpha=alpha, delta=delta)), delta)
+    constant = regret(_regret_instance(instance, alpha), accuracy=1e-6).value
+    return constant * math.log(REGRET_INSTANCES[instance].horizon)
+
+
+Line = Published | Job
 
 
 def _published(policy: str, alpha: float) -> list[Line]:
@@ -138,41 +161,47 @@ def _published(policy: str, alpha: float) -> list[Line]:
 
 def _table1() -> Iterable[Line]:
     for alpha in ALPHAS:
-        for policy in ALGORITHMS:
+        for policy in ("wcpe", "pf-ucb-bai", "evidence"):
             yield from _published(policy, alpha)
-            yield policy, "ours" if policy == "evidence" else "as written", alpha, 0.1
+            yield Job(policy=policy, source="ours" if policy == "evidence" else "as written", alpha=alpha, delta=0.1)
 
 
 def _table2() -> Iterable[Line]:
     for delta in DELTAS:
         yield from (cell for cell in TABLE2 if cell.delta == delta)
-        yield "wcpe", "as written", 0.5, delta
-        yield "evidence", "ours", 0.5, delta
+        yield Job(policy="wcpe", source="as written", alpha=0.5, delta=delta)
+        yield Job(policy="evidence", source="ours", alpha=0.5, delta=delta)
 
 
 def _baseline() -> Iterable[Line]:
     for alpha in ALPHAS:
         yield from _published("pf-ucb-bai", alpha)
-        yield "pf-ucb-bai", "as written", alpha, 0.1
-        yield "pf-ucb-bai", "local means", alpha, 0.1
+        for source in ("as written", "local means"):
+            yield Job(policy="pf-ucb-bai", source=source, alpha=alpha, delta=0.1)
 
 
 def _counts() -> Iterable[Line]:
     """Over alpha at delta 0.1, then over the other deltas at alpha 0.5."""
     for cell in (*(cell for cell in TABLE1 if cell.policy == "wcpe"), *(cell for cell in TABLE2 if cell.delta != 0.1)):
         yield cell
-        yield "wcpe", "as written", cell.alpha, cell.delta
-        yield "wcpe", "capped counts", cell.alpha, cell.delta
+        for source in ("as written", "capped counts"):
+            yield Job(policy="wcpe", source=source, alpha=cell.alpha, delta=cell.delta)
 
 
-def _played() -> Iterable[Line]:
-    """Regret of play, on other instances: here `cost` is regret, the bound is C* log T, and delta means nothing."""
-    for game, alpha, policy, source in play_lines():
-        if source == "published":
-            cost = GAMES[game].published[alpha][policy]
-            yield Published(policy=policy, alpha=alpha, delta=NO_DELTA, cost=cost, cost_std=0.0, game=game)
-        else:
-            yield policy, source, alpha, NO_DELTA, game
+def _regret() -> Iterable[Line]:
+    """Here `cost` is regret, the bound is C* log T, and delta means nothing."""
+    sources = {
+        "pf-ucb": ("as released", "as written"),
+        "pf-ucb-enhanced": ("as released", "as written"),
+        "evidence-regret": ("ours", "ours, fewer rounds"),
+    }
+    for name, instance in REGRET_INSTANCES.items():
+        for alpha, costs in instance.published.items():
+            where: dict[str, Any] = {"alpha": alpha, "delta": NO_DELTA, "instance": name}
+            for policy, cost in costs.items():
+                yield Published(policy=policy, cost=cost, cost_std=0.0, **where)
+            for policy, kinds in sources.items():
+                yield from (Job(policy=policy, source=source, **where) for source in kinds)
 
 
 LINES: dict[str, Callable[[], Iterable[Line]]] = {
@@ -180,210 +209,85 @@ LINES: dict[str, Callable[[], Iterable[Line]]] = {
     "table2": _table2,
     "baseline": _baseline,
     "counts": _counts,
-    "pf-ucb": _played,
+    "pf-ucb": _regret,
 }
 
 
-def jobs(names: Iterable[str], *, replications: int, seed: int) -> list[Job]:
+def jobs(names: Iterable[str]) -> list[Job]:
     """What some tables need measured, each once."""
-    lines = (line for name in names for line in LINES[name]() if not isinstance(line, Published))
-    return list(dict.fromkeys(_job(line, replications, seed) for line in lines))
+    return list(dict.fromkeys(line for name in names for line in LINES[name]() if isinstance(line, Job)))
 
 
-def measure_all(wanted: list[Job], *, workers: int = 1, progress: Progress | None = None) -> dict[Job, Row]:
-    """Measure jobs, in this process or in several; `progress` is told of every one that is done."""
-    told = progress or (lambda _: None)
+def measure_all(
+    wanted: Iterable[Job], *, replications: int, seed: int, workers: int = 1, progress: Progress | None = None
+) -> dict[Job, Row]:
+    """Measure jobs, in this process or in several; `progress` is called for every one that is done."""
+    advance = progress or (lambda _: None)
     found = {}
     if workers == 1:
         for job in wanted:
-            found[job] = _measure(job)
-            told(1)
+            found[job] = _measure(job, replications, seed)
+            advance(1)
         return found
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = {pool.submit(_measure, job): job for job in wanted}
+        futures = {pool.submit(_measure, job, replications, seed): job for job in wanted}
         for future in as_completed(futures):
             found[futures[future]] = future.result()
-            told(1)
+            advance(1)
     return found
 
 
-def rows_of(name: str, found: dict[Job, Row], *, replications: int, seed: int) -> list[Row]:
+def rows_of(name: str, found: dict[Job, Row]) -> list[Row]:
     """The lines of a table, with what was measured in its places."""
-    return [
-        _printed(line) if isinstance(line, Published) else found[_job(line, replications, seed)]
-        for line in LINES[name]()
-    ]
+    return [_printed(line) if isinstance(line, Published) else found[line] for line in LINES[name]()]
 
 
 def measured(name: str, *, replications: int, seed: int) -> list[Row]:
     """One table, measured here and now."""
-    found = measure_all(jobs([name], replications=replications, seed=seed))
-    return rows_of(name, found, replications=replications, seed=seed)
+    return rows_of(name, measure_all(jobs([name]), replications=replications, seed=seed))
 
 
-def _job(line: Measured, replications: int, seed: int) -> Job:
-    policy, source, alpha, delta, *game = line
-    where = game[0] if game else ""
-    return Job(policy=policy, source=source, alpha=alpha, delta=delta, replications=replications, seed=seed, game=where)
-
-
-def _measure(job: Job) -> Row:
-    if job.policy in NAMES:
-        figures: dict[str, Any] = measure_play(job.game, job.policy, job.source, job.alpha, job.replications, job.seed)
-        figures |= {"source": job.source, "alpha": job.alpha, "delta": job.delta, "game": job.game}
-        return Row(algorithm=NAMES[job.policy], **figures)
-    instance = paper_instance(alpha=job.alpha, delta=job.delta)
-    policy = SOURCES[job.source](job.policy, instance)
-    outcome = simulate(policy, instance, replications=job.replications, seed=job.seed)
+def _measure(job: Job, replications: int, seed: int) -> Row:
+    if job.instance:
+        instance = _regret_instance(job.instance, job.alpha)
+        replications = min(replications, MOST_REGRET_RUNS)
+    else:
+        instance = paper_instance(alpha=job.alpha, delta=job.delta)
+    outcome = simulate(_policy(job, instance.problem), instance, replications=replications, seed=seed)
+    costs = outcome.costs if outcome.regret is None else outcome.regret.totals
     return Row(
         algorithm=ALGORITHMS[job.policy],
         source=job.source,
         alpha=job.alpha,
         delta=job.delta,
-        replications=job.replications,
-        cost=float(outcome.costs.mean()),
-        cost_std=float(outcome.costs.std()),
+        replications=replications,
+        cost=float(costs.mean()),
+        cost_std=float(costs.std()),
         rounds=float(outcome.rounds.mean()),
         error_rate=outcome.error_rate,
-        bound=_bound(job.alpha, job.delta),
+        bound=lower_bound(alpha=job.alpha, delta=job.delta, instance=job.instance),
+        instance=job.instance,
     )
 
 
-@cache
-def _bound(alpha: float, delta: float) -> float:
-    return expected_samples(bai(paper_instance(alpha=alpha, delta=delta)), delta)
+def _policy(job: Job, problem: Problem) -> Policy:
+    if job.source == "local means":
+        return LocalMeansPfUcb(problem=problem)
+    if job.source == "capped counts":
+        return CappedWcpe(problem=problem)
+    return make_policy(job.policy, problem, REGRET_OPTIONS[job.source] if job.instance else {})
 
 
 def _printed(cell: Published) -> Row:
-    play = cell.policy in NAMES
+    where: dict[str, Any] = {"alpha": cell.alpha, "delta": cell.delta, "instance": cell.instance}
     return Row(
-        algorithm=(NAMES if play else ALGORITHMS)[cell.policy],
+        algorithm=ALGORITHMS[cell.policy],
         source="published",
-        alpha=cell.alpha,
-        delta=cell.delta,
-        replications=PLAY_RUNS if play else PUBLISHED_RUNS,
+        replications=REGRET_RUNS if cell.instance else PUBLISHED_RUNS,
         cost=cell.cost,
         cost_std=cell.cost_std,
         rounds=cell.rounds,
         error_rate=cell.error_rate,
-        bound=cell.bound or (play_bound(cell.game, cell.alpha) if play else _bound(cell.alpha, cell.delta)),
-        game=cell.game,
+        bound=cell.bound or lower_bound(**where),
+        **where,
     )
-
-
-PLAY_CITATION = (
-    "C. Shi, C. Shen, J. Yang, Federated Multi-armed Bandits with Personalization, AISTATS 2021, its notebook"
-)
-PLAY_RUNS, MOST_RUNS = 10, 1_000  # of the published figures; and of ours, which scatter far less than samples do
-NAMES = {"pf-ucb": "PF-UCB", "pf-ucb-enhanced": "enhanced PF-UCB", "evidence-regret": "evidence racing"}
-OPTIONS: dict[str, dict[str, Any]] = {
-    "as written": {"radius": "proven"},
-    "as released": {"radius": "released"},
-    "ours": {},
-    "ours, fewer rounds": {"rounds": 5},
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Game:
-    """A published instance, and what was published of it."""
-
-    horizon: int
-    means: tuple[tuple[float, ...], ...]  # a row per agent
-    published: Mapping[float, Mapping[str, float]]  # alpha -> policy -> regret
-
-
-GAMES = {
-    "performance": Game(
-        horizon=10**6,
-        means=(
-            (1, 0, 0, 0, 0.9, 0.4, 0.35, 0.35, 0.5),
-            (0, 1, 0, 0, 0.3, 0.9, 0.35, 0.3, 0.5),
-            (0, 0, 1, 0, 0.35, 0.35, 0.9, 0.3, 0.5),
-            (0, 0, 0, 1, 0.4, 0.3, 0.35, 0.9, 0.5),
-        ),
-        published={
-            0.0: {"pf-ucb": 23_200},
-            0.2: {"pf-ucb": 15_400},
-            0.5: {"pf-ucb": 29_600},
-            0.9: {"pf-ucb": 15_700},
-            1.0: {"pf-ucb": 7_450},
-        },
-    ),
-    "enhancement": Game(
-        horizon=500_000,
-        means=(
-            (
-                0.96474458,
-                0.09377086,
-                0.85638765,
-                0.55506951,
-                0.20336919,
-                0.32263036,
-                0.06530855,
-                0.35435463,
-                0.30264855,
-            ),
-            (0.6808939, 0.42081861, 0.74369719, 0.01659674, 0.99540671, 0.78499021, 0.87432894, 0.38923508, 0.40590047),
-            (0.99413358, 0.44960078, 0.93760862, 0.53724053, 0.35800793, 0.55512393, 0.3811849, 0.09878918, 0.95534792),
-            (
-                0.94559346,
-                0.38608158,
-                0.31329797,
-                0.35656277,
-                0.16833863,
-                0.63256776,
-                0.68181371,
-                0.90621763,
-                0.82996426,
-            ),
-        ),
-        published={0.5: {"pf-ucb": 15_200, "pf-ucb-enhanced": 13_100}},
-    ),
-}
-
-
-@cache
-def _instance(game: str, alpha: float) -> Instance:
-    played = GAMES[game]
-    means = np.array(played.means).T
-    arms = tuple(f"arm {k + 1}" for k in range(len(means)))
-    problem = Problem(arms=arms, weights=personalized(len(played.means), alpha), horizon=played.horizon)
-    return Instance(problem=problem, means=means)
-
-
-@cache
-def play_bound(game: str, alpha: float) -> float:
-    """C* log T of a published instance.
-
-    >>> round(play_bound("performance", 0.5)), round(play_bound("enhancement", 0.5))
-    (6400, 3290)
-    """
-    return regret(_instance(game, alpha), accuracy=1e-6).value * math.log(GAMES[game].horizon)
-
-
-def play_lines() -> Iterable[tuple[str, float, str, str]]:
-    """Game, alpha, policy and source of every line; those that were published stand first."""
-    for name, game in GAMES.items():
-        for alpha, told in game.published.items():
-            yield from ((name, alpha, policy, "published") for policy in told)
-            yield from ((name, alpha, "pf-ucb", source) for source in ("as released", "as written"))
-            yield from ((name, alpha, "pf-ucb-enhanced", source) for source in ("as released", "as written"))
-            yield from ((name, alpha, "evidence-regret", source) for source in ("ours", "ours, fewer rounds"))
-
-
-def measure_play(game: str, policy: str, source: str, alpha: float, replications: int, seed: int) -> dict[str, float]:
-    """Regret and rounds of one line, under the names of a table's row."""
-    instance, runs = _instance(game, alpha), min(replications, MOST_RUNS)
-    made = make_policy(policy, instance.problem, OPTIONS[source])
-    outcome = simulate(made, instance, replications=runs, seed=seed)
-    assert outcome.regret is not None
-    totals = outcome.regret.totals
-    return {
-        "cost": float(totals.mean()),
-        "cost_std": float(totals.std()),
-        "rounds": float(outcome.rounds.mean()),
-        "error_rate": outcome.error_rate,
-        "bound": play_bound(game, alpha),
-        "replications": runs,
-    }
