@@ -63,8 +63,8 @@ class Problem(StudySettings):
         if stuck.size:
             raise InvalidInput(
                 "sampling.rate",
-                found=f"0 for {self.agents[stuck[0]]}, whose rewards somebody's mix weighs",
-                allowed="a rate above 0, or 0 for a site without weight in any mix",
+                found=f"0 for {self.agents[stuck[0]]}, whose rewards have weight in some mix",
+                allowed="a rate above 0, or 0 for an agent without weight in any mix",
             )
 
     @property

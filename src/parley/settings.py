@@ -33,7 +33,7 @@ __all__ = [
 
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000
-LARGEST_COUNT = 2**53  # what every reader of JSON tells apart
+LARGEST_COUNT = 2**53  # up to here every reader of JSON can tell whole numbers apart
 NUMBERS = (int, float, list)
 SMALLEST_DELTA = 1e-300
 REQUIRED = "required"
@@ -359,9 +359,10 @@ class StudySettings:
 
     def stored(self) -> dict[str, Any]:
         """What a document holds: a setting at its default is left out, so a new setting changes no study's digest."""
-        rows = (row for row in SETTINGS.values() if not row.always_stored)
-        silent = {row.name: row.default_value for row in rows}
-        return {name: value for name, value in self.settings().items() if name not in silent or value != silent[name]}
+        changed = self.non_default()
+        return {
+            name: value for name, value in self.settings().items() if name in changed or SETTINGS[name].always_stored
+        }
 
     def refuse(self, who: str, supported: frozenset[str], hint: str | None = None) -> None:
         """Raise for a setting that changes decisions and that `who` does not support: none is silently ignored."""

@@ -51,7 +51,7 @@ def test_a_rate_of_0_that_somebody_needs_is_refused(tmp_path):
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     result = CliRunner().invoke(main, ["bounds", str(tmp_path / "study.toml")])
     assert "sampling.rate" in str(result.exception)
-    assert "0 for clinic, whose rewards somebody's mix weighs" in str(result.exception)
+    assert "0 for clinic, whose rewards have weight in some mix" in str(result.exception)
 
 
 def test_the_demo_compares_policies_in_money_and_days_too(tmp_path):

@@ -98,7 +98,9 @@ def test_growth_is_about_what_was_spent_in_days_and_money():
 
 def test_a_site_that_cannot_recruit():
     weights = np.array([[0.7, 0.4, 0.5], [0.3, 0.6, 0.5], [0.0, 0.0, 0.0]])
-    with pytest.raises(InvalidInput, match=r"sampling.rate: found 0 for agent 2, whose rewards somebody's mix weighs"):
+    with pytest.raises(
+        InvalidInput, match=r"sampling.rate: found 0 for agent 2, whose rewards have weight in some mix"
+    ):
         Problem(arms=3, weights=weights, rate=[1, 0, 1])
     problem = Problem(arms=3, weights=weights, rate=[1, 2, 0], day_cost=10.0)
     instance = Instance(problem=problem, means=[[0.9, 0.8, 0.0], [0.2, 0.4, 0.0], [0.1, 0.3, 0.0]])

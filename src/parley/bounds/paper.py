@@ -1,4 +1,4 @@
-"""The lower bounds of the paper, each a harmonic program.
+"""The bounds of the paper: lower bounds, each a harmonic program, and the guarantee of W-CPE.
 
 For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
 (Theorem 1; Theorem 4 for the top N), and no uniformly efficient one has a regret below `regret * log(T)` (Theorem 3).
