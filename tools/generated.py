@@ -11,7 +11,6 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -92,7 +91,6 @@ def api(page: str) -> str:
 
 def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
     """Operation -> (method and path, the class of its answer or None), and the schemas, as OpenAPI has them."""
-    from parley.coordinator.answers.base import every_answer
     from parley.coordinator.settings import ServerSettings
     from parley.service.assembly import create_service
 
@@ -101,7 +99,7 @@ def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
 
         url = ""
 
-    document = create_service(Nothing(), ServerSettings(no_dashboard=True)).openapi()
+    document = create_service(Nothing(), ServerSettings(no_dashboard=True)).state.openapi
     kinds = {kind.__name__: kind for kind in every_answer()}
     found = {}
     for path, methods in document["paths"].items():
@@ -113,15 +111,20 @@ def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
     return found, document["components"]["schemas"]
 
 
+def every_answer() -> list[type]:
+    """The struct of every answer."""
+    from parley.coordinator import answers
+
+    return [getattr(answers, name) for name in answers.__all__ if name != "Answer"]
+
+
 def keys(kind: type) -> list[str]:
-    """The keys of an answer; the settings of a study stand under their own names."""
-    return [field.name for field in fields(kind) if field.name != "terms"]
+    """The keys of an answer."""
+    return list(kind.__struct_fields__)
 
 
 def answers_table() -> str:
     """Every answer with its keys, and the calls that give it."""
-    from parley.coordinator.answers.base import every_answer
-
     found, schemas = answers()
     lines = ["| answer | of | keys |", "|---|---|---|"]
     for kind in sorted((kind for kind in every_answer() if kind.__name__ in schemas), key=lambda kind: kind.__name__):

@@ -18,7 +18,7 @@ from tools.chaos import mutants
 
 from parley.agent.client import Client
 from parley.coordinator.access.tokens import Role, issue_token
-from parley.coordinator.http.connections import gate
+from parley.coordinator.http.connections import ConnectionLimits
 from parley.coordinator.settings import ServerSettings
 from parley.service.assembly import create_service
 
@@ -51,11 +51,11 @@ class House:
     def __init__(self, storage, *, clock=None, admin=None, **settings):
         self.storage = storage
         options = {"clock": clock} if clock else {}
-        self.allowance = settings.pop("allowance", None)
+        limits = settings.pop("limits", ConnectionLimits())
         chosen = {"rate": 1e6, "burst": 10**6, "log_level": "error", **settings}
         self.app = create_service(storage, ServerSettings(**chosen), **options)
         config = uvicorn.Config(
-            self.app, host="127.0.0.1", port=0, log_config=None, access_log=False, http=gate(self.allowance)
+            self.app, host="127.0.0.1", port=0, log_config=None, access_log=False, **limits.uvicorn()
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, daemon=True)

@@ -2,14 +2,13 @@
 
 import json
 
+import msgspec
 import numpy as np
 import pytest
 from tests.coordinator.support import study_message
 
-from parley.coordinator.answers.base import answered
-from parley.coordinator.answers.forecasts import OutlookTold
-from parley.coordinator.answers.progress import Board, History
-from parley.coordinator.answers.studies import Studies, StudyStatus
+from parley.coordinator.answers import Board, Forecast, History, Studies, StudyStatus
+from parley.coordinator.http.context import reply
 from parley.experiments.forecasts.forecast import forecast_document
 
 
@@ -35,17 +34,15 @@ def over(tmp_path_factory):
     [(StudyStatus, ("trial",)), (Board, ("trial", "board")), (History, ("trial", "history")), (Studies, ())],
 )
 def test_what_is_read_is_what_was_told(over, kind, path):
-    told = over.admin.request("GET", "studies", *path)
-    read = kind.from_json(told)
-    assert read.to_json() == told
-    assert json.loads(answered(read).body) == told
+    sent = over.admin.request("GET", "studies", *path)
+    read = msgspec.convert(sent, kind)
+    assert msgspec.to_builtins(read) == sent
+    assert json.loads(reply(read).body) == sent
 
 
-def test_the_terms_of_a_study_stand_under_their_own_names(over):
-    status = StudyStatus.from_json(over.admin.request("GET", "studies", "trial"))
-    assert status.terms["delta"] == 0.1
-    assert status.to_json()["delta"] == 0.1
-    assert "terms" not in status.to_json()
+def test_a_status_has_the_settings_of_its_study(over):
+    status = msgspec.convert(over.admin.request("GET", "studies", "trial"), StudyStatus)
+    assert status.settings["delta"] == 0.1
 
 
 def test_an_outlook_says_no_more_than_its_class(over):
@@ -60,4 +57,4 @@ def test_an_outlook_says_no_more_than_its_class(over):
     for finished in (True, False):
         found = forecast_document(policy, after, (), over=finished)
         plain = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in found.items()}
-        assert OutlookTold(study="trial", **plain).state == "ready"
+        assert Forecast(study="trial", **plain).state == "ready"

@@ -4,12 +4,13 @@ import json
 import socket
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import httpx2 as httpx
 import pytest
 from tests.coordinator.support import House, report_of, study_message
 
-from parley.coordinator.http.connections import Allowance
+from parley.coordinator.http.connections import ConnectionLimits
 from parley.coordinator.record import initialise, open_storage
 
 pytestmark = pytest.mark.servers
@@ -20,8 +21,8 @@ def strict(tmp_path, request):
     """A coordinator whose patience with connections is a test's."""
     initialise(str(tmp_path / "parley.db"))
     storage = open_storage(str(tmp_path / "parley.db"))
-    usual = Allowance(head_seconds=0.6, body_seconds=0.8, read_seconds=1.0, connections=40, unread=2**21)
-    house = House(storage, allowance=getattr(request, "param", usual))
+    usual = ConnectionLimits(head_seconds=0.6, body_seconds=0.8, read_seconds=1.0, connections=40, unread=2**21)
+    house = House(storage, limits=getattr(request, "param", usual))
     yield house
     house.close()
     storage.close()
@@ -56,7 +57,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(strict, begin):
         connection.sendall(begin)
         started = time.monotonic()
         assert ended(connection) == b""
-        assert time.monotonic() - started < Allowance().head_seconds
+        assert time.monotonic() - started < ConnectionLimits().head_seconds
     assert well(strict)
 
 
@@ -115,7 +116,48 @@ def test_a_head_and_a_large_body_in_one_piece_are_taken(house):
         assert ended(connection).startswith(b"HTTP/1.1 201")
 
 
-@pytest.mark.parametrize("strict", [Allowance(connections=40)], indirect=True, ids=["40 connections"])
+def memory():
+    """Bytes that this process, the server's, holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+CHUNKED = "POST /v1/tokens HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+ENDLESS = {
+    "trailers": (b"2\r\n{}\r\n0\r\n", b"X: " + b"y" * 1000 + b"\r\n"),
+    "a trailer": (b"2\r\n{}\r\n0\r\nX: ", b"y" * 1000),
+    "a chunk's length": (b"1", b"0" * 1000),
+    "a chunk's extension": (b"1;x=", b"y" * 1000),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_what_never_ends_takes_no_memory(house, name):
+    """The attack: a chunked request with endless trailers was kept, all of it, until there was no memory left."""
+    begin, more = ENDLESS[name]
+    before, sent, most = memory(), 0, 64 * 2**20
+    with connect(house) as connection:
+        connection.sendall(f"{CHUNKED}Authorization: Bearer {house.token}\r\n\r\n".encode() + begin)
+        with suppress(ConnectionError):
+            while sent < most:
+                connection.sendall(more * 64)
+                sent += len(more) * 64
+    assert sent < most / 4, "it is cut off"
+    assert memory() - before < most / 2
+    assert well(house)
+
+
+def test_a_pipelined_request_whose_body_does_not_come_is_not_waited_for(strict):
+    """Its head comes with the request before it: nothing more is ever received, and its time runs all the same."""
+    head = f"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {strict.token}\r\n"
+    head += "Content-Type: application/json\r\n"
+    with connect(strict) as connection:
+        connection.settimeout(20)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + f"{head}Content-Length: 100\r\n\r\n".encode())
+        assert ended(connection).count(b"HTTP/1.1") == 1
+    assert well(strict)
+
+
+@pytest.mark.parametrize("strict", [ConnectionLimits(connections=40)], indirect=True, ids=["40 connections"])
 def test_those_who_hold_connections_open_lock_nobody_out(strict):
     """As many as are taken leave room for one more: what runs out is the descriptors of the process."""
     with ExitStack() as stack:
@@ -127,7 +169,7 @@ def test_those_who_hold_connections_open_lock_nobody_out(strict):
         assert held <= 41, f"{held} are held open"
 
 
-UNREAD = {"in time": Allowance(read_seconds=1.0, ahead=64), "in memory": Allowance(unread=2**17, ahead=64)}
+UNREAD = {"in time": ConnectionLimits(read_seconds=1.0), "in memory": ConnectionLimits(unread=2**17)}
 
 
 @pytest.mark.parametrize("strict", UNREAD.values(), ids=UNREAD, indirect=True)

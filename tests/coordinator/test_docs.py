@@ -1,11 +1,9 @@
 """What the docs of the coordinator list is what there is; `tests/tools/test_generated.py` compares the tables."""
 
-from tools.generated import answers, keys
+from tools.generated import answers, every_answer, keys
 
-from parley.coordinator.answers.base import every_answer
-
-# What is told as it is stored, byte for byte, or goes on and on; and the receipt, whose form is the protocol's.
-AS_STORED = {"get_document", "get_plan", "get_decision", "get_certificate", "export_log", "put_report"} | {
+# What is sent as it is stored, byte for byte, or goes on and on.
+AS_STORED = {"get_document", "get_plan", "get_decision", "get_certificate", "export_log"} | {
     "follow_study", "follow_studies", "metrics",
 }  # fmt: skip
 

@@ -15,7 +15,8 @@ import pytest
 from tests.coordinator.support import report_of, study_message
 from tests.support import awaited
 
-from parley.coordinator.http import heavy
+from parley.coordinator.http.app import ANSWERS
+from parley.coordinator.http.limits import Pool
 from parley.coordinator.http.routes import studies as routes
 from parley.dashboard.render import render
 from parley.errors import Conflict, Rejected, Unreachable
@@ -69,15 +70,15 @@ def test_one_token_reads_one_thing_at_a_time_and_agents_wait_for_none(house, mon
 
 def test_all_together_read_a_few_things_at_a_time(house, monkeypatch):
     house.create(study_message(agents=2, arms=2, policy="uniform"))
-    readers = [house.issue("analyst", name=f"reader {number}") for number in range(2 * heavy.SOON)]
+    readers = [house.issue("analyst", name=f"reader {number}") for number in range(2 * ANSWERS["at_once"])]
     with held_up(monkeypatch) as (inside, seen):
         asking = [threading.Thread(target=reader.status, args=("trial",)) for reader in readers]
         for thread in asking:
             thread.start()
-        for _ in range(heavy.SOON):
+        for _ in range(ANSWERS["at_once"]):
             assert inside.acquire(timeout=PATIENCE)
         assert not inside.acquire(timeout=0.3)
-        assert seen[1] == heavy.SOON
+        assert seen[1] == ANSWERS["at_once"]
     for thread in asking:
         thread.join(PATIENCE)
 
@@ -114,7 +115,7 @@ def test_one_token_has_one_change_at_a_time(house, monkeypatch):
 
 def test_places_are_given_back_and_lanes_forgotten():
     async def scenario():
-        pool = heavy.Heavy(at_once=1, of_one=2, waiting=3, words="things")
+        pool = Pool(at_once=1, of_one=2, waiting=3, words="things")
         order = []
 
         async def work(key):
@@ -129,7 +130,7 @@ def test_places_are_given_back_and_lanes_forgotten():
         with pytest.raises(RuntimeError, match="broken"):
             async with pool.turn("a"):
                 raise RuntimeError("broken")
-        assert pool._lanes._lanes == {}
+        assert pool._queues == {}
         assert pool._waiting == 0
         assert await pool.run("a", lambda: 7) == 7
 

@@ -10,8 +10,8 @@ import pytest
 from tests.coordinator.support import report_of, study_message
 from tests.support import awaited
 
-from parley.coordinator.http import heavy
-from parley.coordinator.http.limits import Throttle
+from parley.coordinator.http.app import COMPUTATIONS
+from parley.coordinator.http.limits import Pool, Throttle
 from parley.coordinator.problems import Refusal
 from parley.dashboard.upload import uploaded_study
 from parley.errors import InvalidInput, Rejected, Unreachable
@@ -95,20 +95,20 @@ def test_heavy_work_of_one_token_leaves_room_for_others(house):
     assert other.request("POST", "studies", "trial", "verify", timeout=60)["sound"], "others have their turn"
     for thread in threads:
         thread.join()
-    assert kinds.count(True) >= heavy.OF_ONE
+    assert kinds.count(True) >= COMPUTATIONS["of_one"]
     assert kinds.count("too-fast") + kinds.count("too-busy") > 0
     assert len(kinds) == 40
 
 
 def test_heavy_work_of_one_token_is_bounded_and_leaves_a_place_for_others():
     """The same without a race: works that last until they are told to end."""
-    bounded, told = heavy.computations(), threading.Event()
+    bounded, told = Pool(**COMPUTATIONS, words="long computations"), threading.Event()
 
     async def ask(key):
         return await bounded.run(key, lambda: told.wait(30))
 
     async def many():
-        asked = [asyncio.ensure_future(ask("a")) for _ in range(heavy.OF_ONE)]
+        asked = [asyncio.ensure_future(ask("a")) for _ in range(COMPUTATIONS["of_one"])]
         await asyncio.sleep(0)
         try:
             with pytest.raises(Refusal, match="in progress"):
@@ -117,7 +117,7 @@ def test_heavy_work_of_one_token_is_bounded_and_leaves_a_place_for_others():
             await asyncio.sleep(0)
         finally:
             told.set()
-        assert await asyncio.gather(*asked) == [True] * (heavy.OF_ONE + 1)
+        assert await asyncio.gather(*asked) == [True] * (COMPUTATIONS["of_one"] + 1)
 
     awaited(many())
 

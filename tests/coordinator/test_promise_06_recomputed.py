@@ -18,7 +18,7 @@ from parley.study import load_study
 def test_an_exported_log_is_enough(house, policy, cell):
     message = study_message(policy=policy, minimum_cell=cell)
     house.run(message, house.create(message))
-    assert house.admin.request("GET", "studies", "trial")["minimum_cell"] == cell
+    assert house.admin.request("GET", "studies", "trial")["settings"]["minimum_cell"] == cell
     lines = list(house.admin.export("trial"))
     found = verify_log(read_log(lines))
     assert found.sound, found.problem

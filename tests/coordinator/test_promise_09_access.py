@@ -10,12 +10,15 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
+from starlette.responses import JSONResponse
 from tests.coordinator.support import study_message
 
-from parley.coordinator.access.rights import ACCESS, PUBLIC
 from parley.coordinator.access.tokens import Role
+from parley.coordinator.http.guard import Operation
+from parley.coordinator.http.operations import OPERATIONS
 from parley.errors import NotAllowed
 
+PUBLIC = {operation.name for operation in OPERATIONS if operation.public}
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 ROLES = ["agent", "viewer", "analyst", "auditor", "administrator"]
 BODIES = {
@@ -82,8 +85,7 @@ def call(http, token, operation, method, path, *, study, agent):
 
 def test_the_docs_list_every_operation(two_studies):
     rows = documented()
-    for operation, method, path in operations(two_studies):
-        assert operation in ACCESS or operation in PUBLIC, operation
+    for _, method, path in operations(two_studies):
         assert (method, path) in rows, f"{method} {path} is not in docs/api.md"
 
 
@@ -133,17 +135,11 @@ def _expected(row, operation, role, study, agent):
 
 
 def test_a_new_route_is_denied_to_everybody_until_it_is_listed(sqlite_house):
-    from fastapi import APIRouter
+    async def brand_new(_):
+        return JSONResponse({"secret": "all of it"})
 
-    from parley.coordinator.http.guard import GuardedRoute
-
-    router = APIRouter(route_class=GuardedRoute)
-
-    @router.get("/v1/new")
-    async def brand_new() -> dict[str, str]:
-        return {"secret": "all of it"}
-
-    sqlite_house.app.include_router(router)
+    row = Operation(tag="studies", method="GET", path="/v1/new", handler=brand_new)
+    sqlite_house.app.router.routes.append(row.route)
     with pytest.raises(NotAllowed):
         sqlite_house.admin.request("GET", "new")
 
@@ -199,4 +195,17 @@ def test_viewers_are_blinded(house):
 
 
 def test_every_role_is_in_the_table():
-    assert set(Role) == set().union(*ACCESS.values())
+    assert set(Role) == set().union(*(operation.roles for operation in OPERATIONS))
+
+
+def test_what_needs_no_token_is_said_so():
+    assert {"healthz", "readyz", "metrics", "openapi"} == PUBLIC
+
+
+def test_the_openapi_document_says_which_token_to_send(two_studies):
+    document = two_studies.admin.request("GET", "openapi.json")
+    assert set(document["components"]["securitySchemes"]) == {"token", "session"}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            wanted = [] if operation["operationId"] in PUBLIC else [{"token": []}, {"session": []}]
+            assert operation["security"] == wanted

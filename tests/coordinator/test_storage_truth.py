@@ -18,7 +18,7 @@ from tests.coordinator.support import House, report_of, server_process, study_me
 from parley.agent.client import Client
 from parley.cli.main import main
 from parley.coordinator.access.tokens import prepare
-from parley.coordinator.http import readiness
+from parley.coordinator.http import context
 from parley.coordinator.record import initialise, open_for_reading, open_storage, parse_url
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.backup import backup
@@ -51,7 +51,7 @@ def move_folder(path):
 
 @pytest.mark.parametrize("harm", [delete, replace, delete_log, move_folder], ids=lambda harm: harm.__name__)
 def test_a_file_that_is_not_the_one_that_was_opened_takes_no_report(tmp_path, monkeypatch, harm):
-    monkeypatch.setattr(readiness, "MOMENT", 0.0)
+    monkeypatch.setattr(context, "MOMENT", 0.0)
     path = tmp_path / "folder" / "parley.db"
     initialise(str(path))
     storage = open_storage(str(path))
@@ -109,13 +109,13 @@ def test_on_a_full_disk_a_server_is_not_ready(tmp_path):
         before = resource.prlimit(
             process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY)
         )  # no file may grow
-        time.sleep(readiness.MOMENT)
+        time.sleep(context.MOMENT)
         assert ready(url) == 503
         with pytest.raises(Unreachable):
             admin.request("POST", "studies", "trial", "pause", json={"reason": "x"})
         assert admin.status("trial")["stage"] == "running", "what is there can be read"
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
-        time.sleep(readiness.MOMENT)
+        time.sleep(context.MOMENT)
         assert ready(url) == 200
         admin.request("POST", "studies", "trial", "pause", json={"reason": "x"})
 
@@ -144,7 +144,7 @@ def read_only(storage, database):
 
 
 def test_on_a_read_only_database_a_server_is_not_ready(house, database, monkeypatch):
-    monkeypatch.setattr(readiness, "MOMENT", 0.0)
+    monkeypatch.setattr(context, "MOMENT", 0.0)
     house.create(study_message(agents=1, arms=2))
     assert ready(house.url) == 200
     with read_only(house.storage, database):
@@ -154,14 +154,14 @@ def test_on_a_read_only_database_a_server_is_not_ready(house, database, monkeypa
 
 
 def test_however_many_ask_one_commit_a_moment_answers(house):
-    before = readiness.Readiness(house.storage)
+    before = context.Readiness(house.storage)
     house.app.state.context.readiness.__dict__.update(before.__dict__)
     asked = []
     ping, house.storage.ping = house.storage.ping, lambda: asked.append(1) or ping()
     begun = time.monotonic()
     for _ in range(20):
         assert ready(house.url) == 200
-    assert len(asked) <= 2 + (time.monotonic() - begun) / readiness.MOMENT
+    assert len(asked) <= 2 + (time.monotonic() - begun) / context.MOMENT
 
 
 def test_without_its_lock_file_a_database_is_still_locked(tmp_path):

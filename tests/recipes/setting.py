@@ -57,9 +57,9 @@ def main(folder):
     with site(folder) as here, here.browser() as browser:
         here.create(ASKED, "asked")
         here.create(TWO, "plain")
-        assert here.call("GET", "studies/asked")["patience"] == 4
+        assert here.call("GET", "studies/asked")["settings"]["patience"] == 4
         assert here.call("GET", "studies/asked")["told"] == {"imaginary.patience": TOLD}
-        assert here.call("GET", "studies/plain")["patience"] == 0
+        assert here.call("GET", "studies/plain")["settings"]["patience"] == 0
         assert "Somebody waits 4 days." in browser.get("/studies/asked").text
         form = browser.get("/new")
         assert "imaginary.patience" in form.text

@@ -11,7 +11,6 @@ import shutil
 import signal
 import tempfile
 import time
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 from tests.coordinator.support import bootstrap, rewards, study_message
 from tools.chaos.harness import free_port, launcher
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 from tests.coordinator.support import report_of, study_message
 
 from parley.coordinator.record import studies
@@ -93,7 +94,9 @@ class World:
             case "amend_report":
                 report = self.report(agent)
                 pairs = zip(report.squares, report.counts, strict=True)
-                other = replace(report, squares=tuple(value + number % 7 * min(1, count) for value, count in pairs))
+                other = msgspec.structs.replace(
+                    report, squares=tuple(value + number % 7 * min(1, count) for value, count in pairs)
+                )
                 return {**reason, "report": other.to_json()}
             case "freeze_agent":
                 shown = self.house.admin.request("GET", "studies", self.study, "agents", agent, "freeze")

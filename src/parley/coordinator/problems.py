@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MEDIA_TYPE", "PROBLEMS", "Kind", "Refusal"]
+import msgspec
+from starlette.responses import JSONResponse
+
+__all__ = ["MEDIA_TYPE", "PROBLEMS", "Kind", "Problem", "Refusal"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -46,6 +49,7 @@ PROBLEMS: dict[str, Kind] = {
     "too-many-tokens": Kind(409, "The principal has two live tokens already"),
     "too-large": Kind(413, "The body is too large"),
     "unsupported-media-type": Kind(415, "The body must be JSON"),
+    "head-too-large": Kind(431, "The line and the headers of a request are too long"),
     "invalid-request": Kind(422, "The request has the wrong form"),
     "invalid-study": Kind(422, "The study cannot be run"),
     "impossible-report": Kind(422, "The report cannot be true"),
@@ -54,6 +58,16 @@ PROBLEMS: dict[str, Kind] = {
     "too-busy": Kind(503, "The coordinator computes for others", retry=True),
     "storage-unavailable": Kind(503, "The database does not answer", retry=True),
 }
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """RFC 9457, and whether sending the same again can help. Some problems say more, in keys of their own."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    retry: bool
 
 
 class Refusal(Exception):
@@ -82,3 +96,7 @@ class Refusal(Exception):
             "retry": self.kind.retry,
             **self.extra,
         }
+
+    def response(self) -> JSONResponse:
+        """The problem document on its way."""
+        return JSONResponse(self.document(), status_code=self.kind.status, media_type=MEDIA_TYPE, headers=self.headers)

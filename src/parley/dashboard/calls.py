@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import anyio.to_thread
+import msgspec
 from starlette.types import ASGIApp, Message, Scope
 
-from parley.coordinator.answers.base import Answer
+from parley.coordinator.answers import Answer
 from parley.protocol.codec import LARGE, read_json
 
 __all__ = ["Api", "ApiRefusal", "address"]
@@ -63,7 +64,7 @@ class Api:
 
     async def read(self, kind: type[A], /, *parts: object, **query: Any) -> A:
         """The answer of a GET, as the class that the API promises."""
-        return kind.from_json(await self.get(*parts, **query))
+        return msgspec.json.decode(await self.text(*parts, **query), type=kind)
 
     async def text(self, *parts: object, **query: Any) -> bytes:
         """The body of a GET, as it is."""
@@ -72,6 +73,10 @@ class Api:
     async def send(self, method: str, *parts: object, body: Any = None) -> Any:
         """The JSON of any other call; a body of bytes is JSON already."""
         return await _parsed(await self._call(method, parts, {}, body))
+
+    async def act(self, kind: type[A], method: str, *parts: object, body: Any = None) -> A:
+        """The answer of any other call, as the class that the API promises."""
+        return msgspec.json.decode(await self._call(method, parts, {}, body), type=kind)
 
     async def _call(self, method: str, parts: tuple[object, ...], query: Mapping[str, Any], body: Any) -> bytes:
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()

@@ -21,10 +21,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from parley.coordinator.answers.studies import Who
+from parley.coordinator.answers import Who
 from parley.coordinator.http.context import LARGE, context_of
 from parley.coordinator.http.guard import settled
-from parley.coordinator.http.limits import COSTLY, bounded, cost_of
+from parley.coordinator.http.limits import COSTLY, cost_of, read_body
 from parley.coordinator.problems import Refusal
 from parley.dashboard.calls import Api, ApiRefusal
 from parley.dashboard.headers import HEADERS
@@ -200,14 +200,14 @@ async def _form(request: Request, bound: str, *, large: bool) -> Mapping[str, st
     """The fields of a form, if it is one that we gave out. Nothing is read of one that cannot be."""
     if not bound or request.headers.get("sec-fetch-site", "same-origin") in FOREIGN:
         raise ApiRefusal(403, NOT_OURS)
-    body = await bounded(request, FILE_LIMIT if large else FORM_LIMIT).body()
+    body = await read_body(request, FILE_LIMIT if large else FORM_LIMIT)
     fields = await anyio.to_thread.run_sync(_fields, body)
     if not hmac.compare_digest(fields.pop("csrf", "").encode(), _form_token(bound).encode()):
         raise ApiRefusal(403, NOT_OURS)
     return fields
 
 
-def _fields(body: bytes) -> dict[str, str]:
+def _fields(body: bytearray) -> dict[str, str]:
     """Off the event loop: a study file of many megabytes takes its time."""
     try:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
@@ -51,7 +51,7 @@ class Documentation(StaticFiles):
         return response
 
 
-def mount(app: FastAPI) -> None:
+def mount(app: Starlette) -> None:
     """Add every page; they ask the API of the same application."""
     for part in PARTS:
         app.router.routes.extend(part.routes)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.app import create_app, new_context
 from parley.coordinator.record import Storage
 from parley.coordinator.settings import ServerSettings
-from parley.service import forecasts
 from parley.service.forecaster import Forecaster
+from parley.service.forecasts import FORECASTS
 
 __all__ = ["create_service"]
 
 
-def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> FastAPI:
+def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Starlette:
     """The application over an open storage; whoever opened it closes it."""
-    app = create_app(new_context(storage, settings, clock=clock))
+    app = create_app(new_context(storage, settings, clock=clock), *FORECASTS)
     app.state.forecaster = Forecaster()
-    app.router.routes.extend(forecasts.router.routes)
     if not settings.no_dashboard:
         from parley.dashboard.mount import mount
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from parley.coordinator.answers.base import answered
-from parley.coordinator.answers.forecasts import Estimated, OutlookTold
-from parley.coordinator.http.context import context_of, principal_of, written
-from parley.coordinator.http.operations import operations
-from parley.coordinator.http.routes.studies import First, Some, read_study
-from parley.coordinator.http.schemas import NewStudyBody
+from parley.coordinator.access.rights import ADMINS, UNBLINDED
+from parley.coordinator.answers import Estimated, Forecast
+from parley.coordinator.http.context import Call, reply
+from parley.coordinator.http.guard import Operation
+from parley.coordinator.http.routes.studies import read_study
+from parley.coordinator.http.schemas import NewStudyBody, SomeAgents
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import latest_state
 from parley.coordinator.reading.studies import require_study
@@ -27,17 +26,13 @@ from parley.policies import Policy, State
 from parley.protocol import Stage, StudyMessage
 from parley.service.forecaster import Forecaster
 
-__all__ = ["estimate", "router"]
-
-router = operations("forecasts")
+__all__ = ["FORECASTS", "estimate"]
 
 
-@router.post("/estimates", response_model=Estimated)
-async def estimate_study(request: Request, body: NewStudyBody) -> JSONResponse:
+async def estimate_study(call: Call[None, NewStudyBody]) -> Response:
     """What a study would cost, before it is created: by simulating the hardest truths with given gaps."""
-    context, by = context_of(request), principal_of(request)
     try:
-        return answered(await context.heavy.run(by.kid, lambda: estimate(read_study(body, context.settings))))
+        return reply(await call.compute(lambda: estimate(read_study(call.body, call.context.settings))))
     except ParleyError as error:
         raise Refusal("invalid-study", str(error)[:400]) from None
 
@@ -59,33 +54,50 @@ def estimate(study: StudyMessage) -> Estimated:
     )
 
 
-@router.get("/studies/{study}/outlook", response_model=OutlookTold)
-async def get_outlook(request: Request, study: str, first: First = 0, columns: Some = 2000) -> Response:
+async def get_outlook(call: Call[SomeAgents, None]) -> Response:
     """What is likely left: totals at the end with their spread, and the lower bound at the estimated means."""
-    context = context_of(request)
+    study = call.study
 
-    def work(connection: Transaction) -> tuple[Any, str, Policy, State, tuple[str, ...]]:
-        row = require_study(connection, study)
-        message = studies.message(connection, row)
-        frozen = tuple(sorted(studies.frozen_agents(connection, study)))
-        state = latest_state(connection, row)
+    def work(transaction: Transaction) -> tuple[Any, bool, Policy, State, tuple[str, ...]]:
+        row = require_study(transaction, study)
+        message = studies.message(transaction, row)
+        frozen = tuple(sorted(studies.frozen_agents(transaction, study)))
+        state = latest_state(transaction, row)
         over = row.stage in (Stage.FINISHED, Stage.CANCELLED, Stage.STALLED)
         key = (row.digest, row.id, int(state.phase), frozen, over)
-        return key, "over" if over else "", message.make_policy(), state, frozen
+        return key, over, message.make_policy(), state, frozen
 
-    kid = principal_of(request).kid
-    key, over, policy, state, frozen = await context.read_for(kid, work)
+    key, over, policy, state, frozen = await call.context.read_for(call.by.kid, work)
     if not state.counts.any():
         nothing = "nothing is known before the first phase is decided"
-        return answered(OutlookTold(study=study, state="none", reason=nothing))
-    forecaster: Forecaster = request.app.state.forecaster
-    found = forecaster.ask(key, lambda: forecast_document(policy, state, frozen, over=bool(over)))
+        return reply(Forecast(study=study, state="none", reason=nothing))
+    forecaster: Forecaster = call.request.app.state.forecaster
+    found = forecaster.ask(key, lambda: forecast_document(policy, state, frozen, over=over))
     if found is None:
-        return answered(OutlookTold(study=study, state="computing"))
-    some = slice(first, first + columns)
+        return reply(Forecast(study=study, state="computing"))
+    some = slice(call.query.first, call.query.first + call.query.columns)
+    cut = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
+    return await call.answer(lambda _: Forecast(study=study, **found | cut))
 
-    def shown() -> bytes:
-        cut = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
-        return written(OutlookTold(study=study, **found | cut))
 
-    return context.sent(await context.reading.run(kid, shown), to=kid)
+FORECASTS = (
+    Operation(
+        tag="forecasts",
+        method="POST",
+        path="/v1/estimates",
+        handler=estimate_study,
+        roles=ADMINS,
+        body=NewStudyBody,
+        answer=Estimated,
+        large=True,
+    ),
+    Operation(
+        tag="forecasts",
+        method="GET",
+        path="/v1/studies/{study}/outlook",
+        handler=get_outlook,
+        roles=UNBLINDED,
+        query=SomeAgents,
+        answer=Forecast,
+    ),
+)

@@ -39,10 +39,10 @@ def read_nothing_back_around_an_event():
 )
 def take_receipts_of_any_number():
     """With either of the two the log is safe: what the door lets in, the reading back refuses."""
-    from parley.coordinator.http.routes import reports
+    from parley.coordinator.http.routes import agents
 
     read_no_event_back()
-    rewrite(reports, "known_receipt", "int(form[1]) > LARGEST_INTEGER", "False")
+    rewrite(agents, "known_receipt", "int(form[1]) > LARGEST_INTEGER", "False")
 
 
 @MENDS.undone(

@@ -14,10 +14,10 @@ def write_no_salts():
 
 
 def show_heads():
-    from parley.coordinator.http import context
+    from parley.coordinator.http.context import Call
     from parley.coordinator.reading.visibility import Visibility
 
-    change(context, "visibility_of", lambda _: Visibility(whole=True))
+    change(Call, "visibility", property(lambda _: Visibility(whole=True)))
 
 
 MENDS.undone(
@@ -58,9 +58,9 @@ def tell_exact_times():
 )
 def show_salts():
     from parley.coordinator.access.tokens import Role
-    from parley.coordinator.http.routes import reports
+    from parley.coordinator.http.routes import agents
 
-    reports.INSPECTORS = frozenset(Role)
+    agents.INSPECTORS = frozenset(Role)
 
 
 @MENDS.undone(

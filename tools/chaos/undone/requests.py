@@ -14,11 +14,11 @@ LATE = 12.0  # seconds by which a clock is late: more than anybody is given to s
 
 def allow(**limits):
     """Whatever a server is told of connections, these it is not told."""
-    from parley.coordinator.http.connections import Allowance
+    from parley.coordinator.http.connections import ConnectionLimits
 
-    real = Allowance.__init__
-    assert not set(limits) - set(Allowance.__dataclass_fields__), "the mutant is out of date"
-    change(Allowance, "__init__", lambda self, **told: real(self, **(told | limits)))
+    real = ConnectionLimits.__init__
+    assert not set(limits) - set(ConnectionLimits.__dataclass_fields__), "the mutant is out of date"
+    change(ConnectionLimits, "__init__", lambda self, **told: real(self, **(told | limits)))
 
 
 @MENDS.undone("takes a head of any length", point=3, test=f"{LIMITS}[a long header]", words=("HTTP/1.1 200",))
@@ -38,9 +38,12 @@ def take_any_number_of_headers():
     words=("head_seconds",),
 )
 def wait_long_for_a_head():
-    from parley.coordinator.http.connections import Gate
+    from parley.coordinator.http.connections import LimitedConnection
 
-    change(Gate, "_watch", lambda self, seconds, real=Gate._watch: real(self, seconds + LATE))
+    def late(self, part, seconds, real=LimitedConnection._watch):
+        real(self, part, seconds + LATE)
+
+    change(LimitedConnection, "_watch", late)
 
 
 @MENDS.undone(
@@ -79,14 +82,18 @@ def keep_unread_answers():
 def look_at_the_role_after_reading():
     from parley.coordinator.http import guard
 
-    allowed, read = guard.authorize, guard._read
+    allowed, read = guard.authorize, guard.Operation._read
 
-    async def late(context, request, operation, kid, *, large):
-        await read(context, request, operation, kid, large=large)
-        allowed(operation, request.state.principal, request.path_params)
+    async def late(self, request, context, principal, limit):
+        body = await read(self, request, context, principal, limit)
+        allowed(self.name, self.roles, principal, request.path_params, server_wide=self.server_wide)
+        return body
 
-    guard.authorize = lambda operation, *asked: None if operation == "create_study" else allowed(operation, *asked)
-    guard._read = late
+    def early(operation, *asked, **how):
+        return None if operation == "create_study" else allowed(operation, *asked, **how)
+
+    guard.authorize = early
+    change(guard.Operation, "_read", late)
 
 
 @MENDS.undone(
@@ -137,9 +144,9 @@ def make_studies_of_any_size():
     words=("Regex pattern did not match",),
 )
 def read_bodies_of_any_shape():
-    from parley.coordinator.http import limits
+    from parley.coordinator.http import guard
 
-    change(limits, "check_shape", lambda *_, **__: None)
+    change(guard, "check_shape", lambda *_, **__: None)
 
 
 @MENDS.undone(

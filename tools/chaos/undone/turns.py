@@ -18,9 +18,9 @@ TURNS = "everybody_in_turn.py::"
     words=("assert 40 == 32",),
 )
 def give_any_number_of_turns():
-    from parley.coordinator.http.heavy import Turns
+    from parley.coordinator.http.limits import Slots
 
-    change(Turns, "enter", lambda self, key: self._taken.update([key]))
+    change(Slots, "enter", lambda self, key: self._taken.update([key]))
 
 
 @MENDS.undone(
@@ -30,9 +30,9 @@ def give_any_number_of_turns():
     words=("TimeoutError",),
 )
 def compute_without_turns():
-    from parley.coordinator.http import heavy
+    from parley.coordinator.http.app import COMPUTATIONS
 
-    heavy.Heavy.__init__.__kwdefaults__["of_one"] = 10**9
+    COMPUTATIONS["of_one"] = 10**9
 
 
 @MENDS.undone(
@@ -114,9 +114,10 @@ def keep_what_was_refused():
     words=("== [1]",),
 )
 def change_without_turns():
-    from parley.coordinator.http import context
+    from parley.coordinator.http.limits import Pool
 
-    change(context.Lanes, "lane", lambda *_: nullcontext())
+    real = Pool.turn
+    change(Pool, "turn", lambda self, key: nullcontext() if self._slots._words == "changes" else real(self, key))
 
 
 @MENDS.undone(

@@ -1,4 +1,4 @@
-"""Who may call what: one table, operation -> roles. An operation that is not in it is refused to everybody.
+"""Who may do what: roles in groups, which the rows of the table of operations name, and the check of a call.
 
 Beyond the role, a token that names a study reaches only that study, and an agent's only its own places in it.
 """
@@ -11,70 +11,24 @@ from typing import Any
 from parley.coordinator.access.tokens import Principal, Role
 from parley.coordinator.problems import Refusal
 
-__all__ = ["ACCESS", "PUBLIC", "authorize"]
+__all__ = ["ADMINS", "AGENTS", "EVERYONE", "INSPECTORS", "PLANNERS", "READERS", "UNBLINDED", "authorize"]
 
-AGENT, VIEWER, ANALYST, AUDITOR, ADMIN = Role.AGENT, Role.VIEWER, Role.ANALYST, Role.AUDITOR, Role.ADMINISTRATOR
 EVERYONE = frozenset(Role)
-READERS = frozenset({VIEWER, ANALYST, AUDITOR, ADMIN})
-UNBLINDED = frozenset({ANALYST, AUDITOR, ADMIN})
-INSPECTORS = frozenset({AUDITOR, ADMIN})
-ADMINS = frozenset({ADMIN})
-
-PUBLIC = frozenset({"healthz", "readyz", "metrics", "openapi"})
-
-ACCESS: dict[str, frozenset[Role]] = {
-    "whoami": EVERYONE,
-    "open_session": READERS,
-    "end_session": READERS,
-    "list_studies": READERS,
-    "create_study": ADMINS,
-    "get_study": EVERYONE,
-    "get_document": EVERYONE,
-    "get_board": READERS,
-    "get_history": READERS,
-    "get_plan": frozenset({AGENT, *UNBLINDED}),
-    "get_agent_plan": frozenset({AGENT, *UNBLINDED}),
-    "put_report": frozenset({AGENT}),
-    "get_report": frozenset({AGENT, *UNBLINDED}),
-    "list_reports": UNBLINDED,
-    "get_decision": UNBLINDED,
-    "get_certificate": UNBLINDED,
-    "get_findings": UNBLINDED,
-    "get_log": INSPECTORS,
-    "export_log": INSPECTORS,
-    "verify_study": UNBLINDED,
-    "list_quarantine": UNBLINDED,
-    "amend_report": ADMINS,
-    "refuse_report": ADMINS,
-    "preview_freeze": frozenset({ANALYST, ADMIN}),
-    "freeze_agent": ADMINS,
-    "preview_reweigh": frozenset({ANALYST, ADMIN}),
-    "reweigh_study": ADMINS,
-    "preview_thaw": frozenset({ANALYST, ADMIN}),
-    "thaw_agent": ADMINS,
-    "preview_cut": frozenset({ANALYST, ADMIN}),
-    "cut_phase": ADMINS,
-    "pause_study": ADMINS,
-    "resume_study": ADMINS,
-    "cancel_study": ADMINS,
-    "follow_study": READERS,
-    "follow_studies": READERS,
-    "estimate_study": ADMINS,
-    "get_outlook": UNBLINDED,
-    "list_tokens": ADMINS,
-    "issue_token": ADMINS,
-    "revoke_token": ADMINS,
-    "get_server_log": INSPECTORS,
-}
-
-SERVER_WIDE = frozenset({"get_server_log"})  # not for a token that is bound to one study
+AGENTS = frozenset({Role.AGENT})
+ADMINS = frozenset({Role.ADMINISTRATOR})
+INSPECTORS = ADMINS | {Role.AUDITOR}  # who may read the logs
+PLANNERS = ADMINS | {Role.ANALYST}  # who may see what an act would do
+UNBLINDED = ADMINS | {Role.ANALYST, Role.AUDITOR}
+READERS = UNBLINDED | {Role.VIEWER}
 
 
-def authorize(operation: str, principal: Principal, path: Mapping[str, Any]) -> None:
-    """Raise unless this principal may call this operation on this path."""
-    if principal.role not in ACCESS.get(operation, frozenset()):
+def authorize(
+    operation: str, roles: frozenset[Role], principal: Principal, path: Mapping[str, Any], *, server_wide: bool
+) -> None:
+    """Raise unless this principal may call this operation on this path; `server_wide` is not for tokens of a study."""
+    if principal.role not in roles:
         raise Refusal("not-allowed", f"{principal.role} may not {operation.replace('_', ' ')}")
-    if operation in SERVER_WIDE and principal.study is not None:
+    if server_wide and principal.study is not None:
         raise Refusal("not-allowed", "the token is bound to one study")
     study, agent = path.get("study"), path.get("agent")
     if study is not None and not principal.reaches(study):

@@ -1,4 +1,4 @@
-"""What every request needs: storage, settings, clock, and who waits for what."""
+"""What handlers work with: one running coordinator, and one call of an operation that passed the guard."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from time import monotonic
+from typing import Annotated, Any, Generic, TypeVar
 
 import anyio.to_thread
+import msgspec
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
 from parley.coordinator.access.rights import UNBLINDED
-from parley.coordinator.access.tokens import Principal, TokenCache, require_live
-from parley.coordinator.answers.base import Answer
-from parley.coordinator.answers.studies import StudyLine
+from parley.coordinator.access.tokens import Principal, Role, TokenCache, require_live
 from parley.coordinator.clock import Clock, MonotonicClock
-from parley.coordinator.http.heavy import Heavy, Lanes, Turns
-from parley.coordinator.http.limits import Throttle
-from parley.coordinator.http.readiness import Readiness
+from parley.coordinator.http.limits import Pool, Slots, Throttle
 from parley.coordinator.metrics import Metrics
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import summary
@@ -29,13 +28,43 @@ from parley.coordinator.record import Storage, Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
+from parley.errors import StorageUnavailable
 from parley.protocol import Stage
-from parley.protocol.codec import encoded
 
-__all__ = ["Context", "context_of", "principal_of", "told", "visibility_of", "written"]
+__all__ = ["Call", "Context", "Place", "Readiness", "context_of", "reply"]
 
 T = TypeVar("T")
+Q = TypeVar("Q")
+B = TypeVar("B")
 LARGE = 256 * 1024  # bytes of an answer that cost as much as a request
+LARGEST_PHASE = 1_000_000
+MOMENT = 1.0  # seconds for which an answer about readiness holds
+
+
+class Readiness:
+    """Whether a report that came now would be kept. Only a commit tells; one a second answers everybody.
+
+    Lives on the event loop.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._asking = asyncio.Lock()
+        self._until = 0.0
+        self._trouble: str | None = None
+
+    async def check(self) -> None:
+        """Raise `StorageUnavailable` unless a change was durable a moment ago."""
+        async with self._asking:
+            if monotonic() >= self._until:
+                try:
+                    await anyio.to_thread.run_sync(self._storage.ping)
+                    self._trouble = None
+                except StorageUnavailable as error:
+                    self._trouble = str(error)
+                self._until = monotonic() + MOMENT
+        if self._trouble is not None:
+            raise StorageUnavailable(self._trouble)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,90 +80,132 @@ class Context:
     watch: Watch
     closer: Closer
     tokens: TokenCache
-    readiness: Readiness
     etags: ETags
-    heavy: Heavy
-    changes: Lanes  # a commit waits for one of a token
-    pages: Heavy
-    reading: Heavy  # of answers
-    turns: Turns  # requests in progress
-    uploads: Turns  # studies that are sent
-    waiting: Turns  # plans that are waited for
-    streams: Turns  # events that are followed, and exports
+    readiness: Readiness
+    heavy: Pool  # what is decided, verified, simulated or parsed at length
+    changes: Pool  # commits: one of a token at a time
+    pages: Pool  # from the first question to the last line: a large one holds a hundred megabytes meanwhile
+    reading: Pool  # answers; an agent's plans and reports wait for nobody
+    requests: Slots
+    uploads: Slots  # studies that are sent
+    waiting: Slots  # plans that are waited for
+    streams: Slots  # events that are followed, and exports
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Run on a snapshot, off the event loop: for little that is soon done."""
         return await anyio.to_thread.run_sync(self.storage.read, work)
 
-    async def read_for(self, kid: str, work: Callable[[Transaction], T]) -> T:
-        """Run on a snapshot, off the event loop, when it is the token's turn: for what may be much."""
-        return await self.reading.run(kid, partial(self.storage.read, work))
-
-    async def answer(self, work: Callable[[Transaction], Answer | str], *, to: Principal) -> Response:
-        """What was read, as JSON (a text is JSON already), written off the event loop; large answers cost more."""
-
-        def told(connection: Transaction) -> bytes:
-            found = work(connection)
-            return found.encode() if isinstance(found, str) else written(found)
-
-        return self.sent(await self.read_for(to.kid, told), to=to.kid)
-
-    def sent(self, content: bytes, *, to: str) -> Response:
-        """JSON that is written already; large answers cost more of the token's rate."""
-        self.pace.charge(to, len(content) / LARGE)
-        return Response(content, media_type="application/json")
-
     async def glance(self, work: Callable[[Transaction], T]) -> T:
         """Run a single statement that reads, off the event loop."""
         return await anyio.to_thread.run_sync(self.storage.glance, work)
 
+    async def read_for(self, kid: str, work: Callable[[Transaction], T]) -> T:
+        """Run on a snapshot, off the event loop, when it is the token's turn: for what may be much."""
+        return await self.reading.run(kid, partial(self.storage.read, work))
+
     async def change(self, work: Callable[[Transaction], T | Refusal], *, by: Principal, study: str | None = None) -> T:
         """Run in a transaction, off the event loop; `study` is the only one it locks, if that is known.
 
-        Of one token one at a time: those of others wait for one large study of it, not for all that it sends. Refused
-        if the token of `by` does not hold any more. A returned refusal is raised after the commit of its trace.
+        Of one token one at a time: others wait for one large study of it, not for all that it sends. Refused if the
+        token of `by` does not hold any more. A returned refusal is raised after the commit of its trace.
         """
 
-        def checked(connection: Transaction) -> T | Refusal:
-            require_live(connection, by.kid)
-            return work(connection)
+        def checked(transaction: Transaction) -> T | Refusal:
+            require_live(transaction, by.kid)
+            return work(transaction)
 
-        async with self.changes.lane(by.kid):
+        async with self.changes.turn(by.kid):
             result = await asyncio.wrap_future(self.storage.submit(checked, study=study))
         if isinstance(result, Refusal):
             raise result
         return result
 
     def changed(self, row: StudyRow) -> None:
-        """Tell who waits, and call the closer if a step is due."""
+        """Wake those who wait for the study, and the closer if a step is due."""
         self.watch.tell(row)
         if row.stage is Stage.CLOSING:
             self.closer.call()
 
 
-def written(answer: Answer) -> bytes:
-    """An answer as JSON, a piece at a time: a board may have a million numbers."""
-    return encoded(answer.to_json())
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What the path of an operation may name."""
+
+    study: str = ""
+    agent: str = ""
+    phase: Annotated[int, Meta(ge=1, le=LARGEST_PHASE)] = 1
+    kid: Annotated[str, Meta(max_length=64)] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Generic[Q, B]):
+    """A request that passed the guard: who asks for what. Query and body are the operation's own structs."""
+
+    request: Request
+    context: Context
+    by: Principal
+    at: Place
+    query: Q
+    body: B
+
+    @property
+    def study(self) -> str:
+        """The study in the path."""
+        return self.at.study
+
+    @property
+    def visibility(self) -> Visibility:
+        """How much of a study's chain and clock the one who asks may see."""
+        return Visibility(whole=self.by.role in UNBLINDED, agent=self.by.agent)
+
+    @property
+    def blinded(self) -> bool:
+        """Whether nothing may be told arm by arm."""
+        return self.by.role is Role.VIEWER
+
+    async def answer(self, work: Callable[[Transaction], msgspec.Struct | str]) -> Response:
+        """What was read, as JSON (a text is JSON already), encoded off the event loop; large answers cost more."""
+        return self._sent(await self.context.read_for(self.by.kid, lambda transaction: _encoded(work(transaction))))
+
+    async def computed(self, work: Callable[[], msgspec.Struct]) -> Response:
+        """What takes its time, as JSON, when it is the token's turn."""
+        return self._sent(await self.compute(lambda: _encoded(work())))
+
+    def _sent(self, content: bytes) -> Response:
+        self.context.pace.charge(self.by.kid, len(content) / LARGE)
+        return Response(content, media_type="application/json")
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """What takes its time, off the event loop, when it is the token's turn."""
+        return await self.context.heavy.run(self.by.kid, work)
+
+    async def change(self, work: Callable[[Transaction], T | Refusal], *, study: str | None = None) -> T:
+        """Run in a transaction, as the one who asks."""
+        return await self.context.change(work, by=self.by, study=study)
+
+    async def act(self, work: Callable[..., StudyRow]) -> Response:
+        """Change a study, as the one who asks; answers its line as it is then."""
+        return self.line(await self.change(partial(work, actor=self.by.name, at=self.context.clock())))
+
+    def line(self, row: StudyRow, status: int = 200) -> Response:
+        """The line of a study that just changed."""
+        self.context.changed(row)
+        return reply(summary(row, self.visibility, self.context.etags), status)
+
+
+def _encoded(answer: msgspec.Struct | str) -> bytes:
+    return answer.encode() if isinstance(answer, str) else msgspec.json.encode(answer)
+
+
+def reply(answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A small answer on its way.
+
+    >>> reply({"status": "ok"}).body
+    b'{"status":"ok"}'
+    """
+    return Response(msgspec.json.encode(answer), status, headers, media_type="application/json")
 
 
 def context_of(request: Request) -> Context:
     """The coordinator that answers this request."""
     context: Context = request.app.state.context
     return context
-
-
-def principal_of(request: Request) -> Principal:
-    """Who is asking; the guard has put it there."""
-    principal: Principal = request.state.principal
-    return principal
-
-
-def visibility_of(request: Request) -> Visibility:
-    """What of a study's chain and clock the one who asks may see."""
-    who = principal_of(request)
-    return Visibility(whole=who.role in UNBLINDED, agent=who.agent)
-
-
-def told(request: Request, row: StudyRow) -> StudyLine:
-    """A study's line for the one who asks."""
-    return summary(row, visibility_of(request), context_of(request).etags)

@@ -1,28 +1,36 @@
-"""Limits that hold before any work is done: the size and the shape of a body, and the pace of a token."""
+"""Limits that hold before any work is done: how fast one token asks, how much at once, how large a body is.
+
+Whoever passes a limit is told when to come back. All of this is kept per process, in memory, on the event loop.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
 
-from starlette.exceptions import HTTPException
+import anyio.to_thread
+from anyio import CapacityLimiter, Lock
 from starlette.requests import Request
-from starlette.types import Message, Receive
 
 from parley.coordinator.cache import Cache
 from parley.coordinator.problems import Refusal
 
-__all__ = ["COSTLY", "Throttle", "bounded", "check_shape", "cost_of"]
+__all__ = ["COSTLY", "Pool", "Slots", "Throttle", "check_shape", "cost_of", "read_body"]
 
-USUAL = 64 * 1024  # bytes
+T = TypeVar("T")
+USUAL = 64 * 1024  # bytes of a body that cost as much as a request
 DEEPEST = 32
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-COSTLY = 20.0  # requests that one is worth of which few may be in progress at once
-REMEMBERED = 10_000  # tokens whose pace is kept; the longest silent is forgotten first
+COSTLY = 20.0  # requests; of those that cost more than this, a token has few in progress at once
+TOKENS = 10_000  # whose rate is kept; the one silent for longest goes first
+LATER = {"Retry-After": "2"}
 
 
 class Throttle:
-    """A bucket of `burst` requests a token, refilled at `rate` a second. Per process, in memory. Large ones cost more.
+    """A bucket of `burst` requests a token, refilled at `rate` a second. Large requests cost more.
 
     >>> pace = Throttle(rate=1, burst=2, timer=lambda: 0.0)
     >>> [pace.wait("a") for _ in range(3)]
@@ -31,7 +39,7 @@ class Throttle:
 
     def __init__(self, *, rate: float, burst: int, timer: Callable[[], float] = time.monotonic) -> None:
         self.rate, self.burst, self._timer = rate, burst, timer
-        self._buckets: Cache[str, tuple[float, float]] = Cache(REMEMBERED)
+        self._buckets: Cache[str, tuple[float, float]] = Cache(TOKENS)
 
     def wait(self, key: str, cost: float = 1.0) -> float:
         """Seconds until the next request is welcome; 0 takes its cost from the bucket."""
@@ -44,7 +52,7 @@ class Throttle:
         return 0.0 if welcome else (cost - left) / self.rate
 
     def charge(self, key: str, cost: float) -> None:
-        """What turned out to cost more is paid for by the next requests."""
+        """Take the cost of what turned out to be large; the next requests pay for it."""
         left, since = self._buckets.get(key) or (float(self.burst), self._timer())
         self._buckets.put(key, (max(left - cost, -float(self.burst)), since))
 
@@ -56,8 +64,84 @@ class Throttle:
             raise Refusal("too-fast", f"come back in {later} s", headers={"Retry-After": str(later)})
 
 
+class Slots:
+    """How many things of a kind one token may have in progress.
+
+    >>> slots = Slots(1, "requests")
+    >>> slots.enter("a"), slots.enter("b"), slots.leave("a"), slots.enter("a")
+    (None, None, None, None)
+    """
+
+    def __init__(self, most: int, words: str) -> None:
+        self._most, self._words = most, words
+        self._taken: Counter[str] = Counter()
+
+    def enter(self, key: str) -> None:
+        """Take a slot, or raise the refusal."""
+        if self._taken[key] >= self._most:
+            words = f"a token may have {self._most} {self._words} in progress"
+            raise Refusal("too-fast", f"{words}: wait for an answer first", headers=LATER)
+        self._taken[key] += 1
+
+    def leave(self, key: str) -> None:
+        """Give a slot back."""
+        self._taken[key] -= 1
+        if self._taken[key] <= 0:
+            del self._taken[key]
+
+    @contextmanager
+    def taken(self, key: str) -> Iterator[None]:
+        """A slot for as long as this lasts."""
+        self.enter(key)
+        try:
+            yield
+        finally:
+            self.leave(key)
+
+    def check(self, key: str) -> None:
+        """Raise the refusal if there is no slot left."""
+        with self.taken(key):
+            pass
+
+
+class Pool:
+    """Work that takes its time, off the event loop: `at_once` of everybody together, one of a token.
+
+    Tokens take turns, so that the others wait for one work of a token and no more. A token with more than `of_one` in
+    progress or waiting is told to come back, and so is everybody while `waiting` are.
+    """
+
+    def __init__(self, *, at_once: int, of_one: int, waiting: int, words: str) -> None:
+        self._slots = Slots(of_one, words)
+        self._at_once, self._most, self._waiting = at_once, waiting, 0
+        self._places: CapacityLimiter | None = None  # made by the first work: it belongs to an event loop
+        self._queues: dict[str, Lock] = {}
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """A place for as long as this lasts, when it is the token's turn."""
+        if self._waiting >= self._most:
+            raise Refusal("too-busy", "others compute at the moment", headers=LATER)
+        with self._slots.taken(key):
+            self._waiting += 1
+            self._places = self._places or CapacityLimiter(self._at_once)
+            queue = self._queues.setdefault(key, Lock(fast_acquire=True))
+            try:
+                async with queue, self._places:
+                    yield
+            finally:
+                self._waiting -= 1
+                if not (queue.locked() or queue.statistics().tasks_waiting):
+                    self._queues.pop(key, None)
+
+    async def run(self, key: str, work: Callable[[], T]) -> T:
+        """What `work` returns, computed on a thread when it is its turn."""
+        async with self.turn(key):
+            return await anyio.to_thread.run_sync(work)
+
+
 def cost_of(request: Request, limit: int) -> float:
-    """What a request takes from the bucket: one, and one more for every part of its body that is as large as most are.
+    """What a request takes from the bucket: one, and one more for every 64 KiB of its body.
 
     A body that does not say how large it is counts as the largest.
     """
@@ -67,10 +151,25 @@ def cost_of(request: Request, limit: int) -> float:
     return 1.0 + (limit / USUAL if "transfer-encoding" in request.headers else 0.0)
 
 
+async def read_body(request: Request, limit: int) -> bytearray:
+    """The body, refused if it announces too many bytes, and cut off while reading if it lied or did not say.
+
+    Of tens of megabytes there is one copy.
+    """
+    too_large = Refusal("too-large", f"the body may have up to {limit} bytes")
+    announced = request.headers.get("content-length")
+    if announced is not None and (not announced.isdigit() or int(announced) > limit):
+        raise too_large
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > limit:
+            raise too_large
+    return body
+
+
 def check_shape(body: bytes | bytearray, *, keys: int) -> None:
     """Raise unless JSON is as flat as all that is sent here, with at most so many keys.
-
-    Every wrong value and every unknown key costs an error that is described at length: few are enough.
 
     >>> check_shape(b'{"a": [1, 2]}', keys=3)
     >>> check_shape(b"[" * 100, keys=200)
@@ -86,25 +185,3 @@ def check_shape(body: bytes | bytearray, *, keys: int) -> None:
         depth += 1 if bracket in b"[{" else -1
         if depth > DEEPEST:
             raise Refusal("invalid-request", f"the body is nested more than {DEEPEST} deep")
-
-
-def bounded(request: Request, limit: int) -> Request:
-    """The request, refused if it announces too large a body, and cut off while reading if it lied or did not say."""
-    announced = request.headers.get("content-length")
-    if announced is not None and (not announced.isdigit() or int(announced) > limit):
-        raise Refusal("too-large", f"the body may have up to {limit} bytes")
-    return Request(request.scope, _counted(request.receive, limit), request._send)
-
-
-def _counted(receive: Receive, limit: int) -> Receive:
-    seen = 0
-
-    async def counted() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > limit:
-            raise HTTPException(413, f"the body may have up to {limit} bytes")
-        return message
-
-    return counted

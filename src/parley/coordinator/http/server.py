@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
-from parley.coordinator.http.connections import Allowance, gate
+from parley.coordinator.http.connections import ConnectionLimits
 from parley.coordinator.logs import configure
 from parley.coordinator.record import Storage, open_storage
 from parley.coordinator.settings import ServerSettings
@@ -79,7 +79,7 @@ def _leave(*_: object) -> None:
 
 
 def serve(
-    settings: ServerSettings, make_app: Callable[[Storage, ServerSettings], FastAPI], announce: Callable[[str], None]
+    settings: ServerSettings, make_app: Callable[[Storage, ServerSettings], Starlette], announce: Callable[[str], None]
 ) -> None:
     """Serve until told to stop; `announce` hears the address as soon as connections are taken."""
     configure(settings.log_level)
@@ -102,8 +102,7 @@ def serve(
                 ssl_certfile=settings.tls_cert or None,
                 ssl_keyfile=settings.tls_key or None,
                 timeout_graceful_shutdown=GRACE,
-                http=gate(Allowance(connections=_connections())),
-                ws="none",
+                **ConnectionLimits(connections=_connections()).uvicorn(),
             )
             settle_memory()
             announce(f"{scheme}://{host}:{port}")

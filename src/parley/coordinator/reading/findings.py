@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parley.coordinator.answers.findings import AgentFound, ArmFound, Findings, Measured
+from parley.coordinator.answers import AgentFound, ArmFound, Findings, Measured
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import Columns, latest_phase, policy_of, state_at
 from parley.coordinator.record import Transaction, phases, reports, studies
@@ -20,15 +20,15 @@ from parley.totals import Totals
 __all__ = ["findings"]
 
 
-def findings(connection: Transaction, row: StudyRow, *, columns: Columns, phase: int | None) -> Findings:
+def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase: int | None) -> Findings:
     """Of some agents, after a decided phase, or after the latest."""
-    study = studies.message(connection, row)
-    state, last = state_at(connection, row, latest_phase(row)), phases.decided(connection, row.id)
+    study = studies.message(transaction, row)
+    state, last = state_at(transaction, row, latest_phase(row)), phases.decided(transaction, row.id)
     if phase is not None and phase > last:
         raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
     now = phase is None or phase == last
-    state, told = (state, last) if phase is None else (state_at(connection, row, phase), phase)
-    ends = ends_at(policy_of(connection, row), state, row.stage) if now else [OutcomeStatus.OPEN] * len(study.agents)
+    state, told = (state, last) if phase is None else (state_at(transaction, row, phase), phase)
+    ends = ends_at(policy_of(transaction, row), state, row.stage) if now else [OutcomeStatus.OPEN] * len(study.agents)
     return Findings(
         study=row.id,
         stage=str(row.stage),
@@ -40,12 +40,12 @@ def findings(connection: Transaction, row: StudyRow, *, columns: Columns, phase:
         words=WORDS,
         first=columns.first,
         agent_count=len(study.agents),
-        agents=_agents(connection, row, study, state, told, ends, columns, over=now and row.stage in CONCLUDED),
+        agents=_agents(transaction, row, study, state, told, ends, columns, over=now and row.stage in CONCLUDED),
     )
 
 
 def _agents(
-    connection: Transaction,
+    transaction: Transaction,
     row: StudyRow,
     study: StudyMessage,
     state: State,
@@ -59,7 +59,7 @@ def _agents(
         return [
             AgentFound(agent=name, end=OutcomeStatus.OPEN, leader=None, arms=[]) for name in study.agents[columns.slice]
         ]
-    found = _estimated(connection, row, study, state, last, columns)
+    found = _estimated(transaction, row, study, state, last, columns)
     quantile, control = fixed_quantile(study.problem), found.control
     answered = np.array([end.answered for end in ends], dtype=np.bool_) & over
     some, answers = columns.slice, np.asarray(state.answers)
@@ -85,17 +85,17 @@ def _agents(
 
 
 def _estimated(
-    connection: Transaction, row: StudyRow, study: StudyMessage, state: State, last: int, columns: Columns
+    transaction: Transaction, row: StudyRow, study: StudyMessage, state: State, last: int, columns: Columns
 ) -> Estimates:
     """From the fresh draws of every phase up to the `last`; the differences are to the leader among the answers.
 
     A re-weighed study may have had its answers before the last of its phases: all of them count, as in a certificate.
     """
-    cache = connection.cache
+    cache = transaction.cache
 
     def drawn(phase: int) -> Totals:
         def made() -> Totals:
-            taken = reports.of_phase(connection, row.id, phase)
+            taken = reports.of_phase(transaction, row.id, phase)
             parts = [taken[name].report.totals if name in taken else None for name in study.agents]
             return Totals.columns(parts, len(study.arms))
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.coordinator.answers.progress import (
+from parley.coordinator.answers import (
     Board,
     ByArm,
+    DecidedPhase,
     Elimination,
     EstimatedRegret,
     Explained,
     History,
-    PhaseTold,
     Play,
 )
 from parley.coordinator.problems import Refusal
@@ -59,13 +59,13 @@ class Columns:
         return slice(self.first, self.first + self.limit)
 
 
-def board(connection: Transaction, row: StudyRow, *, columns: Columns, blinded: bool) -> Board:
+def board(transaction: Transaction, row: StudyRow, *, columns: Columns, blinded: bool) -> Board:
     """Arm x agent: who is still a candidate of whom, who was ruled out when, and the answers once there are any."""
-    study, after = studies.message(connection, row), latest_phase(row)
-    state, _ = _phase(connection, row, after)
-    planned = _planned(connection, row, columns)
+    study, after = studies.message(transaction, row), latest_phase(row)
+    state, _ = _phase(transaction, row, after)
+    planned = _planned(transaction, row, columns)
     some = columns.slice
-    ends = ends_at(policy_of(connection, row), state, row.stage)
+    ends = ends_at(policy_of(transaction, row), state, row.stage)
     answered = np.array([end.answered for end in ends], dtype=np.bool_)
     chosen = np.asarray(state.answers) & answered & (row.stage in CONCLUDED)
     left = state.active.sum(axis=0)
@@ -97,21 +97,21 @@ def board(connection: Transaction, row: StudyRow, *, columns: Columns, blinded: 
     )
 
 
-def policy_of(connection: Transaction, row: StudyRow) -> Policy:
+def policy_of(transaction: Transaction, row: StudyRow) -> Policy:
     """The policy of a study as it is asked now; it knows who left."""
-    study, last = studies.message(connection, row), studies.reweighing(connection, row.id)
+    study, last = studies.message(transaction, row), studies.reweighing(transaction, row.id)
     policy = study.make_policy()
     if last is None:
         return policy
-    left = set(last.left) & studies.frozen_agents(connection, row.id).keys()
+    left = set(last.left) & studies.frozen_agents(transaction, row.id).keys()
     return replace(policy, unasked=tuple(sorted(study.agents.index(name) for name in left)))
 
 
-def end_of(connection: Transaction, row: StudyRow) -> OutcomeStatus:
+def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
     """How a study ended; `open` while it goes on."""
     if row.stage not in (*CONCLUDED, Stage.CANCELLED):
         return OutcomeStatus.OPEN
-    return overall(ends_at(policy_of(connection, row), latest_state(connection, row), row.stage))
+    return overall(ends_at(policy_of(transaction, row), latest_state(transaction, row), row.stage))
 
 
 def _by_arm(state: State, chosen: BoolArray) -> ByArm:
@@ -143,13 +143,13 @@ def _play(policy: Policy, state: State, planned: IntArray, columns: Columns, *, 
     )
 
 
-def _planned(connection: Transaction, row: StudyRow, columns: Columns) -> IntArray:
+def _planned(transaction: Transaction, row: StudyRow, columns: Columns) -> IntArray:
     """`(arm, agent)`: what the phase in progress asks of some agents; 0 once the study is over."""
-    study = studies.message(connection, row)
+    study = studies.message(transaction, row)
     names = study.agents[columns.slice]
     planned = np.zeros((len(study.arms), len(names)), dtype=np.int64)
     if row.stage in (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED):
-        asked = phases.draws_of_many(connection, row.id, row.phase, names)
+        asked = phases.draws_of_many(transaction, row.id, row.phase, names)
         for place, name in enumerate(names):
             if name in asked:
                 planned[:, place] = asked[name]
@@ -161,43 +161,43 @@ def latest_phase(row: StudyRow) -> int:
     return row.phase if row.stage in (Stage.FINISHED, Stage.STALLED, Stage.CANCELLED) else row.phase - 1
 
 
-def latest_state(connection: Transaction, row: StudyRow) -> State:
+def latest_state(transaction: Transaction, row: StudyRow) -> State:
     """The policy's state after the last decided phase."""
-    return state_at(connection, row, latest_phase(row))
+    return state_at(transaction, row, latest_phase(row))
 
 
-def state_at(connection: Transaction, row: StudyRow, phase: int) -> State:
+def state_at(transaction: Transaction, row: StudyRow, phase: int) -> State:
     """The policy's state after a decided phase."""
-    return _phase(connection, row, phase)[0]
+    return _phase(transaction, row, phase)[0]
 
 
-def _phase(connection: Transaction, row: StudyRow, phase: int) -> tuple[State, Explanation]:
+def _phase(transaction: Transaction, row: StudyRow, phase: int) -> tuple[State, Explanation]:
     def made() -> tuple[State, Explanation]:
-        study = studies.message(connection, row)
-        state = phases.state_after(connection, study, row.id, phase)
+        study = studies.message(transaction, row)
+        state = phases.state_after(transaction, study, row.id, phase)
         if state is None:  # cancelled before its last phase was decided
-            state = phases.state_after(connection, study, row.id, phase - 1)
+            state = phases.state_after(transaction, study, row.id, phase - 1)
         if state is None:
             raise Refusal("not-found", f"no state after phase {phase}")
         return state, study.make_policy().explain(state)
 
-    return connection.cache.states.get_or_compute((row.id, row.digest, phase), made)
+    return transaction.cache.states.get_or_compute((row.id, row.digest, phase), made)
 
 
 def history(
-    connection: Transaction, row: StudyRow, *, after: int, limit: int, columns: Columns, blinded: bool, explain: bool
+    transaction: Transaction, row: StudyRow, *, after: int, limit: int, columns: Columns, blinded: bool, explain: bool
 ) -> History:
     """What each decided phase brought, oldest first; explanations are the slow part of a large study."""
-    study, some = studies.message(connection, row), columns.slice
+    study, some = studies.message(transaction, row), columns.slice
     shown = []
     for phase in range(after + 1, min(after + limit, row.phase) + 1):
-        found = phases.phase_row(connection, row.id, phase)
+        found = phases.phase_row(transaction, row.id, phase)
         if found is None or found.decision is None:
             break
-        counts, out_in, finished = _decision(connection, row, phase, found.decision)
+        counts, out_in, finished = _decision(transaction, row, phase, found.decision)
         when = to_the_minute if blinded else str
         shown.append(
-            PhaseTold(
+            DecidedPhase(
                 phase=phase,
                 opened_at=when(found.opened_at),
                 closed_at=when(found.closed_at),
@@ -207,7 +207,7 @@ def history(
                 ruled_out=int((out_in == phase).sum()),
                 counts=None if blinded else counts[:, some].tolist(),
                 eliminated=None if blinded else _eliminated(study, columns, out_in[:, some] == phase),
-                explanation=None if blinded or not explain else _explained(_phase(connection, row, phase)[1], some),
+                explanation=None if blinded or not explain else _explained(_phase(transaction, row, phase)[1], some),
             )
         )
     return History(study=row.id, arms=list(study.arms), agents=list(study.agents[some]), blinded=blinded, phases=shown)
@@ -218,7 +218,7 @@ def _eliminated(study: StudyMessage, columns: Columns, out: BoolArray) -> list[E
     return [Elimination(arm=study.arms[arm], agent=names[agent]) for arm, agent in np.argwhere(out)]
 
 
-def _decision(connection: Transaction, row: StudyRow, phase: int, text: str) -> tuple[IntArray, IntArray, bool]:
+def _decision(transaction: Transaction, row: StudyRow, phase: int, text: str) -> tuple[IntArray, IntArray, bool]:
     """Draws of a phase and who was out after it, as arrays; without the message's checks, slow when it is large."""
 
     def read() -> tuple[IntArray, IntArray, bool]:
@@ -226,7 +226,7 @@ def _decision(connection: Transaction, row: StudyRow, phase: int, text: str) -> 
         out_in = np.array(told["eliminated_in"], dtype=np.int64)
         return np.array(told["counts"], dtype=np.int64), out_in, bool(told["finished"])
 
-    return connection.cache.decisions.get_or_compute((row.id, row.digest, phase), read)
+    return transaction.cache.decisions.get_or_compute((row.id, row.digest, phase), read)
 
 
 def _explained(shown: Explanation, some: slice) -> Explained:

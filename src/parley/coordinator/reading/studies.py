@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 from sqlalchemy import func, select
 
-from parley.coordinator.answers.studies import Awaited, FrozenAgent, Reported, ReweighedStudy, StudyLine, StudyStatus
+from parley.coordinator.answers import (
+    Awaited,
+    FrozenAgent,
+    ListedStudy,
+    Reported,
+    ReweighedStudy,
+    Studies,
+    StudyLine,
+    StudyStatus,
+)
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import end_of, latest_phase
 from parley.coordinator.reading.visibility import ETags, Visibility
-from parley.coordinator.record import Transaction, phases, reports, studies, tables
+from parley.coordinator.record import Transaction, ledger, phases, reports, studies, tables
 from parley.coordinator.record.reports import warnings
 from parley.coordinator.record.studies import StudyRow
 from parley.protocol import Held, Stage
+from parley.protocol.codec import canonical
 
-__all__ = ["held_now", "pulse", "require_study", "status", "summary"]
+__all__ = ["PAGE", "held_now", "listed", "log_page", "pulse", "require_study", "status", "summary"]
+
+PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 
 
-def require_study(connection: Transaction, study: str) -> StudyRow:
+def require_study(transaction: Transaction, study: str) -> StudyRow:
     """The row, or the refusal."""
-    row = studies.get(connection, study)
+    row = studies.get(transaction, study)
     if row is None:
         raise Refusal("not-found", f"no study {study!r}")
     return row
@@ -46,64 +61,90 @@ def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> StudyLine:
     )
 
 
-def _awaited(connection: Transaction, row: StudyRow, agent: str, visibility: Visibility, held: str | None) -> Awaited:
-    recruited, observed = connection.cache.recruited.get((row.id, agent, row.phase)) or (None, None)
+def listed(
+    transaction: Transaction, visibility: Visibility, etags: ETags, *, only: str | None, limit: int, **which: Any
+) -> Studies:
+    """Studies by id, as many of them as somebody may see: `only` one, or those that `which` finds."""
+    found = studies.find(transaction, only=only, limit=limit, **which)
+    asked, reported = phases.reports_due(transaction, [row.id for row in found])
+    lines = [
+        ListedStudy(
+            **msgspec.structs.asdict(summary(row, visibility, etags)),
+            asked=asked.get(row.id, 0),
+            reported=reported.get(row.id, 0),
+        )
+        for row in found
+    ]
+    following = lines[-1].id if len(lines) == limit else None
+    return Studies(studies=lines, next=following, version=etags.of(only, *pulse(transaction, only)))
+
+
+def log_page(transaction: Transaction, stream: str, *, limit: int, **which: Any) -> str:
+    """A `LogPage` as JSON, put together of lines that are written already."""
+    found = ledger.lines(transaction, stream, limit=limit, size=PAGE, **which)
+    cut = len(found) == limit or sum(len(line) for _, line in found) > PAGE
+    following = found[-1][0] if cut else None
+    return f'{{"records":[{",".join(line for _, line in found)}],"next":{canonical(following)}}}'
+
+
+def _awaited(transaction: Transaction, row: StudyRow, agent: str, visibility: Visibility, held: str | None) -> Awaited:
+    recruited, observed = transaction.cache.recruited.get((row.id, agent, row.phase)) or (None, None)
     shown = held if visibility.whole or visibility.agent == agent else None
     since = visibility.time(row.opened_at)
     return Awaited(agent=agent, since=since, recruited=recruited, observed=observed, held=shown)
 
 
-def held_now(connection: Transaction, row: StudyRow) -> dict[str, Held]:
+def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
     """agent -> its report that waits for an administrator, in the phase in progress."""
     if row.stage not in (Stage.RUNNING, Stage.PAUSED) or not row.awaited:
         return {}
-    waits = {one.agent: one for one in reports.held(connection, row.id, row.phase) if one.refused is None}
-    taken = reports.reported_agents(connection, row.id, row.phase) if waits else {}
-    gone = {*taken, *studies.frozen_agents(connection, row.id)} if waits else set()
+    waits = {one.agent: one for one in reports.held(transaction, row.id, row.phase) if one.refused is None}
+    taken = reports.reported_agents(transaction, row.id, row.phase) if waits else {}
+    gone = {*taken, *studies.frozen_agents(transaction, row.id)} if waits else set()
     return {agent: Held(one.digest, one.why) for agent, one in waits.items() if agent not in gone}
 
 
-def _reweighed(connection: Transaction, row: StudyRow) -> ReweighedStudy | None:
-    last = studies.reweighing(connection, row.id)
+def _reweighed(transaction: Transaction, row: StudyRow) -> ReweighedStudy | None:
+    last = studies.reweighing(transaction, row.id)
     return None if last is None else ReweighedStudy(phase=last.phase, reason=last.reason, left=list(last.left))
 
 
-def pulse(connection: Transaction, only: str | None) -> tuple[int, int]:
+def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
     """How many studies there are, and a number that grows with every change of any of them; or of `only` one."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
-    found = connection.execute(query if only is None else query.where(tables.studies.c.id == only)).one()
+    found = transaction.execute(query if only is None else query.where(tables.studies.c.id == only)).one()
     return int(found[0]), int(found[1])
 
 
-def status(connection: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> StudyStatus:
+def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> StudyStatus:
     """Where a study is, whom it waits for and since when."""
-    study = studies.message(connection, row)
-    asked = phases.asked_agents(connection, row.id, row.phase)
-    reported = reports.reported_agents(connection, row.id, row.phase)
-    frozen = studies.frozen_agents(connection, row.id)
-    waits = held_now(connection, row)
+    study = studies.message(transaction, row)
+    asked = phases.asked_agents(transaction, row.id, row.phase)
+    reported = reports.reported_agents(transaction, row.id, row.phase)
+    frozen = studies.frozen_agents(transaction, row.id)
+    waits = held_now(transaction, row)
     waiting = row.awaited > 0
     missing = [
         name for name in study.agents if name in asked and name not in reported and name not in frozen and waiting
     ]
     return StudyStatus(
-        **vars(summary(row, visibility, etags)),
+        **msgspec.structs.asdict(summary(row, visibility, etags)),
         arm_names=list(study.arms),
         agent_names=list(study.agents),
-        terms={name: value for name, value in study.settings.items() if not isinstance(value, list)},
-        told=study.problem.descriptions(),
+        settings={name: value for name, value in study.settings.items() if not isinstance(value, list)},
+        descriptions=study.problem.descriptions(),
         guarantee=study.make_policy().guarantee,
         rates=study.problem.noise.means_are_rates,
-        warnings=list(warnings(connection, row, study, latest_phase(row))) if visibility.whole else [],
+        warnings=list(warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),
         reported=[
             Reported(agent=name, at=visibility.time(reported[name], name)) for name in study.agents if name in reported
         ],
         missing=[
-            _awaited(connection, row, name, visibility, waits[name].why if name in waits else None) for name in missing
+            _awaited(transaction, row, name, visibility, waits[name].why if name in waits else None) for name in missing
         ],
-        end=end_of(connection, row).value,
-        reweighed=_reweighed(connection, row),
+        end=end_of(transaction, row).value,
+        reweighed=_reweighed(transaction, row),
         frozen=[
             FrozenAgent(agent=name, phase=found.phase, reason=found.reason, at=visibility.time(found.at))
             for name, found in sorted(frozen.items())

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.coordinator.answers.oversight import Verified
+from parley.coordinator.answers import Verified
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.estimates import attached, found_so_far, with_panels
@@ -109,8 +109,8 @@ async def answer_page(shown: Page) -> Response:
 
 async def report(shown: Page) -> Response:
     """The answer on paper, with a verification made for it."""
-    found = await shown.api.send("POST", "studies", shown.study, "verify")
-    return await _show(shown, "report.html", verification=Verified.from_json(found))
+    found = await shown.api.act(Verified, "POST", "studies", shown.study, "verify")
+    return await _show(shown, "report.html", verification=found)
 
 
 async def answer_json(shown: Page) -> Response:

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.coordinator.answers.oversight import LogPage
+from parley.coordinator.answers import LogPage
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.study import heading, verified
 from parley.dashboard.words import number

@@ -10,8 +10,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.coordinator.answers.progress import Board, History
-from parley.coordinator.answers.studies import StudyStatus
+from parley.coordinator.answers import Board, History, StudyStatus
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.study import agents_on_page, heading, is_answer
@@ -74,7 +73,7 @@ async def evidence_page(shown: Page) -> Response:
             latest = history.phases[-1].explanation if history.phases else None
             if latest is not None:
                 words = latest.words
-                asked = {"rates": status.rates, "tolerance": status.terms["tolerance"], "name": name}
+                asked = {"rates": status.rates, "tolerance": status.settings["tolerance"], "name": name}
                 drawn.append(partial(_panels, history, board, latest.line, _range(document), **asked))
     told: dict[str, Any] = {"pages": pages, "words": words}
     told["made"] = lambda: {"panels": [panel for draw in drawn for panel in draw()]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parley.coordinator.answers.lost_sites import FreezePreview, ReweighPreview, ThawPreview
+from parley.coordinator.answers import FreezePreview, ReweighPreview, ThawPreview
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page
 
@@ -57,9 +57,7 @@ async def considered(shown: Page) -> tuple[dict[str, Any], str]:
 
 async def _reweighing(shown: Page, columns: str) -> ReweighPreview:
     body = {"columns": columns_of(columns)}
-    return ReweighPreview.from_json(
-        await shown.api.send("POST", "studies", shown.study, "reweigh", "preview", body=body)
-    )
+    return await shown.api.act(ReweighPreview, "POST", "studies", shown.study, "reweigh", "preview", body=body)
 
 
 async def freeze_and_go_on(shown: Page) -> str:

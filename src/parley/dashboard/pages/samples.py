@@ -8,7 +8,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.coordinator.answers.progress import Board, History
+from parley.coordinator.answers import Board, History
 from parley.dashboard.calendar import calendar_chart
 from parley.dashboard.charts import bullet
 from parley.dashboard.entrance import Page, page

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from parley.coordinator.answers.studies import Studies
+from parley.coordinator.answers import Studies
 from parley.coordinator.http.context import context_of
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import ADMINISTRATORS, Page, page

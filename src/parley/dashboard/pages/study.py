@@ -10,10 +10,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.coordinator.answers.forecasts import OutlookTold
-from parley.coordinator.answers.oversight import Verified
-from parley.coordinator.answers.progress import Board, Explained, History
-from parley.coordinator.answers.studies import StudyStatus
+from parley.coordinator.answers import Board, Explained, Forecast, History, StudyStatus, Verified
 from parley.dashboard.charts import meter
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.streams import relay
@@ -96,15 +93,15 @@ async def heading(shown: Page) -> dict[str, Any]:
     return {"status": status, "mark": status.version, "blinded": shown.who is not None and shown.who.blinded}
 
 
-async def outlook(shown: Page, pages: Pages) -> OutlookTold | None:
+async def outlook(shown: Page, pages: Pages) -> Forecast | None:
     """What is to come, for those who may know."""
     if not shown.may("analyst", "auditor", "administrator"):
         return None
     some = {"first": pages.first or None, "columns": pages.size}
-    return await shown.api.read(OutlookTold, "studies", shown.study, "outlook", **some)
+    return await shown.api.read(Forecast, "studies", shown.study, "outlook", **some)
 
 
-def likely_left(status: StudyStatus, ahead: OutlookTold | None) -> dict[str, float] | None:
+def likely_left(status: StudyStatus, ahead: Forecast | None) -> dict[str, float] | None:
     """The forecast's totals, less what has come in since."""
     if ahead is None or ahead.total is None:
         return None
@@ -121,7 +118,7 @@ async def verified(shown: Page) -> Verified | None:
     """The replay of a study from its log, if the reader asks for it; not again when the page renews itself."""
     if not shown.asked("verify") or "parley-live" in shown.request.headers:
         return None
-    return Verified.from_json(await shown.api.send("POST", "studies", shown.study, "verify"))
+    return await shown.api.act(Verified, "POST", "studies", shown.study, "verify")
 
 
 async def overview(shown: Page) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from parley.coordinator.answers.tokens import IssuedToken, Tokens
+from parley.coordinator.answers import IssuedToken, Tokens
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import ADMINISTRATORS, Page, page
 
@@ -47,7 +47,7 @@ async def issue(shown: Page) -> Response:
     body = {"role": fields["role"], "name": fields["name"]}
     body |= {name: fields[name] for name in ("study", "agent") if fields[name]}
     try:
-        return await _show(shown, issued=IssuedToken.from_json(await shown.api.send("POST", "tokens", body=body)))
+        return await _show(shown, issued=await shown.api.act(IssuedToken, "POST", "tokens", body=body))
     except ApiRefusal as refusal:
         if refusal.status not in (404, 409, 422):
             raise

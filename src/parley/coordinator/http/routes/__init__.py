@@ -1,1 +1,1 @@
-"""The HTTP API, a file a subject. The name of a route's function is its operation id and its key in `rights.ACCESS`."""
+"""The handlers of the API, a file a subject. `http/operations.py` lists them; the name of one is its operation id."""

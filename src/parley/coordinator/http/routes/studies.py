@@ -1,100 +1,70 @@
-"""Studies: list, create, look at."""
+"""Studies: list, create, look at, follow."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Annotated
 
-from fastapi import Query
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response, StreamingResponse
 
-from parley.coordinator.access.tokens import Role
-from parley.coordinator.answers.base import answered
-from parley.coordinator.answers.findings import Findings
-from parley.coordinator.answers.progress import Board, History
-from parley.coordinator.answers.studies import ListedStudy, Studies, StudyLine, StudyStatus, Who
-from parley.coordinator.http.context import context_of, principal_of, told, visibility_of
-from parley.coordinator.http.operations import operations
-from parley.coordinator.http.schemas import LARGEST_PHASE, NewStudyBody, PathPhase
+from parley.coordinator.answers import Findings, History
+from parley.coordinator.http.context import Call
+from parley.coordinator.http.guard import still_welcome
+from parley.coordinator.http.schemas import FindingsQuery, HistoryQuery, NewStudyBody, SomeAgents, StudiesQuery
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.findings import findings
 from parley.coordinator.reading.progress import Columns, board, history
-from parley.coordinator.reading.studies import pulse, require_study, status
-from parley.coordinator.record import Transaction, phases, studies
+from parley.coordinator.reading.studies import listed, pulse, require_study, status
+from parley.coordinator.reading.watch import Glance
+from parley.coordinator.record import StorageUnavailable, Transaction, phases, studies
 from parley.coordinator.settings import ServerSettings
-from parley.coordinator.studies.acts import create_study as store_study
-from parley.coordinator.studies.acts import prepare_study, suggest_id
+from parley.coordinator.studies import acts
 from parley.errors import InvalidInput
-from parley.protocol import Stage, StudyMessage, Trial
+from parley.protocol import StudyMessage, Trial
+from parley.protocol.codec import canonical
 
-__all__ = ["First", "Some", "read_study", "router"]
-
-router = operations("studies")
+__all__ = [
+    "create_study",
+    "follow_studies",
+    "follow_study",
+    "get_board",
+    "get_certificate",
+    "get_decision",
+    "get_document",
+    "get_findings",
+    "get_history",
+    "get_plan",
+    "get_study",
+    "list_studies",
+    "read_study",
+]
 
 MOST_NUMBERS = 1_000_000  # pairs of arm and agent in one answer, over its phases
 MOST_CELLS = 10_000  # pairs of arm and agent whose intervals are worked out for one answer
-First = Annotated[int, Query(ge=0, le=1_000_000, description="The place of the first agent to tell of.")]
-Some = Annotated[int, Query(ge=1, le=2000, description="Of how many agents to tell.")]
+MOMENT = 1.0  # seconds between looks at all studies
+HEARTBEAT = 15  # seconds without news after which a comment keeps a proxy from closing the stream
+STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-@router.get("/whoami", response_model=Who)
-async def whoami(request: Request) -> JSONResponse:
-    """Role and scope of the token."""
-    who = principal_of(request)
-    return answered(
-        Who(
-            kid=who.kid,
-            role=str(who.role),
-            principal=who.name,
-            study=who.study,
-            agent=who.agent,
-            blinded=who.role is Role.VIEWER,
-        )
-    )
-
-
-@router.get("/studies", response_model=Studies)
-async def list_studies(
-    request: Request,
-    search: Annotated[str, Query(max_length=100)] = "",
-    stage: Stage | None = None,
-    after: Annotated[str, Query(max_length=64)] = "",
-    limit: Annotated[int, Query(ge=1, le=500)] = 100,
-) -> JSONResponse:
+async def list_studies(call: Call[StudiesQuery, None]) -> Response:
     """Studies by id; `search` looks into names and ids, `after` continues a list."""
-    only = principal_of(request).study
-
-    def work(connection: Transaction) -> tuple[list[ListedStudy], tuple[int, int]]:
-        found = studies.find(connection, search=search, stage=stage, only=only, after=after, limit=limit)
-        asked, reported = phases.reports_due(connection, [row.id for row in found])
-        listed = [
-            ListedStudy(**vars(told(request, row)), asked=asked.get(row.id, 0), reported=reported.get(row.id, 0))
-            for row in found
-        ]
-        return listed, pulse(connection, only)
-
-    listed, beat = await context_of(request).read(work)
-    version = context_of(request).etags.of(only, *beat)
-    following = listed[-1].id if len(listed) == limit else None
-    return answered(Studies(studies=listed, next=following, version=version))
+    query = call.query
+    work = partial(listed, visibility=call.visibility, etags=call.context.etags, only=call.by.study)
+    which = {"search": query.search, "stage": query.stage, "after": query.after}
+    return await call.answer(partial(work, limit=query.limit, **which))
 
 
-@router.post("/studies", status_code=201, response_model=StudyLine)
-async def create_study(request: Request, body: NewStudyBody) -> JSONResponse:
+async def create_study(call: Call[None, NewStudyBody]) -> Response:
     """Create a study and open its first phase. The document is a study file's content with the weights as a matrix."""
-    context, by = context_of(request), principal_of(request)
-    trial = await context.heavy.run(by.kid, partial(_prepare, body, context.settings))
-    row = await context.change(
-        lambda connection: store_study(connection, trial, actor=by.name, at=context.clock()), by=by
-    )
-    context.changed(row)
-    return answered(told(request, row), 201)
+    trial = await call.compute(partial(_prepare, call.body, call.context.settings))
+    row = await call.change(partial(acts.create_study, trial=trial, actor=call.by.name, at=call.context.clock()))
+    return call.line(row, 201)
 
 
 def _prepare(body: NewStudyBody, settings: ServerSettings) -> Trial:
     study = read_study(body, settings)
-    return prepare_study(body.id if body.id is not None else suggest_id(study.name), study)
+    return acts.prepare_study(body.id if body.id is not None else acts.suggest_id(study.name), study)
 
 
 def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
@@ -115,115 +85,143 @@ def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
         raise Refusal("invalid-study", str(error)[:400]) from None
 
 
-@router.get("/studies/{study}", response_model=StudyStatus)
-async def get_study(request: Request, study: str) -> Response:
+async def get_study(call: Call[None, None]) -> Response:
     """Where a study is, whom it waits for and since when."""
-    visibility, etags = visibility_of(request), context_of(request).etags
-    return await context_of(request).answer(
-        lambda connection: status(connection, require_study(connection, study), visibility, etags),
-        to=principal_of(request),
+    visibility, etags = call.visibility, call.context.etags
+    return await call.answer(
+        lambda transaction: status(transaction, require_study(transaction, call.study), visibility, etags)
     )
 
 
-@router.get("/studies/{study}/document")
-async def get_document(request: Request, study: str) -> Response:
+async def get_document(call: Call[None, None]) -> Response:
     """The study as it is asked now: canonical JSON, whose SHA-256 is the study's digest."""
-
-    def work(connection: Transaction) -> str:
-        return studies.message(connection, require_study(connection, study)).text
-
-    return await context_of(request).answer(work, to=principal_of(request))
+    return await call.answer(
+        lambda transaction: studies.message(transaction, require_study(transaction, call.study)).text
+    )
 
 
-@router.get("/studies/{study}/board", response_model=Board)
-async def get_board(request: Request, study: str, first: First = 0, columns: Some = 2000) -> Response:
+async def get_board(call: Call[SomeAgents, None]) -> Response:
     """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned; of some agents only,
     from the `first` on. Blinded, what is told of single arms is null."""
-    blinded = principal_of(request).role is Role.VIEWER
+    columns = Columns(first=call.query.first, limit=call.query.columns)
+    return await call.answer(
+        lambda transaction: board(
+            transaction, require_study(transaction, call.study), columns=columns, blinded=call.blinded
+        )
+    )
 
-    def work(connection: Transaction) -> Board:
-        row = require_study(connection, study)
-        return board(connection, row, columns=Columns(first=first, limit=columns), blinded=blinded)
 
-    return await context_of(request).answer(work, to=principal_of(request))
-
-
-@router.get("/studies/{study}/history", response_model=History)
-async def get_history(
-    request: Request,
-    study: str,
-    after: Annotated[int, Query(ge=0, le=LARGEST_PHASE)] = 0,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    first: First = 0,
-    columns: Some = 2000,
-    explain: Annotated[bool, Query(description="With means, radii and scores.")] = True,
-) -> Response:
+async def get_history(call: Call[HistoryQuery, None]) -> Response:
     """What every decided phase brought, of some agents: draws and, unless blinded, who is out, means, scores."""
-    blinded = principal_of(request).role is Role.VIEWER
+    query, some = call.query, Columns(first=call.query.first, limit=call.query.columns)
 
-    def work(connection: Transaction) -> History:
-        row = require_study(connection, study)
-        some = Columns(first=first, limit=columns)
-        few = min(limit, max(1, MOST_NUMBERS // (row.arms * min(columns, row.agents))))
-        return history(connection, row, after=after, limit=few, columns=some, blinded=blinded, explain=explain)
+    def work(transaction: Transaction) -> History:
+        row = require_study(transaction, call.study)
+        few = min(query.limit, max(1, MOST_NUMBERS // (row.arms * min(query.columns, row.agents))))
+        work = partial(history, after=query.after, limit=few, columns=some)
+        return work(transaction, row, blinded=call.blinded, explain=query.explain)
 
-    return await context_of(request).answer(work, to=principal_of(request))
+    return await call.answer(work)
 
 
-@router.get("/studies/{study}/findings", response_model=Findings)
-async def get_findings(
-    request: Request,
-    study: str,
-    phase: Annotated[int | None, Query(ge=0, le=LARGEST_PHASE, description="After it; default: the latest.")] = None,
-    first: First = 0,
-    columns: Some = 2000,
-) -> Response:
+async def get_findings(call: Call[FindingsQuery, None]) -> Response:
     """What the study has found so far: every mean and difference, with intervals that hold jointly at every phase.
 
     Of large studies an answer has fewer agents than asked for: go on with `first`."""
+    query = call.query
 
-    def work(connection: Transaction) -> Findings:
-        row = require_study(connection, study)
-        few = min(columns, max(1, MOST_CELLS // row.arms))
-        return findings(connection, row, columns=Columns(first=first, limit=few), phase=phase)
+    def work(transaction: Transaction) -> Findings:
+        row = require_study(transaction, call.study)
+        few = min(query.columns, max(1, MOST_CELLS // row.arms))
+        return findings(transaction, row, columns=Columns(first=query.first, limit=few), phase=query.phase)
 
-    return await context_of(request).answer(work, to=principal_of(request))
+    return await call.answer(work)
 
 
-@router.get("/studies/{study}/phases/{phase}/plan")
-async def get_plan(request: Request, study: str, phase: PathPhase) -> Response:
+async def get_plan(call: Call[None, None]) -> Response:
     """The whole plan of a phase, every agent's draws."""
+    phase = call.at.phase
 
-    def work(connection: Transaction) -> str:
-        plan = phases.plan_of(connection, require_study(connection, study).id, phase)
+    def work(transaction: Transaction) -> str:
+        plan = phases.plan_of(transaction, require_study(transaction, call.study).id, phase)
         if plan is None:
             raise Refusal("not-found", f"phase {phase} has no plan")
         return plan.text
 
-    return await context_of(request).answer(work, to=principal_of(request))
+    return await call.answer(work)
 
 
-@router.get("/studies/{study}/phases/{phase}/decision")
-async def get_decision(request: Request, study: str, phase: PathPhase) -> Response:
+async def get_decision(call: Call[None, None]) -> Response:
     """What a phase decided, and from which data."""
+    phase = call.at.phase
 
-    def work(connection: Transaction) -> str:
-        found = phases.phase_row(connection, require_study(connection, study).id, phase)
+    def work(transaction: Transaction) -> str:
+        found = phases.phase_row(transaction, require_study(transaction, call.study).id, phase)
         if found is None or found.decision is None:
             raise Refusal("not-found", f"phase {phase} has no decision")
         return str(found.decision)
 
-    return await context_of(request).answer(work, to=principal_of(request))
+    return await call.answer(work)
 
 
-@router.get("/studies/{study}/certificate")
-async def get_certificate(request: Request, study: str) -> Response:
+async def get_certificate(call: Call[None, None]) -> Response:
     """The certificate, once the study is over."""
 
-    def work(connection: Transaction) -> str:
-        text = studies.certificate_of(connection, require_study(connection, study).id)
+    def work(transaction: Transaction) -> str:
+        text = studies.certificate_of(transaction, require_study(transaction, call.study).id)
         if text is None:
             raise Refusal("not-found", "the study is not over: there is no certificate yet")
         return text
 
-    return await context_of(request).answer(work, to=principal_of(request))
+    return await call.answer(work)
+
+
+async def follow_study(call: Call[None, None]) -> Response:
+    """Server-sent events: `study` with stage, phase, awaited and version, at first and after every change."""
+    row = await call.context.read(lambda transaction: require_study(transaction, call.study))
+    call.context.streams.check(call.by.kid)
+    return StreamingResponse(_events(call, Glance.of(row)), media_type="text/event-stream", headers=STREAM)
+
+
+async def _events(call: Call[None, None], glance: Glance) -> AsyncIterator[str]:
+    context = call.context
+    with context.metrics.streams.track_inprogress(), context.streams.taken(call.by.kid):
+        yield _event(call, glance)
+        while context.watch.running:
+            following = await context.watch.next(glance.study, glance.sequence, HEARTBEAT)
+            if not await still_welcome(call.request):
+                return
+            glance = following or glance
+            yield _event(call, glance) if following else ": still here\n\n"
+
+
+def _event(call: Call[None, None], glance: Glance) -> str:
+    version = call.context.etags.of(glance.study, glance.sequence)
+    sequence = glance.sequence if call.visibility.whole else None
+    shown = {**vars(glance), "sequence": sequence, "version": version}
+    return f"id: {version}\nevent: study\ndata: {canonical(shown)}\n\n"
+
+
+async def follow_studies(call: Call[None, None]) -> Response:
+    """Events named `studies` with their number and a version, at first and after every change."""
+    call.context.streams.check(call.by.kid)
+    return StreamingResponse(_changes(call), media_type="text/event-stream", headers=STREAM)
+
+
+async def _changes(call: Call[None, None]) -> AsyncIterator[str]:
+    context, only, known, quiet = call.context, call.by.study, (-1, -1), 0
+    with context.streams.taken(call.by.kid):
+        while context.watch.running:
+            try:
+                now = await context.read(partial(pulse, only=only))
+            except StorageUnavailable:
+                return  # whoever listens connects again
+            if not await still_welcome(call.request):
+                return
+            if now != known:
+                known, quiet = now, 0
+                version = context.etags.of(only, *now)
+                yield f'id: {version}\nevent: studies\ndata: {{"studies": {now[0]}, "version": "{version}"}}\n\n'
+            elif (quiet := quiet + 1) % HEARTBEAT == 0:
+                yield ": still here\n\n"
+            await asyncio.sleep(MOMENT)

@@ -1,0 +1,574 @@
+"""What the API answers, a frozen struct each: handlers return them, OpenAPI and docs/api.md list them, pages read them.
+
+A field is a key of the JSON object, with the same name. What an answer says arm by arm is null for blinded readers
+(docs/api.md, Blinding).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "AgentFound",
+    "AgentTurn",
+    "Answer",
+    "ArmFound",
+    "Aside",
+    "Awaited",
+    "Board",
+    "ByArm",
+    "CutPreview",
+    "DecidedPhase",
+    "Elimination",
+    "Estimated",
+    "EstimatedRegret",
+    "Explained",
+    "Findings",
+    "Forecast",
+    "FreezePreview",
+    "FrozenAgent",
+    "Health",
+    "History",
+    "IssuedToken",
+    "ListedStudy",
+    "LogPage",
+    "Measured",
+    "Play",
+    "Quarantine",
+    "Ready",
+    "Receipt",
+    "ReportOfAgent",
+    "Reported",
+    "Reports",
+    "RevokedToken",
+    "ReweighPreview",
+    "ReweighedStudy",
+    "SaltedReport",
+    "SessionEnd",
+    "SessionOpened",
+    "Studies",
+    "StudyLine",
+    "StudyStatus",
+    "TakenReport",
+    "ThawPreview",
+    "TokenLine",
+    "Tokens",
+    "Verified",
+    "Who",
+]
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer of the API.
+
+    >>> msgspec.json.encode(Health(status="ok", version="1"))
+    b'{"status":"ok","version":"1"}'
+    """
+
+
+class Health(Answer, frozen=True, kw_only=True):
+    """The process runs."""
+
+    status: str
+    version: str
+
+
+class Ready(Answer, frozen=True, kw_only=True):
+    """A write would be durable now."""
+
+    status: str
+
+
+class Who(Answer, frozen=True, kw_only=True):
+    """Role and scope of a token."""
+
+    kid: str
+    role: str
+    principal: str
+    study: str | None  # None: every study
+    agent: str | None
+    blinded: bool
+
+
+class StudyLine(Answer, frozen=True, kw_only=True):
+    """A study in a line. `sequence` and `head` are null, and times to the minute, for who may not see the data."""
+
+    id: str
+    name: str
+    policy: str
+    arms: int  # how many
+    agents: int
+    stage: str
+    reason: str  # why it is paused or cancelled
+    phase: int
+    awaited: int  # reports still missing in the phase in progress
+    samples: int  # in accepted reports
+    created_at: str
+    opened_at: str  # when the phase in progress began
+    version: str  # changes with every event of the study, and says nothing else
+    sequence: int | None  # of the log
+    head: str | None
+    digest: str  # of the study's document, with the weights in force
+
+
+class ListedStudy(StudyLine, frozen=True, kw_only=True):
+    """A study in the list."""
+
+    asked: int  # agents that the phase in progress asks
+    reported: int  # of them
+
+
+class Studies(Answer, frozen=True, kw_only=True):
+    """The studies that a token reaches; `next` continues the list."""
+
+    studies: list[ListedStudy]
+    next: str | None
+    version: str
+
+
+class Reported(Answer, frozen=True, kw_only=True):
+    """An agent whose report is in."""
+
+    agent: str
+    at: str
+
+
+class Awaited(Answer, frozen=True, kw_only=True):
+    """An agent that the study waits for; how many people it has recruited and how many outcomes it has, if it says."""
+
+    agent: str
+    since: str
+    recruited: int | None = None
+    observed: int | None = None
+    held: str | None = None  # why its report waits for an administrator; not told to blinded readers
+
+
+class FrozenAgent(Answer, frozen=True, kw_only=True):
+    """An agent that is asked for nothing more."""
+
+    agent: str
+    phase: int
+    reason: str
+    at: str
+
+
+class ReweighedStudy(Answer, frozen=True, kw_only=True):
+    """The last time that the question was asked anew without frozen agents."""
+
+    phase: int  # in progress then; earlier phases were decided under other weights
+    reason: str
+    left: list[str]  # whose own question rests while they are frozen
+
+
+class StudyStatus(StudyLine, frozen=True, kw_only=True):
+    """Where a study is, whom it waits for and since when."""
+
+    arm_names: list[str]
+    agent_names: list[str]
+    settings: dict[str, Any]  # what the study asks for; its lists and matrices stand in the document only
+    descriptions: dict[str, str]  # key of the study file -> a sentence, for each setting that is not the default
+    guarantee: str
+    rates: bool  # rewards are 0 or 1: means are shown in per cent
+    warnings: list[str]  # where the data contradict the stated scale; nothing for blinded readers
+    asked: int
+    reported: list[Reported]
+    missing: list[Awaited]
+    frozen: list[FrozenAgent]
+    end: str  # how it ended, the worst of its agents': decided, accepted, exhausted, blocked, cancelled; or open
+    reweighed: ReweighedStudy | None
+
+
+Counts = list[list[int]]  # [arm][agent]
+Numbers = list[list[float | None]]  # [arm][agent]; null where not finite
+
+
+class ByArm(Answer, frozen=True, kw_only=True):
+    """Over all agents."""
+
+    candidate_of: list[int]
+    chosen_by: list[int]
+    drawn: list[int]
+
+
+class EstimatedRegret(Answer, frozen=True, kw_only=True):
+    """Of all draws so far and all agents, by present estimates; two standard errors to either side."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+class Play(Answer, frozen=True, kw_only=True):
+    """What is played until a horizon; of blinded readers and before any data, only how long."""
+
+    horizon: int | str
+    left: list[int]  # draws of each agent until the horizon
+    regret: EstimatedRegret | None = None
+    agents: list[float] | None = None  # each agent's part of it
+    leaders: list[str] | None = None  # what each agent plays
+    exploring: list[int] | None = None  # draws of the phase in progress that are not the leader's
+
+
+class Board(Answer, frozen=True, kw_only=True):
+    """Arm x agent: who is still a candidate of whom, who was ruled out when, and the answers once there are any."""
+
+    study: str
+    stage: str
+    phases: int  # decided so far
+    blinded: bool
+    arms: list[str]
+    agents: list[str]  # those told of
+    first: int  # the place of the first of them
+    agent_count: int
+    top: int
+    open_pairs: int
+    decided_agents: int
+    candidates: list[int]  # arms that an agent still has
+    drawn: list[int]
+    planned: list[int]  # in the phase in progress
+    ends: list[str]  # how an agent's question ended: decided, accepted, exhausted, blocked, cancelled or open
+    rates: list[float] | None  # draws a day, where the study states them
+    round_days: float
+    active: list[list[bool]] | None
+    eliminated_in: Counts | None  # the phase, 0 while a candidate
+    chosen: list[list[bool]] | None  # the answers of a finished study
+    counts: Counts | None
+    plan: Counts | None
+    by_arm: ByArm | None
+    play: Play | None = None  # with a horizon
+
+
+class Explained(Answer, frozen=True, kw_only=True):
+    """The policy's case after a phase: an arm is out when its score passes the line."""
+
+    mixed_means: Numbers
+    radius: Numbers
+    score: Numbers
+    line: float
+    words: str  # what the score is
+
+
+class Elimination(Answer, frozen=True, kw_only=True):
+    """An arm that a phase ruled out for an agent."""
+
+    arm: str
+    agent: str
+
+
+class DecidedPhase(Answer, frozen=True, kw_only=True):
+    """What a decided phase brought."""
+
+    phase: int
+    opened_at: str
+    closed_at: str
+    samples: int
+    drawn: list[int]  # per agent
+    finished: bool
+    ruled_out: int  # pairs of arm and agent
+    counts: Counts | None
+    eliminated: list[Elimination] | None
+    explanation: Explained | None
+
+
+class History(Answer, frozen=True, kw_only=True):
+    """What every decided phase brought, oldest first."""
+
+    study: str
+    arms: list[str]
+    agents: list[str]
+    blinded: bool
+    phases: list[DecidedPhase]
+
+
+class Measured(Answer, frozen=True, kw_only=True):
+    """An estimate, the interval that holds jointly and at every phase, and the usual one; null without data."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    fixed_low: float | None
+    fixed_high: float | None
+
+
+class ArmFound(Answer, frozen=True, kw_only=True):
+    """An arm of an agent: its mixed mean, and how it differs from the leader and from the control."""
+
+    arm: str
+    candidate: bool
+    chosen: bool  # an answer
+    ruled_out_in: int  # the phase, 0 while a candidate
+    draws: int
+    mean: Measured
+    to_leader: Measured
+    to_control: Measured | None
+
+
+class AgentFound(Answer, frozen=True, kw_only=True):
+    """An agent: how its question ended, the best estimate among its candidates, and every arm."""
+
+    agent: str
+    end: str
+    leader: str | None
+    arms: list[ArmFound]
+
+
+class Findings(Answer, frozen=True, kw_only=True):
+    """Every mean and difference after a decided phase, with intervals that hold all together at the `level`."""
+
+    study: str
+    stage: str
+    phase: int  # after how many decided phases
+    phases: int  # how many there are
+    level: float
+    control: str | None
+    rates: bool  # rewards are 0 or 1, and means are shares
+    words: str
+    first: int  # the place of the first agent told of
+    agent_count: int
+    agents: list[AgentFound]
+
+
+class AgentTurn(Answer, frozen=True, kw_only=True):
+    """What an agent is asked to draw now."""
+
+    study: str
+    agent: str
+    stage: str
+    reason: str
+    phase: int
+    plan: str | None  # digest of the plan in force
+    arms: list[str]
+    draws: list[int] | None  # null: nothing is asked of this agent
+    reported: bool
+    frozen: bool
+
+
+class Receipt(Answer, frozen=True, kw_only=True):
+    """Proof that a report is in the log; keep it and send it with the next report (header Parley-Receipt)."""
+
+    schema: str
+    study: str
+    phase: int
+    agent: str
+    report: str  # digest
+    sequence: int
+    head: str
+
+
+class TakenReport(Answer, frozen=True, kw_only=True):
+    """A report that was taken, with its receipt."""
+
+    report: dict[str, Any]  # parley/report/1
+    revision: int  # 0 as the agent sent it, later ones by amendment
+    at: str
+    receipt: dict[str, Any]  # parley/receipt/1
+
+
+class SaltedReport(TakenReport, frozen=True, kw_only=True):
+    """With the salt of its record, for the agent itself and for those who may read the log."""
+
+    salt: str | None
+
+
+class ReportOfAgent(SaltedReport, frozen=True, kw_only=True):
+    """The report that counts, and earlier revisions if it was amended."""
+
+    earlier: list[SaltedReport]
+
+
+class Reports(Answer, frozen=True, kw_only=True):
+    """Every report of a phase that counts."""
+
+    study: str
+    phase: int
+    reports: list[TakenReport]
+
+
+class Aside(Answer, frozen=True, kw_only=True):
+    """A report that came for a taken place, or one that is held: the stated model rules out a mean of it."""
+
+    report: dict[str, Any]
+    digest: str
+    stands: str  # digest of the one that stood as it came; empty: none did, and it was held
+    why: str  # it was held
+    refused: str | None  # the reason with which an administrator refused it
+    held: bool  # it still waits for an administrator
+    at: str
+    sequence: int
+
+
+class Quarantine(Answer, frozen=True, kw_only=True):
+    """Some of what was put aside, oldest first; `next` continues."""
+
+    study: str
+    quarantine: list[Aside]
+    next: int | None
+
+
+class CutPreview(Answer, frozen=True, kw_only=True):
+    """What closing the phase with the reports that are in would do; `POST` must repeat the `digest`."""
+
+    schema: str
+    study: str
+    phase: int
+    reported: list[str]
+    awaited: list[str]  # whose reports will not be taken for this phase
+    drawn: int
+    planned: int
+    lost: list[str]  # arms of which nobody's draws are in, though some were asked for
+    effect: str
+    guarantee: str
+    digest: str
+
+
+class LogPage(Answer, frozen=True, kw_only=True):
+    """Some records of a log; `next` is what `after` continues from."""
+
+    records: list[dict[str, Any]]  # as they are exported
+    next: int | None
+
+
+class Verified(Answer, frozen=True, kw_only=True):
+    """What a verification found."""
+
+    study: str
+    sound: bool
+    problem: str | None
+    records: int
+    phases: int  # decisions taken again
+    stage: str
+    head: str
+    exact: bool  # every state agreed to the last bit
+    certificate: str | None  # its digest
+
+
+class FreezePreview(Answer, frozen=True, kw_only=True):
+    """What freezing an agent would do; `POST` must repeat the `digest` as `consequences`."""
+
+    schema: str
+    study: str
+    agent: str
+    phase: int
+    frozen: list[str]  # with this one
+    released: bool  # the phase would be decided at once
+    undecided_agents: list[str]  # who would be left without an answer, as things look
+    pairs: list[dict[str, Any]]  # arm, agent, outlook (never, blocked or open), smallest_radius, gap
+    termination: str
+    guarantee: str
+    digest: str
+    keep: dict[str, Any] | None = None  # the question as it is: answered, expected, without, left, open_pairs, ...
+    reweigh: dict[str, Any] | None = None  # a ReweighPreview without its digest; null where it cannot be asked
+    no_reweigh: str | None = None  # why not
+
+
+class ReweighPreview(Answer, frozen=True, kw_only=True):
+    """What asking anew without the frozen agents would do; `POST` must repeat columns and `digest`."""
+
+    schema: str
+    study: str
+    phase: int
+    frozen: list[str]
+    weights: list[list[float]]
+    columns: list[dict[str, Any]]  # those that change: agent, before, after
+    left: list[str]  # whose own question rests
+    withdrawn: list[str]  # who has an answer now, and would have none or another one
+    finished: bool  # the recorded phases answer everything
+    prospect: dict[str, Any]  # answered, expected, without, left, open_pairs, phases, samples
+    effect: str
+    guarantee: str
+    digest: str
+
+
+class ThawPreview(Answer, frozen=True, kw_only=True):
+    """What asking a frozen agent again would do; `POST` must repeat the `digest` as `consequences`."""
+
+    schema: str
+    study: str
+    agent: str
+    phase: int
+    awaited: bool  # the phase in progress waits for it again
+    weighed_by: list[str]  # whose mix weighs it, by the weights in force
+    prospect: dict[str, Any]
+    effect: str
+    guarantee: str
+    digest: str
+
+
+class Estimated(Answer, frozen=True, kw_only=True):
+    """What a study would cost; without scenarios where simulating would take too long, and then the reason."""
+
+    study: str
+    policy: str
+    guarantee: str
+    first_phase: int  # samples
+    scenarios: list[dict[str, Any]]  # gap, samples, rounds, per_agent, error_rate, studies, unfinished, alone
+    reason: str
+
+
+class Forecast(Answer, frozen=True, kw_only=True):
+    """What is likely left. `state`: none (before the first decision), computing (ask again) or ready."""
+
+    study: str
+    state: str
+    reason: str = ""
+    after_phase: int | None = None
+    drawn: int | None = None
+    bound: float | None = None  # what no policy could do without, were the estimated means the true ones
+    bound_by_arm: list[float] | None = None
+    bound_draws: list[list[float]] | None = None  # [arm][agent]
+    total: dict[str, float] | None = None  # samples at the end: p10, p50, p90
+    money: dict[str, float] | None = None  # with prices: spent, and at the end p10, p50, p90
+    days_left: dict[str, float] | None = None  # with rates: p10, p50, p90
+    regret_left: dict[str, float] | None = None  # with a horizon: what draws to come are likely to cost
+    rounds: dict[str, float] | None = None
+    total_per_agent: list[float] | None = None
+    continuations: int | None = None  # simulated
+    unfinished: int | None = None  # of them stopped by a cap
+
+
+class TokenLine(Answer, frozen=True, kw_only=True):
+    """A token as it may be shown."""
+
+    kid: str
+    role: str
+    principal: str
+    study: str | None
+    agent: str | None
+    created_at: str
+    created_by: str
+    revoked_at: str | None
+
+
+class Tokens(Answer, frozen=True, kw_only=True):
+    """Every token without its secret, revoked ones too."""
+
+    tokens: list[TokenLine]
+
+
+class IssuedToken(TokenLine, frozen=True, kw_only=True):
+    """A new token, with its secret."""
+
+    token: str
+
+
+class RevokedToken(Answer, frozen=True, kw_only=True):
+    """A token that opens nothing any more."""
+
+    kid: str
+    principal: str
+    revoked: bool
+
+
+class SessionOpened(Answer, frozen=True, kw_only=True):
+    """A session, to be sent as `Authorization: Session <session>` until it expires."""
+
+    session: str
+    expires_at: str
+
+
+class SessionEnd(Answer, frozen=True, kw_only=True):
+    """Whether there was a session to end."""
+
+    ended: bool

@@ -1,0 +1,109 @@
+"""What agents use: the plan to draw, the report to send, the receipt to keep."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from time import monotonic
+
+from starlette.responses import Response
+
+from parley.coordinator.access.rights import INSPECTORS
+from parley.coordinator.http.context import Call, Context, reply
+from parley.coordinator.http.schemas import PlanQuery, ReportBody
+from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.reports import agent_turn, report_of_agent, reports_of_phase
+from parley.coordinator.record import Transaction
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.studies.reports import Accepted, take_report
+from parley.protocol import Stage
+from parley.protocol.codec import LARGEST_INTEGER
+
+__all__ = ["get_agent_plan", "get_report", "list_reports", "put_report"]
+
+IN_PROGRESS = (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED)
+RECEIPT = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
+
+
+def known_receipt(text: str | None) -> tuple[int, str] | None:
+    """The header `Parley-Receipt: <sequence>:<head>`.
+
+    >>> known_receipt("12:" + "a" * 64)[0]
+    12
+    """
+    if text is None:
+        return None
+    form = RECEIPT.fullmatch(text)
+    if form is None or int(form[1]) > LARGEST_INTEGER:
+        raise Refusal(
+            "invalid-request", "Parley-Receipt is <sequence>:<head>, a number up to 2^53 and 64 hexadecimal digits"
+        )
+    return int(form[1]), form[2]
+
+
+async def get_agent_plan(call: Call[PlanQuery, None]) -> Response:
+    """What an agent is asked to draw now. With `wait`, answers when the study moves past phase `after`, or in time.
+
+    A site may say how far it is; nothing is decided by that.
+    """
+    context, query, agent = call.context, call.query, call.at.agent
+    look, until = partial(agent_turn, study=call.study, agent=agent), monotonic() + query.wait
+    row, found = await context.glance(look)
+    if query.during == row.phase and call.by.agent == agent:
+        key, progress = (call.study, agent, query.during), (query.recruited, query.observed)
+        await context.glance(lambda transaction: transaction.cache.recruited.put(key, progress))
+    while row.phase <= query.after and row.stage in IN_PROGRESS and await _moved(context, row, query.after, until):
+        row, found = await context.glance(look)
+    return reply(found)
+
+
+async def _moved(context: Context, row: StudyRow, after: int, until: float) -> bool:
+    """Wait until the study leaves the phase, however many reports come meanwhile; False when time is up."""
+    sequence = row.sequence
+    while (left := until - monotonic()) > 0:
+        glance = await context.watch.next(row.id, sequence, left)
+        if glance is None:
+            return False
+        sequence = glance.sequence
+        if glance.phase > after or glance.stage not in IN_PROGRESS:
+            return True
+    return False
+
+
+async def put_report(call: Call[None, ReportBody]) -> Response:
+    """Report a phase. The same body again, at any time, gives the first receipt (200); the first time gives 201."""
+    context, by, at = call.context, call.by.name, call.at
+    report, known = call.body.message(), known_receipt(call.request.headers.get("parley-receipt"))
+    if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
+        raise Refusal("invalid-request", "study, phase and agent of the body are not those of the address")
+
+    def work(transaction: Transaction) -> Accepted | Refusal:
+        return take_report(transaction, report, actor=by, at=context.clock(), known=known)
+
+    try:
+        accepted: Accepted = await call.change(work, study=call.study)
+    except Refusal as refusal:
+        context.metrics.reports.labels(refusal.slug).inc()
+        raise
+    context.metrics.reports.labels("repeated" if accepted.repeated else "accepted").inc()
+    context.changed(accepted.row)
+    if not accepted.repeated and accepted.row.phase > at.phase:
+        context.metrics.phases.inc()
+    return reply(accepted.receipt.to_json(), 200 if accepted.repeated else 201)
+
+
+async def get_report(call: Call[None, None]) -> Response:
+    """The report that counts, its receipt, and earlier revisions if it was amended.
+
+    With the salt of its record, for the agent itself and for those who may read the log: with it the head can be
+    computed again.
+    """
+    at, salted = call.at, call.by.agent == call.at.agent or call.by.role in INSPECTORS
+    return await call.answer(
+        lambda transaction: report_of_agent(transaction, at.study, at.phase, at.agent, salted=salted)
+    )
+
+
+async def list_reports(call: Call[None, None]) -> Response:
+    """Every report of a phase that counts."""
+    return await call.answer(lambda transaction: reports_of_phase(transaction, call.study, call.at.phase))
