@@ -256,6 +256,7 @@ def test_a_freeze_is_confirmed_after_its_consequences_were_shown(served):
     served.create(study_message(agents=2, arms=2))
     refused = CliRunner().invoke(main, ["admin", "freeze", "trial", "agent 1", "--reason", "x"], input="n\n")
     assert "Guarantee:" in refused.output
+    assert refused.output.endswith("Nothing was done.\n")
     assert refused.exit_code == 1
     assert served.admin.status("trial")["frozen"] == []
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from parley.agent.entries import Opened, read_entry
 from parley.cli.console import attention, errors, json_option, print_json, say
 from parley.cli.remote import connect, remote_options
 from parley.errors import InvalidInput, ParleyError, Unreachable, needs
+from parley.formatting import plural
 from parley.protocol.codec import read_json
 from parley.protocol.report_checks import REASONS
 
@@ -25,7 +27,7 @@ __all__ = ["site_command"]
 
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Which site it is; what is not said is taken from the one journal that is there."""
+    """Which site it is; what is left out comes from the journal, if the outbox holds only one."""
     for option in (
         click.option(
             "--outbox",
@@ -42,14 +44,14 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     return remote_options(function)
 
 
-class _Place:
-    """A site that is open, and the client that goes with it if there is a token."""
+class _OpenSite:
+    """A site's journal, and the client that goes with it if there is a token; a context manager that closes both."""
 
     def __init__(self, site: Site, client: Client | None, outbox: str) -> None:
         self.site, self.client, self.outbox = site, client, outbox
 
-    def __enter__(self) -> Site:
-        return self.site
+    def __enter__(self) -> _OpenSite:
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.site.close()
@@ -57,7 +59,7 @@ class _Place:
             self.client.close()
 
     def settle(self) -> None:
-        """Report what is ready and fetch what is asked, if the coordinator is there; it never undoes what was done."""
+        """Report what is ready and fetch what is asked, if the coordinator answers; nothing done here is undone."""
         if self.client is None:
             return
         from parley.agent.courier import hand_over
@@ -72,7 +74,7 @@ class _Place:
 
 
 def _only_journal(outbox: str, study: str | None, name: str | None) -> Opened:
-    """Whose journal is there, if it is one site's."""
+    """The first entry of the only journal in the outbox that fits; an error where there is none or more than one."""
     found = []
     for path in sorted(Path(outbox).glob("*/*/journal")):
         first = path.read_bytes().partition(b"\n")[0].partition(b" ")[2]
@@ -89,8 +91,8 @@ def _only_journal(outbox: str, study: str | None, name: str | None) -> Opened:
     return found[0]
 
 
-def _place(server: str, token_file: str | None, study: str | None, name: str | None, outbox: str) -> _Place:
-    """Open the site; the coordinator is asked for what is not known yet, and only then."""
+def _open_site(server: str, token_file: str | None, study: str | None, name: str | None, outbox: str) -> _OpenSite:
+    """Open the site's journal; ask the coordinator only for what no journal knows yet."""
     with needs("agent", "parley site"):
         from parley.agent.courier import site_of
         from parley.agent.site import Site
@@ -100,9 +102,9 @@ def _place(server: str, token_file: str | None, study: str | None, name: str | N
             agent = name or client.request("GET", "whoami")["agent"]
             if agent is None:
                 raise click.UsageError("the token is not an agent's: name one with --agent")
-            return _Place(site_of(outbox, client, study=study, agent=agent), client, outbox)
+            return _OpenSite(site_of(outbox, client, study=study, agent=agent), client, outbox)
         known = _only_journal(outbox, study, name)
-        return _Place(Site(outbox, study=known.study, agent=known.agent), client, outbox)
+        return _OpenSite(Site(outbox, study=known.study, agent=known.agent), client, outbox)
     except BaseException:
         if client is not None:
             client.close()
@@ -110,7 +112,7 @@ def _place(server: str, token_file: str | None, study: str | None, name: str | N
 
 
 def _client(server: str, token_file: str | None) -> Client | None:
-    """None without a token: the journal alone can do much."""
+    """A client, or None without a token: most commands need the journal alone."""
     try:
         return connect(server, token_file)
     except InvalidInput as error:
@@ -144,116 +146,106 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
         from parley.site.station import Station
     code = read_token(code_file) if code_file else ""
     settings = SiteSettings(host=host, port=port, code=code, **security)
-    place = _place(**options)
-    with place as site:
-        if place.client is None:
+    with _open_site(**options) as opened:
+        if opened.client is None:
             raise InvalidInput("token", found="none", allowed="a token in a file, or in PARLEY_TOKEN")
         signal.signal(signal.SIGTERM, _leave)
-        serve(Station(site, place.client, place.outbox), settings, _announce)
+        station = Station(opened.site, opened.client, opened.outbox)
+        serve(station, settings, lambda address: say(f"Parley site at {address}"))
 
 
 def _leave(*_: object) -> None:
     raise SystemExit(0)
 
 
-def _announce(address: str) -> None:
-    say(f"Parley site at {address}")
+def _with_site(function: Callable[..., None]) -> Callable[..., None]:
+    """The options of the group for one of its commands too, and the open site for the function in their place.
+
+    `parley site --study S assign KEY` and `parley site assign KEY --study S` mean the same.
+    """
+
+    @click.pass_context
+    @wraps(function)
+    def run(ctx: click.Context, /, **values: Any) -> None:
+        chosen = dict(ctx.obj)
+        for key in ctx.obj:
+            value = values.pop(key)
+            if ctx.get_parameter_source(key) is ParameterSource.COMMANDLINE:
+                chosen[key] = value
+        with _open_site(**chosen) as opened:
+            function(opened, **values)
+
+    return _options(run)
 
 
-def _sub(name: str) -> Callable[[Callable[..., None]], click.Command]:
-    """A command of the group that takes the same options, before its name or after."""
-
-    def made(function: Callable[..., None]) -> click.Command:
-        # A reward may be below 0, which looks like an option.
-        @site_command.command(name, help=function.__doc__, context_settings={"ignore_unknown_options": True})
-        @click.pass_context
-        def run(ctx: click.Context, /, **given: Any) -> None:
-            own = {key: given.pop(key) for key in ("server", "token_file", "study", "name", "outbox")}
-            for key, value in (ctx.obj or {}).items():
-                explicit = ctx.get_parameter_source(key)
-                if explicit in (click.core.ParameterSource.DEFAULT, None):
-                    own[key] = value
-            function(_place(**own), **given)
-
-        run.params = [*getattr(function, "__click_params__", [])[::-1], *_params()]
-        return run
-
-    return made
-
-
-def _params() -> list[click.Parameter]:
-    def empty() -> None:
-        """Only carries options."""
-
-    carried: list[click.Parameter] = _options(empty).__click_params__  # type: ignore[attr-defined]
-    return carried[::-1]
-
-
-@_sub("assign")
+@site_command.command()
 @click.argument("key")
 @json_option
-def assign(place: _Place, key: str, as_json: bool) -> None:
+@_with_site
+def assign(opened: _OpenSite, key: str, as_json: bool) -> None:
     """Give the person KEY an arm; the same one for ever."""
-    with place as site:
-        if site.people.current is None or site.status()["to_assign"] == 0:
-            place.settle()
-        given = site.assign(key)
-        if as_json:
-            print_json(given.to_json())
-            return
-        before = " (given before)" if given.again else ""
-        if given.counted or given.arm is not None:
-            say(f"{given.participant}: {given.arm}{before}")
-        if not given.counted:
-            say(f"{given.participant}: outside of the study; this phase needs nobody more")
+    site = opened.site
+    if site.people.current is None or site.status()["to_assign"] == 0:
+        opened.settle()
+    given = site.assign(key)
+    if as_json:
+        print_json(given.to_json())
+        return
+    before = " (given before)" if given.again else ""
+    if given.counted or given.arm is not None:
+        say(f"{given.participant}: {given.arm}{before}")
+    if not given.counted:
+        say(f"{given.participant}: outside of the study; this phase needs nobody more")
 
 
-@_sub("outcome")
+@site_command.command(context_settings={"ignore_unknown_options": True})  # a reward below 0 looks like an option
 @click.argument("key")
 @click.argument("reward", type=float)
-def outcome(place: _Place, key: str, reward: float) -> None:
+@_with_site
+def outcome(opened: _OpenSite, key: str, reward: float) -> None:
     """Note the REWARD of the person KEY; correctable until the phase is reported."""
-    with place as site:
-        site.outcome(key, reward)
-        say(f"{key}: {reward:g} noted")
-        place.settle()
+    opened.site.outcome(key, reward)
+    say(f"{key}: {reward:g} noted")
+    opened.settle()
 
 
-@_sub("missing")
+@site_command.command()
 @click.argument("key")
-def missing(place: _Place, key: str) -> None:
+@_with_site
+def missing(opened: _OpenSite, key: str) -> None:
     """Note that no outcome will come of the person KEY."""
-    with place as site:
-        site.missing(key)
-        say(f"{key}: marked as missing")
-        place.settle()
+    opened.site.missing(key)
+    say(f"{key}: marked as missing")
+    opened.settle()
 
 
-@_sub("close")
+@site_command.command()
 @click.option("--reason", required=True, type=click.Choice(list(REASONS)), help="Never because of the rewards.")
-def close(place: _Place, reason: str) -> None:
+@_with_site
+def close(opened: _OpenSite, reason: str) -> None:
     """Assign nobody more in this phase; it is reported when everybody assigned is accounted for."""
-    with place as site:
-        site.finish(reason)
-        say("This site's part of the phase is closed.")
-        place.settle()
+    opened.site.finish(reason)
+    say("This site's part of the phase is closed.")
+    opened.settle()
 
 
-@_sub("status")
+@site_command.command()
 @json_option
-def status(place: _Place, as_json: bool) -> None:
-    """How far the phase is; nothing in it tells the next arm."""
-    with place as site:
-        try:
-            place.settle()
-        except ParleyError as error:
-            errors.print(f"The coordinator: {error}", highlight=False)
-        shown = site.status()
+@_with_site
+def status(opened: _OpenSite, as_json: bool) -> None:
+    """Show how far the phase is; nothing in it tells the next arm."""
+    try:
+        opened.settle()
+    except ParleyError as error:
+        errors.print(f"The coordinator: {error}", highlight=False)
+    shown = opened.site.status()
     if as_json:
         print_json(shown)
         return
     say(f"{shown['agent']} in {shown['study']}: the study is {shown['stage']}")
     if shown["phase"]:
-        told = f"phase {shown['phase']}: {shown['asked']} people asked for, {shown['assigned']} assigned, "
-        told += f"{shown['observed']} with an outcome, {shown['pending']} awaited, {shown['missing']} missing"
-        say(told + (", reported" if shown["reported"] else ""))
+        asked, reported = plural(shown["asked"], "person", "people"), ", reported" if shown["reported"] else ""
+        say(
+            f"phase {shown['phase']}: {asked} asked for, {shown['assigned']} assigned, {shown['observed']} with an "
+            f"outcome, {shown['pending']} awaited, {shown['missing']} missing{reported}"
+        )
