@@ -1,6 +1,5 @@
 import multiprocessing
 import os
-import re
 import signal
 
 import pytest
@@ -72,12 +71,6 @@ def test_names_that_look_alike_have_their_own_folders(tmp_path):
 HOSPITALS = ("北京协和医院", "北京协和医学院", "北京协和门诊部")  # the first twelve bytes of each are the same
 
 
-def old_folder(tmp_path, agent):
-    """Where things were kept when names were told apart by their first bytes alone."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".-") or "agent"
-    return tmp_path / "s" / f"{name}-{agent.encode().hex()[:24]}"
-
-
 def test_names_that_begin_alike_have_their_own_folders(tmp_path):
     folders = set()
     for agent in HOSPITALS:
@@ -86,28 +79,6 @@ def test_names_that_begin_alike_have_their_own_folders(tmp_path):
             assert box.pending() is None
             box.keep(replace(report(), agent=agent))
     assert len(folders) == len(HOSPITALS)
-
-
-@pytest.mark.parametrize("agent", ["a", "agent 1", HOSPITALS[0]])
-def test_a_folder_of_an_older_version_is_used_further_by_its_agent_alone(tmp_path, agent):
-    old, mine = old_folder(tmp_path, agent), replace(report(), agent=agent)
-    (old / "draws").mkdir(parents=True)
-    (old / "draws" / "1.json").write_text(mine.text, encoding="utf-8")
-    with Outbox(tmp_path, study="s", agent=agent) as box:
-        assert box.folder == old
-        assert box.pending() == mine
-    with Outbox(tmp_path, study="s", agent=HOSPITALS[1]) as other:
-        assert other.folder != old
-        assert other.pending() is None
-
-
-def test_a_draw_begun_in_a_folder_of_an_older_version_is_not_forgotten(tmp_path):
-    old = old_folder(tmp_path, HOSPITALS[0])
-    (old / "drawing").mkdir(parents=True)
-    (old / "drawing" / "1").touch()
-    for agent in HOSPITALS[:2]:  # whose it was is not known: neither draws again without being told to
-        with Outbox(tmp_path, study="s", agent=agent) as box, pytest.raises(Interrupted):
-            box.begin(1, repeatable=False)
 
 
 def _write_until_killed(folder):

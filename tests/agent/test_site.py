@@ -12,12 +12,12 @@ import pytest
 from scipy.stats import chisquare
 from tests.agent.test_worker import plan
 
-from parley.agent.courier import make_worker
-from parley.agent.entries import RulesSeen
+from parley.agent.journal import RulesSeen
 from parley.agent.outbox import Outbox
+from parley.agent.people import drawn_arm
+from parley.agent.reporting import make_worker
 from parley.agent.site import Site
 from parley.agent.sources import NotYet
-from parley.agent.urn import drawn_arm
 from parley.errors import DamagedJournal, InvalidInput, NotNow
 from parley.protocol import Receipt
 from parley.totals import Totals

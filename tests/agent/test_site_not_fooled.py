@@ -1,7 +1,9 @@
 """A site's service, and what pretends to be its coordinator or its page: nothing is believed, nothing breaks."""
 
+import threading
 import time
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +12,12 @@ from tests.agent.test_not_fooled import house  # noqa: F401
 from tests.agent.test_worker import plan
 from tests.coordinator.support import report_of, study_message
 
-from parley.agent.courier import hand_over, site_of
+from parley.agent import Client
+from parley.agent.reporting import SiteRuntime, hand_over, site_of
 from parley.agent.site import Site
-from parley.errors import InvalidInput, WrongPlan
+from parley.errors import InvalidInput, Unreachable, WrongPlan
+from parley.site.access import Access
 from parley.site.app import create_app
-from parley.site.door import Door
-from parley.site.station import Station
 
 CODE = "12345678"
 BEARER = {"Authorization": f"Bearer {CODE}", "Content-Type": "application/json"}
@@ -63,25 +65,25 @@ def test_rewards_whose_squares_are_not_numbers_are_refused(site, reward):
 
 
 @pytest.fixture
-def door(site):
+def access(site):
     filled(site)
-    station = SimpleNamespace(site=site, words="", noted=lambda: None, receipts=dict)
-    with TestClient(create_app(station, Door(host="127.0.0.1", code=CODE)), base_url="http://127.0.0.1") as client:
+    runtime = SimpleNamespace(site=site, words="", noted=lambda: None, receipts=dict)
+    with TestClient(create_app(runtime, Access(host="127.0.0.1", code=CODE)), base_url="http://127.0.0.1") as client:
         yield client
 
 
-def test_what_cannot_be_read_is_refused_and_is_no_fault_of_ours(door):
+def test_what_cannot_be_read_is_refused_and_is_no_fault_of_ours(access):
     huge = b'{"participant": "p-1", "reward": 1' + b"0" * 400 + b"}"
-    assert door.post("/outcomes", content=huge, headers=BEARER).status_code == 422
+    assert access.post("/outcomes", content=huge, headers=BEARER).status_code == 422
     many = "&".join(f"field{number}=1" for number in range(30))
-    assert door.post("/enter", content=many).status_code == 400
+    assert access.post("/enter", content=many).status_code == 400
     odd = {"Cookie": "parley-site=a.é".encode("latin-1")}
-    assert door.get("/", headers=odd, follow_redirects=False).status_code == 303, "no session: the code is asked for"
+    assert access.get("/", headers=odd, follow_redirects=False).status_code == 303, "no session: the code is asked for"
 
 
 @pytest.mark.parametrize("name", ["elsewhere.example", "elsewhere.example:99999999", "[::1", "127.0.0.1 elsewhere"])
-def test_a_name_that_cannot_be_read_is_not_taken_for_ours(door, name):
-    assert door.get("/status", headers={**BEARER, "Host": name}).status_code == 421
+def test_a_name_that_cannot_be_read_is_not_taken_for_ours(access, name):
+    assert access.get("/status", headers={**BEARER, "Host": name}).status_code == 421
 
 
 def test_a_site_whose_place_was_reported_by_somebody_else_says_so(house, tmp_path):  # noqa: F811
@@ -91,13 +93,66 @@ def test_a_site_whose_place_was_reported_by_somebody_else_says_so(house, tmp_pat
     with site_of(tmp_path / "once", agents[0], study="trial", agent="agent 1") as once:
         hand_over(once, agents[0], tmp_path / "once", warn=warned.append)
     assert "somebody else holds this agent's token" in warned[0]
-    station = Station(site_of(tmp_path, agents[0], study="trial", agent="agent 1"), agents[0], tmp_path)
-    station.start()
+    runtime = SiteRuntime(site_of(tmp_path, agents[0], study="trial", agent="agent 1"), agents[0], tmp_path)
+    runtime.start()
     try:
         until = time.monotonic() + 10
-        while "somebody else holds" not in station.words and time.monotonic() < until:
+        while "somebody else holds" not in runtime.words and time.monotonic() < until:
             time.sleep(0.02)
-        station._hear(agents[0].plan("trial", "agent 1"))
-        assert "somebody else holds this agent's token" in station.words, "and does not forget it with the next plan"
+        runtime._hear(agents[0].plan("trial", "agent 1"))
+        assert "somebody else holds this agent's token" in runtime.words, "and does not forget it with the next plan"
     finally:
-        station.close()
+        runtime.close()
+
+
+class _BrokenGzip(BaseHTTPRequestHandler):
+    """A proxy that damages what it compresses."""
+
+    def do_GET(self):
+        self.server.asked += 1
+        self.send_response(200)
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", "5")
+        self.end_headers()
+        self.wfile.write(b"plain")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def damaging():
+    with ThreadingHTTPServer(("127.0.0.1", 0), _BrokenGzip) as server:
+        server.asked = 0
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def test_an_answer_that_cannot_be_decoded_is_no_answer(damaging):
+    with Client(f"http://127.0.0.1:{damaging.server_port}", "t") as client, pytest.raises(Unreachable):
+        client.plan("s", "a")
+
+
+def test_the_reporting_thread_outlives_whatever_an_answer_does(site, damaging, tmp_path, monkeypatch):
+    monkeypatch.setattr("parley.agent.reporting.AGAIN", 0.01)
+    client = Client(f"http://127.0.0.1:{damaging.server_port}", "t")
+    runtime = SiteRuntime(site, client, tmp_path)
+    failures = iter([OSError(24, "no file descriptor"), RuntimeError("a fault of ours")])
+    plan_of = client.plan
+
+    def failing(*given, **named):
+        for failure in failures:
+            raise failure
+        return plan_of(*given, **named)
+
+    client.plan = failing
+    runtime.start()
+    try:
+        until = time.monotonic() + 20
+        while damaging.asked < 2 and time.monotonic() < until:
+            time.sleep(0.02)
+        assert damaging.asked >= 2, "it asks again after every failure"
+        assert "connected" not in runtime.words.replace("not connected", "")
+    finally:
+        runtime.close()

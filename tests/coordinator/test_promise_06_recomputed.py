@@ -55,7 +55,7 @@ def test_an_exported_log_is_enough(house, policy, cell):
 def test_live_and_simulated_studies_decide_alike(house, policy, noise, tmp_path):
     """Same study file, same seed: the simulator's replication 0 and real agents reach the same decisions."""
     from parley.agent.outbox import Outbox
-    from parley.agent.simulated import SimulatedSource
+    from parley.agent.sources import SimulatedSource
     from parley.agent.worker import Worker
 
     study = load_study("examples/two-by-two.toml")

@@ -18,8 +18,7 @@ from tests.coordinator.support import House, study_message
 from tools.chaos.forks import Forks
 from tools.chaos.harness import free_port
 
-from parley.agent.entries import Assigned
-from parley.agent.journal import Journal
+from parley.agent.journal import Assigned, Journal
 from parley.agent.outbox import agent_folder
 from parley.agent.people import People
 from parley.coordinator.record import open_storage

@@ -4,16 +4,15 @@ from tools.chaos.forks import loop
 
 from parley import killpoints
 from parley.agent.client import Client
-from parley.agent.courier import site_of
+from parley.agent.reporting import SiteRuntime, site_of
 from parley.site.server import SiteSettings, serve
-from parley.site.station import Station
 
 
 def run(order):
     killpoints.arm(order["kill_at"])
     client = Client(order["server"], order["token"])
     site = site_of(order["folder"], client, study=order["study"], agent=order["agent"])
-    serve(Station(site, client, order["folder"]), SiteSettings(port=order["port"]), lambda _: None)
+    serve(SiteRuntime(site, client, order["folder"]), SiteSettings(port=order["port"]), lambda _: None)
 
 
 if __name__ == "__main__":

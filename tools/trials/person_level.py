@@ -17,15 +17,14 @@ import uvicorn
 from tests.coordinator.support import House
 
 from parley.agent.client import Client
-from parley.agent.courier import rules_of
+from parley.agent.reporting import SiteRuntime, rules_of
 from parley.agent.site import Site
 from parley.coordinator.record.audit import verify_stored
 from parley.policies import make_policy
 from parley.protocol import StudyMessage
 from parley.protocol.messages import Report
+from parley.site.access import Access
 from parley.site.app import create_app
-from parley.site.door import Door
-from parley.site.station import Station
 from parley.totals import Totals
 
 ARMS, SITES = ("placebo", "low dose", "high dose"), ("Paris", "Lille", "Lyon")
@@ -57,8 +56,8 @@ class SiteHouse:
         rules = rules_of(message or study())
         self.site = Site(folder, study=study_id, agent=name, rules=rules, key=name.encode() * 8)
         self.client = client
-        self.station = Station(self.site, client, folder)
-        app = create_app(self.station, Door(host="127.0.0.1"))
+        self.runtime = SiteRuntime(self.site, client, folder)
+        app = create_app(self.runtime, Access(host="127.0.0.1"))
         self.server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
@@ -66,7 +65,7 @@ class SiteHouse:
             time.sleep(0.005)
         port = self.server.servers[0].sockets[0].getsockname()[1]
         self.line = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False)
-        self.station.start()
+        self.runtime.start()
 
     def post(self, path, **body):
         answer = self.line.post(path, json=body)
@@ -80,7 +79,7 @@ class SiteHouse:
         self.line.close()
         self.server.should_exit = True
         self.thread.join()
-        self.station.close()
+        self.runtime.close()
         self.client.close()
 
 

@@ -162,7 +162,7 @@ class Client:
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
             return _checked(self._http.request(method, path, **options))
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:  # among them: a body that cannot be decoded
             raise Unreachable(f"no answer from {self.server}: {error or type(error).__name__}") from None
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int) -> AgentPlan:
@@ -239,7 +239,7 @@ class AsyncClient:
     async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
             return _checked(await self._http.request(method, path, **options))
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:  # among them: a body that cannot be decoded
             raise Unreachable(f"no answer from {self.server}: {error or type(error).__name__}") from None
 
     async def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:

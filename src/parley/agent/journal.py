@@ -1,9 +1,13 @@
-"""An append-only file of one line an entry: on the disk before anybody hears of it, and whole or not there at all.
+"""What a site writes down, and the append-only file that holds it.
 
-Every line carries a hash of itself and of the line before. A last line without its end was being written when the
-process or the machine died; nobody was told of it, and it is cut off. Any other damage is refused by its line.
+An entry says who came, what they were given and what came of it. Nothing of it leaves the site but the totals of a
+`Reported`.
 
-Several processes may use one journal (a service, and somebody at the command line): each takes its turn under a lock
+A line of the file is on the disk before anybody hears of it, and is whole or not there at all. It carries a hash of
+itself and of the line before. A last line without its end was being written when the process or the machine died:
+nobody had an answer to it, and it is cut off. Any other damage is refused by its line number.
+
+Several processes may use one journal (a service, and somebody at the command line). Each takes its turn under a lock
 and first reads what the others wrote.
 """
 
@@ -16,14 +20,133 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from parley.agent.entries import Entry, read_entry
-from parley.errors import DamagedJournal, InvalidInput, NoRoom
+from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
 from parley.files import SECRET, lock_file, sync_folder
 from parley.killpoints import reached
-from parley.protocol.codec import canonical, read_json
+from parley.protocol.codec import Message, canonical, read_json
 
-__all__ = ["Journal"]
+__all__ = [
+    "Assigned",
+    "Entry",
+    "Journal",
+    "Missing",
+    "Observed",
+    "Opened",
+    "Outside",
+    "PartClosed",
+    "PhaseBegun",
+    "Reported",
+    "RulesSeen",
+    "StageSeen",
+    "read_entry",
+]
+
+
+class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):
+    """The first line: whose journal it is, and the secret by which arms are drawn."""
+
+    study: str
+    agent: str
+    key: str  # hexadecimal; who knows it knows the next arm
+
+
+class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
+    """What the study says about its sites; `low` and `high` bound a reward, where the study does."""
+
+    low: float | None = None
+    high: float | None = None
+    values: tuple[float, ...] = ()  # the only rewards there are, where the study has few: 0 and 1
+    between: str = "outside"  # who comes when nobody is needed: "outside" of the study, or on the "leading" arm
+    flexible: bool = False  # a report may have other counts than the plan's
+    minimum_cell: int = 1  # a cell with fewer outcomes is reported as none
+
+
+class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):
+    """A plan arrived: what the phase asks of this site. What was begun before and not reported is over with it."""
+
+    phase: int
+    plan: str  # digest
+    arms: tuple[str, ...]
+    draws: tuple[int, ...]
+
+
+class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
+    """The coordinator says that the study is somewhere else: paused, finished."""
+
+    stage: str
+    reason: str
+
+
+class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
+    """A person got an arm, with the probability it had at that moment (a fraction, in words)."""
+
+    participant: str
+    phase: int
+    arm: int
+    probability: str
+
+
+class Outside(Message, omit_defaults=False, tag="parley/site/outside/1"):
+    """A person came when the phase needed nobody: outside of the study, on an arm if the study says so."""
+
+    participant: str
+    phase: int
+    arm: int | None
+
+
+class Observed(Message, omit_defaults=False, tag="parley/site/observed/1"):
+    """An outcome, or its correction."""
+
+    participant: str
+    reward: float
+
+
+class Missing(Message, omit_defaults=False, tag="parley/site/missing/1"):
+    """No outcome will come of this person."""
+
+    participant: str
+
+
+class PartClosed(Message, omit_defaults=False, tag="parley/site/part-closed/1"):
+    """The site assigns nobody more in this phase, though the plan asks for more."""
+
+    phase: int
+    reason: str
+
+
+class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
+    """From here on nothing of the phase changes: these totals are what is reported."""
+
+    phase: int
+    counts: tuple[int, ...]
+    sums: tuple[float, ...]
+    squares: tuple[float, ...]
+    missing: tuple[int, ...]
+    reason: str = ""  # why the counts are not the plan's
+
+
+Entry: TypeAlias = (
+    Opened | RulesSeen | PhaseBegun | StageSeen | Assigned | Outside | Observed | Missing | PartClosed | Reported
+)
+ENTRIES: dict[str, type[Entry]] = {
+    kind.schema: kind
+    for kind in (Opened, RulesSeen, PhaseBegun, StageSeen, Assigned, Outside, Observed, Missing, PartClosed, Reported)
+}
+
+
+def read_entry(document: Any) -> Entry:
+    """An entry from its JSON.
+
+    >>> read_entry(Missing(participant="p-001").to_json()).participant
+    'p-001'
+    """
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema not in ENTRIES:
+        raise UnknownName("journal entry", schema, ENTRIES)
+    return ENTRIES[schema].from_json(document)
+
 
 Write = Callable[..., None]  # takes entries, and returns when they are on the disk
 CHECK = 16  # hexadecimal digits of a line's hash
@@ -44,7 +167,7 @@ class Journal:
         sync_folder(path.parent)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._mine:
             if self._file >= 0:
                 os.close(self._file)

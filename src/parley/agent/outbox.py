@@ -8,7 +8,7 @@ at any moment leaves either the state before or the state after.
     rows/<phase>.json       which rows of a file it took, if it came from one
     drawing/<phase>         this phase was begun; without a report, a source that cannot repeat itself must not run
 
-Whatever else lies there (a copy, a note, what a file manager leaves) is not this agent's doing, and is let be.
+Other files there (a copy, a note, what a file manager leaves) are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Self
 from parley.errors import Interrupted, InvalidInput
 from parley.files import ASIDE, SECRET, FileLock, Locked, sync_folder, write_whole
 from parley.protocol import Receipt, Report
-from parley.protocol.codec import read_json
 
 __all__ = ["Outbox", "agent_folder", "kept_files"]
 
@@ -64,7 +63,7 @@ class Outbox:
         self.close()
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Release it to other processes."""
         self._lock.release()
 
     def begin(self, phase: int, *, repeatable: bool) -> None:
@@ -155,24 +154,6 @@ def kept_files(folder: Path) -> list[Path]:
 
 
 def agent_folder(folder: str | Path, *, study: str, agent: str) -> Path:
-    """An agent's own folder: its name as far as a file system can have it, and a hash, which no other name shares.
-
-    It used to end with the first twelve bytes of the name: four characters in many scripts, which two sites may share.
-    A folder from then is used further by the agent whose it is.
-    """
-    root = Path(folder) / study
+    """An agent's own folder: its name as far as a file system can have it, and a hash, which no other name shares."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".-") or "agent"
-    old = root / f"{name}-{agent.encode().hex()[:24]}"
-    new = root / f"{name}-{hashlib.sha256(agent.encode()).hexdigest()[:16]}"
-    return old if not new.exists() and _belongs(old, agent) else new
-
-
-def _belongs(folder: Path, agent: str) -> bool:
-    """Whether all that was kept there is this agent's. A begun draw names nobody: it holds back whoever may be meant.
-
-    >>> _belongs(Path("nowhere"), "x")
-    False
-    """
-    files = [path for kind in ("draws", "receipts") for path in kept_files(folder / kind)]
-    owners = {read_json(path.read_text(encoding="utf-8"), str(path))["agent"] for path in files}
-    return owners == {agent} if owners else any((folder / "drawing").glob("*"))
+    return Path(folder) / study / f"{name}-{hashlib.sha256(agent.encode()).hexdigest()[:16]}"

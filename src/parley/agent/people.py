@@ -1,11 +1,22 @@
-"""The fold of a site's journal: who was given what, what came of it, and what a phase still needs. Pure memory."""
+"""The people of a site: the fold of its journal, and the randomization that gives the next one an arm. Pure memory.
+
+An arm is drawn without replacement from what a phase still needs: with probability (what is left of it) / (what is left
+in all). So every order of the phase's draws is equally likely, and at the end exactly the plan was given out. The block
+is the whole phase: there is no shorter one whose end could be guessed.
+
+A draw is a keyed hash of its place. Whoever holds the key can repeat every draw of a study; whoever does not learns
+nothing of the next one from all those before. The key never leaves the site's journal.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from parley.agent.entries import (
+from parley.agent.journal import (
     Assigned,
     Entry,
     Missing,
@@ -20,7 +31,7 @@ from parley.agent.entries import (
 )
 from parley.errors import WrongPlan
 
-__all__ = ["People", "Person", "PhaseBook"]
+__all__ = ["People", "Person", "PhaseBook", "drawn_arm"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +84,7 @@ class PhaseBook:
 
 
 class People:
-    """All that the entries so far say. `take` is told each once, in order.
+    """All that the entries so far say. `take` gets each of them once, in order.
 
     >>> people = People()
     >>> people.take(PhaseBegun(phase=1, plan="ab", arms=("A", "B"), draws=(1, 2)))
@@ -163,3 +174,21 @@ class People:
         assert after.arm is not None
         book.missing[after.arm] += after.missing - before.missing
         book.pending += after.pending - before.pending
+
+
+def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int]) -> tuple[int, Fraction]:
+    """The arm of the person at a `place` of a phase (from 0), and the probability it had; `left` is not all 0.
+
+    >>> drawn_arm(b"secret", 1, 0, [0, 3])
+    (1, Fraction(1, 1))
+    >>> drawn_arm(b"secret", 1, 0, [1, 3]) == drawn_arm(b"secret", 1, 0, [1, 3])
+    True
+    """
+    total = sum(left)
+    hashed = hmac.new(key, f"{phase}:{place}".encode(), hashlib.sha256).digest()
+    ticket = int.from_bytes(hashed, "big") % total  # 256 bits: no total of people makes the remainder uneven
+    for arm, count in enumerate(left):
+        if ticket < count:
+            return arm, Fraction(count, total)
+        ticket -= count
+    raise AssertionError("a ticket beyond what is left")

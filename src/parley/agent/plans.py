@@ -90,20 +90,20 @@ class AgentPlan:
         """The report that answers this plan."""
         if self.plan is None or self.draws is None:
             raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
-        told = drawn if isinstance(drawn, Delivery) else Delivery(totals=drawn)
-        if tuple(told.totals.counts.tolist()) != self.draws and not told.reason:
+        delivery = drawn if isinstance(drawn, Delivery) else Delivery(totals=drawn)
+        if tuple(delivery.totals.counts.tolist()) != self.draws and not delivery.reason:
             raise InvalidInput(
-                "rewards", found=f"{told.totals.counts.tolist()} draws", allowed=f"the plan's, {list(self.draws)}"
+                "rewards", found=f"{delivery.totals.counts.tolist()} draws", allowed=f"the plan's, {list(self.draws)}"
             )
         return Report.of(
-            told.totals,
+            delivery.totals,
             study=self.study,
             phase=self.phase,
             agent=self.agent,
             plan=self.plan,
-            missing=told.missing,
-            reason=told.reason,
-            final=told.final,
+            missing=delivery.missing,
+            reason=delivery.reason,
+            final=delivery.final,
         )
 
 

@@ -1,41 +1,45 @@
-"""A site: people come one by one, are given an arm at once, and their outcomes follow when they follow.
+"""A site: people come one by one, each is given an arm at once, and the outcomes follow later.
 
-All stands in a journal that is synced before an answer is given; a `Worker` reports a phase when it is complete.
+Everything stands in a journal that is synced before an answer is given; a `Worker` reports a phase when it is complete.
 """
 
 from __future__ import annotations
 
 import secrets
+import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from parley.agent.answers import Assignment, checked_key, checked_reward, standing
-from parley.agent.closing import closing, delivery
-from parley.agent.entries import (
+import numpy as np
+
+from parley.agent.journal import (
     Assigned,
+    Journal,
     Missing,
     Observed,
     Opened,
     Outside,
     PartClosed,
     PhaseBegun,
+    Reported,
     RulesSeen,
     StageSeen,
 )
-from parley.agent.journal import Journal
 from parley.agent.outbox import agent_folder
-from parley.agent.people import People, Person, PhaseBook
+from parley.agent.people import People, Person, PhaseBook, drawn_arm
 from parley.agent.plans import AgentPlan, Delivery
 from parley.agent.sources import NotYet
-from parley.agent.urn import drawn_arm
 from parley.errors import InvalidInput, NotNow
 from parley.killpoints import reached
 from parley.protocol.report_checks import REASONS
+from parley.rewards.plausibility import LARGEST_REWARD
 from parley.totals import Totals
 
-__all__ = ["Site"]
+__all__ = ["Assignment", "Site", "checked_key", "checked_reward"]
 
 
 class Site:
@@ -87,7 +91,7 @@ class Site:
         self.close()
 
     def close(self) -> None:
-        """Let go of the journal."""
+        """Close the journal."""
         self._journal.close()
 
     def begin(self, *, phase: int, plan: str, arms: tuple[str, ...], draws: tuple[int, ...]) -> None:
@@ -146,7 +150,7 @@ class Site:
                 write(*(entry for one in found if not isinstance(one, Exception) for entry in one))
         return [one if isinstance(one, Exception) else None for one in found]
 
-    def doubts(self, rows: Sequence[tuple[str, float | None]]) -> list[InvalidInput | NotNow | None]:
+    def check(self, rows: Sequence[tuple[str, float | None]]) -> list[InvalidInput | NotNow | None]:
         """What `record` would find wrong; nothing is taken."""
         with self._journal.turn():
             found = [self._judged(*row) for row in rows]
@@ -258,3 +262,135 @@ class Site:
         kept = book.assigned[person.arm] - book.missing[person.arm]
         if person.missing and self._replaces and kept >= book.plan.draws[person.arm]:
             raise NotNow(f"{person.key!r} was marked as missing and another person has the place: it is not counted")
+
+
+LONGEST_KEY = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """What a person gets: an arm's name, or None outside of the study."""
+
+    participant: str
+    phase: int
+    arm: str | None
+    counted: bool  # in the study
+    probability: Fraction | None
+    again: bool  # it was given before
+
+    @classmethod
+    def of(cls, person: Person, people: People, *, again: bool) -> Assignment:
+        """As the journal has it."""
+        arms = people.phases[person.phase].plan.arms
+        return cls(
+            participant=person.key,
+            phase=person.phase,
+            arm=None if person.arm is None else arms[person.arm],
+            counted=person.counted,
+            probability=person.probability,
+            again=again,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """What the service answers. Not the probability: it would tell how much is left of the arm."""
+        return {
+            "participant": self.participant,
+            "phase": self.phase,
+            "arm": self.arm,
+            "counted": self.counted,
+            "again": self.again,
+        }
+
+
+def checked_key(key: str) -> str:
+    """A participant's key as it is kept: one spelling, no outer spaces.
+
+    >>> checked_key(" p-001 ")
+    'p-001'
+    """
+    clean = unicodedata.normalize("NFC", key).strip() if isinstance(key, str) else ""
+    if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
+        raise InvalidInput(
+            "participant", found=repr(key)[:80], allowed=f"a key of 1 to {LONGEST_KEY} printable characters"
+        )
+    return clean
+
+
+def checked_reward(rules: RulesSeen, reward: float) -> float:
+    """A reward that the study can have.
+
+    >>> checked_reward(RulesSeen(low=0.0, high=1.0), 1)
+    1.0
+    >>> checked_reward(RulesSeen(low=0.0, high=1.0, values=(0.0, 1.0)), 0.5)
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: reward: found 0.5; allowed: 0 or 1
+    """
+    low, high = rules.low, rules.high
+    number = isinstance(reward, int | float) and not isinstance(reward, bool) and abs(reward) <= LARGEST_REWARD
+    outside = number and ((low is not None and reward < low) or (high is not None and reward > high))
+    if not number or outside or (rules.values and reward not in rules.values):
+        limits = "a finite number" if low is None or high is None else f"a number from {low:g} to {high:g}"
+        limits = " or ".join(f"{value:g}" for value in rules.values) or limits
+        raise InvalidInput("reward", found=_shown(reward), allowed=limits)
+    return float(reward)
+
+
+def _shown(reward: object) -> str:
+    """What was given, as far as it can be shown: thousands of digits cannot."""
+    return "a huge number" if isinstance(reward, int) and abs(reward) > LARGEST_REWARD else repr(reward)[:60]
+
+
+def standing(people: People, *, replaces: bool) -> dict[str, Any]:
+    """How far it is. Nothing here, and nothing that follows from it, tells the next arm: no count is by arm."""
+    book, stage = people.current, people.stage
+    names = ("phase", "asked", "assigned", "to_assign", "pending", "observed", "missing")
+    shown: dict[str, Any] = {"stage": stage.stage, "reason": stage.reason, **dict.fromkeys(names, 0)}
+    shown |= {"reported": False, "closed": ""}
+    if book is not None:
+        gone = sum(book.missing)
+        shown |= {
+            "phase": book.plan.phase,
+            "asked": sum(book.plan.draws),
+            "assigned": len(book.keys),
+            "to_assign": sum(book.left(replace_missing=replaces)),
+            "pending": book.pending,
+            "observed": len(book.keys) - book.pending - gone,
+            "missing": gone,
+            "reported": book.reported is not None,
+            "closed": book.closed,
+        }
+    shown["outside"] = sum(not person.counted for person in people.persons.values())
+    return shown
+
+
+def closing(people: People, book: PhaseBook) -> Reported:
+    """What a phase adds up to. A cell below the study's minimum is reported as none."""
+    least = people.rules.minimum_cell
+    kept = [rewards if len(rewards) >= least else [] for rewards in people.rewards(book.plan.phase)]
+    totals = Totals.of(kept)
+    counts = tuple(totals.counts.tolist())
+    return Reported(
+        phase=book.plan.phase,
+        counts=counts,
+        sums=tuple(totals.sums.tolist()),
+        squares=tuple(totals.require_squares().tolist()),
+        missing=tuple(book.missing),
+        reason="" if counts == book.plan.draws else book.closed or "missing-outcomes",
+    )
+
+
+def delivery(entry: Reported, draws: tuple[int, ...]) -> Delivery:
+    """A closed phase as the worker hands it over.
+
+    >>> entry = Reported(phase=1, counts=(1,), sums=(0.5,), squares=(0.25,), missing=(1,), reason="missing-outcomes")
+    >>> delivery(entry, (2,)).final
+    True
+    """
+    return Delivery(
+        totals=Totals(
+            counts=np.array(entry.counts, dtype=np.int64), sums=np.array(entry.sums), squares=np.array(entry.squares)
+        ),
+        missing=entry.missing if any(entry.missing) else (),
+        reason=entry.reason,
+        final=any(got < asked for got, asked in zip(entry.counts, draws, strict=True)),
+    )

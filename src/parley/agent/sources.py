@@ -16,13 +16,17 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Protocol
 
+import numpy as np
+
+from parley.agent.csv_source import CsvSource, NotYet, RowMemory
 from parley.agent.plans import AgentPlan, Delivery
-from parley.agent.rows import CsvSource, NotYet, RowMemory
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
+from parley.simulation import make_environment, phase_totals
+from parley.study import Study, load_study
 from parley.totals import Totals
 
-__all__ = ["CommandSource", "CsvSource", "FunctionSource", "NotYet", "Source", "make_source"]
+__all__ = ["CommandSource", "CsvSource", "FunctionSource", "NotYet", "SimulatedSource", "Source", "make_source"]
 
 FORMS = "python:MODULE:FUNCTION, command:PROGRAM ARGUMENTS, csv:FILE, or simulate:STUDY.toml"
 
@@ -75,7 +79,7 @@ class FunctionSource:
         return Totals.of([_numbers(arm, self._drawn(plan, arm, n), n) if n else [] for arm, n in _asked(plan)])
 
     def _drawn(self, plan: AgentPlan, arm: str, count: int) -> list[object]:
-        """What the user's function gives; its failure is theirs, and told as such."""
+        """What the user's function gives; its failure is theirs, and is reported as such."""
         try:
             return list(self._draw(arm, count))
         except Exception as error:
@@ -154,8 +158,24 @@ def make_source(
     if kind == "csv" and rest:
         return CsvSource(rest, taken, memory)
     if kind == "simulate" and rest:
-        from parley.agent.simulated import SimulatedSource
-        from parley.study import load_study
-
         return SimulatedSource(load_study(rest), seed=seed, whole_plan=whole_plan)
     raise InvalidInput("source", found=repr(text), allowed=FORMS)
+
+
+class SimulatedSource:
+    """Rewards of replication 0 of a simulation."""
+
+    repeatable = True  # the same seed gives the same rewards
+
+    def __init__(self, study: Study, *, seed: int, whole_plan: Callable[[int], tuple[tuple[int, ...], ...]]) -> None:
+        self._instance = study.require_truth()
+        self._draw = make_environment(self._instance)
+        self._seed, self._whole_plan = seed, whole_plan
+
+    def __call__(self, plan: AgentPlan) -> Totals:
+        problem = self._instance.problem
+        if plan.arms != problem.arms or plan.agent not in problem.agents:
+            raise InvalidInput("study file", found="other arms or agents than the live study's", allowed="the same")
+        place = problem.agents.index(plan.agent)
+        quotas = np.array(self._whole_plan(plan.phase), dtype=np.int64)
+        return phase_totals(self._draw, seed=self._seed, phase=plan.phase - 1, counts=quotas)[:, place]

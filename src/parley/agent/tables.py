@@ -1,5 +1,5 @@
 """Tables as people keep them: CSV from Excel or elsewhere, with commas, semicolons or tabs, a byte-order mark, decimal
-commas, header names in any case. Whatever is wrong is told by file, line, column and value.
+commas, header names in any case. An error names the file, the line, the column and the value.
 """
 
 from __future__ import annotations

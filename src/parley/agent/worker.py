@@ -78,7 +78,7 @@ def persistent(
 
 class Worker:
     """One agent of one study. `say` hears what happens, in words, and `warn` what somebody must look into; `patience`
-    bounds one wait for a plan, and `heard` is told of every plan that comes.
+    bounds one wait for a plan, and `heard` gets every plan that comes.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Worker:
         self._heard = heard
         self._backoff = Backoff()
         self._idle = 0  # the last phase that asks nothing more of this agent
-        self._doubted = ""  # what was last said of a report that is held
+        self._held = ""  # what was last said of a held report
 
     def run(self) -> AgentPlan:
         """Work until nothing more will be asked; returns the last plan seen."""
@@ -150,9 +150,9 @@ class Worker:
             )
 
     def _note_held(self, error: Unreachable) -> None:
-        """The coordinator doubts what was sent: say so, once, where somebody looks."""
-        if str(error) != self._doubted:
-            self._doubted = str(error)
+        """The coordinator holds what was sent as implausible: say so, once, where somebody looks."""
+        if str(error) != self._held:
+            self._held = str(error)
             self._warn(
                 f"{error}. Look at what was entered, and tell the administrator whether it is right: until then the "
                 "study waits for this agent, and this agent for the administrator"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from parley.agent.entries import Opened, read_entry
+from parley.agent.journal import Opened, read_entry
 from parley.cli.console import attention, errors, json_option, print_json, say
 from parley.cli.remote import connect, remote_options
 from parley.errors import InvalidInput, ParleyError, Unreachable, needs
@@ -62,7 +62,7 @@ class _OpenSite:
         """Report what is ready and fetch what is asked, if the coordinator answers; nothing done here is undone."""
         if self.client is None:
             return
-        from parley.agent.courier import hand_over
+        from parley.agent.reporting import hand_over
 
         try:
             hand_over(self.site, self.client, self.outbox, warn=partial(attention, self.site.agent))
@@ -94,7 +94,7 @@ def _only_journal(outbox: str, study: str | None, name: str | None) -> Opened:
 def _open_site(server: str, token_file: str | None, study: str | None, name: str | None, outbox: str) -> _OpenSite:
     """Open the site's journal; ask the coordinator only for what no journal knows yet."""
     with needs("agent", "parley site"):
-        from parley.agent.courier import site_of
+        from parley.agent.reporting import site_of
         from parley.agent.site import Site
     client = _client(server, token_file)
     try:
@@ -142,16 +142,16 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
         return
     with needs("site", "parley site"):
         from parley.agent.client import read_token
+        from parley.agent.reporting import SiteRuntime
         from parley.site.server import SiteSettings, serve
-        from parley.site.station import Station
     code = read_token(code_file) if code_file else ""
     settings = SiteSettings(host=host, port=port, code=code, **security)
     with _open_site(**options) as opened:
         if opened.client is None:
             raise InvalidInput("token", found="none", allowed="a token in a file, or in PARLEY_TOKEN")
         signal.signal(signal.SIGTERM, _leave)
-        station = Station(opened.site, opened.client, opened.outbox)
-        serve(station, settings, lambda address: say(f"Parley site at {address}"))
+        runtime = SiteRuntime(opened.site, opened.client, opened.outbox)
+        serve(runtime, settings, lambda address: say(f"Parley site at {address}"))
 
 
 def _leave(*_: object) -> None:

@@ -18,14 +18,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from parley.agent.reporting import SiteRuntime
 from parley.dashboard.headers import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.killpoints import reached
 from parley.protocol.codec import read_json
-from parley.site.door import Door, Shut
+from parley.site.access import Access, Refused
 from parley.site.pages import HERE, Pages
-from parley.site.station import Station
 
 __all__ = ["create_app"]
 
@@ -50,14 +50,14 @@ def status_of(error: Exception) -> int:
     for kind, status in ((InvalidInput, 422), (NotNow, 409), (NoRoom, 507)):
         if isinstance(error, kind):
             return status
-    return error.status if isinstance(error, Shut) else 500
+    return error.status if isinstance(error, Refused) else 500
 
 
 class Api:
     """The operations, each one call of the site."""
 
-    def __init__(self, station: Station, door: Door) -> None:
-        self._station, self._site, self._door = station, station.site, door
+    def __init__(self, runtime: SiteRuntime, access: Access) -> None:
+        self._runtime, self._site, self._access = runtime, runtime.site, access
 
     async def assignments(self, request: Request) -> Response:
         """Give a person an arm."""
@@ -80,36 +80,36 @@ class Api:
     async def status(self, _: Request) -> Response:
         """How far it is."""
         found = await anyio.to_thread.run_sync(self._site.status)
-        return JSONResponse({**found, "coordinator": self._station.words})
+        return JSONResponse({**found, "coordinator": self._runtime.words})
 
     async def _done(self, work: Callable[..., Any], *values: Any) -> Any:
-        """On the disk, in a thread; whoever reports is told that there is something new."""
+        """On the disk, in a thread; the reporting thread looks whether a report is due."""
         try:
             found = await anyio.to_thread.run_sync(work, *values)
             reached("site-before-answer")
             return found
         finally:
-            self._station.noted()
+            self._runtime.noted()
 
     async def _fields(self, request: Request, *names: str) -> dict[str, Any]:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise Shut(415, "send application/json")
-        found = read_json(await self._door.body(request), "body")
+            raise Refused(415, "send application/json")
+        found = read_json(await self._access.body(request), "body")
         if not isinstance(found, dict) or set(found) != set(names):
-            raise Shut(400, f"a JSON object with {' and '.join(names)} is expected")
+            raise Refused(400, f"a JSON object with {' and '.join(names)} is expected")
         return found
 
 
-def create_app(station: Station, door: Door) -> Starlette:
-    """The application; `door` decides who comes in."""
-    api, pages = Api(station, door), Pages(station, door)
+def create_app(runtime: SiteRuntime, access: Access) -> Starlette:
+    """The application; `access` decides who comes in."""
+    api, pages = Api(runtime, access), Pages(runtime, access)
 
     def guarded(handler: Handler, refuse: Callable[[Request, int, str], Response]) -> Handler:
         async def endpoint(request: Request) -> Response:
             try:
-                door.check(request)
+                access.check(request)
                 response = await handler(request)
-            except (ParleyError, Shut) as error:
+            except (ParleyError, Refused) as error:
                 response = refuse(request, status_of(error), str(error))
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
@@ -119,8 +119,8 @@ def create_app(station: Station, door: Door) -> Starlette:
 
     def operation(path: str, handler: Handler, method: str) -> Route:
         async def known(request: Request) -> Response:
-            if not door.knows(request):
-                raise Shut(401, "send the site's code as a bearer token")
+            if not access.knows(request):
+                raise Refused(401, "send the site's code as a bearer token")
             return await handler(request)
 
         return Route(path, guarded(known, lambda _, status, words: problem(status, words)), methods=[method])

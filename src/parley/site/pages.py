@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,14 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from parley.agent.answers import checked_key
 from parley.agent.people import Person
+from parley.agent.reporting import SiteRuntime
+from parley.agent.site import Site, checked_key
+from parley.agent.tables import number_in, read_table
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError
 from parley.protocol.report_checks import REASONS
-from parley.site.door import Door
-from parley.site.station import Station
-from parley.site.upload import take_table
+from parley.site.access import Access
 
 __all__ = ["HERE", "Pages"]
 
@@ -28,26 +29,26 @@ SHOWN = 40  # people of the list
 class Pages:
     """Handlers of the page's forms; each answers with the page itself."""
 
-    def __init__(self, station: Station, door: Door) -> None:
-        self._station, self._site, self._door = station, station.site, door
+    def __init__(self, runtime: SiteRuntime, access: Access) -> None:
+        self._runtime, self._site, self._access = runtime, runtime.site, access
 
     async def enter(self, request: Request) -> Response:
         """Ask for the code, once."""
         if request.method == "GET":
             return self._show(request, "enter.html", problem="")
-        fields = await self._door.form(request)
+        fields = await self._access.form(request)
         response = RedirectResponse("/", status_code=303)
-        if await anyio.to_thread.run_sync(self._door.open_for, response, fields.get("code", "")):
+        if await anyio.to_thread.run_sync(self._access.open_for, response, fields.get("code", "")):
             return response
         return self._show(request, "enter.html", status=403, problem="That is not the code.")
 
     async def page(self, request: Request) -> Response:
         """Show it, after doing what a form asks for."""
-        if not self._door.knows(request):
+        if not self._access.knows(request):
             return RedirectResponse("/enter", status_code=303)
         if request.method == "GET":
             return await anyio.to_thread.run_sync(self._whole, request, {}, 200)
-        fields = await self._door.form(request)
+        fields = await self._access.form(request)
         return await anyio.to_thread.run_sync(self._answer, request, fields)
 
     def refused(self, request: Request, status: int, words: str) -> Response:
@@ -56,11 +57,11 @@ class Pages:
 
     def _answer(self, request: Request, fields: Mapping[str, str]) -> Response:
         try:
-            told, status = self._do(fields), 200
+            shown, status = self._do(fields), 200
         except ParleyError as error:
-            told, status = {"problem": str(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
-        self._station.noted()
-        return self._whole(request, told, status)
+            shown, status = {"problem": str(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
+        self._runtime.noted()
+        return self._whole(request, shown, status)
 
     def _do(self, fields: Mapping[str, str]) -> dict[str, Any]:
         """What a form asks for; returns what is to be said of it."""
@@ -85,23 +86,23 @@ class Pages:
                 return {"wrong_rows": wrong, "typed": dict(fields)} if wrong else {"done": f"{taken} rows are taken."}
         raise InvalidInput("form", found=repr(what)[:40], allowed="one of this page's")
 
-    def _whole(self, request: Request, told: Mapping[str, Any], status: int) -> Response:
+    def _whole(self, request: Request, shown: Mapping[str, Any], status: int) -> Response:
         known: dict[str, Any] = {**dict.fromkeys(("done", "problem", "at", "sought"), ""), "typed": {}}
         known |= {"given": None, "wrong_rows": []}
         site, people = self._site, self._site.people
         standing = site.status()
         book = people.current
-        sought = told.get("sought", "")
+        sought = shown.get("sought", "")
         listed = [people.persons[key] for key in reversed(book.keys)] if book else []
         chosen = [people.persons[sought]] if sought in people.persons else listed[:SHOWN]
         return self._show(
             request,
             "page.html",
             status=status,
-            **(known | dict(told)),
+            **(known | dict(shown)),
             standing=standing,
             limits=(people.rules.low, people.rules.high),
-            coordinator=self._station.words,
+            coordinator=self._runtime.words,
             people=[self._line(person) for person in chosen],
             not_found=bool(sought) and sought not in people.persons,
             more=max(len(listed) - SHOWN, 0) if not sought else 0,
@@ -117,8 +118,8 @@ class Pages:
         return {"person": person, "arm": arm, "fixed": book.over or not person.counted}
 
     def _phases(self) -> list[dict[str, Any]]:
-        """What was reported; counts by arm are told only of phases that are over."""
-        receipts = self._station.receipts()
+        """What was reported; counts by arm are shown only for phases that are over."""
+        receipts = self._runtime.receipts()
         return [
             {"phase": phase, "arms": book.plan.arms, "reported": book.reported, "receipt": receipts.get(phase)}
             for phase, book in sorted(self._site.people.phases.items(), reverse=True)
@@ -127,7 +128,12 @@ class Pages:
 
     def _show(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
         response = HTMLResponse("", status_code=status)
-        shared = {"who": None, "path": request.url.path, "csrf": self._door.bound(request, response), "status": status}
+        shared = {
+            "who": None,
+            "path": request.url.path,
+            "csrf": self._access.bound(request, response),
+            "status": status,
+        }
         text = environment(HERE / "templates").get_template(template).render(site=self._site, **(values | shared))
         body = text.encode()
         response.body = body
@@ -145,3 +151,42 @@ def _number(text: str) -> float:
         return float(text.replace(",", "."))
     except ValueError:
         raise InvalidInput("outcome", found=repr(text)[:40], allowed="a number") from None
+
+
+GONE = ("missing", "na", "n/a")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrongRow:
+    """What is wrong in a line, and where."""
+
+    line: int
+    words: str
+
+
+def take_table(site: Site, text: str, source: str = "table") -> tuple[int, list[WrongRow]]:
+    """How many rows were taken, and those that are wrong; if there is one, none was taken.
+
+    The columns are `participant` and `reward`; `missing` stands for an outcome that will not come, and a row without
+    a reward says nothing yet.
+    """
+    table = read_table(text.encode("utf-8", "replace"), source, needed=("participant", "reward"))
+    rows, lines, wrong = [], [], []
+    seen: dict[str, int] = {}
+    for row in table.rows:
+        key, said = row.values["participant"], row.values["reward"]
+        if not said:
+            continue
+        try:
+            if key in seen:
+                raise InvalidInput("participant", found=f"{key!r} again", allowed=f"once; it is in line {seen[key]}")
+            rows.append((key, None if said.lower() in GONE else number_in(table, row, "reward")))
+            seen[key] = row.line
+            lines.append(row.line)
+        except InvalidInput as error:
+            wrong.append(WrongRow(line=row.line, words=str(error)))
+    found = site.record(rows) if not wrong else site.check(rows)
+    wrong += [
+        WrongRow(line=line, words=str(error)) for line, error in zip(lines, found, strict=True) if error is not None
+    ]
+    return (0 if wrong else len(rows)), sorted(wrong, key=lambda one: one.line)

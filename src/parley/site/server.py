@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import uvicorn
 
+from parley.agent.reporting import SiteRuntime
 from parley.errors import InvalidInput
+from parley.site.access import Access, is_loopback
 from parley.site.app import create_app
-from parley.site.door import Door, is_loopback
-from parley.site.station import Station
 
 __all__ = ["SiteSettings", "serve"]
 
@@ -49,8 +49,8 @@ class SiteSettings:
             )
 
 
-def serve(station: Station, settings: SiteSettings, announce: Callable[[str], None]) -> None:
-    """Serve until told to stop; `announce` hears the address as soon as connections are taken."""
+def serve(runtime: SiteRuntime, settings: SiteSettings, announce: Callable[[str], None]) -> None:
+    """Serve until stopped; `announce` gets the address as soon as connections are taken."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -61,9 +61,9 @@ def serve(station: Station, settings: SiteSettings, announce: Callable[[str], No
             raise InvalidInput("host, port", found=found, allowed="a free address") from None
         listener.listen(128)
         secure = bool(settings.tls_cert)
-        door = Door(host=settings.host, code=settings.code, secure=secure or settings.plain_http)
+        access = Access(host=settings.host, code=settings.code, secure=secure or settings.plain_http)
         config = uvicorn.Config(
-            create_app(station, door),
+            create_app(runtime, access),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -74,8 +74,8 @@ def serve(station: Station, settings: SiteSettings, announce: Callable[[str], No
         )
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         announce(f"{'https' if secure else 'http'}://{host}:{listener.getsockname()[1]}")
-        station.start()
+        runtime.start()
         try:
             uvicorn.Server(config).run(sockets=[listener])
         finally:
-            station.close()
+            runtime.close()

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import Response
 
-__all__ = ["Door", "Shut", "is_loopback"]
+__all__ = ["Access", "Refused", "is_loopback"]
 
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -29,7 +29,7 @@ FOREIGN = ("cross-site", "same-site")
 PAUSE = 1.0  # seconds after a wrong code
 
 
-class Shut(Exception):
+class Refused(Exception):
     """A request that is not let in, and why."""
 
     def __init__(self, status: int, words: str) -> None:
@@ -50,7 +50,7 @@ def is_loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Door:
+class Access:
     """`code` is what a person types once and a program sends as a bearer token; empty where none is asked for."""
 
     host: str
@@ -63,12 +63,12 @@ class Door:
         named = request.headers.get("host", "")
         known = request.url.netloc == named and request.url.hostname in (*LOOPBACK, self.host)
         if is_loopback(self.host) and not known:
-            raise Shut(421, f"this is no service for {named!r:.80}")
+            raise Refused(421, f"this is no service for {named!r:.80}")
         if request.headers.get("sec-fetch-site", "same-origin") in FOREIGN and request.method != "GET":
-            raise Shut(403, "sent from another site")
+            raise Refused(403, "sent from another site")
         origin = request.headers.get("origin")
         if origin not in (None, "null", f"{request.url.scheme}://{request.url.netloc}"):
-            raise Shut(403, "sent from another site")
+            raise Refused(403, "sent from another site")
 
     def knows(self, request: Request) -> bool:
         """Whether whoever asks has shown the code, or none is needed."""
@@ -102,10 +102,10 @@ class Door:
         try:
             fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
         except ValueError:
-            raise Shut(400, f"a form of this page has at most {MOST_FIELDS} fields") from None
+            raise Refused(400, f"a form of this page has at most {MOST_FIELDS} fields") from None
         word = self.bound(request)
         if not word or not hmac.compare_digest(fields.pop("csrf", "").encode(), word.encode()):
-            raise Shut(403, "this form is no longer valid: load the page again")
+            raise Refused(403, "this form is no longer valid: load the page again")
         return fields
 
     async def body(self, request: Request) -> bytes:
@@ -114,7 +114,7 @@ class Door:
         async for part in request.stream():
             size += len(part)
             if size > MOST:
-                raise Shut(413, f"at most {MOST} bytes are taken at once")
+                raise Refused(413, f"at most {MOST} bytes are taken at once")
             parts.append(part)
         return b"".join(parts)
 

@@ -1,0 +1,166 @@
+"""Between a site's journal and the coordinator: fetch plans, send reports, once or in a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from parley.agent.client import Client
+from parley.agent.journal import RulesSeen
+from parley.agent.outbox import Outbox
+from parley.agent.plans import AgentPlan
+from parley.agent.site import Site
+from parley.agent.worker import Worker
+from parley.errors import ParleyError
+from parley.protocol import Receipt, StudyMessage
+
+__all__ = ["SiteRuntime", "hand_over", "make_worker", "rules_of", "site_of"]
+
+
+def rules_of(study: StudyMessage) -> RulesSeen:
+    """What a study says about its sites.
+
+    >>> rules_of(StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")).low
+    """
+    problem = study.problem
+    return RulesSeen(
+        low=problem.noise.low,
+        high=problem.noise.high,
+        values=problem.noise.values,
+        between=problem.between,
+        flexible=study.flexible,
+        minimum_cell=problem.minimum_cell,
+    )
+
+
+def site_of(folder: str | Path, client: Client, *, study: str, agent: str) -> Site:
+    """The site of an agent, with the rules of its study as the coordinator has it."""
+    message = StudyMessage.from_json(client.request("GET", "studies", study, "document"))
+    return Site(folder, study=study, agent=agent, rules=rules_of(message))
+
+
+class _WithProgress:
+    """A client that sends with every question how far the site is: people and outcomes, none of them by arm."""
+
+    def __init__(self, site: Site, client: Client) -> None:
+        self._site, self._client = site, client
+        self.send = client.send
+
+    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
+        """What is asked."""
+        found = self._site.status()
+        far = {"during": found["phase"], "recruited": found["assigned"], "observed": found["observed"]}
+        return self._client.plan(study, agent, after=after, wait=wait, **far)
+
+
+def make_worker(
+    site: Site,
+    client: Client,
+    outbox: Outbox,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+    warn: Callable[[str], None] | None = None,
+    sleep: Callable[[float], None] = lambda _: None,
+    patience: float = 0.0,
+    heard: Callable[[AgentPlan], None] = lambda _: None,
+) -> Worker:
+    """What fetches the site's plans and hands its phases over; the site notes where the study is."""
+
+    def noted(plan: AgentPlan) -> None:
+        site.seen("frozen" if plan.frozen else plan.stage, plan.reason)
+        heard(plan)
+
+    return Worker(
+        _WithProgress(site, client), outbox, site, say=say, warn=warn, sleep=sleep, patience=patience, heard=noted
+    )
+
+
+def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[[str], None] | None = None) -> None:
+    """Once, without waiting: send what is ready and see what is asked. Raises `Unreachable` if nobody answers.
+
+    Three rounds: what is complete is kept in the first, sent in the second, and the next plan comes in the third.
+    """
+    client.request("GET", "whoami")
+    with Outbox(folder, study=site.study, agent=site.agent) as outbox:
+        worker = make_worker(site, client, outbox, warn=warn)
+        for _ in range(3):
+            worker.step()
+
+
+AGAIN = 15.0  # seconds after the coordinator refused, until it is asked again
+PATIENCE = 5.0  # seconds that one wait for a plan may last: as long as stopping may take
+
+
+class SiteRuntime:
+    """What the service serves. `start` begins to talk to the coordinator; without it the journal works alone."""
+
+    def __init__(self, site: Site, client: Client, folder: str | Path) -> None:
+        self.site, self._client = site, client
+        self._outbox = Outbox(folder, study=site.study, agent=site.agent)
+        self._something = threading.Event()  # something was noted: look at once whether a report is due
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True, name="reporting")
+        self.words, self._heard = "not connected yet", False
+        self._warning = ""  # what somebody must look into, until a report of this site is acknowledged
+
+    def start(self) -> None:
+        """Talk to the coordinator from now on."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reporting; close the journal and the outbox."""
+        self._stop.set()
+        self._something.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2 * PATIENCE)
+        self._outbox.close()
+        self.site.close()
+
+    def noted(self) -> None:
+        """Something changed at the site: if a report is due now, it need not wait for the next look."""
+        if self.site.due:
+            self._something.set()
+
+    def receipts(self) -> dict[int, Receipt]:
+        """What the coordinator acknowledged, by phase."""
+        return {receipt.phase: receipt for receipt in self._outbox.receipts()}
+
+    def _work(self) -> None:
+        worker = make_worker(
+            self.site,
+            self._client,
+            self._outbox,
+            say=self._say,
+            warn=self._warn,
+            sleep=self._wait,
+            patience=PATIENCE,
+            heard=self._hear,
+        )
+        while not self._stop.is_set():
+            self._heard = False
+            try:
+                plan = worker.step()
+                if plan is not None and plan.over:
+                    self._wait(AGAIN)
+            except Exception as error:  # whatever an answer or the machine did: this thread reports until it is stopped
+                self.words = str(error) if isinstance(error, ParleyError) else f"trying again: {type(error).__name__}"
+                self._wait(AGAIN)
+
+    def _hear(self, plan: AgentPlan) -> None:
+        if plan.phase in self.receipts():
+            self._warning = ""
+        self.words, self._heard = self._warning or "connected", True
+
+    def _warn(self, words: str) -> None:
+        self._warning = self.words = words
+
+    def _say(self, words: str) -> None:
+        """Messages of a round in which a plan came are about the site itself, which the page shows better."""
+        if not self._heard:
+            self.words = words
+
+    def _wait(self, seconds: float) -> None:
+        """Sleep, but not when something was noted."""
+        self._something.wait(seconds)
+        self._something.clear()
