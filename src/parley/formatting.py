@@ -29,7 +29,6 @@ __all__ = [
     "plural",
     "ranged",
     "real",
-    "set_aside",
     "size_text",
     "typed",
 ]
@@ -145,19 +144,6 @@ def gap(value: float | None) -> str:
     ('0.035', 'above 0', '–')
     """
     return "above 0" if value is not None and value < 0.0005 else real(value)
-
-
-def set_aside(arm: Mapping[str, Any], line: float) -> bool:
-    """Whether an arm of a certificate was set aside within the tolerance: its agent accepted another arm.
-
-    It was not ruled out. It may be as good as the answer, or better by less than the tolerance.
-
-    >>> set_aside({"eliminated_in": 4, "log_acceptance": 4.1, "log_wealth": -0.2}, line=4.1)
-    True
-    >>> set_aside({"eliminated_in": 4, "log_wealth": 3.4}, line=3.4)
-    False
-    """
-    return bool(arm["eliminated_in"]) and "log_acceptance" in arm and arm["log_wealth"] < line
 
 
 def is_number(cell: str) -> bool:

@@ -1,15 +1,10 @@
 """An arm within the tolerance is an answer: every study ends, bad answers stay below delta, and 0 changes nothing."""
 
-import math
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from tests.support import paper_study, random_weights
+from tests.support import paper_study
 
 from parley import Instance, InvalidInput, Problem, make_policy, simulate
-from parley.policies.evidence.tolerance import acceptance_line, claims
-from parley.policies.evidence.wealth import Reign
 from parley.simulation import phases
 from parley.thresholds import radius
 from parley.totals import Totals
@@ -25,10 +20,10 @@ def alone(means, tolerance, *, top=1, policy="evidence"):
 @pytest.mark.parametrize(
     ("means", "tolerance", "top", "most"),
     [
-        ([0.5, 0.5, 0.2, 0.0], 0.1, 1, 5600),  # a tie
-        ([0.5, 0.5, 0.5, 0.0], 0.2, 1, 2600),  # a triple tie
-        ([0.9, 0.5, 0.5, 0.0], 0.2, 2, 2600),  # a tie at the boundary of the top 2
-        ([0.5, 0.45, 0.4, 0.35, 0.3], 0.06, 1, 60_000),  # a chain: each within the tolerance of the next
+        ([0.5, 0.5, 0.2, 0.0], 0.1, 1, 1650),  # a tie
+        ([0.5, 0.5, 0.5, 0.0], 0.2, 1, 1100),  # a triple tie
+        ([0.9, 0.5, 0.5, 0.0], 0.2, 2, 1100),  # a tie at the boundary of the top 2
+        ([0.5, 0.45, 0.4, 0.35, 0.3], 0.06, 1, 6500),  # a chain: each within the tolerance of the next
     ],
 )
 def test_ties_and_chains_end_with_an_arm_that_is_good_enough(means, tolerance, top, most):
@@ -42,14 +37,14 @@ def test_ties_and_chains_end_with_an_arm_that_is_good_enough(means, tolerance, t
 def test_bad_answers_stay_below_delta_where_they_are_likeliest():
     policy, instance = alone([0.5, 0.39, 0.2, 0.0], 0.1)
     outcome = simulate(policy, instance, replications=3000, seed=6)
-    assert 0 < outcome.error_rate <= 0.05, "the second arm is worse by a little more than the tolerance"
+    assert 0.01 < outcome.error_rate <= 0.1, "the second arm is worse by a little more than the tolerance"
 
 
 def test_bad_answers_just_beyond_the_tolerance_are_as_rare_as_counted():
-    """0.82 % of 100,000 in docs/tolerance.md; with three times the tolerance it would be 15 %."""
+    """5 % in docs/tolerance.md, where delta is 10 %; with three times the tolerance it would be far above."""
     policy, instance = alone([0.5, 0.449, 0.0], 0.05)
     outcome = simulate(policy, instance, replications=2000, seed=6)
-    assert 0 < outcome.error_rate <= 0.02
+    assert 0.02 < outcome.error_rate <= 0.08
 
 
 def test_a_tolerance_saves_samples_on_the_papers_instance():
@@ -59,24 +54,47 @@ def test_a_tolerance_saves_samples_on_the_papers_instance():
         problem = study.problem.with_(tolerance=tolerance)
         instance = Instance(problem=problem, means=study.instance.means)
         costs.append(simulate(make_policy("evidence", problem), instance, replications=200, seed=1).costs.mean())
-    assert costs[1] < 0.75 * costs[0]
-    assert costs[2] < 0.5 * costs[0]
+    assert costs[1] < 0.55 * costs[0]
+    assert costs[2] < 0.38 * costs[0]
 
 
 @pytest.mark.parametrize("name", ["evidence", "wcpe"])
 def test_without_a_tolerance_no_state_speaks_of_it(name):
     state = make_policy(name, Problem(arms=3, weights=[[1.0]])).start()
-    assert not {"accepted", "leaders", "reign", "log_acceptance"} & set(state.to_json())
+    assert not {"accepted", "log_pairs", "rows"} & set(state.to_json())
 
 
-@pytest.mark.parametrize("name", ["evidence", "wcpe"])
-def test_who_accepted_is_told_apart_from_who_decided(name):
+@pytest.mark.parametrize(("name", "accepted"), [("evidence", [True, True]), ("wcpe", [True, False])])
+def test_who_accepted_is_told_apart_from_who_decided(name, accepted):
+    """`evidence` proves answers within the tolerance only; `wcpe` may find the second agent's best arm on its way."""
     problem = Problem(arms=3, weights=[[0.9, 0.2], [0.1, 0.8]], tolerance=0.25)
     instance = Instance(problem=problem, means=[[0.5, 0.9], [0.5, 0.1], [0.0, 0.0]])
     last = list(phases(make_policy(name, problem), instance, seed=2))[-1].after
     assert last.finished
-    assert last.accepted.tolist() == [True, False]
+    assert last.accepted.tolist() == accepted
     assert last.active.sum(axis=0).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("name", "draws"), [("evidence", 120), ("evidence", 5000), ("wcpe", 5000)])
+def test_an_arm_is_out_or_set_aside_and_only_what_is_out_is_called_worse(name, draws):
+    """A tie is set aside; an arm that is far behind is proven worse where enough was drawn, and set aside before."""
+    proven = 0
+    policy, _ = alone([0.5, 0.5, 0.2], 0.2, policy=name)
+    for seed in range(20):
+        last, rng = policy.start(), np.random.default_rng(seed)
+        for _ in range(2):
+            counts = np.full((3, 1), draws)
+            sums = counts * [[0.5], [0.5], [0.2]] + rng.normal(0, 1, (3, 1)) * np.sqrt(counts)
+            last = policy.update(last, Totals(counts=counts, sums=sums))
+        certificate = policy.certificate(last)
+        arms = certificate["agents"][0]["arms"]
+        for place, arm in enumerate(arms):
+            worse = arm["score"] >= certificate["line"]
+            assert arm["set_aside"] == (not arm["chosen"] and not worse)
+            assert worse <= (place == 2)
+            assert arm.get("gap_at_least", 0.0) <= (0.3 if worse else 0.0)
+            proven += worse
+    assert proven < 10 if draws == 120 else proven == 20
 
 
 def test_policies_that_cannot_tolerate_refuse():
@@ -84,51 +102,12 @@ def test_policies_that_cannot_tolerate_refuse():
         make_policy("pf-ucb-bai", Problem(arms=3, weights=[[1.0]], tolerance=0.1))
 
 
-def test_the_wealth_of_a_reign_ends_with_it_and_the_next_pays_more():
-    policy, instance = alone([0.5, 0.5, 0.1], 0.05)
-    changes = 0
-    for seed in range(30):
-        previous = None
-        for phase in phases(policy, instance, seed=seed):
-            state = phase.after
-            assert isinstance(state, Reign)
-            if previous is not None and not np.array_equal(previous.leaders, state.leaders) and previous.reign[0] > 0:
-                changes += 1
-                assert state.reign[0] == previous.reign[0] + 1
-                # No more than one phase's payoff is in it: what was won for other leaders is gone.
-                alone_again = replace(previous, log_acceptance=np.full_like(previous.log_acceptance, -50.0))
-                assert np.array_equal(policy.plan(alone_again), policy.plan(previous))
-            previous = state
-    assert changes > 5
-
-
-def test_the_lines_of_all_reigns_spend_their_share_of_delta_and_no_more():
-    problem = Problem(arms=2, weights=random_weights(np.random.default_rng(0), 3), delta=0.07)
-    spent = 3 * np.exp(-acceptance_line(problem, np.arange(1, 200_001))).sum()
-    assert spent == pytest.approx(0.035, rel=1e-4)
-    assert spent <= 0.035
-
-
-@pytest.mark.parametrize("ahead", [0.02, 0.03])
-def test_a_reign_ends_when_another_arm_is_better_by_more_than_a_quarter_of_the_tolerance(ahead):
-    problem = Problem(arms=3, weights=[[1.0]], tolerance=0.1)
-    policy = make_policy("evidence", problem)
-    counts = np.full((3, 1), 100)
-    state = replace(
-        policy.start(), phase=np.array(2), counts=counts, sums=counts * np.array([[0.5], [0.5 + ahead], [0.0]]),
-        leaders=np.array([[True], [False], [False]]), reign=np.array([1]),
-    )  # fmt: skip
-    shown = claims(problem, state, policy.contrasts(state))
-    assert shown.leaders[:, 0].tolist() == [ahead < 0.025, ahead > 0.025, False]
-    assert shown.reign.tolist() == [1 if ahead < 0.025 else 2]
-
-
 @pytest.mark.parametrize("name", ["evidence", "wcpe"])
 def test_without_a_tolerance_nothing_of_it_is_run(name, monkeypatch):
     def never(*_, **__):
         raise AssertionError("nobody asked for a tolerance")
 
-    for place in ("evidence.racing.claims", "evidence.racing.accept_leaders", "wcpe.accept", "wcpe.leading"):
+    for place in ("evidence.racing.pairs", "evidence.racing.answered", "wcpe._accept", "wcpe._leading"):
         monkeypatch.setattr(f"parley.policies.{place}", never)
     study, last = paper_study(), []
     for asked in ({}, {"tolerance": 0.0}):
@@ -136,13 +115,6 @@ def test_without_a_tolerance_nothing_of_it_is_run(name, monkeypatch):
         instance = Instance(problem=problem, means=study.instance.means)
         last.append(list(phases(make_policy(name, problem), instance, seed=4))[-1].after.to_json())
     assert last[0] == last[1]
-
-
-def test_the_exact_race_and_the_reigns_share_delta():
-    """One question, one arm: what the race and all reigns may err with is delta, and not more."""
-    policy, _ = alone([0.5, 0.4, 0.0], 0.1)
-    reigns = np.exp(-acceptance_line(policy.problem, np.arange(1, 200_001))).sum()
-    assert math.exp(-policy.line) + reigns == pytest.approx(policy.problem.delta, rel=1e-4)
 
 
 @pytest.mark.parametrize("share", [0.9, 1.1])

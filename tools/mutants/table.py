@@ -23,6 +23,7 @@ SOLVER = "tests/harmonic/test_solver.py::"
 BOUNDS = "tests/bounds/test_paper.py::"
 BUDGETS = "tests/policies/test_budgets.py::"
 TOLERANCE = "tests/policies/test_tolerance.py::"
+PAIRS = "tests/policies/test_pairs.py::"
 LOST = "tests/policies/test_lost_sites.py::"
 ANEW = "tests/protocol/test_lost_sites.py::"
 ENDS = "tests/protocol/test_never_runs_away.py::"
@@ -98,14 +99,20 @@ MUTANTS = [
     ),
     *_of(
         "tolerance",
-        ("a reign inherits the wealth of the last", "policies/evidence/tolerance.py", "wealth = np.where(same[..., None, None, :], state.log_acceptance, 0.0)",
-         "wealth = state.log_acceptance", TOLERANCE + "test_the_wealth_of_a_reign_ends_with_it_and_the_next_pays_more"),
-        ("every reign has the same line", "policies/evidence/tolerance.py", "return np.asarray(share + math.log(math.pi**2 / 6) + 2 * np.log(times))",
-         "return np.asarray(share + 0 * times)", TOLERANCE + "test_the_lines_of_all_reigns_spend_their_share_of_delta_and_no_more"),
-        ("leaders are accepted within three times the tolerance", "policies/evidence/racing.py", "shift = 0.0 if line is None else self.problem.tolerance",
-         "shift = 0.0 if line is None else 3 * self.problem.tolerance", TOLERANCE + "test_bad_answers_just_beyond_the_tolerance_are_as_rare_as_counted"),
-        ("the exact race spends all of delta beside the tolerance", "policies/evidence/racing.py", "self.problem.delta * (1 - SHARE) if",
-         "self.problem.delta if", TOLERANCE + "test_the_exact_race_and_the_reigns_share_delta"),
+        ("a share too much", "policies/evidence/tolerance.py", "others = chance.sum(axis=-2, keepdims=True) - chance",
+         "others = np.ones_like(chance)", PAIRS + "test_the_shares_of_an_arms_rivals_are_at_most_one_over_n"),
+        ("the top N share nothing", "policies/evidence/tolerance.py", "share) / problem.top) - ROUNDING",
+         "share)) - ROUNDING", PAIRS + "test_the_shares_of_an_arms_rivals_are_at_most_one_over_n"),
+        ("a pair is settled by the phase that chose its share", "policies/evidence/racing.py",
+         "first = (before.phase == 0) & ~before.finished",
+         "first = (before.phase == 1) & ~before.finished", PAIRS + "test_the_state_is_that_of_the_judge"),
+        ("only the leader's pairs are settled", "policies/evidence/tolerance.py", "live = distinct & undecided[..., None, :, :]",
+         "live = distinct & (problem.mixed(state.means) == problem.mixed(state.means).max(axis=-2, keepdims=True))[..., :, None, :] & undecided[..., None, :, :]",
+         PAIRS + "test_the_state_is_that_of_the_judge"),
+        ("answers may lack a pair", "policies/evidence/tolerance.py", ".all(axis=-3)\n    missing",
+         ".any(axis=-3)\n    missing", PAIRS + "test_the_state_is_that_of_the_judge"),
+        ("answers within three times the tolerance", "policies/evidence/racing.py", "shift = self.problem.tolerance",
+         "shift = 3 * self.problem.tolerance", TOLERANCE + "test_bad_answers_just_beyond_the_tolerance_are_as_rare_as_counted"),
         ("wcpe accepts within twice the tolerance", "policies/wcpe.py", "mixed + half <= lowest + self.problem.tolerance",
          "mixed + half <= lowest + 2 * self.problem.tolerance", TOLERANCE + "test_wcpe_accepts_where_no_interval_reaches_above_the_leaders_by_more"),
     ),

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter
 from parley.experiments.report_kit.charts import DASHES, MARKERS, canvas, elimination_timeline
 from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import DASH, gap, real, set_aside, size_text
+from parley.formatting import DASH, gap, real, size_text
 from parley.policies import Policy
 from parley.policies.playing import Playing
 from parley.problem import Instance, Problem
@@ -47,7 +47,7 @@ def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
     for arm, agent in np.argwhere(phase.before.active & ~phase.after.active):
         entries = {entry["arm"]: entry for entry in agents[agent]["arms"]}
         out, chosen = entries[problem.arms[arm]], agents[agent]["chosen"]
-        if set_aside(out, policy.explain(phase.after).line):
+        if out.get("set_aside"):
             yield (
                 f"Phase {phase.number}: {out['arm']} is set aside for {problem.agents[agent]}, which accepts "
                 f"{' and '.join(chosen)}: nothing is better by {problem.tolerance:g} or more."
@@ -78,7 +78,7 @@ def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
     for agent in certificate["agents"]:
         answer = f"{agent['agent']}: {', '.join(agent['chosen'])}"
         out = [arm for arm in agent["arms"] if arm["eliminated_in"] and "gap_at_least" in arm]
-        beaten = [arm for arm in out if not set_aside(arm, certificate["line"])]
+        beaten = [arm for arm in out if not arm.get("set_aside", False)]
         much = [f"{arm['arm']} by {arm['gap_at_least']:.2f}" for arm in beaten if arm["gap_at_least"] >= 0.005]
         rest = [arm["arm"] for arm in beaten if arm["gap_at_least"] < 0.005]
         parts = [f"than {', '.join(much)} at least"] if much else []
@@ -193,7 +193,7 @@ def demo_page(
         reasons=reasons,
         score=certificate["score"].split(";")[0],
         line=certificate["line"],
-        tolerated=any(set_aside(arm, certificate["line"]) for agent in certificate["agents"] for arm in agent["arms"]),
+        tolerated=any(arm.get("set_aside", False) for agent in certificate["agents"] for arm in agent["arms"]),
         certificate=certificate_table(certificate),
         comparison=comparison,
         lower_bound=lower_bound,
@@ -207,7 +207,7 @@ def certificate_table(certificate: dict[str, Any]) -> Table:
     rows = []
     for agent in certificate["agents"]:
         for arm in agent["arms"]:
-            tolerated = set_aside(arm, certificate["line"])
+            tolerated = arm.get("set_aside", False)
             out = str(arm["eliminated_in"]) if arm["eliminated_in"] else "chosen" if arm["chosen"] else DASH
             out = f"set aside in {out}" if tolerated else out
             row = [agent["agent"], arm["arm"], real(arm["mixed_mean"]), out, real(arm["score"], 2)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, TypeVar, cast, final
+from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from parley.quotas import cut_to, raise_cells
 from parley.status import OutcomeStatus
 from parley.totals import Totals
 
-__all__ = ["Elimination", "Explanation", "Policy", "State", "accept", "leading", "nth_largest"]
+__all__ = ["Elimination", "Explanation", "Policy", "State", "nth_largest"]
 
 DTYPES: dict[str, type[np.generic]] = {
     "IntArray": np.int64,
@@ -135,10 +135,14 @@ class Policy(ABC):
     plans_by_price: ClassVar[bool] = False  # whether prices and rates move its plans
     needs_scale: ClassVar[bool] = False  # intervals of a known width: an unknown scale is refused
     draws_everything: ClassVar[bool] = False  # also of agents whom nobody weighs
-    values_per_pair: ClassVar[int] = 16  # numbers held per (arm, agent) of a run at the peak, to size chunks by
     problem: Problem
     idle: tuple[int, ...] = ()  # places of agents that draw no more: frozen by an administrator
     unasked: tuple[int, ...] = ()  # of them, who left: the others were re-weighed, and their own question rests
+
+    @property
+    def values_per_pair(self) -> int:
+        """Numbers held per (arm, agent) of a run at the peak, to size chunks by."""
+        return 16
 
     @property
     def guarantee(self) -> str:
@@ -243,6 +247,7 @@ class Policy(ABC):
     def certificate(self, state: State) -> dict[str, Any]:
         """Why the answers of one study may be believed, ready for JSON: per agent and arm, what decided."""
         case = self.explain(state)
+        aside = None if state.accepted is None else self.set_aside(state, case)
         return {
             "policy": self.name,
             "delta": self.problem.delta,
@@ -262,6 +267,7 @@ class Policy(ABC):
                             "mixed_mean": float(case.mixed_means[k, m]),
                             "score": float(case.score[k, m]),
                         }
+                        | ({} if aside is None else {"set_aside": bool(aside[k, m])})
                         | self._certified(state, case, k, m)
                         for k, arm in enumerate(self.problem.arms)
                     ],
@@ -269,6 +275,17 @@ class Policy(ABC):
                 for m, agent in enumerate(self.problem.agents)
             ],
         }
+
+    def set_aside(self, state: State, case: Explanation) -> BoolArray:
+        """`(..., arm, agent)`: out, and not proven worse: its agent answered with arms within the tolerance.
+
+        An answer within the tolerance comes in one phase. An arm that went then, short of the line, was set aside.
+        """
+        if state.accepted is None:
+            return np.zeros(state.active.shape, dtype=np.bool_)
+        last = state.eliminated_in.max(axis=-2, keepdims=True)
+        went = (state.eliminated_in == last) & ~state.active
+        return np.asarray(state.accepted[..., None, :] & went & (case.score < case.line))
 
     def _certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:  # noqa: ARG002
         """What a policy adds to the certificate of one arm for one agent."""
@@ -317,9 +334,6 @@ class Policy(ABC):
         }
 
 
-S = TypeVar("S", bound=State)
-
-
 def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
     """The n-th largest over the arm axis among the marked arms, kept as `(..., 1, agent)`; -inf with fewer than n.
 
@@ -359,30 +373,6 @@ class Elimination(Policy):
     def _finished(self, state: State) -> BoolArray:
         """Every agent that asks has its top N."""
         return np.asarray(((state.active.sum(axis=-2) <= self.problem.top) | ~self._asked).all(axis=-1))
-
-
-def leading(mixed: FloatArray, active: BoolArray, top: int) -> BoolArray:
-    """`(..., arm, agent)`: the N best estimates among the candidates; equal ones by position."""
-    order = np.argsort(np.where(active, -mixed, np.inf), axis=-2, kind="stable")
-    return np.asarray(active & (np.argsort(order, axis=-2, kind="stable") < top))
-
-
-def accept(before: State, after: S, leaders: BoolArray, settled: BoolArray, top: int) -> S:
-    """The state after a phase's eliminations, with the answers of those agents whose every claim is `settled`.
-
-    `(..., arm, agent)`; an arm that was ruled out needs no claim, and a leader that was ruled out leads nobody.
-    """
-    assert before.accepted is not None
-    outside = after.active & ~leaders
-    whole = (after.active & leaders).sum(axis=-2) == top
-    now = whole & (settled | ~outside).all(axis=-2) & outside.any(axis=-2) & ~before.finished[..., None]
-    active = np.where(now[..., None, :], after.active & leaders, after.active)
-    return replace(
-        after,
-        active=active,
-        eliminated_in=np.where(after.active & ~active, after.phase[..., None, None], after.eliminated_in),
-        accepted=before.accepted | now,
-    )
 
 
 def _shape(array: NDArray[Any] | None) -> tuple[int, ...] | None:

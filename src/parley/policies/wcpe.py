@@ -14,7 +14,7 @@ import numpy as np
 from parley.bounds import oracle
 from parley.errors import InvalidInput, UnknownName
 from parley.once import once
-from parley.policies.base import Elimination, Explanation, State, accept, leading, nth_largest
+from parley.policies.base import Elimination, Explanation, State, nth_largest
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import smallest_counts
 from parley.thresholds import THRESHOLDS, Threshold, guaranteed, make_threshold, radius
@@ -144,11 +144,11 @@ class Wcpe(Elimination):
         if not self.problem.tolerance:
             return decided
         mixed, half, _ = self._intervals(decided, decided.active)
-        return accept(before, decided, *self._settled(decided, mixed, half), self.problem.top)
+        return _accept(before, decided, *self._settled(decided, mixed, half), self.problem.top)
 
     def _settled(self, state: State, mixed: FloatArray, half: FloatArray) -> tuple[BoolArray, BoolArray]:
         """The leaders, and which arms do not reach above the lowest of their intervals by more than the tolerance."""
-        leaders = leading(mixed, state.active, self.problem.top)
+        leaders = _leading(mixed, state.active, self.problem.top)
         lowest = np.where(leaders, mixed - half, np.inf).min(axis=-2, keepdims=True)
         return leaders, np.asarray(mixed + half <= lowest + self.problem.tolerance)
 
@@ -182,6 +182,30 @@ class Wcpe(Elimination):
     def _solve(self, proxies: FloatArray) -> FloatArray:
         """`(arms, agent)`: the allocation at which an arm's intervals are as narrow as its proxy gaps (times beta)."""
         return oracle(self.problem, np.sqrt(2) * proxies, accuracy=self.accuracy)
+
+
+def _leading(mixed: FloatArray, active: BoolArray, top: int) -> BoolArray:
+    """`(..., arm, agent)`: the N best estimates among the candidates; equal ones by position."""
+    order = np.argsort(np.where(active, -mixed, np.inf), axis=-2, kind="stable")
+    return np.asarray(active & (np.argsort(order, axis=-2, kind="stable") < top))
+
+
+def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray, top: int) -> State:
+    """The state after a phase's eliminations, with the answers of those agents whose every claim is `settled`.
+
+    `(..., arm, agent)`; an arm that was ruled out needs no claim, and a leader that was ruled out leads nobody.
+    """
+    assert before.accepted is not None
+    outside = after.active & ~leaders
+    whole = (after.active & leaders).sum(axis=-2) == top
+    now = whole & (settled | ~outside).all(axis=-2) & outside.any(axis=-2) & ~before.finished[..., None]
+    active = np.where(now[..., None, :], after.active & leaders, after.active)
+    return replace(
+        after,
+        active=active,
+        eliminated_in=np.where(after.active & ~active, after.phase[..., None, None], after.eliminated_in),
+        accepted=before.accepted | now,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

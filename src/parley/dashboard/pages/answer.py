@@ -15,7 +15,7 @@ from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.estimates import attached, found_so_far, with_panels
 from parley.dashboard.pages.study import agents_on_page, heading, verified
-from parley.formatting import csv_safe, set_aside
+from parley.formatting import csv_safe
 from parley.status import OutcomeStatus
 
 __all__ = ["answer_csv", "routes"]
@@ -43,7 +43,7 @@ def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
     """Every arm of an agent, as a line of the table, the CSV and the report."""
     found = evidence["agents"][agent]
     for place, arm in enumerate(found["arms"]):
-        spared = set_aside(arm, evidence["line"])
+        spared = arm.get("set_aside", False)
         yield {
             "agent": found["agent"],
             "arm": arm["arm"],

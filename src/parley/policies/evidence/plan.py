@@ -94,9 +94,7 @@ def first_draws(problem: Problem, precision: float, line: float) -> FloatArray:
     return cheapest_means(problem, rows, own)
 
 
-def further_draws(
-    problem: Problem, contrasts: Contrasts, past: Totals, temper: Temper, other: Contrasts | None = None
-) -> IntArray:
+def further_draws(problem: Problem, contrasts: Contrasts, past: Totals, temper: Temper) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis.
 
     A contrast with gap D crosses the line when D / sqrt(V) is the stake that wins what is missing. Gaps are taken as
@@ -106,12 +104,10 @@ def further_draws(
     contrast's share q of the total (its multiplier) and makes a further round less likely; balancing the two gives
     margin = sqrt(2 log(caution / q)). So cheap contrasts are made nearly sure to end, and only dear ones gamble. Shares
     and margins depend on each other: three solves, each from the last one's multipliers.
-
-    `other` are contrasts that would end it too (accepting within a tolerance): every arm takes the cheaper way.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts
-    solution, touched = cheapest(problem, contrasts, past, temper, other, cost_model)
+    solution, touched = cheapest(problem, contrasts, past, temper, cost_model)
     spent, wanted = cost_model.spent(counts), cost_model.spent(solution.allocation)
     total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
     planned = solution.allocation * (total / wanted)[:, None, None]
@@ -125,7 +121,6 @@ def cheapest(
     contrasts: Contrasts,
     past: Totals,
     temper: Temper,
-    other: Contrasts | None,
     cost_model: CostModel,
     accuracies: tuple[float, ...] = ACCURACIES,
 ) -> tuple[Solution, BoolArray]:
@@ -139,8 +134,6 @@ def cheapest(
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in accuracies:
         rows = _rows(problem, contrasts, temper, margin, common)
-        if other is not None:
-            rows = _cheaper(rows, _rows(problem, other, temper, margin, common))
         losing = np.isfinite(rows)
         programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows, cost_model.prices, own)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
@@ -162,12 +155,6 @@ def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatA
     rows = np.full(gaps.shape, np.inf)
     rows[losing] = gaps[losing] / np.square(np.maximum(stakes, LEAST_STAKE)) / variance
     return rows
-
-
-def _cheaper(rows: FloatArray, other: FloatArray) -> FloatArray:
-    """For every arm the way whose hardest opponent asks for less; and the other one where one has nothing to ask."""
-    best = rows.min(axis=-3)
-    return np.where(((other.min(axis=-3) > best) | np.isinf(best))[..., None, :, :], other, rows)
 
 
 USUAL = 5

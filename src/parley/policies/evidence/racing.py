@@ -27,8 +27,18 @@ from parley.policies.evidence.plan import (
     require_possible,
 )
 from parley.policies.evidence.sets import carried, scores
-from parley.policies.evidence.tolerance import SHARE, accept_leaders, claims, nobody, standing
-from parley.policies.evidence.wealth import Contrasts, Reign, Wealth, against, both
+from parley.policies.evidence.tolerance import (
+    MOST_ARMS,
+    Pairs,
+    answered,
+    at_opponents,
+    narrowed,
+    no_pairs,
+    pairs,
+    standing,
+    with_rows,
+)
+from parley.policies.evidence.wealth import Contrasts, Wealth, against, both
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.rewards import Bets, PhaseContrasts
 from parley.totals import Totals
@@ -52,7 +62,6 @@ class EvidenceRacing(Elimination):
     name: ClassVar[str] = "evidence"
     plans_by_price: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts"}  # fair given the counts
-    values_per_pair: ClassVar[int] = 80
     tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS
     rounds: int | None = None
     precision: float | None = None
@@ -99,12 +108,15 @@ class EvidenceRacing(Elimination):
 
     @property
     def line(self) -> float:
-        """log(M / delta): what every slot must reach; with a tolerance, at the exact race's share of delta.
+        """log(M / delta): what every slot must reach, and with a tolerance every pair.
 
         Agents with the same weights have the same evidence and err together: M counts their distinct columns.
         """
-        delta = self.problem.delta * (1 - SHARE) if self.problem.tolerance else self.problem.delta
-        return math.log(self.problem.question_count) - math.log(delta)
+        return math.log(self.problem.question_count) - math.log(self.problem.delta)
+
+    @property
+    def values_per_pair(self) -> int:
+        return 80 + (12 * min(self.problem.arm_count, MOST_ARMS) if self.problem.tolerance else 0)
 
     def start(self, batch: tuple[int, ...] = ()) -> Wealth:
         slots = (*batch, self.problem.top, *self.problem.shape)
@@ -115,9 +127,10 @@ class EvidenceRacing(Elimination):
             "signal": np.zeros_like(blank["sums"]),
             "information": np.zeros_like(blank["sums"]),
             "gap_at_least": np.zeros_like(blank["sums"]),
-            "ranks": np.full((*batch, *self.problem.shape), -1) if self.problem.top > 1 else None,
         }
-        return Wealth(**wealth) if not self.problem.tolerance else Reign(**wealth, **nobody(self.problem, batch))
+        if self.problem.tolerance:
+            return Pairs(**wealth, **no_pairs(self.problem, batch))
+        return Wealth(**wealth, ranks=np.full((*batch, *self.problem.shape), -1) if self.problem.top > 1 else None)
 
     def _wanted(self, state: State) -> IntArray:
         """The cheapest draws that should end it; any counts fixed before the phase keep the proof, raised ones too."""
@@ -127,10 +140,7 @@ class EvidenceRacing(Elimination):
         if racing.any():
             batch = state.take(racing)  # also a single study becomes a batch of one
             contrasts = self._worth_drawing(batch, self.contrasts(batch))
-            other = claims(self.problem, batch, contrasts).bets if isinstance(batch, Reign) else None
-            if other is not None:
-                other = self._worth_drawing(batch, other)
-            quotas[racing] = further_draws(self.problem, contrasts, batch.totals, self._temper, other)
+            quotas[racing] = further_draws(self.problem, contrasts, batch.totals, self._temper)
         return quotas
 
     def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
@@ -149,20 +159,27 @@ class EvidenceRacing(Elimination):
         return quotas.astype(np.int64)
 
     def contrasts(self, state: Wealth) -> Contrasts:
-        """What the past fixes before a phase, and nothing of the phase itself: opponents, estimates, wealth."""
+        """What the past fixes before a phase, and nothing of the phase itself: opponents, estimates, wealth.
+
+        With a tolerance the slots of an arm that does not lead are its pairs with the leaders.
+        """
         top = self.problem.top
         mixed = self.problem.mixed(state.means)
-        order = np.argsort(np.where(state.active, -standing(self.problem, state), np.inf), axis=-2, kind="stable")
+        ranking = standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
+        order = np.argsort(np.where(state.active, -ranking, np.inf), axis=-2, kind="stable")
         rank = np.argsort(order, axis=-2, kind="stable")[..., None, :, :]
         slot = np.arange(top)[:, None, None]
         opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
         opponents = np.sort(opponents, axis=-3)  # a set: slots in the order of arms
-        wealth, ranks = carried(state, rank[..., 0, :, :], opponents, self.line)
+        if isinstance(state, Pairs):
+            wealth, ranks = at_opponents(state, opponents), None
+        else:
+            wealth, ranks = carried(state, rank[..., 0, :, :], opponents, self.line)
         undecided = state.active.sum(axis=-2, keepdims=True) > top
         live = (state.active & undecided)[..., None, :, :] & (wealth < self.line)
         return Contrasts(
             opponents=opponents,
-            gap=against(mixed, opponents),
+            gap=against(mixed, opponents) + self.problem.tolerance,
             error=np.sqrt(both(self._variances(state.counts, state.totals), opponents)),
             wealth=wealth,
             missing=np.maximum(self.line - wealth, 0.0),
@@ -190,14 +207,15 @@ class EvidenceRacing(Elimination):
         seen = self.problem.drawn(counts)[..., None, :, :] & betting[..., None, :, :]
         drawn = seen & np.take_along_axis(seen, contrasts.opponents, axis=-2)  # a side not drawn: the payoff is 1
         contrasts, line = self._at_line(state, contrasts, v)
-        wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh, line)
-        if isinstance(state, Reign):
-            claim = claims(self.problem, state, contrasts)
-            won = self._paid(claim.bets, y, v, claim.bets.live & drawn, state.totals, fresh, claim.line)
-            state = claim.settled(state, won)
+        if isinstance(state, Pairs):
+            state = self._settle_pairs(state, fresh, counts, seen)
+            wealth = at_opponents(state, contrasts.opponents)
+        else:
+            wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh, line)
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
         # counted with the largest variance, can only understate the gap to it. It goes on after the elimination.
-        losers = (self.problem.arm_count - self.problem.top) * self.problem.agent_count
+        # With a tolerance it is asked of true top arms too: one of their opponents is no better than they are.
+        asked = self.problem.arm_count - (0 if self.problem.tolerance else self.problem.top)
         phase = PhaseContrasts(
             contrast=y,
             variance=v,
@@ -207,7 +225,7 @@ class EvidenceRacing(Elimination):
             weights=self.problem.weights,
             past=state.totals,
             fresh=fresh,
-            line=math.log(losers) - math.log(self.problem.delta),
+            line=math.log(asked * self.problem.agent_count) - math.log(self.problem.delta),
             scale=self.gap_scale * self.problem.largest_gap,
         )
         signal, information, bound = self.problem.noise.gap_bound(phase, state.signal, state.information)
@@ -224,6 +242,16 @@ class EvidenceRacing(Elimination):
             ranks=contrasts.ranks,
             **self._remembered(state, line, racing),
         )
+
+    def _settle_pairs(self, state: Pairs, fresh: Totals, counts: IntArray, seen: BoolArray) -> Pairs:
+        """Pay the bets of all pairs whose two arms were drawn, whoever leads; `seen (..., 1, arm, agent)`."""
+        bets = pairs(self.problem, state, self.line, self._variances(state.counts, state.totals))
+        means = self.problem.mixed(np.where(counts > 0, fresh.means, 0.0))
+        y, v = against(means, bets.opponents), both(self._variances(counts, state.totals), bets.opponents)
+        drawn = seen & np.take_along_axis(seen, bets.opponents, axis=-2)
+        # A pair that looks worse than any stake does not bet: it would pay 1.
+        betting = bets.live & drawn & (bets.gap + 2 * bets.error > 0)
+        return replace(state, log_pairs=self._paid(bets, y, v, betting, state.totals, fresh))
 
     def _at_line(self, _state: Wealth, contrasts: Contrasts, _v: FloatArray) -> tuple[Contrasts, FloatArray | None]:
         """The contrasts of a phase whose variances are known, and their lines if they have their own."""
@@ -243,11 +271,8 @@ class EvidenceRacing(Elimination):
         fresh: Totals,
         line: FloatArray | None = None,
     ) -> FloatArray:
-        """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only.
-
-        With a `line` of their own the bets are about the tolerance.
-        """
-        shift = 0.0 if line is None else self.problem.tolerance
+        """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only."""
+        shift = self.problem.tolerance
         wealth = contrasts.wealth.copy()
         *replication, _, arm, agent = np.nonzero(betting)
         missing = contrasts.missing[betting]
@@ -287,30 +312,42 @@ class EvidenceRacing(Elimination):
         return np.where(short, before.active & best, keep)
 
     def _decide(self, before: State, after: State) -> State:
-        decided = super()._decide(before, after)
-        return accept_leaders(self.problem, before, decided) if isinstance(decided, Reign) else decided
+        if not isinstance(before, Pairs):
+            return super()._decide(before, after)
+        assert isinstance(after, Pairs)
+        found = answered(self.problem, before, after, self.line)
+        first = (before.phase == 0) & ~before.finished
+        found = with_rows(self.problem, found, self._variances(after.counts, after.totals), first)
+        return narrowed(self.problem, found, self.exhausted(found) & ~before.finished & (before.phase > 0), self.line)
 
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
         error = np.sqrt(self._variances(state.counts, state.totals))
+        score, words = np.minimum(scores(state), self.line), "against the arm, by the opponent that beats it least"
+        if isinstance(state, Pairs):
+            # The line is for arms that are proven worse; an arm that is only set aside stays just below it.
+            score = np.where(state.gap_at_least > 0, score, np.minimum(score, np.nextafter(self.line, 0.0)))
+            words = f"that the arm is not better than the leaders by {self.problem.tolerance:g} or more"
         return Explanation(
             mixed_means=self.problem.mixed(state.means),
             radius=np.where(self.problem.drawn(state.counts), 2 * error, 0.0),
-            score=np.minimum(scores(state), self.line),
+            score=score,
             line=self.line,
-            words="log evidence against the arm, by the opponent that beats it least; bars are two standard errors",
+            words=f"log evidence {words}; bars are two standard errors",
         )
+
+    def set_aside(self, state: State, case: Explanation) -> BoolArray:
+        """With a tolerance: all that are out, but for the arms that are proven worse by a bound on their gap."""
+        if not isinstance(state, Pairs):
+            return super().set_aside(state, case)
+        return np.asarray((state.eliminated_in > 0) & (state.gap_at_least <= 0))
 
     def _certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:
         assert isinstance(state, Wealth)
         own, score = float(state.log_wealth[:, arm, agent].min()), float(case.score[arm, agent])
         ruled_out = score >= case.line
         bound = state.gap_at_least[arm, agent] if state.eliminated_in[arm, agent] else 0.0  # it is about losers only
-        tolerant: dict[str, Any] = {}
-        if isinstance(state, Reign):
-            tolerant["log_acceptance"] = float(state.log_acceptance[:, arm, agent].min())
-            bound = bound if ruled_out else 0.0  # what was only found not to be better by much may be the best
-        return tolerant | {
+        return {
             "log_wealth": own if ruled_out or state.ranks is None else score,
             "opponents": [self.problem.arms[place] for place in state.opponents[:, arm, agent] if place >= 0],
             "gap_at_least": float(bound),

@@ -262,7 +262,7 @@ def exploration(
     They only make the phase longer, up to `time_growth` times what was played before.
     """
     priced = CostModel(prices=costs.draws, pace=None)
-    solution, touched = cheapest(problem, contrasts, past, temper, None, priced, ACCURACIES)
+    solution, touched = cheapest(problem, contrasts, past, temper, priced, ACCURACIES)
     allocation = solution.allocation
     wanted = (allocation * costs.losses).sum(axis=(-2, -1))
     most = (temper.growth - 1) * costs.spent

@@ -1,109 +1,210 @@
-"""Tolerance: an agent may also answer with its leaders, once it is sure that no arm beats one of them by more.
+"""Tolerance: an agent answers with N arms once it is sure that no other arm is better than one of them by more.
 
-Before a phase an agent's *leaders* are fixed: the N best estimates among its candidates, and who leads stays unless
-another is better by a quarter of the tolerance (any choice by the past alone will do). For every leader l and every
-other candidate j a second wealth bets on "j is not better than l by the tolerance or more": the contrast l minus j,
-raised by the tolerance, settled by fresh draws only. When all of them stand on their line, the agent answers with its
-leaders. The wealths begin anew with every change of leaders, and the t-th *reign* has the share 6 / (pi^2 t^2) of half
-of delta; the other half is the exact race's, which goes on beside it and takes arms out of the question for good.
-`docs/tolerance.md` has the proof.
+For every ordered pair (l, j) of an agent's arms a wealth bets on "j is not better than l by the tolerance or more": the
+contrast l minus j, raised by the tolerance. Every phase in which both are drawn settles it, whoever leads, and it never
+begins anew. Before the first bet the first phase, which is no evidence itself, divides the agent's error probability:
+pair (l, j) starts with the wealth p[l | j] instead of 1, where
+
+    sum over l != j of p[l | j] <= 1 / N    for every arm j.
+
+An agent answers with L when the pairs (l, j) of all l in L and all j outside stand on the line M / delta. If l in L is
+bad, that is, worse than the N-th best by more than the tolerance, then a true top arm j is outside L and the null of
+(l, j) is true. Its wealth is a supermartingale from p[l | j], which reaches the line with probability at most
+delta p[l | j] / M. The sum over all l, over the N true top arms j and over M agents is at most delta.
+`docs/tolerance.md` has the proof in full.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
-from parley.policies.base import State, accept, leading
-from parley.policies.evidence.wealth import Contrasts, Reign
+from parley.policies.base import nth_largest
+from parley.policies.evidence.wealth import Contrasts, Wealth, against, both
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-__all__ = ["SHARE", "Claims", "accept_leaders", "acceptance_line", "claims", "nobody", "standing"]
+__all__ = ["Pairs", "answered", "at_opponents", "endowment", "narrowed", "no_pairs", "pairs", "standing", "with_rows"]
 
-SHARE = 0.5  # of delta, for accepting; the exact race has the rest
-LOYALTY = 0.25  # of the tolerance: by which another arm must be better to end a reign
-
-
-def acceptance_line(problem: Problem, reign: IntArray) -> FloatArray:
-    """`(..., agent)`: what every wealth of a reign (from 1) must reach.
-
-    >>> acceptance_line(Problem(arms=2, weights=[[1.0]], delta=0.1), np.array([1, 2])).round(3).tolist()
-    [3.493, 4.88]
-    """
-    times = np.maximum(reign, 1).astype(np.float64)
-    share = math.log(problem.question_count) - math.log(SHARE * problem.delta)
-    return np.asarray(share + math.log(math.pi**2 / 6) + 2 * np.log(times))
-
-
-def standing(problem: Problem, state: State) -> FloatArray:
-    """`(..., arm, agent)`: estimates by which arms are ranked. Who leads has a quarter of the tolerance in advance.
-
-    At a tie the best estimate changes with every phase, and each change would end a reign and what it had won.
-    """
-    mixed = problem.mixed(state.means)
-    if not isinstance(state, Reign):
-        return mixed
-    return mixed + np.where(state.leaders, LOYALTY * problem.tolerance, 0.0)
+EVENLY = 0.1  # of an agent's error probability is divided evenly, whatever the first phase shows
+MOST_ARMS = 128  # with more, only some arms may be answers: the pairs are the square of the arms
+ROWS, FREE = 32, 8  # so many of them; and of these, places for arms that look best only later
+AHEAD = 0.5  # of the tolerance: how much an arm on the line may look worse than another and still lead
+LEAST_CHANCE = 1e-4  # of an arm to be an answer: sums without it lose no digits that matter
+ROUNDING = 1e-9  # taken off every share, so that they add up to no more than they may
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Claims:
-    """The bets that the leaders begin or go on with, before a phase."""
+class Pairs(Wealth):
+    """Wealth, and that of the ordered pairs; the slots of `log_wealth` are those of the leaders' pairs."""
 
-    bets: Contrasts
-    leaders: BoolArray  # (..., arm, agent)
-    reign: IntArray  # (..., agent)
-    line: FloatArray  # (..., 1, 1, agent)
-    made: BoolArray  # (..., agent): who still asks
-
-    def settled(self, state: Reign, log_wealth: FloatArray) -> Reign:
-        """The state after the bets were paid; who does not ask stays as it is."""
-        return replace(
-            state,
-            leaders=np.where(self.made[..., None, :], self.leaders, state.leaders),
-            reign=np.where(self.made, self.reign, state.reign),
-            log_acceptance=np.where(self.made[..., None, None, :], log_wealth, state.log_acceptance),
-        )
+    log_pairs: FloatArray  # (..., row, arm, agent): "the arm is not better than the row's by the tolerance or more"
+    rows: IntArray | None = None  # (..., row, agent): the arms that may be answers, where not all arms may
 
 
-def nobody(problem: Problem, batch: tuple[int, ...]) -> dict[str, Any]:
-    """The fields of a `Reign` before anybody leads."""
-    return {
-        "leaders": np.zeros((*batch, *problem.shape), dtype=np.bool_),
-        "reign": np.zeros((*batch, problem.agent_count), dtype=np.int64),
-        "log_acceptance": np.zeros((*batch, problem.top, *problem.shape)),
-    }
+def no_pairs(problem: Problem, batch: tuple[int, ...]) -> dict[str, Any]:
+    """The fields of `Pairs` before the first phase."""
+    arms, agents = problem.shape
+    if arms <= MOST_ARMS:
+        return {"log_pairs": np.zeros((*batch, arms, arms, agents))}
+    count = min(max(ROWS, 2 * problem.top + FREE), arms)
+    rows = np.zeros((*batch, count, agents), dtype=np.int64)
+    return {"log_pairs": np.zeros((*batch, count, arms, agents)), "rows": rows}
 
 
-def claims(problem: Problem, state: Reign, contrasts: Contrasts) -> Claims:
-    """What the past fixes before a phase.
+def _rows(problem: Problem, state: Pairs) -> IntArray:
+    """`(..., row, agent)`: the arm of every row."""
+    if state.rows is not None:
+        return state.rows
+    return np.broadcast_to(np.arange(problem.arm_count)[:, None], state.counts.shape)
 
-    A candidate that does not lead has the leaders as its opponents in the exact race; so a claim about it is that
-    contrast, raised by the tolerance.
+
+def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: IntArray) -> FloatArray:
+    """`(..., row, arm, agent)`: log p[l | j] of the rows' arms l and all arms j, what a pair starts with; 0 for l = j.
+
+    Arms that could be answers, by the estimates and variances of mixed means after the first phase, get nearly all.
+
+    >>> problem = Problem(arms=3, weights=[[1.0]])
+    >>> rows, mixed = np.arange(3)[:, None], np.array([[0.5], [0.4], [0.0]])
+    >>> p = np.exp(endowment(problem, mixed, np.full((3, 1), 0.01), rows))[..., 0]
+    >>> p.round(3).tolist()
+    [[1.0, 0.95, 0.658], [0.949, 1.0, 0.342], [0.051, 0.05, 1.0]]
     """
-    leaders = leading(standing(problem, state), state.active, problem.top)
-    same = (leaders == state.leaders).all(axis=-2)
-    reign = np.asarray(state.reign + ~same)
-    line = acceptance_line(problem, reign)[..., None, None, :]
-    wealth = np.where(same[..., None, None, :], state.log_acceptance, 0.0)
-    made = (state.active.sum(axis=-2) > problem.top) & ((state.phase > 0) & ~state.finished)[..., None]
-    live = (state.active & made[..., None, :] & ~leaders)[..., None, :, :] & (wealth < line)
-    bets = replace(
-        contrasts,
-        gap=contrasts.gap + problem.tolerance,
-        wealth=wealth,
-        missing=np.maximum(line - wealth, 0.0),
+    last = nth_largest(mixed, problem.top, np.ones(mixed.shape, dtype=np.bool_))
+    at_last = np.argmax(mixed == last, axis=-2)[..., None, :]
+    error = np.sqrt(variances + np.take_along_axis(variances, at_last, axis=-2))
+    chance = np.maximum(ndtr((mixed - last) / error), LEAST_CHANCE)
+    others = chance.sum(axis=-2, keepdims=True) - chance
+    own = np.take_along_axis(chance, rows, axis=-2)
+    share = (1 - EVENLY) * own[..., :, None, :] / others[..., None, :, :] + _evenly(problem)
+    itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
+    return np.where(itself, 0.0, np.log(np.where(itself, 1.0, share) / problem.top) - ROUNDING)
+
+
+def _evenly(problem: Problem) -> float:
+    return EVENLY / (problem.arm_count - 1)
+
+
+def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Contrasts:
+    """The bets of all pairs before a phase, `(..., row, arm, agent)`: opponents are the rows' arms.
+
+    Who has an answer bets no more, and neither does a pair on the line.
+    """
+    opponents = np.broadcast_to(_rows(problem, state)[..., :, None, :], state.log_pairs.shape)
+    undecided = state.active.sum(axis=-2, keepdims=True) > problem.top
+    distinct = opponents != np.arange(problem.arm_count)[:, None]
+    live = distinct & undecided[..., None, :, :] & (state.log_pairs < line)
+    return Contrasts(
+        opponents=opponents,
+        gap=against(problem.mixed(state.means), opponents) + problem.tolerance,
+        error=np.sqrt(both(variances, opponents)),
+        wealth=state.log_pairs,
+        missing=np.maximum(line - state.log_pairs, 0.0),
         live=live,
         losing=live,
     )
-    return Claims(bets=bets, leaders=leaders, reign=reign, line=line, made=made)
 
 
-def accept_leaders(problem: Problem, before: State, after: Reign) -> Reign:
-    """The state with the answers of those agents whose every claim stands on the line."""
-    line = acceptance_line(problem, after.reign)[..., None, None, :]
-    settled = np.asarray((after.log_acceptance >= line).all(axis=-3))
-    return accept(before, after, after.leaders, settled, problem.top)
+def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
+    """`(..., arm, agent)`: what arms are ranked by to find the leaders, -inf for arms that may not be answers.
+
+    It is the estimate, and up to half the tolerance more for an arm that has come far: at a tie nothing is gained by
+    following the arm that happens to look best today. Any ranking by the past keeps the proof.
+    """
+    rows, mixed = _rows(problem, state), problem.mixed(state.means)
+    itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
+    others = np.where(itself, np.inf, state.log_pairs)
+    least = np.partition(others, problem.top - 1, axis=-2)[..., problem.top - 1, :]  # the other leaders do not count
+    ranked = np.full(mixed.shape, -np.inf)
+    ahead = AHEAD * problem.tolerance * np.minimum(least / line, 1.0)
+    np.put_along_axis(ranked, rows, np.take_along_axis(mixed, rows, axis=-2) + ahead, axis=-2)
+    return ranked
+
+
+def at_opponents(state: Pairs, opponents: IntArray) -> FloatArray:
+    """`(..., opponent, arm, agent)`: the wealth of the pairs (opponent, arm); every opponent may lead."""
+    if state.rows is None:
+        return np.take_along_axis(state.log_pairs, opponents, axis=-3)
+    places = np.zeros(state.counts.shape, dtype=np.int64)
+    np.put_along_axis(places, state.rows, np.arange(state.rows.shape[-2])[:, None], axis=-2)
+    rows = np.take_along_axis(places[..., None, :, :], opponents, axis=-2)
+    return np.take_along_axis(state.log_pairs, rows, axis=-3)
+
+
+def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: BoolArray) -> Pairs:
+    """The state after a phase; `first (...)` marks the first one, which fixes what every pair starts with.
+
+    With many arms the best estimates after the first phase get rows. Free rows repeat the first one. When later an arm
+    without a row looks best it gets a free one, and starts with its even share: that was set aside for it, and it has
+    a row only once.
+    """
+    mixed, fresh = problem.mixed(state.means), first[..., None, None, None]
+    rows = _rows(problem, state)
+    if state.rows is not None:
+        count = rows.shape[-2]
+        order = np.argsort(-mixed, axis=-2, kind="stable")
+        place = np.arange(count)[:, None]
+        rows = np.where(first[..., None, None], order[..., np.where(place < count - FREE, place, 0)[:, 0], :], rows)
+    if first.any():
+        wealth = np.where(fresh, endowment(problem, mixed, variances, rows), state.log_pairs)
+        state = replace(state, log_pairs=wealth)
+    if state.rows is None:
+        return state
+    free = (rows == rows[..., :1, :]) & (place > 0)
+    best = order[..., :1, :]
+    joins = free & (free.cumsum(axis=-2) == 1) & ~(rows == best).any(axis=-2, keepdims=True)
+    joins &= ~(first | state.finished)[..., None, None]
+    itself = best[..., None, :, :] == np.arange(problem.arm_count)[:, None]
+    start = np.where(itself, 0.0, np.log(_evenly(problem) / problem.top))
+    return replace(
+        state,
+        rows=np.where(joins, best, rows),
+        log_pairs=np.where(joins[..., :, None, :], start, state.log_pairs),
+    )
+
+
+def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, BoolArray, BoolArray]:
+    """The N arms that stand on the line against most others, `(..., arm, agent)`; whether a pair (of these, arm)
+    misses it, `(..., arm, agent)`; and who has them all, `(..., agent)`.
+    """
+    rows, mixed = _rows(problem, state), problem.mixed(state.means)
+    itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
+    on = itself | (state.log_pairs >= line)
+    estimate = np.take_along_axis(mixed, rows, axis=-2)
+    free = (rows == rows[..., :1, :]) & (np.arange(rows.shape[-2]) > 0)[:, None]
+    order = np.lexsort((-estimate, np.where(free, 1, -on.sum(axis=-2))), axis=-2)[..., : problem.top, :]
+    chosen = np.zeros(mixed.shape, dtype=np.bool_)
+    np.put_along_axis(chosen, np.take_along_axis(rows, order, axis=-2), True, axis=-2)
+    whole = np.take_along_axis(on, order[..., :, None, :], axis=-3).all(axis=-3)
+    missing = ~whole & ~chosen
+    return chosen, missing, np.asarray(~missing.any(axis=-2))
+
+
+def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pairs:
+    """The state with the answers of all agents that have N arms on the line against all others."""
+    assert before.accepted is not None
+    chosen, _, whole = _covered(problem, after, line)
+    undecided = before.active.sum(axis=-2) > problem.top
+    now = whole & undecided & ((before.phase > 0) & ~before.finished)[..., None]
+    return _kept(after, chosen, now, before.accepted | now)
+
+
+def narrowed(problem: Problem, state: Pairs, over: BoolArray, line: float) -> Pairs:
+    """Where the budget is used up, `over (...)`: keep the N arms that came farthest and those they have not covered.
+
+    N of them are within the tolerance of the N-th best, but for an error that is counted already: either all of the
+    true top N are there, or one is not, and then no arm of the N is worse than it by more than the tolerance.
+    """
+    assert state.accepted is not None
+    chosen, missing, _ = _covered(problem, state, line)
+    undecided = state.active.sum(axis=-2) > problem.top
+    return _kept(state, chosen | missing, undecided & over[..., None], state.accepted)
+
+
+def _kept(state: Pairs, arms: BoolArray, who: BoolArray, accepted: BoolArray) -> Pairs:
+    """The state in which the agents `who (..., agent)` have these arms left."""
+    active = np.where(who[..., None, :], state.active & arms, state.active)
+    out_in = np.where(state.active & ~active, state.phase[..., None, None], state.eliminated_in)
+    return replace(state, active=active, eliminated_in=out_in, accepted=accepted)

@@ -9,7 +9,7 @@ import numpy as np
 from parley.policies.base import State
 from parley.problem import BoolArray, FloatArray, IntArray
 
-__all__ = ["Contrasts", "Reign", "Wealth", "against", "both"]
+__all__ = ["Contrasts", "Wealth", "against", "both"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,15 +22,6 @@ class Wealth(State):
     information: FloatArray  # (..., arm, agent): sum of 1 / largest variance
     gap_at_least: FloatArray  # (..., arm, agent): the best such bound so far, at least 0
     ranks: IntArray | None = None  # (..., arm, agent): the last phase's order (see `sets`); -1 for who was out
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Reign(Wealth):
-    """With a tolerance: also who leads, since how many changes, and the evidence that nobody is better by more."""
-
-    leaders: BoolArray  # (..., arm, agent): who led in the last phase
-    reign: IntArray  # (..., agent): the number of the present leaders, 0 before the first bets
-    log_acceptance: FloatArray  # (..., opponent, arm, agent): of an arm that does not lead against every leader
 
 
 @dataclass(frozen=True, kw_only=True)
