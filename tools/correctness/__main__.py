@@ -1,5 +1,5 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
-`... flexible`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`.
+`... flexible`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`, `... normal`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -10,6 +10,7 @@ import argparse
 import math
 import os
 import sys
+from collections.abc import Callable
 
 import numpy as np
 from tools.correctness.coverage import coverage
@@ -18,6 +19,7 @@ from tools.correctness.full_savings import savings
 from tools.correctness.full_ties import ties
 from tools.correctness.lost_sites import lost_sites
 from tools.correctness.near_ties import NOISES
+from tools.correctness.normal import normal
 from tools.correctness.prices import prices
 from tools.correctness.rewards import page as rewards
 from tools.correctness.settings import settings
@@ -33,6 +35,8 @@ def main() -> int:
     long.add_argument("--noise", action="append", choices=sorted(NOISES), help="only rows with these rewards")
     long.add_argument("--top", action="append", type=int, help="only rows with this N")
     long.add_argument("--anew", action="store_true", help="every row again, also those that stand")
+    approximate = work.add_parser("normal", help="errors of the normal approximation of rates, at ties")
+    approximate.add_argument("--replications", type=int, default=20_000, help="of every counted row")
     short = work.add_parser("savings", help="samples against W-CPE")
     short.add_argument("--replications", type=int, default=20, help="of each policy on each instance")
     priced = work.add_parser("prices", help="days and money against the plan with the fewest draws")
@@ -55,31 +59,35 @@ def main() -> int:
     tried.add_argument("--replications", type=int, default=2000, help="on the paper's instance")
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
-    if arguments.what == "lost-sites":
-        good = lost_sites(arguments.share)
-    elif arguments.what == "tolerance":
-        good = tolerance(arguments.replications, arguments.seconds, first=arguments.first, top=arguments.top)
-    elif arguments.what == "coverage":
-        good = coverage(arguments.replications, arguments.only)
-    elif arguments.what == "flexible":
-        good = flexible(arguments.share)
-    elif arguments.what == "rewards":
-        good = rewards(arguments.replications, arguments.workers)
-    elif arguments.what == "prices":
-        good = prices(arguments.replications, arguments.workers)
-    elif arguments.what == "settings":
-        good = settings(arguments.replications)
-    elif arguments.what == "savings":
-        good = savings(arguments.replications, arguments.workers)
-    else:
-        noises, tops = arguments.noise or list(NOISES), arguments.top or [1, 2, 3]
-        good = ties(
-            arguments.replications,
-            arguments.workers,
-            anew=arguments.anew,
-            chosen=lambda row: row.tie.noise in noises and row.tie.top in tops,
-        )
-    return 0 if good else 1
+    return 0 if _run(arguments) else 1
+
+
+def _run(arguments: argparse.Namespace) -> bool:
+    """Whether all is as promised."""
+    runs, workers = getattr(arguments, "replications", 0), arguments.workers
+    work: dict[str, Callable[[], bool]] = {
+        "lost-sites": lambda: lost_sites(arguments.share),
+        "tolerance": lambda: tolerance(runs, arguments.seconds, first=arguments.first, top=arguments.top),
+        "coverage": lambda: coverage(runs, arguments.only),
+        "flexible": lambda: flexible(arguments.share),
+        "normal": lambda: normal(runs, workers),
+        "rewards": lambda: rewards(runs, workers),
+        "prices": lambda: prices(runs, workers),
+        "settings": lambda: settings(runs),
+        "savings": lambda: savings(runs, workers),
+        "ties": lambda: _ties(arguments),
+    }
+    return work[arguments.what]()
+
+
+def _ties(arguments: argparse.Namespace) -> bool:
+    noises, tops = arguments.noise or list(NOISES), arguments.top or [1, 2, 3]
+    return ties(
+        arguments.replications,
+        arguments.workers,
+        anew=arguments.anew,
+        chosen=lambda row: row.tie.noise in noises and row.tie.top in tops,
+    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 
 from parley.policies import Policy, make_policy
 from parley.problem import Instance, Problem
-from parley.rewards import Binary, Noise, RewardModel, make_model
+from parley.rewards import Binary, BinaryNormal, Noise, RewardModel, make_model
 from parley.simulation import Outcome, simulate
 
 GAP = 1e-4
@@ -49,6 +49,18 @@ NOISES: dict[str, World] = {
     "binary 0.01": World(model=Binary(rate=0.01), level=0.01, gap=2e-6),
 }
 
+# The normal approximation, whose errors are measured and not proven: rows of their own (`tools.correctness.normal`).
+NORMAL: dict[str, World] = {
+    "normal 0.5": World(model=BinaryNormal()),
+    "normal 0.25": World(model=BinaryNormal(rate=0.25), level=0.25),
+    "normal 0.25, no rate": World(model=BinaryNormal(), level=0.25),
+    "normal 0.1": World(model=BinaryNormal(rate=0.1), level=0.1),
+    "normal 0.1, no rate": World(model=BinaryNormal(), level=0.1),
+    "normal 0.03": World(model=BinaryNormal(rate=0.03), level=0.03),
+    "normal 0.01": World(model=BinaryNormal(rate=0.01), level=0.01),
+}
+WORLDS = NOISES | NORMAL
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
@@ -58,12 +70,12 @@ class Cell:
     agents: int
     top: int = 1
     delta: float = 0.1
-    noise: str = "gaussian"  # of NOISES
+    noise: str = "gaussian"  # of WORLDS
     mixed: bool = False
 
     @property
     def instance(self) -> Instance:
-        weights, world = MIX if self.mixed else np.eye(self.agents), NOISES[self.noise]
+        weights, world = MIX if self.mixed else np.eye(self.agents), WORLDS[self.noise]
         problem = Problem(arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=world.model)
         means = np.full(problem.shape, world.level)
         means[: self.top] += world.gap

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tools.correctness.common import SEED, table
 from tools.correctness.fingerprint import fingerprint
 from tools.correctness.mutants import MUTANTS
+from tools.correctness.normal import NAME, kept
 from tools.correctness.tie_rows import COUNTED, PROBE, RUNS, TILTED, Result, Row, every_tie
 from tools.correctness.ties import Measured, Tie
 
@@ -27,6 +28,7 @@ def page(known: dict[Row, Result], broken: dict[int, tuple[Measured, Measured]],
         table=table(heads, rows),
         flaws=table(["flaw", "at", "0.1, counted", "1e-05, tilted"], flaws) if flaws else "Not tried yet.",
         faults="\n".join(f"- {fault}" for fault in faults) or "Nothing.",
+        normal=f"<!-- {NAME} -->\n{kept()}\n<!-- /{NAME} -->",
     )  # fmt: skip
 
 
@@ -90,6 +92,10 @@ times the runs and another seed, and has to agree then. So many were: {again}.
 1 / 0.2` are the scales of three agents, known; those of `unknown per agent` and `unknown per cell` are the same.
 `bounded` takes half the range, `variance` the scatter there is; their rewards are 0 or 1 with a mean of 0.5 or 0.05.
 `binary` has its rate. Three agents mix each other's rewards by an asymmetric matrix with a zero.
+
+## The normal approximation of rates
+
+{normal}
 
 ## A test of the test
 

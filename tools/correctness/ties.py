@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from tools.correctness.near_ties import MIX, NOISES
+from tools.correctness.near_ties import MIX, WORLDS
 
 from parley.policies import EvidenceRacing, make_policy
 from parley.problem import FloatArray, Instance, IntArray, Problem
@@ -42,7 +42,7 @@ class Measured:
 class Tie:
     """One truth, one model, one delta."""
 
-    noise: str  # of NOISES
+    noise: str  # of WORLDS
     arms: int
     agents: int
     top: int
@@ -52,7 +52,7 @@ class Tie:
 
     @property
     def instance(self) -> Instance:
-        world = NOISES[self.noise]
+        world = WORLDS[self.noise]
         weights = MIX if self.mixed and self.agents == len(MIX) else np.eye(self.agents)
         problem = Problem(arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=world.model)
         step = problem.largest_gap / 2

@@ -14,6 +14,7 @@ from parley.errors import UnknownName
 from parley.rewards.base import RewardModel
 from parley.rewards.bets import Bets
 from parley.rewards.binary import Binary
+from parley.rewards.binary_normal import BinaryNormal
 from parley.rewards.bounded import Bounded
 from parley.rewards.bounded_variance import BoundedVariance
 from parley.rewards.gaussian import Gaussian
@@ -28,6 +29,7 @@ __all__ = [
     "MODELS",
     "Bets",
     "Binary",
+    "BinaryNormal",
     "Bounded",
     "BoundedVariance",
     "Flaw",
@@ -45,7 +47,15 @@ __all__ = [
 ]
 
 # The registry. Models may share a kind: the first that describes the keys is taken, so the special one stands first.
-MODELS: tuple[type[RewardModel], ...] = (UnknownScale, Gaussian, SubGaussian, BoundedVariance, Bounded, Binary)
+MODELS: tuple[type[RewardModel], ...] = (
+    UnknownScale,
+    Gaussian,
+    SubGaussian,
+    BoundedVariance,
+    Bounded,
+    BinaryNormal,
+    Binary,
+)
 KINDS = {model.kind: model for model in MODELS}  # by the last of a kind, the general one: it lists the keys
 
 

@@ -8,11 +8,11 @@ value.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from parley.checks import FloatArray, IntArray
+from parley.checks import BoolArray, FloatArray, IntArray
 from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
 from parley.totals import Totals
 
@@ -68,6 +68,12 @@ class Bets:
     weights: FloatArray  # (agent n, agent m)
     past: Totals  # (..., arm, agent)
     fresh: Totals  # (..., arm, agent): the phase's own
+
+    def take(self, some: BoolArray) -> Bets:
+        """Some of the bets, `(bet,)`."""
+        names = ("estimate", "error", "missing", "contrast", "variance", "opponent", "arm", "agent")
+        parts = {name: getattr(self, name)[some] for name in names}
+        return replace(self, **parts, replication=tuple(axis[some] for axis in self.replication))
 
 
 def staked_gaps(bets: Bets) -> FloatArray:

@@ -18,12 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from parley.checks import FloatArray, number
-from parley.errors import InvalidInput
+from parley.errors import InvalidInput, UnknownName
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel
 from parley.rewards.bets import (
@@ -60,6 +60,7 @@ from parley.totals import Totals
 
 __all__ = ["Binary", "log_rate_products", "log_ratios", "null_reference", "stake_limit", "two_valued_flaw"]
 
+INFERENCES = ("exact", "normal")  # how zeros and ones become evidence
 LIFT = 0.5  # of the rate: a large difference between rare events
 LIFTS = (0.4, 0.2, 0.1)  # tried before a study
 PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all
@@ -81,7 +82,13 @@ class Binary(RewardModel):
     kind: ClassVar[str] = "binary"
     description: ClassVar[str] = "0 or 1"
     keys: ClassVar[Mapping[str, Key]] = {
-        "rate": Key(kinds=NUMBER, meaning="about how often a reward is 1; sizes the first phase only")
+        "rate": Key(kinds=NUMBER, meaning="about how often a reward is 1; sizes the first phase only"),
+        "inference": Key(
+            kinds=(str,),
+            meaning='`"exact"`, or `"normal"`: the approximation of textbooks where cells are large enough, needs '
+            'fewer draws; the guarantee then says "approximately"',
+            default='`"exact"`',
+        ),
     }
     bound_note: ClassVar[str] = (
         "exact for 0/1 rewards; relaxed, and beyond 300 arms x agents, for Gaussian rewards of the same variances"
@@ -94,6 +101,13 @@ class Binary(RewardModel):
     optimism: ClassVar[float] = 1.25
     caution: ClassVar[float] = 0.35
     rate: float | None = None
+
+    @classmethod
+    def from_keys(cls, keys: Mapping[str, Any]) -> Self:
+        inference = keys.get("inference", INFERENCES[0])
+        if inference not in INFERENCES:
+            raise UnknownName("noise.inference", inference, INFERENCES)
+        return super().from_keys({key: value for key, value in keys.items() if key != "inference"})
 
     def __post_init__(self) -> None:
         if self.rate is None:

@@ -118,6 +118,15 @@ class EvidenceRacing(Elimination):
     def values_per_pair(self) -> int:
         return 80 + (12 * min(self.problem.arm_count, MOST_ARMS) if self.problem.tolerance else 0)
 
+    @property
+    def guarantee(self) -> str:
+        return self._noted(super().guarantee)
+
+    def _noted(self, sentence: str) -> str:
+        """A guarantee, with what the reward model's evidence adds to it: where it is approximate, that is said."""
+        note = self.problem.noise.guarantee_note
+        return f"{sentence}, {note}" if note else sentence
+
     def start(self, batch: tuple[int, ...] = ()) -> Wealth:
         slots = (*batch, self.problem.top, *self.problem.shape)
         blank = self._blank(batch)

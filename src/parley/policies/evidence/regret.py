@@ -90,7 +90,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     @property
     def guarantee(self) -> str:
-        return "the expected regret of wrong answers is bounded, whatever the gaps are"
+        return self._noted("the expected regret of wrong answers is bounded, whatever the gaps are")
 
     @property
     def line(self) -> float:
