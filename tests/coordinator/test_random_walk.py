@@ -15,7 +15,7 @@ from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import situation
 from parley.coordinator.studies import acts, lost_sites, phases
 from parley.coordinator.studies.reports import take_report
-from parley.protocol import Report, Stage
+from parley.protocol import Report, Stage, Trial
 
 WALKS = int(os.environ.get("PARLEY_WALKS", "3"))
 STEPS = 30
@@ -121,7 +121,7 @@ class Walk:
             raise ZeroDivisionError("a bug of the policy")
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(phases, "_loggable_step", broken)
+            patched.setattr(Trial, "step", broken)
             phases.take_step(self.storage, "trial", "now")
 
     def cancel(self):

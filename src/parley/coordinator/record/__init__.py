@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import URL, create_engine, make_url
+from sqlalchemy import URL, Connection, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from parley.coordinator.record import schema
@@ -17,6 +19,7 @@ __all__ = [
     "Storage",
     "StorageUnavailable",
     "Transaction",
+    "begin_alone",
     "initialise",
     "open_for_reading",
     "open_storage",
@@ -51,28 +54,26 @@ ALLOWED = "a file name, sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABA
 
 def initialise(address: str) -> tuple[str | None, str]:
     """Create or upgrade the schema; nobody else may be writing. Returns the revisions before and after."""
+    with begin_alone(address) as connection:
+        return schema.upgrade(connection)
+
+
+@contextmanager
+def begin_alone(address: str) -> Iterator[Connection]:
+    """One transaction on a database that no server uses; with PostgreSQL the caller makes sure of that."""
     url = parse_url(address)
-    if url.drivername == "sqlite":
-        path = Path(url.database or "")
-        lock = DatabaseLock(path)
-        try:
-            engine = sqlite_engine(path)
-            try:
-                with engine.begin() as connection:
-                    revisions = schema.upgrade(connection)
-            finally:
-                engine.dispose()
-        finally:
-            lock.release()
-        return revisions
-    engine = create_engine(url)
+    path = Path(url.database or "") if url.drivername == "sqlite" else None
+    lock = DatabaseLock(path) if path else None
+    engine = sqlite_engine(path) if path else create_engine(url)
     try:
         with engine.begin() as connection:
-            return schema.upgrade(connection)
+            yield connection
     except DBAPIError as error:
         raise StorageUnavailable(str(error.orig)) from None
     finally:
         engine.dispose()
+        if lock is not None:
+            lock.release()
 
 
 def open_for_reading(address: str) -> Storage:

@@ -27,7 +27,7 @@ from parley.protocol.state_machine import agent_of
 
 __all__ = ["verify_stored"]
 
-TOLD = (documents, states, phases, assignments, reports, quarantine, frozen)  # all that the log tells of a study
+PROJECTED = (documents, states, phases, assignments, reports, quarantine, frozen)  # all that follows from the log
 MOST_NAMED = 5
 Row: TypeAlias = Mapping[Any, Any]
 Rows: TypeAlias = dict[tuple[Any, ...], dict[str, Any]]  # primary key without the study -> the other columns
@@ -40,11 +40,11 @@ def verify_stored(
     stored = storage.read(lambda transaction: _stored(transaction, study))
     if stored is None:
         return None
-    told = _Told()
-    result = verify_log(stored.records, receipts, told.hear)
+    expected = _Projection()
+    result = verify_log(stored.records, receipts, expected.add)
     if not result.sound:
         return result
-    wrong = list(_differences(stored, told, exact=result.exact))
+    wrong = list(_differences(stored, expected, exact=result.exact))
     if not wrong:
         return result
     named = ", ".join(wrong[:MOST_NAMED]) + (f" and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else "")
@@ -66,7 +66,7 @@ def _stored(transaction: Transaction, study: str) -> _Stored | None:
         return None
     return _Stored(
         row=row,
-        tables={table.name: _rows(transaction, table, study) for table in TOLD},
+        tables={table.name: _rows(transaction, table, study) for table in PROJECTED},
         records=ledger.walk(transaction, study),
     )
 
@@ -77,15 +77,15 @@ def _rows(transaction: Transaction, table: Table, study: str) -> Rows:
     return {_key(table, row): _others(table, row) for row in found}
 
 
-class _Told:
-    """The tables as a log tells them, record by record."""
+class _Projection:
+    """The tables as they should be, from the log, record by record."""
 
     def __init__(self) -> None:
         self.row: StudyRow | None = None
         self.tables: dict[str, Rows] = defaultdict(dict)
         self._stood: Counter[tuple[int, str]] = Counter()  # place -> reports so far
 
-    def hear(self, record: Record, event: Event, before: Trial | None, after: Trial) -> None:
+    def add(self, record: Record, event: Event, before: Trial | None, after: Trial) -> None:
         """One more record, which the replay found right."""
         if before is None or self.row is None:
             assert isinstance(event, StudyCreated)
@@ -139,23 +139,23 @@ def _hashed(value: Any) -> Any:
     return str(value) if isinstance(value, _Digest) else hashlib.sha256(value.encode()).hexdigest()
 
 
-def _differences(stored: _Stored, told: _Told, *, exact: bool) -> Iterator[str]:
+def _differences(stored: _Stored, expected: _Projection, *, exact: bool) -> Iterator[str]:
     """Every place in which the tables do not say what the log says."""
-    assert told.row is not None
-    found, expected = asdict(stored.row), asdict(told.row)
-    yield from (f"studies.{name}" for name in found if found[name] != expected[name])
-    for table in TOLD:
-        yield from _compared(table, stored.tables[table.name], told.tables[table.name], exact=exact)
+    assert expected.row is not None
+    found, should = asdict(stored.row), asdict(expected.row)
+    yield from (f"studies.{name}" for name in found if found[name] != should[name])
+    for table in PROJECTED:
+        yield from _compared(table, stored.tables[table.name], expected.tables[table.name], exact=exact)
 
 
-def _compared(table: Table, found: Rows, told: Rows, *, exact: bool) -> Iterator[str]:
-    for key in sorted(found.keys() | told.keys()):
+def _compared(table: Table, found: Rows, expected: Rows, *, exact: bool) -> Iterator[str]:
+    for key in sorted(found.keys() | expected.keys()):
         if table is states and key == (0,) and key in found and not exact:
             continue  # no digest of the start is in the log: it is compared unless this machine rounds otherwise
-        if key in found and key in told:
-            what = ", ".join(name for name, value in found[key].items() if value != told[key][name])
+        if key in found and key in expected:
+            what = ", ".join(name for name, value in found[key].items() if value != expected[key][name])
         else:
-            what = "missing" if key in told else "not in the log"
+            what = "missing" if key in expected else "not in the log"
         if what:
             where = ", ".join(f"{name} {value}" for name, value in zip(_names(table), key, strict=True))
             yield f"{table.name} ({where}): {what}"

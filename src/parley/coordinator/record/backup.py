@@ -1,6 +1,6 @@
 """Copy everything, as of one moment, between databases. A backup is an SQLite file, whatever it is taken from.
 
-Sessions are left behind: who signed out after the backup stays out, and whoever is concerned signs in again.
+Sessions are left out: who signed out after the backup stays out, and the others sign in again.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, create_engine, func, insert, select
+from sqlalchemy import Connection, Engine, Row, func, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from parley.coordinator.record import (
     StorageUnavailable,
+    begin_alone,
     initialise,
     open_for_reading,
-    parse_url,
     schema,
     sqlite_engine,
 )
-from parley.coordinator.record.sqlite import DatabaseLock
 from parley.coordinator.record.tables import chains, metadata, sessions, studies, tokens
 from parley.errors import InvalidInput
 from parley.files import ASIDE, put_in_place
@@ -101,29 +100,17 @@ def _check_file(path: Path, copied: dict[str, int]) -> None:
 def restore(source: Path, address: str) -> Restored:
     """A backup, into a database that has no study yet."""
     initialise(address)
-    url = parse_url(address)
-    lock = DatabaseLock(Path(url.database or "")) if url.drivername == "sqlite" else None
-    engine = sqlite_engine(Path(url.database or "")) if url.drivername == "sqlite" else create_engine(url)
     backed_up = open_for_reading(str(source))
     try:
-        with engine.begin() as target:
-            _require_empty(target)
+        with begin_alone(address) as target:
+            if target.execute(select(func.count()).select_from(studies)).scalar_one():
+                raise InvalidInput("database", found="studies in it", allowed="an empty database")
             copied = backed_up.read(lambda transaction: _copy(transaction.connection, target))
             kept = select(tokens.c.kid, tokens.c.principal).where(tokens.c.revoked_at.is_(None))
             live = tuple(target.execute(kept.order_by(tokens.c.created_at, tokens.c.kid)))
         return Restored(rows=sum(copied.values()), live=live)
-    except DBAPIError as error:
-        raise StorageUnavailable(str(error.orig)) from None
     finally:
         backed_up.close()
-        engine.dispose()
-        if lock is not None:
-            lock.release()
-
-
-def _require_empty(target: Connection) -> None:
-    if target.execute(select(func.count()).select_from(studies)).scalar_one():
-        raise InvalidInput("database", found="studies in it", allowed="an empty database")
 
 
 def _copy(source: Connection, target: Connection) -> dict[str, int]:

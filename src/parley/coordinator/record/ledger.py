@@ -24,12 +24,12 @@ AROUND = tuple(column.name for column in log.c if column.name != "payload")
 INSERT = insert(log)
 
 
-def draft(study: str, sequence: int, head: str, event: Event, *, actor: str, at: str, tellable: bool = False) -> Record:
+def draft(study: str, sequence: int, head: str, event: Event, *, actor: str, at: str, readable: bool = False) -> Record:
     """The record of an event after a chain of so many records with this head; nothing is written.
 
-    What the log could not tell again does not enter it. `tellable`: that was made sure before, outside of the lock.
+    What could not be read back does not enter the log. `readable`: that was made sure before, outside of the lock.
     """
-    if not tellable:
+    if not readable:
         require_readable(event)
     return Record.linked(
         sequence,
@@ -50,14 +50,14 @@ def append(
     *,
     actor: str,
     at: str,
-    tellable: bool = False,
+    readable: bool = False,
     drafted: Record | None = None,
 ) -> Record:
     """Write an event at the end of a locked study's chain; the study's row does not know of it yet (`writer`).
 
     `drafted` is its record, if that was made outside of the lock; it must follow where the chain is now.
     """
-    record = drafted or draft(row.id, row.sequence, row.head, event, actor=actor, at=at, tellable=tellable)
+    record = drafted or draft(row.id, row.sequence, row.head, event, actor=actor, at=at, readable=readable)
     if (record.stream, record.sequence, record.previous) != (row.id, row.sequence + 1, row.head):
         raise InvalidInput("record", found="one that was drafted for another place", allowed="the next of the chain")
     _insert(transaction, record, event.text)

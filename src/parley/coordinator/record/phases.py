@@ -115,7 +115,7 @@ def _read_draws(text: str | None) -> tuple[int, ...] | None:
 
 
 def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past | None:
-    """What reports of the phase in progress are held against; read once a phase, while it is remembered."""
+    """What reports of the phase in progress are held against; read once a phase, and cached."""
 
     def made() -> tuple[Past | None]:
         state = state_after(transaction, study, row.id, row.phase - 1)

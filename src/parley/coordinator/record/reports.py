@@ -63,7 +63,7 @@ REVISIONS = (
 )
 
 
-# One after the other: bodies may be large, and a report that comes again is told by its digest.
+# One after the other: bodies may be large, and a report that comes again is recognised by its digest.
 RECEIPTS = REVISIONS.with_only_columns(reports.c.digest, reports.c.sequence, reports.c.head)
 LAST = REVISIONS.with_only_columns(reports.c.body).order_by(None).order_by(reports.c.revision.desc()).limit(1)
 

@@ -1,6 +1,6 @@
 """What an event leaves in the tables: the one account of it, which storing inserts and the audit compares.
 
-The log tells everything but a policy's state, of which a decision holds the digest: whoever stores it brings the text.
+The log holds everything but a policy's state, of which a decision holds the digest: who stores it brings the text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Entry:
     """Rows of one table, without the study, which is the log's.
 
     They are inserted; or `changed`, where they are there already; or `put`, whether there are some or not; or
-    `removed`, if they are there, and then only their keys are told.
+    `removed`, if they are there, and then only their keys are given.
     """
 
     table: Table
@@ -148,7 +148,7 @@ def first_row(event: StudyCreated, at: str, *, sequence: int = 0, head: str = GE
 
 
 def row_after(row: StudyRow, event: Event, record: Record, before: Situation, after: Situation) -> StudyRow:
-    """A study's row once an event has happened that the judge admitted."""
+    """A study's row once an event has happened that the state machine admitted."""
     return replace(
         row,
         digest=row.digest if after.study is before.study else after.study.digest,

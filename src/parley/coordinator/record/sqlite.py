@@ -252,7 +252,7 @@ class Inodes:
         self._logged = None
 
     def check(self) -> None:
-        """Raise `StorageUnavailable` unless what is written now will be found by whoever opens the file next."""
+        """Raise `StorageUnavailable` unless who opens the file next will find what is written now."""
         if self._opened is None or _inode(self._database) != self._opened:
             raise StorageUnavailable(
                 f"{self._database} was deleted or replaced while in use: stop the server, look why"

@@ -111,7 +111,7 @@ def lock(transaction: Transaction, study: str) -> StudyRow | None:
     """A study that nobody else can change until this transaction ends. On SQLite the transaction itself is the lock.
 
     It is read once the lock is held. A statement that waits for the lock sees the reports of when it began to wait,
-    and so would miss those of whoever had the lock before.
+    and would miss those that the last holder of the lock wrote.
     """
     transaction.execute(LOCK, {"study": study})
     return get(transaction, study)
@@ -155,16 +155,16 @@ def save(transaction: Transaction, row: StudyRow) -> None:
 
 
 def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
-    """The study as it is asked now; parsed once and remembered by its digest.
+    """The study as it is asked now; parsed once and cached by its digest.
 
-    One thread at a time: a large study takes tens of megabytes to parse, and its agents all come at once. Reading a
-    document waits for no lock of the database, so whoever waits here is not waited for.
+    One thread at a time: a large study takes tens of megabytes to parse, and its agents all come at once. Threads that
+    wait for it cannot deadlock: reading a document holds no lock of the database.
     """
 
     def parsed() -> StudyMessage:
         study, last = created(transaction, row), reweighing(transaction, row.id)
         asked = study if last is None else ask_anew(study, last.weights)
-        if asked.digest != row.digest:  # or it would be remembered under another's name
+        if asked.digest != row.digest:  # or it would be cached under another's name
             raise StorageUnavailable(f"the study {row.id} has another document than its row says: damaged data")
         return asked
 

@@ -161,12 +161,12 @@ def _with_past(transaction: Transaction, row: StudyRow, here: Situation, event: 
 
 
 def write_first(
-    transaction: Transaction, event: StudyCreated, *, state: str, actor: str, at: str, tellable: bool = False
+    transaction: Transaction, event: StudyCreated, *, state: str, actor: str, at: str, readable: bool = False
 ) -> StudyRow:
-    """A new study. `tellable`: its event was read back before, outside of the transaction."""
+    """A new study. `readable`: its event was read back before, outside of the transaction."""
     row = first_row(event, at)
     studies.add(transaction, row)
-    record = ledger.append(transaction, row, event, actor=actor, at=at, tellable=tellable)
+    record = ledger.append(transaction, row, event, actor=actor, at=at, readable=readable)
     for entry in rows_of(event, record, None, state=state):
         store(transaction, row.id, entry)
     row = first_row(event, at, sequence=record.sequence, head=record.hash)

@@ -76,7 +76,7 @@ def create_study(transaction: Transaction, trial: Trial, *, actor: str, at: str)
     if studies.get(transaction, trial.id) is not None:
         raise Refusal("already-exists", f"there is a study {trial.id!r}")
     state = canonical(trial.state.to_json())
-    return write_first(transaction, _created(trial), state=state, actor=actor, at=at, tellable=True)
+    return write_first(transaction, _created(trial), state=state, actor=actor, at=at, readable=True)
 
 
 def pause_study(transaction: Transaction, study: str, reason: str, *, actor: str, at: str) -> StudyRow:

@@ -59,7 +59,7 @@ def draft_end(
 
     certified = Certified(certificate=storage.read(made))
     record = ledger.draft(row.id, row.sequence, row.head, certified, actor=COORDINATOR, at=at)
-    assert certified.certificate.text  # written out here, and remembered
+    assert certified.certificate.text  # written out here, once
     return Drafted(end=end, certified=certified, record=record)
 
 

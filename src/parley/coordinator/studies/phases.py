@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -32,7 +31,6 @@ from parley.protocol.state_machine import CONCLUDED
 
 __all__ = ["INLINE_CELLS", "Closer", "close_if_due", "closing_studies", "load_trial", "take_step"]
 
-T = TypeVar("T")
 LONGEST = 2_000  # characters of a reason
 MOMENT = 2.0  # seconds between looks when nobody calls
 INLINE_CELLS = 2_000  # arms x agents up to which a step is taken within the transaction of the last report
@@ -72,49 +70,59 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
     return replace(trial, past=tuple(totals_of(transaction, trial, decision.phase) for decision in decided))
 
 
-def close_if_due(transaction: Transaction, row: StudyRow, at: str) -> StudyRow:
-    """Take the due step of a small study within the transaction that made it due; large ones wait for the closer."""
-    if row.stage is not Stage.CLOSING or row.arms * row.agents > INLINE_CELLS:
-        return row
-    trial = _attempt(lambda: load_trial(transaction, row))
-    step = trial if isinstance(trial, str) else _attempt(lambda: _loggable_step(trial))
-    reached("step-computed")
-    return _store(transaction, row, trial, step, at)
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    """A step of the policy that can be stored, or in words why it cannot be taken.
 
-
-def _attempt(work: Callable[[], T]) -> T | str:
-    """What it returns, or in words why it cannot: such a study is paused with the reason, not tried again for ever.
-
-    What the database itself has to say is not about the study, and passes.
+    A study that cannot take its step is paused with the reason, not tried again for ever.
     """
+
+    failure: str = ""
+    trial: Trial | None = None
+    step: Step | None = None
+
+
+def _attempt(work: Callable[[], _Step]) -> _Step:
+    """What it returns, or why it cannot. What the database itself has to say is not about the study, and passes."""
     try:
         return work()
     except SQLAlchemyError:
         raise
     except ParleyError as error:
-        return _plain(str(error))
+        words = str(error)
     except Exception as error:
         logger.exception("a step failed")
-        return _plain(f"{type(error).__name__}: {error}")
+        words = f"{type(error).__name__}: {error}"
+    return _Step(failure=words.encode(errors="replace").decode().replace("\x00", "")[:LONGEST])
 
 
-def _loggable_step(trial: Trial) -> Step:
-    """A step that the log can tell."""
-    step = trial.step()
-    require_readable(step.event)
-    return step
+def _computed(loaded: _Step) -> _Step:
+    """With the step of the policy, in an event that the log can hold; the slow part of closing a phase."""
+    trial = loaded.trial
+    if trial is None:
+        return loaded
+
+    def compute() -> _Step:
+        step = trial.step()
+        require_readable(step.event)
+        return _Step(trial=trial, step=step)
+
+    return _attempt(compute)
 
 
-def _plain(words: str) -> str:
-    """Words that the log can tell, however they came about."""
-    return words.encode(errors="replace").decode().replace("\x00", "")[:LONGEST]
+def close_if_due(transaction: Transaction, row: StudyRow, at: str) -> StudyRow:
+    """Take the due step of a small study within the transaction that made it due; large ones wait for the closer."""
+    if row.stage is not Stage.CLOSING or row.arms * row.agents > INLINE_CELLS:
+        return row
+    taken = _computed(_attempt(lambda: _Step(trial=load_trial(transaction, row))))
+    reached("step-computed")
+    return _store(transaction, row, taken, at)
 
 
 def _store(
     transaction: Transaction,
     row: StudyRow,
-    trial: Trial | str,
-    step: Step | str,
+    taken: _Step,
     at: str,
     *,
     state: str | None = None,
@@ -124,8 +132,9 @@ def _store(
 
     `state` is the text of the policy's state, and `drafted` the end, if they were made outside of the lock.
     """
-    if isinstance(trial, str) or isinstance(step, str):
-        return enact(transaction, row, StepFailed(phase=row.phase, error=str(step)), actor=COORDINATOR, at=at)
+    trial, step = taken.trial, taken.step
+    if trial is None or step is None:
+        return enact(transaction, row, StepFailed(phase=row.phase, error=taken.failure), actor=COORDINATOR, at=at)
     state = state or canonical(step.state.to_json())
     end = drafted.end if drafted else None
     row = enact(transaction, row, step.event, actor=COORDINATOR, at=at, state=state, drafted=end)
@@ -142,20 +151,20 @@ def closing_studies(transaction: Transaction) -> list[str]:
 def take_step(storage: Storage, study: str, at: str) -> bool:
     """Take the due step of a study outside every lock and store it if nothing changed; False if there is none."""
 
-    def look(transaction: Transaction) -> tuple[StudyRow, Trial | str] | None:
+    def look(transaction: Transaction) -> tuple[StudyRow, _Step] | None:
         row = studies.get(transaction, study)
         if row is None or row.stage is not Stage.CLOSING:
             return None
-        return row, _attempt(lambda: load_trial(transaction, row))
+        return row, _attempt(lambda: _Step(trial=load_trial(transaction, row)))
 
     found = storage.read(look)
     if found is None:
         return False
-    seen, trial = found
-    step = trial if isinstance(trial, str) else _attempt(lambda: _loggable_step(trial))
+    seen, taken = found[0], _computed(found[1])
     state, drafted = None, None
-    if not isinstance(trial, str) and not isinstance(step, str):
-        state, after = canonical(step.state.to_json()), trial.close(step)
+    if taken.trial is not None and taken.step is not None:
+        step = taken.step
+        state, after = canonical(step.state.to_json()), taken.trial.close(step)
         if after.stage in CONCLUDED:
             drafted = draft_end(storage, seen, after, step.event, step.decision, actor=COORDINATOR, at=at)
     reached("step-computed")
@@ -164,7 +173,7 @@ def take_step(storage: Storage, study: str, at: str) -> bool:
         row = studies.lock(transaction, study)
         if row is None or row.sequence != seen.sequence or row.stage is not Stage.CLOSING:
             return False
-        _store(transaction, row, trial, step, at, state=state, drafted=drafted)
+        _store(transaction, row, taken, at, state=state, drafted=drafted)
         return True
 
     return storage.change(store)
@@ -176,8 +185,8 @@ class Closer:
     It looks when called, and now and then; what is due follows from the database alone.
     """
 
-    def __init__(self, storage: Storage, clock: Clock, metrics: Metrics, tell: Callable[[StudyRow], None]) -> None:
-        self._storage, self._clock, self._metrics, self._tell = storage, clock, metrics, tell
+    def __init__(self, storage: Storage, clock: Clock, metrics: Metrics, notify: Callable[[StudyRow], None]) -> None:
+        self._storage, self._clock, self._metrics, self._notify = storage, clock, metrics, notify
         self._call, self._stopped = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="closer", daemon=True)
 
@@ -227,5 +236,5 @@ class Closer:
         self._metrics.steps.observe(perf_counter() - begun)
         self._metrics.phases.inc()
         if row is not None:
-            self._tell(row)
+            self._notify(row)
             logger.info("phase closed", study=study, stage=str(row.stage), phase=row.phase)
