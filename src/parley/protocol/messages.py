@@ -122,6 +122,11 @@ class StudyMessage(_Settings, tag="parley/study/1"):
 
     def make_policy(self) -> Policy:
         """The policy that runs this study."""
+        return self._policy
+
+    @once
+    def _policy(self) -> Policy:
+        """Made once: a policy is a value, and every report of a study asks for it."""
         return make_policy(self.policy, self.problem, self.options)
 
 
