@@ -37,14 +37,14 @@ def studied(name, truth, *, first, phases, runs=150, best=True):
     problem = problem.with_(control="arm 2") if truth == "far" else problem
     generator = np.random.default_rng([len(name), first])
     draw = next(iter(problem.noise.samplers(np.array(TRUTHS[truth])).values()))()
-    past, phases = Totals.zero((runs, 2, 2)), []
+    past, drawn = Totals.zero((runs, 2, 2)), []
     for phase in range(phases):
         seen = problem.mixed(past.means)
         lead = seen == (seen.max(axis=-2, keepdims=True) if best else seen.min(axis=-2, keepdims=True))
         counts = np.where(lead, 2, 1) * first * 3**phase if phase else np.full((runs, 2, 2), first)
-        phases.append(draw(generator, counts.astype(np.int64)))
-        past = past + phases[-1]
-    return problem, phases
+        drawn.append(draw(generator, counts.astype(np.int64)))
+        past = past + drawn[-1]
+    return problem, drawn
 
 
 def missed(problem, phases, truth, factors=(1.0,)):
