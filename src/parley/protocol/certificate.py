@@ -98,15 +98,15 @@ def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
 
 
 def _added(missing: Sequence[Rows]) -> Rows:
-    """Over all phases; nothing where there is none."""
-    told = [np.array(rows, dtype=np.int64) for rows in missing if rows]
-    return tuple(map(tuple, np.sum(told, axis=0).tolist())) if told else ()
+    """The sum over all phases; empty if nobody is missing."""
+    phases = [np.array(rows, dtype=np.int64) for rows in missing if rows]
+    return tuple(map(tuple, np.sum(phases, axis=0).tolist())) if phases else ()
 
 
 def _finite(value: Any) -> Any:
-    """None where JSON has no word for a number: an interval without data is infinite.
+    """With None instead of numbers that JSON cannot hold: an interval without data is infinite.
 
-    Changes the lists and dictionaries it is given, which nobody else has: a second copy may be tens of megabytes.
+    Changes the lists and dictionaries in place, which nobody else has: a second copy may be tens of megabytes.
     """
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):

@@ -39,6 +39,17 @@ __all__ = [
 Previewed = Annotated[str, described("Digest of the preview that the administrator confirmed.")]
 
 
+class _Reasoned(Message, tag="parley/event/reasoned"):
+    """An event of which an administrator's reason says all."""
+
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return self.reason
+
+
 class StudyCreated(Message, tag="parley/event/study-created/1"):
     """The study and its first plan."""
 
@@ -195,26 +206,12 @@ class Reweighed(Message, tag="parley/event/reweighed/1"):
         return f"asked anew in phase {self.phase}{without}: {self.reason}"
 
 
-class Paused(Message, tag="parley/event/paused/1"):
+class Paused(_Reasoned, tag="parley/event/paused/1"):
     """No report is taken until the study is resumed."""
 
-    reason: str
 
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return self.reason
-
-
-class Resumed(Message, tag="parley/event/resumed/1"):
+class Resumed(_Reasoned, tag="parley/event/resumed/1"):
     """Back to where it was."""
-
-    reason: str
-
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return self.reason
 
 
 class Disputed(Message, tag="parley/event/disputed/1"):
@@ -230,15 +227,8 @@ class Disputed(Message, tag="parley/event/disputed/1"):
         return f"{self.agent} holds a receipt for record {self.sequence} that is not here"
 
 
-class Cancelled(Message, tag="parley/event/cancelled/1"):
+class Cancelled(_Reasoned, tag="parley/event/cancelled/1"):
     """Stopped before every agent had its answer; what remains is a set of candidates."""
-
-    reason: str
-
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return self.reason
 
 
 class Certified(Message, tag="parley/event/certified/1"):

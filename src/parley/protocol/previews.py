@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from parley.errors import InvalidInput, ParleyError
 from parley.policies import State
 from parley.policies.base import nth_largest
 from parley.problem import FloatArray
-from parley.protocol.codec import Message
+from parley.protocol.codec import Count, Message, Phase, described
 from parley.protocol.lost_sites import not_reweighable, weights_without
 from parley.protocol.messages import Weights
 from parley.protocol.state_machine import Stage, illegal
@@ -46,6 +47,8 @@ __all__ = [
     "thaw_preview",
 ]
 
+Agents = tuple[str, ...]
+
 PHASES_AHEAD = 12  # of the projection; a study that needs more has lost its way
 SAMPLES_AHEAD = 100  # times what was spent so far, after which the projection gives up
 
@@ -53,13 +56,13 @@ SAMPLES_AHEAD = 100  # times what was spent so far, after which the projection g
 class Projection(Message, tag="parley/projection/1"):
     """Who has an answer, who would get one, and at which cost."""
 
-    answered: tuple[str, ...]  # by the recorded phases
-    expected: tuple[str, ...]  # of the others, if rewards stay as estimated
-    without: tuple[str, ...]  # who asks, and would not get one
-    left: tuple[str, ...]  # who asks no more
-    open_pairs: int  # arms that would stay candidates of those without an answer
-    phases: int  # still to come, were it so
-    samples: int
+    answered: Annotated[Agents, described("Agents that the recorded phases answer.")]
+    expected: Annotated[Agents, described("Of the others, those who get an answer if rewards stay as estimated.")]
+    without: Annotated[Agents, described("Agents who ask and would get no answer.")]
+    left: Annotated[Agents, described("Agents whose own question rests.")]
+    open_pairs: Annotated[Count, described("Arms that would stay candidates of those without an answer.")]
+    phases: Annotated[Count, described("Phases still to come.")]
+    samples: Annotated[Count, described("Draws still to come.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +95,7 @@ def run_ahead(trial: Trial) -> Ahead | None:
 
 
 def project(trial: Trial) -> Projection:
-    """Of a trial as it is; without any data nothing is said against anybody."""
+    """What is left of a trial. Without any data every agent that is not blocked counts as expected."""
     agents, top = trial.study.agents, trial.study.problem.top
     ahead = run_ahead(trial)
     now = ends_at(trial.policy, trial.state, Stage.RUNNING)
@@ -126,16 +129,16 @@ class Column(Message, tag="parley/column/1"):
 
 
 class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
-    """What an administrator is shown before a study is re-weighed; its digest is confirmed and kept in the log."""
+    """What asking anew, with other weights, would do."""
 
     study: str
-    phase: int
-    frozen: tuple[str, ...]
+    phase: Phase
+    frozen: Agents
     weights: Weights
-    columns: tuple[Column, ...]  # those that change
-    left: tuple[str, ...]  # whose own question rests
-    withdrawn: tuple[str, ...]  # who has an answer now, and would have none or another one
-    finished: bool  # the recorded phases answer everything: the study would end at once
+    columns: Annotated[tuple[Column, ...], described("The columns that change.")]
+    left: Annotated[Agents, described("Agents whose own question rests.")]
+    withdrawn: Annotated[Agents, described("Agents who have an answer now, and would have none or another one.")]
+    finished: Annotated[bool, described("The recorded phases answer everything: the study would end at once.")]
     prospect: Projection
     effect: str
     guarantee: str
@@ -182,20 +185,20 @@ def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) ->
     if ahead.left:
         asks += f"; {', '.join(ahead.left)} left: no answer, unless weights are given for it"
     if finished:
-        return f"{asks}. The recorded phases answer it: the study ends at once, and what is drawn now is not counted"
+        return f"{asks}. The recorded phases answer it: the study ends at once, and draws of this phase do not count"
     if trial.stage is Stage.STALLED:
         return f"{asks}. The next phase is planned at once"
     return f"{asks}. Phase {trial.phase} goes on as it was asked; the next one is planned for the new question"
 
 
 class ThawPreview(Message, tag="parley/thaw-preview/1"):
-    """What an administrator is shown before an agent is thawed; its digest is confirmed and kept in the log."""
+    """What asking a frozen agent again would do."""
 
     study: str
     agent: str
-    phase: int
-    awaited: bool  # the phase in progress waits for it again
-    weighed_by: tuple[str, ...]  # whose mix weighs it, by the weights in force
+    phase: Phase
+    awaited: Annotated[bool, described("The phase in progress waits for the agent again.")]
+    weighed_by: Annotated[Agents, described("Agents whose mix weighs it, by the weights in force.")]
     prospect: Projection
     effect: str
     guarantee: str
@@ -214,7 +217,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
     weighed = tuple(name for name, weight in zip(study.agents, row, strict=True) if weight > 0)
     others = [name for name in weighed if name != agent]
     where = f"phase {trial.phase} waits for it again" if awaited else "it is asked from the next phase on"
-    rests = "" if others else ". Nobody else's mix weighs it: to count with the others again, re-weigh"
+    rests = "" if others else ". No other agent's mix weighs it: re-weigh the study to change that"
     return ThawPreview(
         study=trial.id,
         agent=agent,
@@ -232,26 +235,30 @@ class Pair(Message, tag="parley/frozen-pair/1"):
 
     arm: str
     agent: str
-    outlook: str  # "never": no data will ever tell; "blocked": not decided in the projection; "open"
-    smallest_radius: float | None  # no interval at this delta can become narrower; None when it is infinite
-    gap: float | None  # estimated distance to the boundary of the top N; None without data
+    outlook: Annotated[
+        str, described('"never": no data can decide it; "blocked": the projection does not decide it; "open": it does.')
+    ]
+    smallest_radius: Annotated[
+        float | None, described("No interval at this delta can become narrower; null if it stays infinite.")
+    ]
+    gap: Annotated[float | None, described("Estimated distance to the boundary of the top N; null without data.")]
 
 
 class FreezePreview(Message, tag="parley/freeze-preview/1"):
-    """What an administrator is shown before a freeze; its digest is confirmed and kept in the log."""
+    """What freezing an agent would do."""
 
     study: str
     agent: str
-    phase: int
-    frozen: tuple[str, ...]  # with this one
-    released: bool  # the phase in progress waits for nobody else and would be decided at once
-    undecided_agents: tuple[str, ...]  # who would be left without an answer, as things look
+    phase: Phase
+    frozen: Annotated[Agents, described("With this agent.")]
+    released: Annotated[bool, described("The phase waits for nobody else and would be decided at once.")]
+    undecided_agents: Annotated[Agents, described("Agents who would be left without an answer.")]
     pairs: tuple[Pair, ...]
     termination: str
     guarantee: str
-    keep: Projection | None = None  # the question as it is: what would become of it
-    reweigh: ReweighPreview | None = None  # the question without the frozen agents; None where it cannot be asked
-    no_reweigh: str | None = None  # why not
+    keep: Annotated[Projection | None, described("What follows if the question stays as it is.")] = None
+    reweigh: Annotated[ReweighPreview | None, described("What follows without the frozen agents.")] = None
+    no_reweigh: Annotated[str | None, described("Why the question cannot be asked without them.")] = None
 
 
 def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
@@ -291,8 +298,8 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
         pairs=pairs,
         termination=_termination(pairs, without),
         guarantee=(
-            f"{trial.policy.guarantee}: kept, if the reason for freezing is not in the rewards themselves. Counts "
-            "stay and only draws that were made are weighed; an answer may be lost, the error rate is not"
+            f"{trial.policy.guarantee}: kept, if the reason for freezing is not in the rewards themselves. What "
+            "was reported stays and counts; answers may be lost, but the error rate does not grow"
         ),
         keep=project(alone),
         reweigh=anew,
@@ -354,15 +361,15 @@ def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
 
 
 class EarlyClosePreview(Message, tag="parley/early-close-preview/1"):
-    """What an administrator is shown before a cut; its digest is confirmed and kept in the log."""
+    """What closing a phase with the reports that are in would do."""
 
     study: str
-    phase: int
-    reported: tuple[str, ...]  # whose reports are in
-    awaited: tuple[str, ...]  # whose are not, and will not be taken for this phase
-    drawn: int  # draws in the reports
-    planned: int  # draws that the phase asked for
-    lost: tuple[str, ...]  # arms of which nobody's draws are in, though some were asked for
+    phase: Phase
+    reported: Annotated[Agents, described("Agents whose reports are in.")]
+    awaited: Annotated[Agents, described("Agents whose reports are not, and would not be taken for this phase.")]
+    drawn: Annotated[Count, described("Draws in the reports.")]
+    planned: Annotated[Count, described("Draws that the phase asked for.")]
+    lost: Annotated[tuple[str, ...], described("Arms that were asked for and of which no draw is in.")]
     effect: str
     guarantee: str
 
@@ -383,10 +390,10 @@ def early_close_preview(trial: Trial) -> EarlyClosePreview:
         lost=tuple(arm for arm, nothing in zip(study.arms, empty, strict=True) if nothing),
         effect=(
             f"the phase is decided on {int(got.sum())} of {int(planned.sum())} draws. What {names} drew in it is never "
-            "counted; the next phase asks everybody for what is still needed"
+            "counted. The next phase asks every agent for what is still needed"
         ),
         guarantee=(
             f"{trial.policy.guarantee}: kept, if the reason for not waiting is not in the rewards of this phase. Only "
-            "draws that were reported are weighed, and what needs others is not decided"
+            "reported draws count, and nothing is decided that needs others"
         ),
     )

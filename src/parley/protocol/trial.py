@@ -38,12 +38,23 @@ from parley.rewards import Past
 from parley.status import OutcomeStatus
 from parley.totals import Totals
 
-__all__ = ["Reweighing", "Step", "Thawing", "Trial", "apply", "create", "ends_at", "make_plan", "replay", "reweigh"]
-__all__ += ["thaw"]
+__all__ = [
+    "Reweighing",
+    "Step",
+    "Thawing",
+    "Trial",
+    "apply",
+    "create",
+    "ends_at",
+    "make_plan",
+    "replay",
+    "reweigh",
+    "thaw",
+]
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
-FOLDED_AGAIN = ("phase", "weights", "left", "eliminated_in", "finished")
-TAKEN_AGAIN = ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished", "missing")
+RECOMPUTED_BY_REWEIGHING = ("phase", "weights", "left", "eliminated_in", "finished")
+RECOMPUTED_BY_STEP = ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished", "missing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +95,7 @@ class Trial:
     past: tuple[Totals, ...] | None = field(default=(), compare=False)  # of decided phases; None: were not read
     held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
     refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator did not take
-    against: Past | None = field(default=None, compare=False)  # what reports are held against
+    against: Past | None = field(default=None, compare=False)  # what the means of reports are compared with
 
     @property
     def phase(self) -> int:
@@ -115,7 +126,7 @@ class Trial:
         return tuple(name for name in names if name not in self.frozen and name not in self.reports)
 
     def situation(self, agent: str | None = None) -> Situation:
-        """What the judge needs to know, of one agent's place too if it is about one."""
+        """What `admit` needs to know; of one agent's place too, if an event is about one."""
         place = None
         if agent in self.study.agents:
             draws = self.plan.draws(self.study.agents.index(agent))
@@ -163,16 +174,16 @@ class Trial:
         return Step(state=after, decision=decision, plan=plan)
 
     def _missing(self) -> tuple[tuple[int, ...], ...]:
-        """`(arm, agent)`: people of whom no outcome will come; nothing where nobody reports any."""
+        """`(arm, agent)`: people of whom no outcome will come; empty if nobody reports any."""
         nobody = (0,) * len(self.study.arms)
-        told = [self.reports[name].missing or nobody if name in self.reports else nobody for name in self.study.agents]
-        return tuple(zip(*told, strict=True)) if any(map(any, told)) else ()
+        columns = [getattr(self.reports.get(name), "missing", ()) or nobody for name in self.study.agents]
+        return tuple(zip(*columns, strict=True)) if any(map(any, columns)) else ()
 
     @property
     def totals(self) -> Totals:
-        """`(arm, agent)`: what the reports of the phase add up to; nothing where there is none."""
-        told = [self.reports[name].totals if name in self.reports else None for name in self.study.agents]
-        return Totals.columns(told, len(self.study.arms))
+        """`(arm, agent)`: the sum of the phase's reports; zero for an agent without one."""
+        columns = [self.reports[name].totals if name in self.reports else None for name in self.study.agents]
+        return Totals.columns(columns, len(self.study.arms))
 
     def close(self, step: Step) -> Trial:
         """The trial after a step that was taken from it."""
@@ -188,11 +199,11 @@ class Trial:
 
 
 def ends_at(policy: Policy, state: State, stage: Stage) -> list[OutcomeStatus]:
-    """Agent by agent: the policy's word, or how the study was stopped where it has none."""
-    words = map(OutcomeStatus, policy.statuses(state).tolist())
-    instead = {Stage.CANCELLED: OutcomeStatus.CANCELLED, Stage.STALLED: OutcomeStatus.BLOCKED}.get(stage)
-    spoken = (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
-    return [instead if instead is not None and word not in spoken else word for word in words]
+    """Agent by agent: the policy's status; how the study was stopped, for an agent without an answer."""
+    statuses = map(OutcomeStatus, policy.statuses(state).tolist())
+    stopped = {Stage.CANCELLED: OutcomeStatus.CANCELLED, Stage.STALLED: OutcomeStatus.BLOCKED}.get(stage)
+    final = (OutcomeStatus.DECIDED, OutcomeStatus.ACCEPTED, OutcomeStatus.LEFT)
+    return [stopped if stopped is not None and status not in final else status for status in statuses]
 
 
 # Plans.
@@ -213,7 +224,7 @@ def make_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iter
 
 
 def next_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iterable[str]) -> Plan | None:
-    """The same, or None where there is no next phase: all is answered, or nobody may be asked for what is missing."""
+    """The same, or None if there is no next phase: all is answered, or those who could be asked are frozen."""
     if state.finished:
         return None
     plan = make_plan(policy, state, study, phase, frozen)
@@ -221,13 +232,13 @@ def next_plan(policy: Policy, state: State, study: str, phase: int, frozen: Iter
 
 
 def _require_countable(state: State, quotas: IntArray) -> None:
-    """Raise where the draws of the study, all together, would be more than a log can tell (and any study can make)."""
+    """Raise if the draws of the study would sum to more than a log can hold (and any study can make)."""
     total = float(state.counts.sum(dtype=np.float64) + quotas.sum(dtype=np.float64))
     if total > LARGEST_INTEGER or (quotas < 0).any():
         raise InvalidInput(
             "plan",
             found=f"about {abs(total):.3g} draws in all",
-            allowed="up to 2^53, what a log can tell",
+            allowed="up to 2^53, the largest count that a log can hold",
             hint="The noise is too large for the gaps that are to be told apart",
         )
 
@@ -241,7 +252,7 @@ class Reweighing:
 
     trial: Trial
     states: list[State]  # after every recorded phase, without the start
-    plan: Plan | None  # of the next phase, where the study had stalled
+    plan: Plan | None  # of the next phase, if the study had stalled
 
     def event(self, reason: str, consequences: str) -> Reweighed:
         """As the log keeps it."""
@@ -284,7 +295,7 @@ class Thawing:
 
     trial: Trial
     agent: str
-    plan: Plan | None  # of the next phase, where the study had stalled
+    plan: Plan | None  # of the next phase, if the study had stalled
 
     def event(self, reason: str, consequences: str) -> AgentThawed:
         """As the log keeps it."""
@@ -299,7 +310,7 @@ def thaw(trial: Trial, agent: str) -> Thawing:
 
 
 def _going_on(trial: Trial) -> Plan | None:
-    """The next plan of a trial that had stalled."""
+    """The next plan of a trial that had stalled; else None."""
     if trial.stage is not Stage.STALLED:
         return None
     return next_plan(trial.policy, trial.state, trial.id, trial.phase + 1, trial.frozen)
@@ -332,7 +343,7 @@ def apply(trial: Trial, event: Event) -> Trial:
             return replace(trial, stage=after.stage, frozen=trial.frozen | {agent})
         case AgentThawed(agent=agent):
             mine = thaw(trial, agent)
-            _check_following(event.plan, mine.plan, trial.study)
+            _check_next_plan(event.plan, mine.plan, trial.study)
             return replace(mine.trial, stage=after.stage, plan=event.plan or mine.trial.plan)
         case Reweighed():
             return replace(_reweighed_as_recorded(trial, event), stage=after.stage)
@@ -356,7 +367,7 @@ def _closed_as_recorded(trial: Trial, event: PhaseClosed) -> Trial:
 
 def _reweighed_as_recorded(trial: Trial, event: Reweighed) -> Trial:
     mine = reweigh(trial, event.weights)
-    _check_fold(event, mine.event(event.reason, event.consequences), trial.study)
+    _check_reweighing(event, mine.event(event.reason, event.consequences), trial.study)
     return replace(mine.trial, plan=event.plan or mine.trial.plan)
 
 
@@ -391,19 +402,19 @@ def replay(events: Iterable[Event]) -> Trial:
 def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -> None:
     """Raise unless a recorded step is the one that was taken again."""
     phase = recorded.decision.phase
-    for name in TAKEN_AGAIN:
+    for name in RECOMPUTED_BY_STEP:
         if getattr(recorded.decision, name) != getattr(mine.decision, name):
             raise InvalidInput(
                 f"decision of phase {phase}",
                 found=f"a recorded {name!r} that the reports do not give",
                 allowed="the decision recomputed from the log",
             )
-    _check_following(recorded.plan, mine.plan, study)
+    _check_next_plan(recorded.plan, mine.plan, study)
 
 
-def _check_fold(recorded: Reweighed, mine: Reweighed, study: StudyMessage) -> None:
+def _check_reweighing(recorded: Reweighed, mine: Reweighed, study: StudyMessage) -> None:
     """Raise unless what a recorded re-weighing found in the past is what was found in it again."""
-    for name in FOLDED_AGAIN:
+    for name in RECOMPUTED_BY_REWEIGHING:
         if getattr(recorded, name) != getattr(mine, name):
             raise InvalidInput(
                 f"re-weighing in phase {recorded.phase}",
@@ -412,10 +423,10 @@ def _check_fold(recorded: Reweighed, mine: Reweighed, study: StudyMessage) -> No
             )
     if len(recorded.states) != len(mine.states):
         raise InvalidInput("states", found=len(recorded.states), allowed=f"{len(mine.states)}, one a recorded phase")
-    _check_following(recorded.plan, mine.plan, study)
+    _check_next_plan(recorded.plan, mine.plan, study)
 
 
-def _check_following(recorded: Plan | None, mine: Plan | None, study: StudyMessage) -> None:
+def _check_next_plan(recorded: Plan | None, mine: Plan | None, study: StudyMessage) -> None:
     """Raise unless a recorded plan of the next phase is the policy's, or there is none in either."""
     if (recorded is None) != (mine is None):
         raise InvalidInput("plan", found="one too many or too few", allowed="the policy's")

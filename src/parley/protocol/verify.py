@@ -68,20 +68,20 @@ class Verification:
         return self.problem is None
 
 
-# Whoever wrote a log may have written anything: what our own code stumbles over is no study that it ran.
+# A log may have been written by anybody. What makes our own code fail is no study that our code ran.
 UNREPLAYABLE = (ParleyError, ArithmeticError, LookupError, TypeError, ValueError)
-Told: TypeAlias = Callable[[Record, Event, Trial | None, Trial], None]
+Observer: TypeAlias = Callable[[Record, Event, Trial | None, Trial], None]
 
 
 def verify_log(
-    records: Iterable[Record], receipts: Iterable[Receipt | tuple[int, str]] = (), tell: Told | None = None
+    records: Iterable[Record], receipts: Iterable[Receipt | tuple[int, str]] = (), observe: Observer | None = None
 ) -> Verification:
     """Check a study's whole log, and that every receipt is in it with the report it was given for.
 
-    Of a bare (sequence, head) it is checked that the log has that record. `tell` hears every record that was found
-    right, its event, and the trial before (None at first) and after it.
+    For a bare (sequence, head) it checks that the log has that record. `observe` is called with every record that was
+    found right, its event, and the trial before (None at first) and after it.
     """
-    seen = _Seen(tell)
+    seen = _Seen(observe)
     problem = None
     known = list(receipts)
     try:
@@ -112,11 +112,11 @@ def verify_log(
 
 
 class _Seen:
-    """What is known after some records."""
+    """What is known after reading some records."""
 
-    def __init__(self, tell: Told | None = None) -> None:
+    def __init__(self, observe: Observer | None = None) -> None:
         self.trial: Trial | None = None
-        self.tell = tell
+        self.observe = observe
         self.heads: dict[int, str] = {}
         self.given: dict[int, Receipt] = {}
         self.decisions: list[Decision] = []
@@ -124,10 +124,10 @@ class _Seen:
         self.exact = True
         self.certificate: str | None = None
         self.amendments: list[Amendment] = []
-        self.sent: set[str] = set()  # digests of reports that were put aside, as they came
+        self.sent: set[str] = set()  # digests of reports that were quarantined as they were sent
 
     def amended_after(self, receipts: Iterable[Receipt | tuple[int, str]]) -> Iterator[Amendment]:
-        """Those in the places of the agents that hold these receipts, also where nothing else of theirs was taken."""
+        """The amendments of agents that hold these receipts, also if nothing else of theirs was taken."""
         mine = {receipt.agent for receipt in receipts if isinstance(receipt, Receipt)}
         yield from (found for found in self.amendments if found.agent in mine)
 
@@ -154,11 +154,11 @@ class _Seen:
                 if isinstance(event, AgentThawed | Cancelled | Reweighed):
                     self.certificate = None  # a blocked study goes on: what was certified of it is history
         except UNREPLAYABLE as error:
-            raise InvalidInput(f"record {record.sequence}", found=str(error), allowed="what the log gives") from None
+            raise BrokenChain(f"record {record.sequence} ({record.kind}) does not follow: {error}") from None
         self.heads[record.sequence] = record.hash
         self._note_report(record, event)
-        if self.tell is not None:
-            self.tell(record, event, before, self.trial)
+        if self.observe is not None:
+            self.observe(record, event, before, self.trial)
 
     def _note_report(self, record: Record, event: Event) -> None:
         """What a receipt is compared with. A report that was held and is taken as it was sent is no amendment."""
@@ -198,7 +198,7 @@ class _Seen:
         wrong = same_certificate(event.certificate, again)
         del again  # as large as what is hashed now
         if wrong:
-            raise InvalidInput("certificate", found=f"another {', '.join(wrong)}", allowed="what the log gives")
+            raise InvalidInput("certificate", found=f"another {', '.join(wrong)}", allowed="what the log gives again")
         self.certificate = event.certificate.digest
 
 

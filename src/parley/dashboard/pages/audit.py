@@ -11,8 +11,7 @@ from starlette.routing import Route
 from parley.coordinator.answers import LogPage
 from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.study import heading, verified
-from parley.dashboard.words import number
-from parley.protocol import EVENTS
+from parley.protocol import EVENTS, read_event
 
 __all__ = ["in_words", "routes"]
 
@@ -20,46 +19,12 @@ A_PAGE = 50
 
 
 def in_words(kind: str, payload: Mapping[str, Any]) -> str:
-    """What a record says, in a sentence.
+    """What a record says, in a sentence: the event's own, or whom a record of the server's log is about.
 
-    >>> in_words("paused", {"reason": "holiday"})
+    >>> in_words("paused", {"schema": "parley/event/paused/1", "reason": "holiday"})
     'holiday'
-    >>> in_words("phase-closed", {"decision": {"phase": 2, "finished": True, "eliminated_in": [[2], [0]]}})
-    'phase 2 decided: 1 pair ruled out; the study is finished'
     """
-    match kind:
-        case "study-created":
-            return f"{payload['study']['name']}"
-        case "report-accepted" | "report-quarantined" | "report-amended":
-            report = payload["report"]
-            words = f"{report['agent']}, phase {report['phase']}: {number(sum(report['counts']))} samples"
-            told = [word for word in (report.get("reason"), payload.get("reason")) if word]
-            return "; ".join([words, *told])
-        case "phase-closed":
-            decision = payload["decision"]
-            out = sum(cell == decision["phase"] for row in decision["eliminated_in"] for cell in row)
-            words = f"phase {decision['phase']} decided: {number(out)} {'pair' if out == 1 else 'pairs'} ruled out"
-            return words + ("; the study is finished" if decision["finished"] else "")
-        case "agent-frozen" | "agent-thawed":
-            return f"{payload['agent']}: {payload['reason']}"
-        case "reweighed":
-            without = f", without {', '.join(payload['left'])}" if payload["left"] else ""
-            return f"asked anew in phase {payload['phase']}{without}: {payload['reason']}"
-        case "report-refused":
-            return f"{payload['agent']}, phase {payload['phase']}: {payload['reason']}"
-        case "phase-cut":
-            without = ", ".join(payload["without"])
-            return f"phase {payload['phase']} closed without {without}: {payload['reason']}"
-        case "disputed":
-            return f"{payload['agent']} holds a receipt for record {payload['sequence']} that is not here"
-        case "step-failed":
-            return f"phase {payload['phase']}: {payload['error']}"
-        case "certified":
-            return f"{number(payload['certificate']['samples'])} samples, {payload['certificate']['phases']} phases"
-        case "token-issued" | "token-revoked":
-            return str(payload.get("principal", ""))
-        case _:
-            return str(payload.get("reason", ""))
+    return read_event(kind, payload).sentence if kind in EVENTS else str(payload.get("principal", ""))
 
 
 def unbroken(records: Sequence[Mapping[str, Any]]) -> bool:
