@@ -1,1 +1,1 @@
-"""Experiments at any scale: forecasts of a study, the paper's tables, sweeps over many cells, and how results look."""
+"""Experiments at any scale: forecasts of a study, the paper's tables, sweeps over many cells, the demo."""

@@ -103,7 +103,7 @@ def _ray(engine: Engine, stack: ExitStack) -> Crew:
     ray = need("ray", extra="ray", purpose="the engine ray")
     register = need("ray.util.joblib", extra="ray", purpose="the engine ray").register_ray
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-    stack.enter_context(redirect_stdout(sys.stderr))  # Ray tells of lost workers there, whatever it is told
+    stack.enter_context(redirect_stdout(sys.stderr))  # Ray writes about lost workers to stdout, whatever its log level
     if engine.address is not None:
         _knock(engine.address)
         try:

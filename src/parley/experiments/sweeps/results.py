@@ -44,7 +44,7 @@ class Results:
 
     @property
     def unit(self) -> str:
-        """What a study costs: samples, or regret where every cell plays until a horizon."""
+        """What a study costs: samples, or regret where every cell has a horizon."""
         stated = "regret" in self.table.column_names and not self.table["regret"].null_count
         return "regret" if stated else "samples"
 
@@ -53,12 +53,12 @@ class Results:
         frame = self.pandas()
         if self.unit == "samples":
             return frame
-        told = {name: f"regret{name[4:]}" for name in ("cost", "cost_std") if name in frame}
-        return frame.assign(**{name: frame[other] for name, other in told.items()})
+        names = {name: f"regret{name[4:]}" for name in ("cost", "cost_std") if name in frame}
+        return frame.assign(**{name: frame[other] for name, other in names.items()})
 
     @property
     def other_costs(self) -> list[str]:
-        """What else is told of every cell, where it is stated."""
+        """What else the cells cost, where it is stated."""
         return [name for name in OTHER_COSTS if name in self.table.column_names and name != self.unit]
 
     def polars(self) -> Any:
@@ -127,7 +127,7 @@ def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed
 def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.DataFrame:
     """A row per cell: mean cost and rounds with intervals, error rate with an exact one, and the ratio to the bound.
 
-    The bound is c* on samples; on regret, where every cell plays until a horizon, it is C* log T.
+    The bound is c* on samples; on regret, where every cell has a horizon, it is C* log T.
     """
     frame = results.costs()
     if not results.per_replication:

@@ -61,8 +61,8 @@ def run_sweep(
 ) -> Run:
     """Run what is missing of a sweep into a folder.
 
-    `started` is told how many cells there are, how many are missing, and which files are damaged, before the first
-    cell; `progress` how many more are done. Interrupted, it loses the cells in flight and no others.
+    `started` is called before the first cell with how many cells there are, how many are missing, and which files are
+    damaged; `progress` with how many more are done. An interruption loses the cells in flight and no others.
     """
     begun = perf_counter()
     with folder.locked():

@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 
 from parley import __version__
 from parley.errors import OtherResults
-from parley.experiments.sweeps.sweep import Cell, CellResult, Sweep, canonical
+from parley.experiments.sweeps.sweep import Cell, CellResult, Sweep, canonical, cell_key
 from parley.files import ASIDE, FileLock, Locked, write_whole
-from parley.problem import FloatArray
+from parley.problem import FloatArray, IntArray
 
 __all__ = ["OTHER_COSTS", "Folder", "Stored"]
 
@@ -149,7 +149,7 @@ class Folder:
             table = pq.read_table(io.BytesIO(self._file(key).read_bytes()))
             described = json.loads(table.schema.metadata[METADATA])
             checksum = described.pop("checksum")
-            whole = checksum == _checksum(table, described) and key == _key(described["specification"])
+            whole = checksum == _checksum(table, described) and key == cell_key(described["specification"])
         except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
             return None
         return Stored(key=key, rows=table.replace_schema_metadata(None), **described) if whole else None
@@ -171,10 +171,6 @@ def _plain(document: Any) -> Any:
     return json.loads(json.dumps(document))
 
 
-def _key(specification: dict[str, Any]) -> str:
-    return hashlib.sha256(canonical(specification).encode()).hexdigest()[:32]
-
-
 def _checksum(table: pa.Table, described: dict[str, Any]) -> str:
     """Over every value and every word beside them, so that no damage goes unseen."""
     digest = hashlib.sha256(canonical(described).encode())
@@ -185,54 +181,44 @@ def _checksum(table: pa.Table, described: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _spread(name: str, values: FloatArray) -> dict[str, Any]:
-    """Money or days of a cell in one row: mean and scatter, one study in ten, nine in ten."""
-    low, high = np.quantile(values, (0.1, 0.9))
-    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return {
-        name: [float(values.mean())],
-        f"{name}_std": [deviation],
-        f"{name}_p10": [float(low)],
-        f"{name}_p90": [float(high)],
-    }
-
-
 def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
     """The rows of a cell: one a replication, or one for all."""
-    costs, rounds = result.costs, result.rounds
+    costs = {name: values for name in OTHER_COSTS if (values := getattr(result, name)) is not None}
     if rows == "replication":
-        count = len(costs)
         measured: dict[str, Any] = {
-            "replication": np.arange(count),
-            "cost": costs,
-            "rounds": rounds,
+            "replication": np.arange(len(result.costs)),
+            "cost": result.costs,
+            "rounds": result.rounds,
             "mistaken": result.mistaken,
             "finished": result.finished,
+            **costs,
         }
     else:
-        count = 1
         measured = {
             "replications": [cell.replications],
-            "cost": [float(costs.mean())],
-            "cost_std": [float(costs.std(ddof=1)) if len(costs) > 1 else 0.0],
-            "rounds": [float(rounds.mean())],
-            "rounds_std": [float(rounds.std(ddof=1)) if len(rounds) > 1 else 0.0],
+            **_mean_and_deviation("cost", result.costs),
+            **_mean_and_deviation("rounds", result.rounds),
             "error_rate": [float(result.mistaken.mean())],
             "finished": [float(result.finished.mean())],
         }
-    for name in OTHER_COSTS:
-        if (values := getattr(result, name)) is not None:
-            measured |= {name: values} if rows == "replication" else _spread(name, values)
-    described = {
+        for name, values in costs.items():
+            low, high = np.quantile(values, (0.1, 0.9))
+            measured |= _mean_and_deviation(name, values) | {f"{name}_p10": [float(low)], f"{name}_p90": [float(high)]}
+    before = {"policy": cell.policy} | dict(cell.axes)
+    after = {
         "reward_seed": cell.seed,
         "lower_bound": result.lower_bound,
         "version": cell.version,
         "seconds": result.seconds,
         "cell": cell.key,
     }
-    columns = {"policy": cell.policy} | dict(cell.axes)
-    constant = {name: [value] * count for name, value in {**columns, **described}.items()}
-    arrays = {name: pa.array(values) for name, values in constant.items()}
-    arrays["lower_bound"] = pa.array(constant["lower_bound"], type=pa.float64())
-    names = [*columns, *measured, *described]
-    return pa.table({name: arrays[name] if name in arrays else pa.array(measured[name]) for name in names})
+    count = len(measured["cost"])
+    constant = {name: pa.array([value] * count) for name, value in (before | after).items()}
+    constant["lower_bound"] = pa.array([result.lower_bound] * count, type=pa.float64())  # also where all are None
+    arrays = constant | {name: pa.array(values) for name, values in measured.items()}
+    return pa.table({name: arrays[name] for name in (*before, *measured, *after)})
+
+
+def _mean_and_deviation(name: str, values: FloatArray | IntArray) -> dict[str, list[float]]:
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return {name: [float(values.mean())], f"{name}_std": [deviation]}

@@ -24,7 +24,6 @@ import hashlib
 import itertools
 import json
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +36,7 @@ from parley.policies import Policy, make_policy
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.settings import SETTINGS
 from parley.simulation import ENVIRONMENTS, make_environment, simulate
-from parley.study import DEFAULT_POLICY, PLAYING_POLICY, SECTIONS, parse_study
+from parley.study import DEFAULT_POLICY, PLAYING_POLICY, SECTIONS, parse_study, read_toml
 from parley.weights import identity
 
 __all__ = [
@@ -47,6 +46,7 @@ __all__ = [
     "Sweep",
     "axis_labels",
     "canonical",
+    "cell_key",
     "checked_axis",
     "load_sweep",
     "parse_sweep",
@@ -57,132 +57,18 @@ __all__ = [
 
 AxisValue = str | int | float | bool
 
-
-def canonical(document: Any) -> str:
-    """JSON in one spelling only: sorted keys, no spaces, no NaN.
-
-    >>> canonical({"b": 1, "a": [0.5, None]})
-    '{"a":[0.5,null],"b":1}'
-    """
-    try:
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput("specification", found=str(error), allowed="text, numbers, true, false, lists") from None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """What to run, and where on the axes it stands.
-
-    >>> study = {"arms": 3, "agents": 2, "truth": {"generate": "paper"}}
-    >>> one = Cell(study=study, axes={}, replications=10, seed=1)
-    >>> one.key == Cell(study=study, axes={}, replications=10, seed=2).key
-    False
-    """
-
-    study: Mapping[str, Any]  # a whole study document
-    axes: Mapping[str, AxisValue]  # axis -> the value's label
-    replications: int
-    seed: int
-    environment: str | None = None
-    max_samples: int | None = None
-    version: str = __version__  # of Parley: another version is another cell, its results are not mixed in
-    key: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", hashlib.sha256(canonical(self.specification()).encode()).hexdigest()[:32])
-
-    def specification(self) -> dict[str, Any]:
-        """Everything the numbers depend on."""
-        return {
-            "parley": self.version,
-            "study": self.study,
-            "axes": self.axes,
-            "replications": self.replications,
-            "seed": self.seed,
-            "environment": self.environment,
-            "max_samples": self.max_samples,
-        }
-
-    @property
-    def policy(self) -> str:
-        """The label of its policy, on an axis or not."""
-        usual = DEFAULT_POLICY if self.study.get("horizon") is None else PLAYING_POLICY
-        return str(self.axes.get("policy", self.study.get("policy", {}).get("name", usual)))
-
-    def prepare(self) -> tuple[Policy, Instance]:
-        """The policy and the instance, checked: any mistake in the cell is an `InvalidInput`."""
-        study = parse_study(self.study)
-        instance = study.require_truth()
-        if self.max_samples is None and study.problem.horizon is None:
-            instance.require_distinct()
-        make_environment(instance, self.environment)
-        return make_policy(study.policy, study.problem, study.options, instance), instance
-
-
-@dataclass(frozen=True, kw_only=True)
-class CellResult:
-    """What a cell gave, one entry a replication; `seconds` is the one thing that differs between two runs."""
-
-    key: str
-    costs: IntArray
-    rounds: IntArray
-    mistaken: BoolArray
-    finished: BoolArray
-    draws: FloatArray  # (arm, agent): mean draws
-    lower_bound: float | None  # on the expected samples, on regret with a horizon; None where it says nothing
-    isolated_bound: float | None  # on samples with W = Id, every agent alone; None where arms tie then, or are played
-    seconds: float
-    money: FloatArray | None = None  # where prices are stated
-    days: FloatArray | None = None  # where rates are stated
-    regret: FloatArray | None = None  # where a horizon is stated
-
-
-def run_cell(cell: Cell) -> CellResult:
-    """Run one cell, here and now."""
-    policy, instance = cell.prepare()
-    outcome = simulate(
-        policy,
-        instance,
-        replications=cell.replications,
-        seed=cell.seed,
-        environment=cell.environment,
-        max_samples=cell.max_samples,
-    )
-    return CellResult(
-        key=cell.key,
-        costs=outcome.costs,
-        rounds=outcome.rounds,
-        mistaken=outcome.mistaken,
-        finished=outcome.finished,
-        draws=outcome.draws,
-        lower_bound=_bound(instance),
-        isolated_bound=_bound(_isolated(instance)) if instance.problem.horizon is None else None,
-        seconds=outcome.seconds,
-        money=outcome.study_costs.money,
-        days=outcome.study_costs.days,
-        regret=outcome.study_costs.regret,
-    )
-
-
-def _isolated(instance: Instance) -> Instance:
-    """The same local means with W = Id: what each agent faces alone (the comparison of the paper's Section 3)."""
-    samples_only = {"price": 1.0, "rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0}
-    problem = instance.problem.with_(weights=identity(instance.problem.agent_count), **samples_only)
-    return Instance(problem=problem, means=instance.means, scale=instance.scale)
-
-
-def _bound(instance: Instance) -> float | None:
-    horizon = instance.problem.horizon
-    if instance.tied:
-        return None
-    if isinstance(horizon, int):
-        return regret(instance, accuracy=1e-6).proven * math.log(horizon)
-    if not instance.problem.asks_exactly:
-        return None
-    return expected_samples(bai(instance, accuracy=1e-6), instance.problem.delta)
-
-
+KEYS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "study": (str, dict),
+    "replications": (int,),
+    "seed": (int,),
+    "rows": (str,),
+    "environment": (str,),
+    "max_samples": (int,),
+    "axes": (dict,),
+}
+ROWS = ("replication", "cell")
+MOST_CELLS = 1_000_000
 # The short names of axes; any other axis is a key of the study file, such as "truth.min_gap" or "policy.accuracy".
 AXES = {
     "alpha": "weights.alpha",
@@ -196,6 +82,156 @@ AXES = {
     "seed": "truth.seed",
 }
 TABLES = {"policy": "name", "noise": "kind", "weights": "kind"}  # whole sections as axes; the key that names a value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A checked sweep: `document` says all of it in plain data, `cells` are what it asks for.
+
+    >>> base = {"arms": 3, "agents": 2, "noise": {"scale": 1.0}, "truth": {"generate": "paper"}}
+    >>> sweep = parse_sweep({"study": base, "axes": {"delta": [0.1, 0.05], "policy": ["wcpe", "uniform"]}})
+    >>> [dict(cell.axes) for cell in sweep.cells][:2]
+    [{'delta': 0.1, 'policy': 'wcpe'}, {'delta': 0.1, 'policy': 'uniform'}]
+    """
+
+    name: str
+    document: Mapping[str, Any]
+    rows: str
+    cells: tuple[Cell, ...] = field(repr=False)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes, in the order of the file."""
+        return tuple(self.document["axes"])
+
+
+def load_sweep(path: str | Path) -> Sweep:
+    """Read a sweep file; every error names the file."""
+    path = Path(path)
+    document = _read_file(path, "sweep file")
+    try:
+        return parse_sweep(document, folder=path.parent, default_name=path.stem)
+    except InvalidInput as error:
+        raise InvalidStudy(str(path), error) from None
+
+
+def _read_file(path: Path, key: str) -> dict[str, Any]:
+    try:
+        return read_toml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidInput(key, found=f"no file at {path}", allowed="the path of a TOML file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(key, found=f"{path}: {error}", allowed="a readable TOML file") from None
+    except InvalidInput as error:
+        raise InvalidStudy(str(path), error) from None
+
+
+def parse_sweep(
+    document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "sweep", made_by: str | None = None
+) -> Sweep:
+    """Check a parsed sweep document, multiply its axes out and check every cell.
+
+    `made_by` is the version of Parley that ran a finished sweep: its cells are named, not checked again.
+    """
+    _check_keys(document)
+    base = _base_study(document["study"], folder)
+    axes = {name: checked_axis(name, copy.deepcopy(values)) for name, values in document["axes"].items()}
+    for section in axes.get("weights", ()):
+        _inline_weights(section, folder)
+    whole = {
+        "name": document.get("name", default_name),
+        "study": base,
+        "replications": document.get("replications", 1000),
+        "seed": document.get("seed", 0),
+        "rows": document.get("rows", "replication"),
+        "environment": document.get("environment"),
+        "max_samples": document.get("max_samples"),
+        "axes": axes,
+    }
+    targets = [target(name) for name in axes]
+    for key in targets:
+        if targets.count(key) > 1:
+            both = " and ".join(name for name in axes if target(name) == key)
+            raise InvalidInput("axes", found=f"{both}, which are the same", allowed="one axis for a key")
+    count = math.prod(len(values) for values in axes.values())
+    if count > MOST_CELLS:
+        raise InvalidInput("axes", found=f"{count:,} cells", allowed=f"at most {MOST_CELLS:,}")
+    labels = {name: axis_labels(name, values) for name, values in axes.items()}
+    places = itertools.product(*(range(len(values)) for values in axes.values()))
+    cells = tuple(
+        _checked_cell(
+            whole,
+            {name: axes[name][at] for name, at in zip(axes, place, strict=True)},
+            {name: labels[name][at] for name, at in zip(axes, place, strict=True)},
+            made_by,
+        )
+        for place in places
+    )
+    return Sweep(name=whole["name"], document=whole, rows=whole["rows"], cells=cells)
+
+
+def _check_keys(document: Mapping[str, Any]) -> None:
+    words = {str: "text", int: "a whole number", dict: "a section"}
+    for key, value in document.items():
+        if key not in KEYS:
+            raise UnknownName("key", key, KEYS)
+        if not isinstance(value, KEYS[key]) or isinstance(value, bool):
+            raise InvalidInput(key, found=repr(value), allowed=" or ".join(words[kind] for kind in KEYS[key]))
+    if "study" not in document:
+        raise InvalidInput("study", found="nothing", allowed="the path of a study file, or a [study] section")
+    if not document.get("axes"):
+        raise InvalidInput("axes", found="none", allowed="an [axes] section with at least one axis")
+    if document.get("rows", ROWS[0]) not in ROWS:
+        raise UnknownName("rows", document["rows"], ROWS)
+    if document.get("environment", "gaussian") not in ENVIRONMENTS:
+        raise UnknownName("environment", document["environment"], ENVIRONMENTS)
+    for key, least in {"replications": 1, "max_samples": 1, "seed": 0}.items():
+        if document.get(key, least) < least:
+            raise InvalidInput(key, found=document[key], allowed=f"at least {least}")
+
+
+def _base_study(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The base study as one document without outside files, so that its hash says everything."""
+    if isinstance(value, str):
+        path = folder / value
+        study = _read_file(path, "study")
+        study.setdefault("name", path.stem)
+        folder = path.parent
+    else:
+        study = copy.deepcopy(dict(value))
+    _inline_weights(study.get("weights"), folder)
+    return study
+
+
+def _inline_weights(section: Any, folder: Path) -> None:
+    """Replace the name of a weights file by its matrix: the hash of a cell must see the content."""
+    if isinstance(section, dict) and isinstance(section.get("file"), str):
+        section["matrix"] = weights.from_file(folder / section.pop("file")).tolist()
+
+
+def _checked_cell(
+    sweep: Mapping[str, Any], values: Mapping[str, Any], labels: Mapping[str, AxisValue], made_by: str | None
+) -> Cell:
+    study = copy.deepcopy(sweep["study"])
+    for axis in sorted(values, key=lambda name: "." in name):  # options after the policy they belong to
+        set_axis(study, axis, values[axis])
+    cell = Cell(
+        study=study,
+        axes=labels,
+        replications=sweep["replications"],
+        seed=sweep["seed"],
+        environment=sweep["environment"],
+        max_samples=sweep["max_samples"],
+        version=made_by or __version__,
+    )
+    if made_by is not None:
+        return cell
+    try:
+        cell.prepare()
+    except InvalidInput as error:
+        where = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
+        raise InvalidStudy(f"cell with {where}", error) from None
+    return cell
 
 
 def target(name: str) -> str:
@@ -273,169 +309,133 @@ def _both_scaled(noise: Mapping[str, Any], kind: Any) -> bool:
     return {kind, noise.get("kind", "gaussian")} <= scaled and not isinstance(noise.get("scale", "unknown"), str)
 
 
-KEYS: dict[str, tuple[type, ...]] = {
-    "name": (str,),
-    "study": (str, dict),
-    "replications": (int,),
-    "seed": (int,),
-    "rows": (str,),
-    "environment": (str,),
-    "max_samples": (int,),
-    "axes": (dict,),
-}
-ROWS = ("replication", "cell")
-MOST_CELLS = 1_000_000
+def canonical(document: Any) -> str:
+    """JSON in one spelling only: sorted keys, no spaces, no NaN.
+
+    >>> canonical({"b": 1, "a": [0.5, None]})
+    '{"a":[0.5,null],"b":1}'
+    """
+    try:
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("specification", found=str(error), allowed="text, numbers, true, false, lists") from None
+
+
+def cell_key(specification: Mapping[str, Any]) -> str:
+    """The name of a cell: a hash of everything that its numbers depend on."""
+    return hashlib.sha256(canonical(specification).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """A checked sweep: `document` says all of it in plain data, `cells` are what it asks for.
+class Cell:
+    """What to run, and where on the axes it stands.
 
-    >>> base = {"arms": 3, "agents": 2, "noise": {"scale": 1.0}, "truth": {"generate": "paper"}}
-    >>> sweep = parse_sweep({"study": base, "axes": {"delta": [0.1, 0.05], "policy": ["wcpe", "uniform"]}})
-    >>> [dict(cell.axes) for cell in sweep.cells][:2]
-    [{'delta': 0.1, 'policy': 'wcpe'}, {'delta': 0.1, 'policy': 'uniform'}]
+    >>> study = {"arms": 3, "agents": 2, "truth": {"generate": "paper"}}
+    >>> one = Cell(study=study, axes={}, replications=10, seed=1)
+    >>> one.key == Cell(study=study, axes={}, replications=10, seed=2).key
+    False
     """
 
-    name: str
-    document: Mapping[str, Any]
-    rows: str
-    cells: tuple[Cell, ...] = field(repr=False)
+    study: Mapping[str, Any]  # a whole study document
+    axes: Mapping[str, AxisValue]  # axis -> the value's label
+    replications: int
+    seed: int
+    environment: str | None = None
+    max_samples: int | None = None
+    version: str = __version__  # of Parley: another version is another cell, its results are not mixed in
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", cell_key(self.specification()))
+
+    def specification(self) -> dict[str, Any]:
+        """Everything the numbers depend on."""
+        return {
+            "parley": self.version,
+            "study": self.study,
+            "axes": self.axes,
+            "replications": self.replications,
+            "seed": self.seed,
+            "environment": self.environment,
+            "max_samples": self.max_samples,
+        }
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """The axes, in the order of the file."""
-        return tuple(self.document["axes"])
+    def policy(self) -> str:
+        """The label of its policy, on an axis or not."""
+        usual = DEFAULT_POLICY if self.study.get("horizon") is None else PLAYING_POLICY
+        return str(self.axes.get("policy", self.study.get("policy", {}).get("name", usual)))
+
+    def prepare(self) -> tuple[Policy, Instance]:
+        """The policy and the instance, checked: any mistake in the cell is an `InvalidInput`."""
+        study = parse_study(self.study)
+        instance = study.require_truth()
+        if self.max_samples is None and study.problem.horizon is None:
+            instance.require_distinct()
+        make_environment(instance, self.environment)
+        return make_policy(study.policy, study.problem, study.options, instance), instance
 
 
-def load_sweep(path: str | Path) -> Sweep:
-    """Read a sweep file; every error names the file."""
-    path = Path(path)
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InvalidInput("sweep file", found=f"no file at {path}", allowed="the path of a TOML sweep file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput("sweep file", found=f"{path}: {error}", allowed="a readable TOML file") from None
-    except tomllib.TOMLDecodeError as error:
-        cause = InvalidInput("TOML", found=str(error), allowed="a valid TOML document")
-        raise InvalidStudy(str(path), cause) from None
-    try:
-        return parse_sweep(document, folder=path.parent, default_name=path.stem)
-    except InvalidInput as error:
-        raise InvalidStudy(str(path), error) from None
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """What a cell gave, one entry a replication; `seconds` is the one thing that differs between two runs."""
+
+    key: str
+    costs: IntArray
+    rounds: IntArray
+    mistaken: BoolArray
+    finished: BoolArray
+    draws: FloatArray  # (arm, agent): mean draws
+    lower_bound: float | None  # on the expected samples, on regret with a horizon; None where it says nothing
+    isolated_bound: (
+        float | None
+    )  # on samples with W = Id, every agent alone; None where arms tie then, or with a horizon
+    seconds: float
+    money: FloatArray | None = None  # where prices are stated
+    days: FloatArray | None = None  # where rates are stated
+    regret: FloatArray | None = None  # where a horizon is stated
 
 
-def parse_sweep(
-    document: Mapping[str, Any], *, folder: Path = Path(), default_name: str = "sweep", made_by: str | None = None
-) -> Sweep:
-    """Check a parsed sweep document, multiply its axes out and check every cell.
-
-    `made_by` is the version of Parley that ran a finished sweep: its cells are named, not checked again.
-    """
-    _check_keys(document)
-    base = _base_study(document["study"], folder)
-    axes = {name: checked_axis(name, copy.deepcopy(values)) for name, values in document["axes"].items()}
-    for section in axes.get("weights", ()):
-        _take_in(section, folder)
-    whole = {
-        "name": document.get("name", default_name),
-        "study": base,
-        "replications": document.get("replications", 1000),
-        "seed": document.get("seed", 0),
-        "rows": document.get("rows", "replication"),
-        "environment": document.get("environment"),
-        "max_samples": document.get("max_samples"),
-        "axes": axes,
-    }
-    targets = [target(name) for name in axes]
-    for key in targets:
-        if targets.count(key) > 1:
-            both = " and ".join(name for name in axes if target(name) == key)
-            raise InvalidInput("axes", found=f"{both}, which are the same", allowed="one axis for a key")
-    count = math.prod(len(values) for values in axes.values())
-    if count > MOST_CELLS:
-        raise InvalidInput("axes", found=f"{count:,} cells", allowed=f"at most {MOST_CELLS:,}")
-    labels = {name: axis_labels(name, values) for name, values in axes.items()}
-    places = itertools.product(*(range(len(values)) for values in axes.values()))
-    cells = tuple(
-        _checked_cell(
-            whole,
-            {name: axes[name][at] for name, at in zip(axes, place, strict=True)},
-            {name: labels[name][at] for name, at in zip(axes, place, strict=True)},
-            made_by,
-        )
-        for place in places
+def run_cell(cell: Cell) -> CellResult:
+    """Run one cell, here and now."""
+    policy, instance = cell.prepare()
+    outcome = simulate(
+        policy,
+        instance,
+        replications=cell.replications,
+        seed=cell.seed,
+        environment=cell.environment,
+        max_samples=cell.max_samples,
     )
-    return Sweep(name=whole["name"], document=whole, rows=whole["rows"], cells=cells)
-
-
-def _check_keys(document: Mapping[str, Any]) -> None:
-    words = {str: "text", int: "a whole number", dict: "a section"}
-    for key, value in document.items():
-        if key not in KEYS:
-            raise UnknownName("key", key, KEYS)
-        if not isinstance(value, KEYS[key]) or isinstance(value, bool):
-            raise InvalidInput(key, found=repr(value), allowed=" or ".join(words[kind] for kind in KEYS[key]))
-    if "study" not in document:
-        raise InvalidInput("study", found="nothing", allowed="the path of a study file, or a [study] section")
-    if not document.get("axes"):
-        raise InvalidInput("axes", found="none", allowed="an [axes] section with at least one axis")
-    if document.get("rows", ROWS[0]) not in ROWS:
-        raise UnknownName("rows", document["rows"], ROWS)
-    if document.get("environment", "gaussian") not in ENVIRONMENTS:
-        raise UnknownName("environment", document["environment"], ENVIRONMENTS)
-    for key, least in {"replications": 1, "max_samples": 1, "seed": 0}.items():
-        if document.get(key, least) < least:
-            raise InvalidInput(key, found=document[key], allowed=f"at least {least}")
-
-
-def _base_study(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The base study as one document without outside files, so that its hash says everything."""
-    if isinstance(value, str):
-        path = folder / value
-        try:
-            study = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InvalidInput("study", found=f"no file at {path}", allowed="the path of a TOML study file") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InvalidInput("study", found=f"{path}: {error}", allowed="a readable TOML study file") from None
-        study.setdefault("name", path.stem)
-        folder = path.parent
-    else:
-        study = copy.deepcopy(dict(value))
-    _take_in(study.get("weights"), folder)
-    return study
-
-
-def _take_in(section: Any, folder: Path) -> None:
-    """Put the matrix of a weights file in the place of its name: a hash must see the content."""
-    if isinstance(section, dict) and isinstance(section.get("file"), str):
-        section["matrix"] = weights.from_file(folder / section.pop("file")).tolist()
-
-
-def _checked_cell(
-    sweep: Mapping[str, Any], values: Mapping[str, Any], labels: Mapping[str, AxisValue], made_by: str | None
-) -> Cell:
-    study = copy.deepcopy(sweep["study"])
-    for axis, value in sorted(
-        values.items(), key=lambda pair: "." in pair[0]
-    ):  # options after the policy they belong to
-        set_axis(study, axis, value)
-    cell = Cell(
-        study=study,
-        axes=labels,
-        replications=sweep["replications"],
-        seed=sweep["seed"],
-        environment=sweep["environment"],
-        max_samples=sweep["max_samples"],
-        version=made_by or __version__,
+    return CellResult(
+        key=cell.key,
+        costs=outcome.costs,
+        rounds=outcome.rounds,
+        mistaken=outcome.mistaken,
+        finished=outcome.finished,
+        draws=outcome.draws,
+        lower_bound=_bound(instance),
+        isolated_bound=_bound(_isolated(instance)) if instance.problem.horizon is None else None,
+        seconds=outcome.seconds,
+        money=outcome.study_costs.money,
+        days=outcome.study_costs.days,
+        regret=outcome.study_costs.regret,
     )
-    if made_by is not None:
-        return cell
-    try:
-        cell.prepare()
-    except InvalidInput as error:
-        where = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
-        raise InvalidStudy(f"cell with {where}", error) from None
-    return cell
+
+
+def _isolated(instance: Instance) -> Instance:
+    """The same local means with W = Id: what each agent faces alone (the comparison of the paper's Section 3)."""
+    samples_only = {"price": 1.0, "rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0}
+    problem = instance.problem.with_(weights=identity(instance.problem.agent_count), **samples_only)
+    return Instance(problem=problem, means=instance.means, scale=instance.scale)
+
+
+def _bound(instance: Instance) -> float | None:
+    horizon = instance.problem.horizon
+    if instance.tied:
+        return None
+    if isinstance(horizon, int):
+        return regret(instance, accuracy=1e-6).proven * math.log(horizon)
+    if not instance.problem.asks_exactly:
+        return None
+    return expected_samples(bai(instance, accuracy=1e-6), instance.problem.delta)
