@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.coordinator.support import rewards, study_message
 
 from parley.coordinator.problems import PROBLEMS, Refusal
-from parley.coordinator.record import ledger, reports, studies
+from parley.coordinator.record import ledger, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import situation
 from parley.coordinator.studies import acts, lost_sites
@@ -27,9 +27,7 @@ def told_alike(storage):
         log = replay(read_event(record.kind, record.payload) for record in ledger.walk(connection, "trial"))
         trial = load_trial(connection, row)
         for agent in (None, *STUDY.agents):
-            earlier = reports.revisions(connection, "trial", row.phase, agent) if agent else []
-            standing = earlier[-1].report if earlier else None
-            assert situation(connection, row, agent, standing) == trial.situation(agent) == log.situation(agent)
+            assert situation(connection, row, agent) == trial.situation(agent) == log.situation(agent)
         return log
 
     return storage.read(look)

@@ -150,9 +150,7 @@ class Walk:
             stored = phases.load_trial(transaction, row)
             assert (row.awaited, stored.awaited) == (len(log.awaited), log.awaited), self.done
             for agent in (None, *STUDY.agents):
-                taken = reports.revisions(transaction, "trial", row.phase, agent) if agent else []
-                standing = taken[-1].report if taken else None
-                assert situation(transaction, row, agent, standing) == stored.situation(agent) == log.situation(agent)
+                assert situation(transaction, row, agent) == stored.situation(agent) == log.situation(agent)
             assert len(list(ledger.walk(transaction, "trial"))) == row.sequence
 
         self.storage.read(look)

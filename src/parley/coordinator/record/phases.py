@@ -10,6 +10,7 @@ from sqlalchemy import BindParameter, ColumnElement, Row, Table, and_, bindparam
 
 from parley.coordinator.record import studies
 from parley.coordinator.record.base import Transaction
+from parley.coordinator.record.reports import standing as standing_report
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, frozen, phases, quarantine, reports, states
 from parley.coordinator.record.tables import studies as studies_table
@@ -84,10 +85,13 @@ def draws_of_many(
     return {row.agent: tuple(read_json(row.draws)) for row in transaction.execute(query)}
 
 
-def place_of(transaction: Transaction, row: StudyRow, agent: str, standing: Report | None) -> Place | None:
-    """An agent's place in the phase in progress, where `standing` counts; None when the phase is not there."""
+def place_of(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:
+    """An agent's place in the phase in progress, with the report that counts; None when the phase is not there."""
     found = _place(transaction, row, agent)
-    return None if found is None else _read_place(found, standing)
+    if found is None:
+        return None
+    standing = None if found.reported is None else standing_report(transaction, row.id, row.phase, agent)
+    return _read_place(found, standing)
 
 
 def free_place(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, func, select
+from sqlalchemy import Row, and_, bindparam, select
 
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
@@ -17,14 +17,13 @@ from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 __all__ = [
     "Quarantined",
     "Taken",
-    "count_aside",
     "held",
-    "is_aside",
     "of_phase",
     "quarantined",
     "receipts",
     "reported_agents",
     "revisions",
+    "set_aside",
     "standing",
     "warnings",
 ]
@@ -78,7 +77,7 @@ def receipts(transaction: Transaction, study: str, phase: int, agent: str) -> li
 
 
 def standing(transaction: Transaction, study: str, phase: int, agent: str) -> Report:
-    """The report that counts in a place that is taken."""
+    """The report that counts, where there is one."""
     return Report.read(transaction.execute(LAST, {"study": study, "phase": phase, "agent": agent}).scalar_one())
 
 
@@ -107,17 +106,10 @@ def reported_agents(transaction: Transaction, study: str, phase: int) -> dict[st
     return {row.agent: row.at for row in transaction.execute(select(reports.c.agent, reports.c.at).where(here))}
 
 
-def is_aside(transaction: Transaction, report: Report) -> bool:
-    """Whether this very report is in quarantine already."""
-    place = {"study": report.study, "phase": report.phase, "agent": report.agent, "digest": report.digest}
-    here = and_(*(quarantine.c[name] == value for name, value in place.items()))
-    return transaction.execute(select(quarantine.c.sequence).where(here)).one_or_none() is not None
-
-
-def count_aside(transaction: Transaction, study: str, phase: int, agent: str) -> int:
-    """How many reports wait in quarantine for one place."""
+def set_aside(transaction: Transaction, study: str, phase: int, agent: str) -> set[str]:
+    """The digests of the reports that are in quarantine for one place."""
     here = and_(quarantine.c.study == study, quarantine.c.phase == phase, quarantine.c.agent == agent)
-    return int(transaction.execute(select(func.count()).select_from(quarantine).where(here)).scalar_one())
+    return set(transaction.execute(select(quarantine.c.digest).where(here)).scalars())
 
 
 def quarantined(

@@ -18,8 +18,8 @@ from parley.coordinator.record.rows import Entry, first_row, row_after, rows_of
 from parley.coordinator.record.studies import StudyRow
 from parley.errors import IllegalMove, ImpossibleReport
 from parley.killpoints import reached
-from parley.protocol import Event, Place, Record, Report, Situation, Stage, admit, kind_of
-from parley.protocol.events import ReportAccepted, ReportQuarantined, StudyCreated
+from parley.protocol import Event, Place, Record, Situation, Stage, admit, kind_of
+from parley.protocol.events import PhaseCut, ReportAccepted, ReportAmended, ReportQuarantined, StudyCreated
 from parley.protocol.state_machine import agent_of
 
 __all__ = ["ACTS", "POINTS", "enact", "locked", "situation", "write_first"]
@@ -82,23 +82,21 @@ def enact(
     *,
     actor: str,
     at: str,
-    standing: Report | None = None,
-    revision: int = 0,
     state: str | None = None,
     states: Sequence[str] = (),
-    reported: int = 0,
     drafted: Record | None = None,
     place: Place | None = None,
 ) -> StudyRow:
     """Let an event happen to a locked study, or raise the refusal; returns the study's row as it is then.
 
-    Of an event about an agent's place: `standing` is the report that counts there, `revision` how many stood there.
-    Of one that closes a phase with what is in: `reported` is how many reports that are. `drafted` is the event's
-    record, if that was made outside of the lock; `place` the agent's, if that was looked at under it.
+    `state` and `states` are the texts of the policy's states that it leaves. `drafted` is its record, if that was made
+    outside of the lock; `place` is that of the agent it is about, if it was looked at under the lock.
     """
-    before = situation(transaction, row, agent_of(event), standing, reported, place)
-    before = _with_past(transaction, row, before, event)
+    before = _with_context(transaction, row, situation(transaction, row, agent_of(event), place), event)
     after = _admitted(row, before, event)
+    revision = 0
+    if isinstance(event, ReportAmended):
+        revision = len(reports.receipts(transaction, row.id, row.phase, event.report.agent))
     points = AFTER.get(kind_of(event), {})
     record = ledger.append(transaction, row, event, actor=actor, at=at, drafted=drafted)
     _reached(points, "log")
@@ -129,12 +127,7 @@ def _admitted(row: StudyRow, before: Situation, event: Event) -> Situation:
 
 
 def situation(
-    transaction: Transaction,
-    row: StudyRow,
-    agent: str | None,
-    standing: Report | None,
-    reported: int = 0,
-    place: Place | None = None,
+    transaction: Transaction, row: StudyRow, agent: str | None = None, place: Place | None = None
 ) -> Situation:
     """What the state machine needs to know, from the study's row and the agent's place."""
     return Situation(
@@ -144,13 +137,14 @@ def situation(
         phase=row.phase,
         missing=row.missing,
         cut=row.cut,
-        reported=reported,
-        place=place or (None if agent is None else phases.place_of(transaction, row, agent, standing)),
+        place=place or (None if agent is None else phases.place_of(transaction, row, agent)),
     )
 
 
-def _with_past(transaction: Transaction, row: StudyRow, here: Situation, event: Event) -> Situation:
-    """What a report that comes is held against, and what was refused in its place before."""
+def _with_context(transaction: Transaction, row: StudyRow, here: Situation, event: Event) -> Situation:
+    """What a report that comes is held against, and what was refused in its place before; what an early close has."""
+    if isinstance(event, PhaseCut):
+        return replace(here, reported=len(reports.reported_agents(transaction, row.id, row.phase)))
     if row.stage is not Stage.RUNNING or not isinstance(event, ReportAccepted | ReportQuarantined):
         return here
     place = here.place

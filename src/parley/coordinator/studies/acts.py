@@ -11,8 +11,8 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact, locked, write_first
 from parley.coordinator.studies.certify import Drafted, certify, certify_as_drafted, draft_end
-from parley.coordinator.studies.phases import INLINE_CELLS, close_if_due, load_trial
-from parley.errors import IllegalMove, ParleyError
+from parley.coordinator.studies.phases import INLINE_CELLS, close_if_due, load_trial, preview
+from parley.errors import ParleyError
 from parley.protocol import (
     TRANSITIONS,
     Receipt,
@@ -126,19 +126,11 @@ def cancel_study(
 def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, EarlyClosePreview]:
     """What closing a phase with what is in would do, and the sequence of the log it was seen at."""
 
-    def look(transaction: Transaction) -> tuple[StudyRow, Trial]:
-        row = studies.get(transaction, study)
-        if row is None:
-            raise Refusal("not-found", f"no study {study!r}")
-        return row, load_trial(transaction, row)
-
-    row, trial = storage.read(look)
-    try:
-        shown = early_close_preview(trial)
+    def look(trial: Trial) -> EarlyClosePreview:
         admit(trial.situation(), PhaseCut(phase=phase, reason="", without=trial.awaited, consequences=""))
-        return row.sequence, shown
-    except IllegalMove as error:
-        raise Refusal(error.reason, error.words, stage=str(row.stage), phase=row.phase) from None
+        return early_close_preview(trial)
+
+    return preview(storage, study, look)
 
 
 def cut_phase(
@@ -149,7 +141,7 @@ def cut_phase(
     if row.sequence != seen:
         return None
     event = PhaseCut(phase=shown.phase, reason=reason, without=shown.awaited, consequences=shown.digest)
-    row = enact(transaction, row, event, actor=actor, at=at, reported=len(shown.reported))
+    row = enact(transaction, row, event, actor=actor, at=at)
     return close_if_due(transaction, row, at)
 
 
@@ -158,10 +150,9 @@ def amend_report(
 ) -> tuple[StudyRow, Receipt]:
     """Put another report in the place of one that was accepted in the phase in progress, or is held; both are kept."""
     row = locked(transaction, report.study)
-    earlier = reports.revisions(transaction, report.study, report.phase, report.agent)
-    standing = earlier[-1].report if earlier else None
-    event = ReportAmended(report=report, replaces=standing.digest if standing else "", reason=reason)
-    row = enact(transaction, row, event, actor=actor, at=at, standing=standing, revision=len(earlier))
+    earlier = reports.receipts(transaction, report.study, report.phase, report.agent)
+    event = ReportAmended(report=report, replaces=earlier[-1].report if earlier else "", reason=reason)
+    row = enact(transaction, row, event, actor=actor, at=at)
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
     return (row if earlier else close_if_due(transaction, row, at)), receipt
 
@@ -170,7 +161,5 @@ def refuse_report(
     transaction: Transaction, study: str, phase: int, agent: str, digest: str, reason: str, *, actor: str, at: str
 ) -> StudyRow:
     """Refuse a report that is held: the agent is asked for another."""
-    row = locked(transaction, study)
-    found = reports.revisions(transaction, study, phase, agent)
     event = ReportRefused(phase=phase, agent=agent, report=digest, reason=reason)
-    return enact(transaction, row, event, actor=actor, at=at, standing=found[-1].report if found else None)
+    return enact(transaction, locked(transaction, study), event, actor=actor, at=at)

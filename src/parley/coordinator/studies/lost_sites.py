@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import Storage, reports, studies
+from parley.coordinator.record import Storage
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies.certify import certify
-from parley.coordinator.studies.phases import close_if_due, load_trial
-from parley.errors import IllegalMove, InvalidInput
-from parley.protocol import FreezePreview, Report, Stage, Trial, freeze_preview, require_readable
+from parley.coordinator.studies.phases import close_if_due, load_trial, preview
+from parley.protocol import FreezePreview, Stage, Trial, freeze_preview, require_readable
 from parley.protocol.codec import canonical
 from parley.protocol.events import AgentFrozen
 from parley.protocol.previews import ReweighPreview, ThawPreview, reweigh_preview, thaw_preview
@@ -57,7 +56,7 @@ def freeze_agent(
     if row.sequence != seen:
         return None
     event = AgentFrozen(agent=agent, reason=reason, consequences=shown.digest)
-    row = enact(transaction, row, event, actor=actor, at=at, standing=_standing(transaction, row, agent))
+    row = enact(transaction, row, event, actor=actor, at=at)
     return close_if_due(transaction, row, at)
 
 
@@ -101,37 +100,19 @@ def thaw_agent(study: str, reason: str, shown: ThawPreview, trial: Trial, seen: 
         row = locked(transaction, study)
         if row.sequence != seen:
             return None
-        row = enact(transaction, row, event, actor=actor, at=at, standing=_standing(transaction, row, shown.agent))
+        row = enact(transaction, row, event, actor=actor, at=at)
         return certify(transaction, row, load_trial(transaction, row), at) if row.stage is Stage.STALLED else row
 
     return change
 
 
-def _standing(transaction: Transaction, row: StudyRow, agent: str) -> Report | None:
-    """The agent's report in the phase in progress: who has reported is not waited for, so freezing releases none."""
-    earlier = reports.revisions(transaction, row.id, row.phase, agent)
-    return earlier[-1].report if earlier else None
-
-
 def _preview(
     storage: Storage, study: str, kind: str, look: Callable[[Trial], T], agent: str | None = None
 ) -> tuple[int, T]:
-    """What is shown of a trial, and the sequence of the log it was seen at. The policy runs ahead: that takes time."""
-
-    def read(transaction: Transaction) -> tuple[StudyRow, Trial]:
-        row = studies.get(transaction, study)
-        if row is None:
-            raise Refusal("not-found", f"no study {study!r}")
-        if agent is not None and agent not in studies.message(transaction, row).agents:
+    def allowed(trial: Trial) -> T:
+        if agent is not None and agent not in trial.study.agents:
             raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
-        return row, load_trial(transaction, row, past=True)
-
-    row, trial = storage.read(read)
-    try:
         require(trial.stage, kind)
-        return row.sequence, look(trial)
-    except IllegalMove as error:
-        raise Refusal("illegal-move", error.words or str(error), stage=str(row.stage)) from None
-    except InvalidInput as error:
-        wrong = "invalid-request" if error.key.startswith("weights") else "illegal-move"
-        raise Refusal(wrong, str(error), stage=str(row.stage)) from None
+        return look(trial)
+
+    return preview(storage, study, allowed, past=True)

@@ -11,26 +11,29 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from parley.coordinator.clock import Clock
 from parley.coordinator.logs import logger
 from parley.coordinator.metrics import Metrics
+from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, StorageUnavailable, phases, reports, studies
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact
 from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end, totals_of
-from parley.errors import ParleyError
+from parley.errors import IllegalMove, InvalidInput, ParleyError
 from parley.killpoints import reached
 from parley.protocol import Held, Stage, Step, Trial, require_readable
 from parley.protocol.codec import canonical
 from parley.protocol.events import StepFailed
 from parley.protocol.state_machine import CONCLUDED
 
-__all__ = ["INLINE_CELLS", "Closer", "close_if_due", "closing_studies", "load_trial", "take_step"]
+__all__ = ["INLINE_CELLS", "Closer", "close_if_due", "closing_studies", "load_trial", "preview", "take_step"]
 
+T = TypeVar("T")
 LONGEST = 2_000  # characters of a reason
 MOMENT = 2.0  # seconds between looks when nobody calls
 INLINE_CELLS = 2_000  # arms x agents up to which a step is taken within the transaction of the last report
@@ -68,6 +71,25 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
         return trial
     decided = phases.decisions(transaction, row.id)
     return replace(trial, past=tuple(totals_of(transaction, trial, decision.phase) for decision in decided))
+
+
+def preview(storage: Storage, study: str, look: Callable[[Trial], T], *, past: bool = False) -> tuple[int, T]:
+    """What is shown of a trial, computed outside of every lock, and the sequence of the log it was seen at."""
+
+    def read(transaction: Transaction) -> tuple[StudyRow, Trial]:
+        row = studies.get(transaction, study)
+        if row is None:
+            raise Refusal("not-found", f"no study {study!r}")
+        return row, load_trial(transaction, row, past=past)
+
+    row, trial = storage.read(read)
+    try:
+        return row.sequence, look(trial)
+    except IllegalMove as error:
+        raise Refusal(error.reason, error.words or str(error), stage=str(row.stage), phase=row.phase) from None
+    except InvalidInput as error:
+        wrong = "invalid-request" if error.key.startswith("weights") else "illegal-move"
+        raise Refusal(wrong, str(error), stage=str(row.stage), phase=row.phase) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,8 +85,8 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
         check_report(report, draws, study.problem.noise, study.problem.minimum_cell if study.flexible else None)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
-    known = reports.is_aside(transaction, report)
-    full = reports.count_aside(transaction, report.study, report.phase, report.agent) >= MOST_ASIDE
+    aside = reports.set_aside(transaction, report.study, report.phase, report.agent)
+    known, full = report.digest in aside, len(aside) >= MOST_ASIDE
     if not known and not full:
         enact(transaction, row, ReportQuarantined(report=report, stands=standing.digest), actor=actor, at=at)
     return Refusal(
