@@ -27,7 +27,7 @@ from parley.coordinator.studies.acts import create_study, prepare_study
 from parley.coordinator.studies.phases import load_trial, take_step
 from parley.coordinator.studies.reports import take_report
 from parley.protocol import Report, StudyMessage
-from parley.service.assembly import create_service
+from parley.service.app import create_service
 from parley.study import parse_study
 
 SIZES = ((3, 6), (1000, 50))  # agents, arms

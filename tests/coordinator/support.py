@@ -20,7 +20,7 @@ from parley.agent.client import Client
 from parley.coordinator.access.tokens import Role, issue_token
 from parley.coordinator.http.connections import ConnectionLimits
 from parley.coordinator.settings import ServerSettings
-from parley.service.assembly import create_service
+from parley.service.app import create_service
 
 __all__ = ["House", "bootstrap", "far_off", "report_of", "rewards", "server_process", "study_message"]
 

@@ -11,7 +11,7 @@ from tests.coordinator.support import report_of, study_message
 
 from parley.coordinator.http import guard, server
 from parley.coordinator.studies import acts, certify, phases
-from parley.dashboard import entrance
+from parley.dashboard import session
 from parley.errors import Conflict, Rejected
 
 JSON = {"Content-Type": "application/json"}
@@ -106,7 +106,7 @@ def test_a_large_study_is_parsed_elsewhere_and_few_at_a_time(sqlite_house, monke
 
 def test_pages_are_drawn_elsewhere(sqlite_house, monkeypatch):
     seen = []
-    spied(monkeypatch, entrance, "render", seen)
+    spied(monkeypatch, session, "render", seen)
     message = study_message(agents=2, arms=2, policy="uniform")
     sqlite_house.run(message, sqlite_house.create(message))
     with httpx.Client(base_url=sqlite_house.url, timeout=30, follow_redirects=True) as browser:

@@ -18,7 +18,7 @@ from parley.coordinator.clock import later, utc_now
 from parley.coordinator.record import open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.protocol import StudyMessage
-from parley.service.assembly import create_service
+from parley.service.app import create_service
 from parley.study import parse_study
 from parley.totals import Totals
 

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from tests.dashboard.site import TWO
 
-from parley.dashboard.forest import MOST, forest_chart
+from parley.dashboard.charts import MOST, forest_chart
 from parley.formatting import KINDS, estimate_text
 
 CONTROLLED = TWO.replace("[weights]", 'control = "c"\n\n[weights]')

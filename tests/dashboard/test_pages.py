@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.dashboard.site import MEANS, TWO, exactly, form_token
 
-from parley.dashboard.upload import uploaded_study
+from parley.dashboard.pages.studies import uploaded_study
 from parley.errors import InvalidInput
 
 MANY = """

@@ -6,7 +6,7 @@ import time
 import pytest
 from tests.dashboard.site import TWO, form_token
 
-from parley.dashboard.calendar import calendar_chart
+from parley.dashboard.charts import calendar_chart
 
 PRICED = (
     TWO

@@ -9,8 +9,7 @@ import pytest
 from tests.dashboard.site import MEANS, site
 
 from parley.protocol import StudyMessage
-from parley.service.forecaster import Forecaster
-from parley.service.forecasts import estimate
+from parley.service.forecasts import Forecaster, estimate
 from parley.study import parse_study
 
 SMALL = parse_study({"arms": 4, "agents": 3, "weights": {"kind": "personalized", "alpha": 0.5}})
@@ -27,7 +26,7 @@ def test_the_api_alone_knows_no_page():
     words = """
 import sys
 from parley.coordinator.settings import ServerSettings
-from parley.service.assembly import create_service
+from parley.service.app import create_service
 class Nothing: url = ""
 app = create_service(Nothing(), ServerSettings(no_dashboard=True))
 paths = app.state.openapi["paths"]

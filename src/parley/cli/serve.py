@@ -12,7 +12,7 @@ from parley.errors import needs
 with needs("server", "parley serve"):
     from parley.coordinator.http.server import serve
     from parley.coordinator.settings import ServerSettings
-    from parley.service.assembly import create_service
+    from parley.service.app import create_service
 
 __all__ = ["serve_command"]
 

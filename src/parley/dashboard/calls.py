@@ -14,12 +14,13 @@ from urllib.parse import quote, urlencode
 
 import anyio.to_thread
 import msgspec
+from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Scope
 
 from parley.coordinator.answers import Answer
 from parley.protocol.codec import LARGE, read_json
 
-__all__ = ["Api", "ApiRefusal", "address"]
+__all__ = ["Api", "ApiRefusal", "address", "relay"]
 
 A = TypeVar("A", bound=Answer)
 
@@ -159,3 +160,32 @@ class Api:
             "server": ("dashboard", 0),
             "state": {},
         }
+
+
+LONGEST = 300.0  # seconds
+RETRY = b"retry: 1000\n\n"  # milliseconds after which a browser comes back
+
+
+async def relay(api: Api, *parts: str) -> Response:
+    """The stream; an empty answer that ends it for good where the API refuses."""
+    source = api.stream(*parts)
+    try:
+        first = await anext(source)
+    except ApiRefusal as refusal:
+        return Response(status_code=204 if refusal.status in (401, 403, 404) else 503)
+    except StopAsyncIteration:
+        return Response(status_code=503)
+
+    async def passed_on() -> AsyncIterator[bytes]:
+        try:
+            yield RETRY + first
+            async with asyncio.timeout(LONGEST):
+                async for chunk in source:
+                    yield chunk
+        except TimeoutError:
+            return
+        finally:
+            await source.aclose()  # type: ignore[attr-defined]
+
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(passed_on(), media_type="text/event-stream", headers=headers)

@@ -1,9 +1,10 @@
-"""The figures of the pages, each a function from numbers to SVG."""
+"""Charts of the pages as SVG: bars and lines, intervals as a forest, and the calendar of a study."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -23,9 +24,9 @@ from parley.dashboard.plot import (
     tick_words,
     ticks,
 )
-from parley.dashboard.words import number, real
+from parley.formatting import estimate_text, number, real
 
-__all__ = ["Arm", "bullet", "course_chart", "evidence_chart", "meter"]
+__all__ = ["MOST", "Arm", "bullet", "calendar_chart", "course_chart", "evidence_chart", "forest_chart", "meter"]
 
 LOUD = 8  # arms that get a colour, a shape and a label; of more, the others stay in the background
 WIDTH = 480.0
@@ -232,3 +233,124 @@ def bullet(spent: float, planned: float, bound: float | None, largest: float, la
     if bound is not None:
         drawn.append(line(x(bound), 1, x(bound), 19, "limit"))
     return element("svg", *drawn, class_="bullet", viewBox="0 0 240 20", role="img", aria_label=label)
+
+
+MOST = 24  # arms in one picture; the table has them all
+WIDTH, LEFT, RIGHT, TOP, ROW = 560.0, 132.0, 366.0, 14.0, 27.0
+CAP = 4.0  # half the height of an interval's ends
+Found = Mapping[str, Any]
+
+
+def forest_chart(arms: Sequence[Found], kind: str, label: str, *, to: str | None = None, rates: bool = False) -> Markup:
+    """Of one agent's arms as the API tells them: `kind` is mean, to_leader or to_control, and `to` the arm at 0."""
+    shown = _shown(arms)
+    ends = [
+        float(value)
+        for arm in shown
+        for name in ("estimate", "low", "high", "fixed_low", "fixed_high")
+        if (value := arm[kind][name]) is not None
+    ]
+    ends = (ends if to is None else [*ends, 0.0]) or [0.0, 1.0]
+    low, high = min(ends), max(ends)
+    margin = (high - low) * 0.04 or 0.5
+    x = Scale(low - margin, high + margin, LEFT, RIGHT)
+    bottom = TOP + ROW * len(shown)
+    height = bottom + (44.0 if len(shown) == len(arms) else 62.0)
+    drawn = [_axis(x, bottom, rates=rates)]
+    if to is not None:
+        drawn.append(line(x(0.0), TOP - 8, x(0.0), bottom, "limit"))
+    drawn += [_line(arm, kind, x, TOP + ROW * (place + 0.5), to, rates=rates) for place, arm in enumerate(shown)]
+    what = "mixed mean" if to is None else f"difference to {clipped(to)}"
+    drawn.append(text((LEFT + RIGHT) / 2, bottom + 37, what, "soft", "middle"))
+    if len(shown) < len(arms):
+        drawn.append(text(0, height - 4, f"and {number(len(arms) - len(shown))} more, in the table", "soft"))
+    return svg(WIDTH, height, label, *drawn, kind="figure forest")
+
+
+def _shown(arms: Sequence[Found]) -> list[Found]:
+    """The arms by their estimates, the best first; of many those that are best."""
+
+    def rank(arm: Found) -> float:
+        value = arm["mean"]["estimate"]
+        return -value if value is not None else float("inf")
+
+    return sorted(arms, key=rank)[:MOST]
+
+
+def _axis(x: Scale, bottom: float, *, rates: bool) -> Markup:
+    places = ticks(x.low, x.high, 4)
+    return Markup("").join(
+        line(x(value), TOP - 8, x(value), bottom, "grid") + text(x(value), bottom + 18, told_as, "soft", "middle")
+        for value, told_as in zip(places, tick_words(places, rates=rates), strict=True)
+    )
+
+
+def _line(arm: Found, kind: str, x: Scale, middle: float, to: str | None, *, rates: bool) -> Markup:
+    found, soft = arm[kind], "ink" if arm["candidate"] or arm["chosen"] else "soft"
+    past = "" if soft == "ink" else " past"
+    star = " ★" if arm["chosen"] else ""
+    name = text(LEFT - 12, middle + 4, clipped(arm["arm"]) + star, soft, "end")
+    if arm["arm"] == to:
+        return name + text(RIGHT + 12, middle + 4, "0, by definition", "soft")
+    if found["estimate"] is None or found["low"] is None:
+        return name + text(RIGHT + 12, middle + 4, "no data", "soft")
+    low, high = x(found["low"]), x(found["high"])
+    drawn = [
+        name,
+        line(x(found["fixed_low"]), middle, x(found["fixed_high"]), middle, f"s0 fixed{past}"),
+        line(low, middle, high, middle, f"s0 whole{past}"),
+        *(line(end, middle - CAP, end, middle + CAP, f"s0 whole{past}") for end in (low, high)),
+        mark("star" if arm["chosen"] else "square", x(found["estimate"]), middle, 4.0, f"s0{past}"),
+        text(RIGHT + 12, middle + 4, estimate_text(found, rates=rates), soft),
+    ]
+    return element("g", element("title", f"{arm['arm']}: {estimate_text(found, rates=rates)}"), *drawn)
+
+
+WIDTH, LEFT, RIGHT, ROW, TOP = 720.0, 150.0, 704.0, 22.0, 22.0
+COLOURS, LONGEST = 8, 20
+
+
+def calendar_chart(
+    agents: Sequence[str],
+    rates: Sequence[float],
+    drawn: Sequence[Sequence[float]],
+    planned: Sequence[float],
+    round_days: float,
+) -> Markup:
+    """A row per site, a bar per decided phase, outlined bars for the phase in progress; gaps wait for the slowest.
+
+    `drawn` is `(phase, agent)` samples, `planned` those of the phase in progress (nothing once all is over).
+    """
+    phases = [*drawn, planned] if any(planned) else list(drawn)
+    days = [[draws / rate if rate else 0.0 for draws, rate in zip(row, rates, strict=True)] for row in phases]
+    begins = [0.0]
+    for row in days:
+        begins.append(begins[-1] + max(row) + round_days)
+    x = Scale(0.0, begins[-1] or 1.0, LEFT, RIGHT)
+    bottom = TOP + ROW * len(agents)
+    made = [line(x(begin), TOP - 4, x(begin), bottom, "grid") for begin in begins[:-1]]
+    free = LEFT
+    for phase, begin in enumerate(begins[:-1], start=1):
+        if x(begin) >= free:  # a label that would lie on the one before is left out
+            made.append(text(x(begin), TOP - 9, f"phase {phase}", "soft"))
+            free = x(begin) + 58
+    for place, name in enumerate(agents):
+        middle = TOP + ROW * place + ROW / 2
+        made.append(text(LEFT - 10, middle + 4, clipped(name, LONGEST), "ink", "end"))
+        for phase, row in enumerate(days):
+            if row[place] > 0:
+                made.append(
+                    element(
+                        "rect",
+                        x=x(begins[phase]),
+                        y=middle - 7,
+                        width=x(row[place]) - x(0.0),
+                        height=14,
+                        class_="planned" if phase >= len(drawn) else f"s{phase % COLOURS}",
+                    )
+                )
+    made += [text(x(day), bottom + 18, number(day), "soft", "middle") for day in ticks(0.0, begins[-1])]
+    made.append(text(LEFT - 10, bottom + 18, "days", "soft", "end"))
+    slow = agents[max(range(len(agents)), key=lambda place: sum(row[place] for row in days))] if agents else ""
+    label = f"Phases by site over {number(begins[-1])} days at the stated rates; {slow} draws longest"
+    return svg(WIDTH, bottom + 28, label, *made)

@@ -8,24 +8,22 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from parley.dashboard.entrance import HEADERS
 from parley.dashboard.pages import (
+    access,
     administration,
     answer,
     audit,
-    estimates,
     evidence,
     samples,
-    signing,
     studies,
     study,
-    tokens,
 )
 from parley.dashboard.render import HERE
+from parley.dashboard.session import HEADERS
 
 __all__ = ["mount"]
 
-PARTS = (signing, studies, study, evidence, samples, answer, estimates, audit, administration, tokens)
+PARTS = (access, studies, study, evidence, samples, answer, audit, administration)
 
 INLINE = "'self' 'unsafe-inline'"
 DOCS_POLICY = f"default-src 'self'; script-src {INLINE}; style-src {INLINE}; img-src 'self' data:"

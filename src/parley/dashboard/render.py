@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,36 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from parley import __version__
-from parley.dashboard import words
-from parley.formatting import measured
+from parley.formatting import DASH, gap, measured, number, plural, real
 from parley.status import OutcomeStatus
 
-__all__ = ["HERE", "environment", "render"]
+__all__ = [
+    "HEADERS",
+    "HERE",
+    "STAGES",
+    "clock",
+    "environment",
+    "number",
+    "percent",
+    "plural",
+    "real",
+    "render",
+]
 
+# What every page tells the browser: nothing from elsewhere, in no frame, kept nowhere.
+CONTENT_SECURITY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 HERE = Path(__file__).parent
 MOST_SHOWN = 2_000  # numbers and the like of one record
 TOO_LARGE = "This record is too large for a page. The export of the log has it whole."
@@ -28,12 +53,12 @@ TOO_LARGE = "This record is too large for a page. The export of the log has it w
 def _time(text: str | None) -> Markup:
     """A time of which a reader sees how long ago it was, and on hovering when."""
     if not text:
-        return Markup(words.DASH)
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(text, words.clock(text), words.ago(text))
+        return Markup(DASH)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(text, clock(text), ago(text))
 
 
 def _stage(stage: str) -> Markup:
-    sign, word, meaning = words.STAGES[stage]
+    sign, word, meaning = STAGES[stage]
     return Markup('<span class="stage {}" title="{}"><span class="sign" aria-hidden="true">{}</span> {}</span>').format(
         stage, meaning, sign, word
     )
@@ -83,25 +108,25 @@ def environment(*folders: Path) -> Environment:
     )
     made.context_class = _Forgetful
     made.filters |= {
-        "n": words.number,
-        "case": words.case_told,
+        "n": number,
+        "case": case_words,
         "promise": lambda text: text.replace(" (docs/regret.md)", ""),  # a page has no such file; /help has it
-        "real": words.real,
-        "percent": words.percent,
-        "plural": words.plural,
+        "real": real,
+        "percent": percent,
+        "plural": plural,
         "percent_whole": lambda share: f"{100 * share:.0f} %",
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "time": _time,
-        "clock": words.clock,
-        "stamp": words.stamp,
-        "gap": words.gap,
+        "clock": clock,
+        "stamp": stamp,
+        "gap": gap,
         "ended": lambda end: OutcomeStatus(end).description,
         "stage": _stage,
         "pretty": _pretty,
         "part": lambda text: quote(str(text), safe=""),
     }
-    made.globals |= {"query": _query, "version": __version__, "name_of": words.principal, "STAGES": words.STAGES}
-    made.globals |= {"measured": measured}
+    made.globals |= {"query": _query, "version": __version__, "name_of": principal, "STAGES": STAGES}
+    made.globals["measured"] = measured
     return made
 
 
@@ -118,3 +143,87 @@ def render(template: str, **values: Any) -> str:
     finally:
         for context in made:
             context.forget()
+
+
+# stage -> sign, word, what it means; the sign stands beside the colour, never colour alone
+STAGES: dict[str, tuple[str, str, str]] = {
+    "running": ("●", "Running", "Reports come in."),
+    "closing": ("◐", "Deciding", "Every report is in; the decision is being computed."),
+    "paused": ("‖", "Paused", "No report is taken until it is resumed."),
+    "stalled": ("▲", "Stalled", "Not decided, and nobody is left who may be asked."),
+    "finished": ("✓", "Finished", "Every agent has its answer, or the budget or the horizon came first."),
+    "cancelled": ("■", "Cancelled", "Stopped before every agent had its answer."),
+}
+
+
+def percent(share: float | None) -> str:
+    """A share in percent.
+
+    >>> percent(0.9), percent(0.999)
+    ('90 %', '99.9 %')
+    """
+    return DASH if share is None else f"{100 * share:.4g} %"
+
+
+def case_words(words: str) -> str:
+    """What a policy's score is, on a page where bars are something else; certificates keep the words as they are.
+
+    >>> case_words("log evidence against the arm; bars are two standard errors")
+    'log evidence against the arm; intervals are two standard errors'
+    """
+    return words.replace("bars are", "intervals are")
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def duration(seconds: float) -> str:
+    """About how long, in one unit.
+
+    >>> duration(5), duration(150), duration(7300), duration(200000)
+    ('5 seconds', '2 minutes', '2 hours', '2 days')
+    """
+    for unit, size, most in (("second", 1, 120), ("minute", 60, 7200), ("hour", 3600, 172_800), ("day", 86_400, 1e99)):
+        if seconds < most:
+            return plural(max(int(seconds // size), 0), unit)
+    raise AssertionError
+
+
+def ago(text: str, now: datetime | None = None) -> str:
+    """How long ago something was.
+
+    >>> ago("2026-01-01T00:00:00.000Z", datetime(2026, 1, 3, tzinfo=UTC))
+    '2 days ago'
+    """
+    seconds = ((now or datetime.now(UTC)) - _moment(text)).total_seconds()
+    return "just now" if seconds < 5 else f"{duration(seconds)} ago"
+
+
+def clock(text: str) -> str:
+    """A time as it stands on a page, in UTC.
+
+    >>> clock("2026-01-03T08:09:10.123Z")
+    '3 January 2026, 08:09 UTC'
+    """
+    moment = _moment(text)
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def stamp(text: str) -> str:
+    """A time in a table, to the second; the foot of every page says that times are UTC.
+
+    >>> stamp("2026-01-03T08:09:10.123Z")
+    '3 Jan 2026, 08:09:10'
+    """
+    moment = _moment(text)
+    return f"{moment.day} {moment:%b %Y, %H:%M:%S}"
+
+
+def principal(name: str, role: str) -> str:
+    """The name of who is signed in, without the role that stands beside it.
+
+    >>> principal("analyst:statistics", "analyst")
+    'statistics'
+    """
+    return name.removeprefix(f"{role}:") or role

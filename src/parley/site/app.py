@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from parley.agent.reporting import SiteRuntime
-from parley.dashboard.headers import HEADERS
+from parley.dashboard.render import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.killpoints import reached

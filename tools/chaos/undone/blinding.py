@@ -78,7 +78,7 @@ def show_single_arms():
 @MENDS.undone(
     "lets sessions come back with the clock",
     point=7,
-    test="tests/dashboard/test_entrance.py::"
+    test="tests/dashboard/test_session.py::"
     "test_a_session_expires_and_does_not_come_back_when_the_clock_is_set_back[sqlite]",
     words=("assert 200 == 303",),
 )

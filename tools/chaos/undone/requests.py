@@ -99,13 +99,13 @@ def look_at_the_role_after_reading():
 @MENDS.undone(
     "reads a form before it looks at the role",
     point=3,
-    test="tests/dashboard/test_entrance.py::test_only_an_administrators_study_file_may_be_large",
+    test="tests/dashboard/test_session.py::test_only_an_administrators_study_file_may_be_large",
     words=("by its role",),
 )
 def look_at_the_role_of_a_form_after_reading():
-    from parley.dashboard import entrance
+    from parley.dashboard import session
 
-    rewrite(entrance, "_entered", "if only is not None and (", "if False and (")
+    rewrite(session, "_entered", "if only is not None and (", "if False and (")
 
 
 @MENDS.undone(
@@ -128,13 +128,13 @@ def read_keys_of_many_dots():
 )
 def make_studies_of_any_size():
     """The machine is spared: gigabytes of weights are not made, only begun."""
-    from parley.dashboard import upload
+    from parley.dashboard.pages import studies
 
     def begun(document):
         raise AssertionError(f"weights would be made for {document['agents']} agents")
 
-    change(upload, "_require_small", lambda *_: None)
-    upload.parse_study = begun
+    change(studies, "_require_small", lambda *_: None)
+    studies.parse_study = begun
 
 
 @MENDS.undone(

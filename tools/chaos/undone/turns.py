@@ -90,9 +90,9 @@ def keep_what_pages_were_made_of():
     words=("413",),
 )
 def take_large_forms():
-    from parley.dashboard import entrance
+    from parley.dashboard import session
 
-    entrance.FILE_LIMIT = 33_554_432
+    session.FILE_LIMIT = 33_554_432
 
 
 @MENDS.undone(

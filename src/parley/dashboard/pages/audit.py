@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.coordinator.answers import LogPage
-from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.study import heading, verified
+from parley.dashboard.session import Page, page
 from parley.protocol import EVENTS, read_event
 
 __all__ = ["in_words", "routes"]

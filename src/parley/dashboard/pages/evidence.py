@@ -12,9 +12,9 @@ from starlette.routing import Route
 
 from parley.coordinator.answers import Board, History, StudyStatus
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
-from parley.dashboard.entrance import Page, page
 from parley.dashboard.pages.study import agents_on_page, heading, is_answer
-from parley.dashboard.words import number
+from parley.dashboard.render import number
+from parley.dashboard.session import Page, page
 
 __all__ = ["alike", "arms_of", "routes"]
 

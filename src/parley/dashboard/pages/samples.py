@@ -9,11 +9,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.coordinator.answers import Board, History
-from parley.dashboard.calendar import calendar_chart
-from parley.dashboard.charts import bullet
-from parley.dashboard.entrance import Page, page
+from parley.dashboard.charts import bullet, calendar_chart
 from parley.dashboard.pages.study import agents_on_page, heading, outlook, spent
-from parley.dashboard.words import number
+from parley.dashboard.render import number
+from parley.dashboard.session import Page, page
 
 __all__ = ["routes"]
 

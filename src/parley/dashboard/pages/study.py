@@ -11,10 +11,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.coordinator.answers import Board, Explained, Forecast, History, StudyStatus, Verified
+from parley.dashboard.calls import relay
 from parley.dashboard.charts import meter
-from parley.dashboard.entrance import Page, page
-from parley.dashboard.streams import relay
-from parley.dashboard.words import number
+from parley.dashboard.render import number
+from parley.dashboard.session import Page, page
 from parley.formatting import measured
 
 __all__ = ["BoardCell", "Pages", "agents_on_page", "heading", "is_answer", "outlook", "routes", "spent", "verified"]

@@ -27,8 +27,7 @@ from parley.coordinator.http.guard import settled
 from parley.coordinator.http.limits import COSTLY, cost_of, read_body
 from parley.coordinator.problems import Refusal
 from parley.dashboard.calls import Api, ApiRefusal
-from parley.dashboard.headers import HEADERS
-from parley.dashboard.render import render
+from parley.dashboard.render import HEADERS, render
 
 __all__ = ["ADMINISTRATORS", "HEADERS", "Handler", "Page", "page", "session_cookie", "sign_in_address"]
 

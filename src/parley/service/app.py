@@ -8,8 +8,7 @@ from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.app import create_app, new_context
 from parley.coordinator.record import Storage
 from parley.coordinator.settings import ServerSettings
-from parley.service.forecaster import Forecaster
-from parley.service.forecasts import FORECASTS
+from parley.service.forecasts import FORECASTS, Forecaster
 
 __all__ = ["create_service"]
 
