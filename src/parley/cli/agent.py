@@ -24,7 +24,7 @@ __all__ = ["agent_command"]
     metavar="SOURCE",
     help="python:MODULE:FUNCTION, 'command:PROGRAM ARGUMENTS', csv:FILE or simulate:STUDY.toml",
 )
-@click.option("--seed", default=0, show_default=True, help="Of a simulated source.")
+@click.option("--seed", default=0, show_default=True, help="Seed of a simulated source.")
 @click.option(
     "--outbox",
     default="parley-outbox",
@@ -58,7 +58,7 @@ def agent_command(
       csv:file            columns arm, reward and perhaps id; rows are added; each is used once
       simulate:study.toml rewards from the file's [truth] and --seed
 
-    It may be stopped or killed at any moment and started again: nothing is drawn twice or reported twice.
+    You may stop or kill it at any moment and start it again: nothing is drawn twice or reported twice.
     """
     with needs("agent", "parley agent"):
         from parley.agent.outbox import Outbox

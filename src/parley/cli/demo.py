@@ -191,7 +191,7 @@ def _show_phase(phase: Phase, reasons: list[str]) -> None:
 
 
 def _show_regret(study: Study, replications: int, seed: int, output: str, command: str, *, as_json: bool) -> None:
-    """Follow one run to its horizon, compare the policies that play, and write the page."""
+    """Follow one run to its horizon, compare the policies that minimise regret, and write the page."""
     instance = study.require_truth()
     instance.require_distinct()
     policy = make_policy(study.policy, study.problem, study.options, instance)
@@ -206,7 +206,7 @@ def _show_regret(study: Study, replications: int, seed: int, output: str, comman
     title = f"{plural(replications, 'run')} each; C* log T is {least:,.0f}"
     comparison = regret_comparison_table(title, results)
     page = regret_page(
-        title=f"Parley plays: {study.name}",
+        title=f"Parley, regret: {study.name}",
         command=command,
         policy=policy,
         phases=followed,

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from parley import __version__
 from parley.cli.console import json_option, print_json, say, show_table
 from parley.errors import ParleyError, needs
+from parley.formatting import plural
 
 __all__ = ["EXTRAS", "completion_command", "doctor_command", "unmet"]
 
@@ -59,14 +60,14 @@ def unmet(package: str, extra: str) -> Iterator[str]:
 
 
 def _database(address: str) -> dict[str, Any]:
-    """Whether a database is there, is Parley's, and answers a question; never its password."""
-    with needs("server", "a look at the database"):
+    """Whether a database is there, is Parley's, and answers a query; the password is never shown."""
+    with needs("server", "a check of the database"):
         from sqlalchemy import text
 
         from parley.coordinator.record import open_for_reading, parse_url
         from parley.coordinator.record.schema import newest
     shown = parse_url(address).render_as_string(hide_password=True)
-    told: dict[str, Any] = {"address": shown, "answers": False, "schema": None, "studies": None, "problem": ""}
+    answer: dict[str, Any] = {"address": shown, "answers": False, "schema": None, "studies": None, "problem": ""}
     try:
         storage = open_for_reading(address)
         try:
@@ -74,8 +75,8 @@ def _database(address: str) -> dict[str, Any]:
         finally:
             storage.close()
     except ParleyError as error:
-        return told | {"problem": str(error)}
-    return told | {"answers": True, "schema": newest(), "studies": count}
+        return answer | {"problem": str(error)}
+    return answer | {"answers": True, "schema": newest(), "studies": count}
 
 
 def _examine(db: str | None) -> dict[str, Any]:
@@ -100,14 +101,14 @@ def _examine(db: str | None) -> dict[str, Any]:
 
 @click.command()
 @click.option(
-    "--db", envvar="PARLEY_DB", help=f"Database to ask; default: {DEFAULT_DB}, if there is one in this folder."
+    "--db", envvar="PARLEY_DB", help=f"Database to check; default: {DEFAULT_DB}, if there is one in this folder."
 )
 @json_option
 def doctor_command(db: str | None, as_json: bool) -> int:
-    """Say what is installed, which extras are missing, and whether the database answers.
+    """Show what is installed, which extras are missing, and whether the database answers.
 
-    Nothing is changed. Exit status 1 if a package that every command needs is missing, or if the database does not
-    answer; a missing extra is no failure.
+    It changes nothing. The exit status is 1 if a package that every command needs is missing, or if the database does
+    not answer; a missing extra is no failure.
     """
     found = _examine(db or (DEFAULT_DB if Path(DEFAULT_DB).is_file() else None))
     if as_json:
@@ -129,10 +130,11 @@ def doctor_command(db: str | None, as_json: bool) -> int:
 
 def _database_sentence(database: dict[str, Any] | None) -> str:
     if database is None:
-        return "Database: none asked (--db or PARLEY_DB names one)"
+        return "Database: none checked (--db or PARLEY_DB names one)"
     if not database["answers"]:
         return f"Database: {database['address'] or ''} does not answer: {database['problem']}"
-    return f"Database: {database['address']} answers, schema {database['schema']}, {database['studies']:,} studies"
+    studies = plural(database["studies"], "study", "studies")
+    return f"Database: {database['address']} answers, schema {database['schema']}, {studies}"
 
 
 @click.command()

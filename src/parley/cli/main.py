@@ -20,33 +20,33 @@ from parley.errors import InvalidInput, ParleyError
 
 __all__ = ["main", "run"]
 
-# What `parley --help` says, in the order in which one meets them; a command's file is imported only when it is called.
+# What `parley --help` lists, in the order in which a user meets them. A command's module is imported when it is called.
 PARTS = {
     "See and plan": {
         "demo": "Watch one study being decided, then compare the policies.",
-        "bounds": "What no algorithm can beat on a study, with proof.",
+        "bounds": "Compute what no algorithm can beat on a study, with proof.",
         "simulate": "Run a policy many times: samples, rounds, errors, regret.",
-        "plan": "What a study will cost before anything is known of the truth.",
+        "plan": "Estimate what a study will cost, before anything is known.",
     },
     "A live study": {
         "serve": "Run the coordinator, and a dashboard at the same address.",
         "admin": "Prepare a coordinator's database, and run its studies.",
         "agent": "Take part in a study: draw what the plan asks for, report.",
         "site": "Run a site where people come one by one.",
-        "verify": "Check a study's log: every hash, every decision again.",
+        "verify": "Check a study's log: every hash, every decision.",
     },
     "Experiments": {
         "sweep": "Run a policy over many settings, and keep the results.",
         "report": "Summarise a sweep: tables, figures, a page.",
-        "reproduce": "The paper's tables, again.",
+        "reproduce": "Reproduce the paper's tables.",
         "audit-policy": "Measure error probabilities too small to count.",
     },
     "This machine": {
-        "doctor": "What is installed, what is missing, does the database answer.",
+        "doctor": "Check what is installed and whether the database answers.",
         "completion": "Print the completion script of a shell.",
     },
 }
-# The module of `parley.cli` that holds a command, where it is not called like the command.
+# Modules of `parley.cli` that do not have the name of their command.
 MODULES = {"audit-policy": "simulate", "completion": "doctor", "report": "sweeps", "sweep": "sweeps"}
 COMMANDS = {name: f"parley.cli.{MODULES.get(name, name)}" for part in PARTS.values() for name in part}
 

@@ -35,8 +35,8 @@ def serve_command(**settings: Any) -> None:
     """Run the coordinator of live studies.
 
     Prepare its database first: `parley admin init`. Every option can also be set by an environment variable, PARLEY_DB
-    for --db and so on. Logs are JSON lines on standard error. Stop it with Ctrl-C or SIGTERM; what was acknowledged is
-    on the disk at any moment.
+    for --db and so on. Logs are JSON lines on standard error. Stop it with Ctrl-C or SIGTERM: whatever it acknowledged
+    is on disk.
     """
     chosen = ServerSettings(**settings)
 

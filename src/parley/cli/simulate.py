@@ -84,22 +84,22 @@ def simulate_command(
 
 def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tuple[str, str]]:
     """The rows of the table: what the runs cost, how long they took, how they ended."""
-    problem, played = instance.problem, document.get("regret")
-    gaussian = bool(problem.noise.bound_note) and not exact_rates(instance)
-    if played is None:  # with a horizon everybody draws to its end
+    problem, lost = instance.problem, document.get("regret")
+    about = " (for Gaussian rewards)" if problem.noise.bound_note and not exact_rates(instance) else ""
+    if lost is None:  # with a horizon everybody draws to its end
         samples = document.get("samples", document["cost"])
-        yield from _spread_rows(samples, "samples", " (for Gaussian rewards)" if gaussian else "")
+        yield from _spread_rows(samples, "samples", about)
     if "samples" in document:
-        yield from _spread_rows(document["cost"], "money", " (for Gaussian rewards)" if gaussian else "")
+        yield from _spread_rows(document["cost"], "money", about)
     if "days" in document:
-        yield from _spread_rows(document["days"], "days", " (for Gaussian rewards)" if gaussian else "")
-    if played is not None:
-        yield from _spread_rows(played, "regret", ", for long horizons (C* log T)")
-        realised = played["realised"]
+        yield from _spread_rows(document["days"], "days", about)
+    if lost is not None:
+        yield from _spread_rows(lost, "regret", ", for long horizons (C* log T)")
+        realised = lost["realised"]
         yield "as realised, mean ± standard deviation", f"{realised['mean']:,.0f} ± {realised['std']:,.0f}"
-        yield "regret of each agent, mean", ", ".join(f"{value:,.0f}" for value in played["agents"])
+        yield "regret of each agent, mean", ", ".join(f"{value:,.0f}" for value in lost["agents"])
     yield "rounds, mean", f"{document['rounds']['mean']:.2f}"
-    errors = f"wrong answers (at most {problem.delta:g} allowed)" if played is None else "a best arm ruled out"
+    errors = f"wrong answers (at most {problem.delta:g} allowed)" if lost is None else "a best arm ruled out"
     yield errors, f"{document['error_rate']:.5f}"
     for end, share in document["ends"].items():
         if share and document["ends"]["decided"] < 1:
@@ -155,19 +155,19 @@ def summary(outcome: Outcome, least: Mapping[str, float]) -> dict[str, Any]:
     if outcome.days is not None:
         document["days"] = spread(outcome.days, least.get("time"))
     if outcome.regret is not None:
-        document["regret"] = regret_figures(outcome.regret, least.get("regret"))
+        document["regret"] = _regret_figures(outcome.regret, least.get("regret"))
     return document
 
 
-def regret_figures(played: Regret, lower_bound: float | None) -> dict[str, Any]:
+def _regret_figures(found: Regret, lower_bound: float | None) -> dict[str, Any]:
     """Regret of all agents together, of each, as realised, and over time with the band of 80 % of the runs."""
-    low, high = np.quantile(played.curves, (0.1, 0.9), axis=0)
-    return spread(played.totals, lower_bound) | {
-        "agents": played.pseudo.mean(axis=0).tolist(),
-        "realised": spread(played.realised.sum(axis=-1), None),
+    low, high = np.quantile(found.curves, (0.1, 0.9), axis=0)
+    return spread(found.totals, lower_bound) | {
+        "agents": found.pseudo.mean(axis=0).tolist(),
+        "realised": spread(found.realised.sum(axis=-1), None),
         "curve": {
-            "times": played.times.tolist(),
-            "mean": played.curves.mean(axis=0).tolist(),
+            "times": found.times.tolist(),
+            "mean": found.curves.mean(axis=0).tolist(),
             "p10": low.tolist(),
             "p90": high.tolist(),
         },
@@ -226,9 +226,9 @@ def audit_policy_command(
     """Measure how often STUDY's policy rules out a true top arm, at the ties that are hardest for it.
 
     At delta 1e-5 nobody can count errors. Runs are drawn from the measure that the policy's own bets describe, under
-    which errors are common, and weighed back exactly: a few thousand runs tell a probability of 1e-10 to some per
-    cent. A cell is one tie and one agent; the sum over the agents bounds the error of the whole study. An estimate
-    that too few runs carry is refused.
+    which errors are common, and weighted back exactly: a few thousand runs estimate a probability of 1e-10 to within a
+    few per cent. A cell is one tie and one agent; the sum over the agents bounds the error of the whole study. An
+    estimate that rests on too few runs is refused.
     """
     loaded = load_study(study)
     problem = loaded.problem if delta is None else loaded.problem.with_(delta=delta)

@@ -133,7 +133,7 @@ def _client(server: str, token_file: str | None) -> Client | None:
 def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | None, **options: Any) -> None:
     """Run a site: people come one by one, get an arm at once, and their outcomes follow.
 
-    Without a command below it serves a page and an API for the site, on this machine only unless told otherwise.
+    Without a command below it serves a page and an API for the site, on this machine only unless --host says otherwise.
     Participants' keys and single rewards stand in a journal here and never leave it; the coordinator gets totals.
     """
     security = {key: options.pop(key) for key in ("tls_cert", "tls_key", "plain_http")}

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from parley.agent.outbox import kept_files
-from parley.cli.console import json_option, print_json, say, screen
+from parley.cli.console import json_option, print_json, say
 from parley.cli.remote import connect
 from parley.errors import BrokenChain, InvalidInput, needs
+from parley.formatting import plural
 from parley.protocol import Receipt, Record, Verification, read_log, verify_log
 from parley.protocol.codec import read_json
 
@@ -36,8 +37,8 @@ def verify_command(
 ) -> None:
     """Check a study's log: the chain of hashes, every decision taken again, every plan, the certificate.
 
-    STUDY is a file exported by a coordinator, or the id of a study in --db or on --server. From a database it is also
-    checked that the tables say what the log says. Exit status 1 if anything is wrong.
+    STUDY is a file exported by a coordinator, or the id of a study in --db or on --server. With --db, the tables are
+    compared with the log too. The exit status is 1 if anything is wrong.
     """
     name = _study_of(study)
     held = [receipt for path in receipts for receipt in _receipts(Path(path), name)] if name is not None else []
@@ -60,18 +61,18 @@ def verify_command(
         print_json(document)
     elif result.sound:
         say(
-            f"Sound. {result.study}: {result.records} records chained, {result.phases} decisions taken again "
-            f"and found the same, {result.receipts} receipts found; the study is {result.stage}."
+            f"Sound. {result.study}: {plural(result.records, 'record')} chained, {plural(result.phases, 'decision')} "
+            f"taken again and found the same, {plural(result.receipts, 'receipt')} found; the study is {result.stage}."
         )
         if not result.exact:
-            screen.print("Numbers differ in the last digits: another machine's rounding. No decision differs.")
+            say("Numbers differ in the last digits: another machine's rounding. No decision differs.")
         for found in result.amended:
             say(
                 f"Amended: the report of {found.agent!r} in phase {found.phase} does not count as it was sent; "
                 f"{found.actor} put another in its place (record {found.sequence}): {found.reason}"
             )
-    for words in () if as_json else result.warnings:
-        say(f"Warning: {words}.")
+    for warning in () if as_json else result.warnings:
+        say(f"Warning: {warning}.")
     if not result.sound:
         raise BrokenChain(f"{study} is not sound: {result.problem}")
 

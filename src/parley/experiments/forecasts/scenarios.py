@@ -119,7 +119,7 @@ def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
 
 
 def usual_gaps(problem: Problem) -> list[float]:
-    """The gaps to try where nobody named any, in the reward model's own terms.
+    """The gaps to try by default, in the units of the reward model.
 
     >>> usual_gaps(Problem(arms=2, weights=np.eye(1), largest_gap=0.8))
     [0.4, 0.2, 0.1]

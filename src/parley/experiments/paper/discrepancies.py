@@ -124,7 +124,7 @@ class Search:
 
 
 def searches(instance: Instance, *, seed: int, iterations: int = ITERATIONS) -> list[Search]:
-    """Both ways to the counts, on the states of one run of W-CPE (whose course follows the exact counts)."""
+    """Both ways to the counts, on the states of one run of W-CPE (which follows the exact counts)."""
     policy = SearchedWcpe(problem=instance.problem)
     found = []
     for phase in phases(policy, instance, seed=seed):

@@ -1,7 +1,7 @@
 """A table is made once and shown in five ways: on a terminal, in a page, as Markdown, as CSV, as plain records.
 
-A column stands right if all its cells are numbers; the first column always stands left. On a terminal, words wrap and
-numbers are never cut. Where not even the numbers fit beside each other, each row becomes a small list of its own.
+A column stands right if all its cells are numbers; on a screen the first one always stands left. On a terminal, words
+wrap and numbers are never cut. Where not even the numbers fit beside each other, each row becomes a small list.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Table:
     def markdown(self) -> str:
         """A Markdown table, without its title."""
         cells = self.cells()
-        rules = ["---:" if right else "---" for right in _right(len(self.head), cells)]
+        rules = ["---:" if right else "---" for right in _numeric(len(self.head), cells)]
         lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (self.head, *cells))
         first, *rest = (f"| {line} |" for line in lines)
         return "\n".join([first, f"|{'|'.join(rules)}|", *rest])
@@ -162,9 +162,14 @@ class Table:
         yield _terminal(self.head, self.cells(), options.max_width)
 
 
+def _numeric(count: int, cells: Sequence[Sequence[str]]) -> list[bool]:
+    """Which columns hold numbers alone."""
+    return [all(is_number(row[place]) for row in cells) for place in range(count)]
+
+
 def _right(count: int, cells: Sequence[Sequence[str]]) -> list[bool]:
-    """Which columns stand right."""
-    return [place > 0 and all(is_number(row[place]) for row in cells) for place in range(count)]
+    """Which columns stand right on a screen: numbers, but for the first column, which names the row."""
+    return [place > 0 and numeric for place, numeric in enumerate(_numeric(count, cells))]
 
 
 def _terminal(head: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> rich_table.Table:
