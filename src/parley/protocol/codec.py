@@ -10,8 +10,9 @@ Derive from `Model` for a request body or an answer, and from `Message` for what
         quotas: Annotated[Rows, described("Draws of arm k by agent m.")]
 
 Both are `msgspec` structs: frozen, by keyword only, and closed to unknown keys. The types of the fields are checked
-when a document is *read* (`from_json`, `read`); what a program builds itself is trusted until it is written. Describe a
-field with `described(...)` or one of the types below: `msgspec.json.schema_components` tells the OpenAPI document.
+when a document is *read* (`from_json`, or `read` for the bytes of a body or a file: both refuse what a database cannot
+hold); what a program builds itself is trusted until it is written (`to_json`, `text`, `digest`). Describe a field with
+`described(...)` or one of the types below: `msgspec.json.schema_components` puts that into the OpenAPI document.
 
 The text of a message is its RFC 8785 form (JSON Canonicalization Scheme): keys by UTF-16 code units, no spaces, numbers
 as ECMAScript writes them, so 1.0 is `1`. Every language that has such a library computes the same digest. All numbers
@@ -27,9 +28,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Self, dataclass_transform, get_args
 
 import msgspec
@@ -46,7 +47,6 @@ __all__ = [
     "Model",
     "Name",
     "Phase",
-    "Text",
     "Words",
     "canonical",
     "described",
@@ -59,6 +59,7 @@ __all__ = [
 LARGE = 200_000  # characters of JSON that are read and written beside the event loop, not in it
 LARGEST_INTEGER = 2**53  # float64, and so every JSON reader, tells whole numbers apart up to here
 LARGEST_PHASE = 1_000_000
+SHA256 = "^[0-9a-f]{64}$"
 
 
 def described(words: str) -> msgspec.Meta:
@@ -66,16 +67,12 @@ def described(words: str) -> msgspec.Meta:
     return msgspec.Meta(description=words)
 
 
-Whole = Annotated[int, msgspec.Meta(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INTEGER)]
 Phase = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PHASE, description="The number of a phase, from 1.")]
 Digest = Annotated[
     str,
-    msgspec.Meta(
-        pattern="^[0-9a-f]{64}$", description="SHA-256 of an RFC 8785 text, in hexadecimal.", examples=["0" * 64]
-    ),
+    msgspec.Meta(pattern=SHA256, description="SHA-256 of an RFC 8785 text, in hexadecimal.", examples=["0" * 64]),
 ]
-Text = str
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 
@@ -135,7 +132,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
     @classmethod
     def known_keys(cls) -> list[str]:
         """The keys that a document may have, beside its schema."""
-        return list(cls.__struct_encode_fields__)
+        return [field.encode_name for field in msgspec.structs.fields(cls)]
 
     @once
     def text(self) -> str:
@@ -158,11 +155,11 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
         place = path.rstrip("`").lstrip(".")
         if words.startswith("Object "):  # a missing or an unknown key
             key = words.partition("`")[2].rstrip("`")
-            allowed = ", ".join(_keys_at(cls, path)) or "other keys"
+            allowed = ", ".join(_kind_at(cls, path).known_keys())
             return InvalidInput(place or cls._label(), found=f"missing or unknown keys: {key}", allowed=allowed)
         found = _found(_at(document, path))
         if words.startswith("Invalid value") and place.endswith("schema"):
-            return InvalidInput(place, found=found, allowed=_schema_at(cls, path))
+            return InvalidInput(place, found=found, allowed=_kind_at(cls, path).schema)
         allowed = words.partition("Expected ")[2].partition(", got ")[0] or words
         return InvalidInput(place or cls._label(), found=found, allowed=_in_words(allowed))
 
@@ -232,10 +229,12 @@ PLAIN = frozenset({str, bool, type(None)})
 
 
 def _write(value: Any, pieces: list[bytes]) -> None:
-    if isinstance(value, Mapping):
+    if type(value) in PLAIN:
+        pieces.append(_encode(value))
+    elif isinstance(value, Mapping):
         before = b"{"
-        for key in sorted(value, key=_utf16):
-            pieces += (before, _encode(key), b":")
+        for key in _sorted(value):
+            pieces += (before, _key(key))
             _write(value[key], pieces)
             before = b","
         pieces.append(b"{}" if before == b"{" else b"}")
@@ -269,9 +268,15 @@ def _countable(values: list[int] | tuple[int, ...]) -> bool:
     return min(values) >= -LARGEST_INTEGER and max(values) <= LARGEST_INTEGER
 
 
-def _utf16(key: str) -> bytes | str:
-    """What keys are sorted by; of two ASCII keys Python's own order is the same."""
-    return key.encode("utf-16-be")
+def _sorted(keys: Iterable[str]) -> list[str]:
+    """By UTF-16 code units, which is Python's own order unless one is beyond the first 65,536 characters."""
+    found = sorted(keys)
+    return found if "".join(found).isascii() else sorted(found, key=lambda key: key.encode("utf-16-be"))
+
+
+@lru_cache(maxsize=4096)
+def _key(key: str) -> bytes:
+    return _encode(key) + b":"
 
 
 def _number(value: float) -> int | float | msgspec.Raw:
@@ -411,29 +416,22 @@ def _at(document: Any, path: str) -> Any:
 
 
 def _kind_at(kind: type[Model], path: str) -> type[Model]:
+    """The class of the message at a path."""
     for name, _ in STEP.findall(path.rstrip("`")):
         kind = _messages_in(kind).get(name, kind)
     return kind
 
 
-def _keys_at(kind: type[Model], path: str) -> list[str]:
-    return _kind_at(kind, path).known_keys()
-
-
-def _schema_at(kind: type[Model], path: str) -> str:
-    return _kind_at(kind, path).schema
-
-
 def _in_words(expected: str) -> str:
-    """
-    >>> _in_words("`int | null`")
-    'a whole number or null'
-    """
-    return re.sub(r"`([^`]*)`", lambda found: _kinds(found[1]), expected.replace(str(LARGEST_INTEGER), "2^53"))
+    """What `msgspec` expects, for people.
 
-
-def _kinds(names: str) -> str:
-    return " or ".join(IN_WORDS.get(name, name) for name in names.split(" | "))
+    >>> _in_words("`int | null`"), _in_words("`int` <= 9007199254740992")
+    ('a whole number or null', 'a whole number <= 2^53')
+    """
+    kinds = re.sub(r"`([^`]*)`", lambda names: " or ".join(IN_WORDS.get(n, n) for n in names[1].split(" | ")), expected)
+    return kinds.replace(str(LARGEST_INTEGER), "2^53").replace(
+        f"text matching regex '{SHA256}'", "a SHA-256 in hexadecimal"
+    )
 
 
 def _found(value: Any) -> str:
