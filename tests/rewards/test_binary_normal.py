@@ -101,6 +101,13 @@ def test_a_cell_needs_thirty_draws_and_five_of_either_kind_expected(draws, rate,
         assert (MODEL.approximates(bets) == wanted).all()
 
 
+def test_far_out_in_the_tail_more_ones_are_needed():
+    bets = some_bets(draws=2000)
+    expected = MODEL.rates(bets.past) * bets.fresh.counts
+    for missing, wanted in ((3.0, True), (2 * math.sqrt(expected.max()), False)):
+        assert (MODEL.approximates(replace(bets, missing=np.full(60, missing))) == wanted).all()
+
+
 @pytest.mark.parametrize("tolerance", [0.0, 0.02])
 @pytest.mark.parametrize(("rate", "draws"), [(0.5, 100), (0.25, 100), (0.1, 200), (0.03, 500), (0.01, 2000)])
 def test_a_bet_is_nearly_fair_at_a_tie_by_adding_up_all_outcomes(rate, draws, tolerance):

@@ -1,14 +1,16 @@
 """The payoffs of a last look and of a planned horizon: their expectation is at most 1, by exact quadrature."""
 
 import math
+from itertools import pairwise
 
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import ndtri_exp
 from tests.rewards.test_student import tail
 
 from parley.rewards import Bets, make_model
-from parley.rewards.payoffs import NOTHING, log_final_payoff
+from parley.rewards.payoffs import NOTHING, log_conditional_error, log_final_payoff
 from parley.totals import Totals
 
 DIGITS = 40
@@ -90,3 +92,48 @@ def test_models_without_an_exact_test_of_fixed_size_have_none():
     for keys in ({"kind": "subgaussian"}, {"kind": "binary"}, {"kind": "bounded", "low": 0, "high": 1}):
         model = make_model(**keys)
         assert model.final_payoff(bets_of(0.5, 3.0)) is None
+
+
+def expected_conditional_error(log_cap: float, share: float, *, floored: bool) -> tuple[float, np.ndarray]:
+    """E for z ~ N(0, 1) by Gauss-Legendre between the points where the payoff bends, and the payoff along z."""
+    now = float(-ndtri_exp(math.log(share) - log_cap))
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    cuts = sorted({0.0, now, *np.linspace(-12.0, max(now, 0.0) + 14.0, 40)})
+    total, along = 0.0, []
+    for left, right in pairwise(cuts):
+        z = left + (right - left) / 2 * (1 + nodes)
+        paid = log_conditional_error(z, np.full(60, log_cap), np.full(60, share), floored=floored)
+        total += float((right - left) / 2 * weights @ np.exp(paid - z * z / 2)) / math.sqrt(2 * math.pi)
+        along.append(paid)
+    return total, np.concatenate(along)
+
+
+@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("log_cap", [0.3, 0.7, 3.0, 12.0, 50.0])
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.8, 0.99])
+def test_the_conditional_error_has_expectation_one_and_does_not_fall(log_cap, share, floored):
+    expected, along = expected_conditional_error(log_cap, share, floored=floored)
+    assert expected <= 1 + 1e-12
+    # Floored, a payoff that could only win below 0 is given up: with less than a factor of 2 missing, and all but now.
+    if not floored or share * math.exp(-log_cap) < 0.5:
+        assert expected >= 1 - 2e-5
+    assert (np.diff(along) >= -1e-9).all()
+    assert along[-1] == log_cap
+    if floored:
+        assert len(set(along[: len(along) // 4])) == 1
+
+
+def test_a_phase_that_is_all_that_is_left_is_a_last_look():
+    z, cap = np.linspace(-3, 5, 50), np.full(50, 4.0)
+    assert np.array_equal(log_conditional_error(z, cap, np.ones(50)), log_final_payoff(z, cap))
+
+
+def test_the_level_that_is_left_is_the_test_of_the_whole_horizon():
+    """Two phases of equal information, each bet with what is left: the chance to reach the line is the level."""
+    log_cap, generator = math.log(20), np.random.default_rng(0)
+    z = generator.standard_normal((2, 40_000))
+    first = log_conditional_error(z[0], np.full(40_000, log_cap), np.full(40_000, 0.5))
+    left = np.maximum(log_cap - first, 0.0)
+    second = log_final_payoff(z[1], left)
+    won = (first >= log_cap) | (second >= left)
+    assert won.mean() == pytest.approx(0.05, abs=0.004)

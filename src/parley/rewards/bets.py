@@ -26,6 +26,7 @@ __all__ = [
     "farthest",
     "faster_growing",
     "in_parts",
+    "least_weighed",
     "powers",
     "reciprocals",
     "series_tail",
@@ -141,6 +142,14 @@ def at_bets(bets: Bets, opponents: FloatArray, arms: FloatArray) -> tuple[FloatA
         np.asarray(opponents[(*bets.replication, bets.opponent, bets.agent)]),
         np.asarray(arms[(*bets.replication, bets.arm, bets.agent)]),
     )
+
+
+def least_weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """`(..., arm, agent m)`: the smallest of the values among the agents that m weighs."""
+    least, weighed = np.empty(values.shape), weights > 0
+    for arm in range(values.shape[-2]):  # one at a time: agent by agent is large enough
+        least[..., arm, :] = np.where(weighed, values[..., arm, :, None], np.inf).min(axis=-2)
+    return least
 
 
 def contrast_variance(bets: Bets, variances: FloatArray | float) -> FloatArray:

@@ -4,7 +4,8 @@ The exact bets of `binary` cannot be boosted, and pay for it. Here a contrast co
 the pooled rates (of the past and of the phase), and its payoff is boosted and capped. So error rates are approximate:
 `docs/delta-correctness.md` measures them. Whether a bet takes the approximation is decided by the past and by the
 counts of the phase, never by its rewards: every cell of the contrast needs LEAST_DRAWS draws, and LEAST_EXPECTED ones
-and zeros expected. Other bets stay exact, and so do intervals and bounds on gaps.
+and zeros expected, or more where very little error is left. Other bets stay exact, and so do intervals and bounds on
+gaps.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from parley.checks import BoolArray, FloatArray
-from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_variance, staked_gaps
+from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_variance, least_weighed, staked_gaps
 from parley.rewards.binary import INFERENCES, Binary
 from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost, log_final_payoff
 
@@ -24,6 +25,7 @@ __all__ = ["LEAST_DRAWS", "LEAST_EXPECTED", "BinaryNormal"]
 
 LEAST_DRAWS = 30  # of a cell in the phase
 LEAST_EXPECTED = 5  # ones, and zeros, of a cell in the phase
+TAIL = 0.25  # more are needed far out in the tail: at least this times the square of the log of what is missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +73,10 @@ class BinaryNormal(Binary):
     def approximates(self, bets: Bets) -> BoolArray:
         """`(bet,)`: whether every cell that a bet needs is large enough, by its count and the rates of the past."""
         rates, counts = self.rates(bets.past), bets.fresh.counts
-        expected = counts * np.minimum(rates, 1 - rates)
-        small = ((counts < LEAST_DRAWS) | (expected < LEAST_EXPECTED)).astype(np.float64)
-        needed = small @ (bets.weights > 0).astype(np.float64)
-        return np.asarray(np.add(*at_bets(bets, needed, needed)) == 0)
+        expected = np.where(counts < LEAST_DRAWS, 0.0, counts * np.minimum(rates, 1 - rates))
+        least = least_weighed(expected, bets.weights)
+        wanted = np.maximum(LEAST_EXPECTED, TAIL * np.square(bets.missing))
+        return np.asarray(np.minimum(*at_bets(bets, least, least)) >= wanted)
 
     def _scores(self, bets: Bets) -> FloatArray:
         """`(bet,)`: the contrast over its standard deviation, by rates pooled over the past and the phase."""

@@ -28,7 +28,7 @@ from parley.checks import FloatArray, positive
 from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel
-from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_variance, staked_gaps
+from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_variance, least_weighed, staked_gaps
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts, phase_reach
 from parley.rewards.payoffs import LARGEST_STAKE, NOTHING, log_bet, log_boost, log_final_payoff
 from parley.rewards.plausibility import LEVEL, largest_variance
@@ -185,12 +185,7 @@ class UnknownScale(RewardModel):
 
     def _least(self, degrees: FloatArray, weights: FloatArray) -> FloatArray:
         """`(..., arm, agent m)`: the smallest degrees of freedom among the agents that m weighs."""
-        if self.scale == "unknown":
-            return degrees
-        least, weighed = np.empty(degrees.shape), weights > 0
-        for arm in range(degrees.shape[-2]):  # one at a time: agent by agent is large enough
-            least[..., arm, :] = np.where(weighed, degrees[..., arm, :, None], np.inf).min(axis=-2)
-        return least
+        return degrees if self.scale == "unknown" else least_weighed(degrees, weights)
 
     def estimated_scale(self, past: Totals) -> FloatArray:
         return np.sqrt(self.cell_variances(past))
