@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    ScalarSelect,
+    Table,
+    and_,
+    bindparam,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import assignments, documents, frozen, reports, studies
@@ -17,7 +30,6 @@ from parley.protocol.lost_sites import ask_anew
 from parley.protocol.state_machine import OVER
 
 __all__ = [
-    "COLUMNS",
     "StudyRow",
     "add",
     "certificate_of",
@@ -28,7 +40,6 @@ __all__ = [
     "lock",
     "message",
     "reweighing",
-    "row_of",
     "save",
 ]
 
@@ -63,21 +74,27 @@ class StudyRow:
 NAMES = tuple(field.name for field in fields(StudyRow))
 STORED = tuple(name for name in NAMES if name != "missing")
 CHANGING = ("digest", "stage", "phase", "cut", "samples", "sequence", "head", "reason", "opened_at")
+
+
+def _now(table: Table) -> ColumnElement[bool]:
+    """The rows of the phase in progress."""
+    return and_(table.c.study == studies.c.id, table.c.phase == studies.c.phase)
+
+
+def _count(table: Table, *here: ColumnElement[bool]) -> ScalarSelect[int]:
+    return select(func.count()).select_from(table).where(*here).correlate(studies).scalar_subquery()
+
+
+# Every look at a study counts these, by primary keys alone. Only who is asked can report; frozen agents are few.
 MISSING = (
-    select(func.count())
-    .select_from(assignments)
-    .where(
-        assignments.c.study == studies.c.id,
-        assignments.c.phase == studies.c.phase,
-        ~exists().where(frozen.c.study == assignments.c.study, frozen.c.agent == assignments.c.agent),
-        ~exists().where(
-            reports.c.study == assignments.c.study,
-            reports.c.phase == assignments.c.phase,
-            reports.c.agent == assignments.c.agent,
-        ),
+    _count(assignments, _now(assignments))
+    - _count(reports, _now(reports), reports.c.revision == 0)
+    - _count(
+        frozen,
+        frozen.c.study == studies.c.id,
+        exists().where(_now(assignments), assignments.c.agent == frozen.c.agent).correlate(studies, frozen),
+        ~exists().where(_now(reports), reports.c.agent == frozen.c.agent).correlate(studies, frozen),
     )
-    .correlate(studies)
-    .scalar_subquery()
 )
 COLUMNS = [*(studies.c[name] for name in STORED), MISSING.label("missing")]
 
@@ -88,9 +105,8 @@ INSERT = insert(studies)
 SAVE = update(studies).where(studies.c.id == bindparam("study")).values({n: bindparam(n) for n in CHANGING})
 
 
-def row_of(found: Row[*tuple[Any, ...]]) -> StudyRow:
-    """From a result that begins with `COLUMNS`."""
-    values = dict(zip(NAMES, found, strict=False))
+def _row(found: Row[*tuple[Any, ...]]) -> StudyRow:
+    values = dict(zip(NAMES, found, strict=True))
     try:
         stage = Stage(values["stage"])
     except ValueError:
@@ -98,13 +114,10 @@ def row_of(found: Row[*tuple[Any, ...]]) -> StudyRow:
     return StudyRow(**{**values, "stage": stage})
 
 
-def _row(found: Row[*tuple[Any, ...]] | None) -> StudyRow | None:
-    return None if found is None else row_of(found)
-
-
 def get(transaction: Transaction, study: str) -> StudyRow | None:
     """A study as it is in this snapshot."""
-    return _row(transaction.execute(GET, {"study": study}).one_or_none())
+    found = transaction.execute(GET, {"study": study}).one_or_none()
+    return None if found is None else _row(found)
 
 
 def lock(transaction: Transaction, study: str) -> StudyRow | None:
@@ -141,7 +154,7 @@ def find(
         query = query.where(studies.c.id.in_(among))
     if only is not None:
         query = query.where(studies.c.id == only)
-    return [row_of(found) for found in transaction.execute(query)]
+    return [_row(found) for found in transaction.execute(query)]
 
 
 def add(transaction: Transaction, row: StudyRow) -> None:
