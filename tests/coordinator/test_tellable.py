@@ -101,8 +101,9 @@ def _others(value):
         yield from ({**value, "x": other} for other in (*TEXTS, *INTEGERS, *FLOATS, [], {}))
 
 
-def test_every_kind_has_an_example():
+def test_every_kind_has_an_example_and_a_sentence():
     assert set(examples()) == set(EVENTS)
+    assert all(event.sentence for event in examples().values())
 
 
 def test_an_event_with_extreme_values_is_refused_or_told_again_to_the_last_bit(storage):

@@ -6,7 +6,7 @@ They are facts: an event is written after it was found to be legal (`state_machi
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, TypeAlias, get_args
 
 from parley.errors import InvalidInput, UnknownName
 from parley.protocol.codec import Count, Message, Phase, described, read_json
@@ -39,31 +39,27 @@ __all__ = [
 Previewed = Annotated[str, described("Digest of the preview that the administrator confirmed.")]
 
 
-class _Reasoned(Message, tag="parley/event/reasoned"):
-    """An event of which an administrator's reason says all."""
+class _Event(Message, tag="parley/event"):
+    """What all have: the sentence by which people are shown what happened, most often a template."""
 
-    reason: str
+    template: ClassVar[str] = "{0.reason}"
 
     @property
     def sentence(self) -> str:
         """What happened."""
-        return self.reason
+        return self.template.format(self)
 
 
-class StudyCreated(Message, tag="parley/event/study-created/1"):
+class StudyCreated(_Event, tag="parley/event/study-created/1"):
     """The study and its first plan."""
 
+    template: ClassVar[str] = "{0.study.name}"
     study_id: str
     study: StudyMessage
     plan: Plan
 
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return self.study.name
 
-
-class ReportAccepted(Message, tag="parley/event/report-accepted/1"):
+class ReportAccepted(_Event, tag="parley/event/report-accepted/1"):
     """The first report of an agent in a phase."""
 
     report: Report
@@ -74,7 +70,7 @@ class ReportAccepted(Message, tag="parley/event/report-accepted/1"):
         return _of_report(self.report)
 
 
-class ReportQuarantined(Message, tag="parley/event/report-quarantined/1"):
+class ReportQuarantined(_Event, tag="parley/event/report-quarantined/1"):
     """A report that is kept and not used: another one for a place that is taken, or one with a mean that the stated
     model rules out. That one is held: nothing stands in its place until an administrator takes or refuses it.
     """
@@ -89,7 +85,7 @@ class ReportQuarantined(Message, tag="parley/event/report-quarantined/1"):
         return _of_report(self.report, self.why)
 
 
-class ReportAmended(Message, tag="parley/event/report-amended/1"):
+class ReportAmended(_Event, tag="parley/event/report-amended/1"):
     """An administrator put another report in the place of an accepted one, before the phase was decided; or one in the
     place of one that is held, most often that one itself.
     """
@@ -104,21 +100,17 @@ class ReportAmended(Message, tag="parley/event/report-amended/1"):
         return _of_report(self.report, self.reason)
 
 
-class ReportRefused(Message, tag="parley/event/report-refused/1"):
+class ReportRefused(_Event, tag="parley/event/report-refused/1"):
     """An administrator refused a report that was held: the agent is asked for another."""
 
+    template: ClassVar[str] = "{0.agent}, phase {0.phase}: {0.reason}"
     phase: Phase
     agent: str
     report: Annotated[str, described("Digest of the report that was held.")]
     reason: str
 
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return f"{self.agent}, phase {self.phase}: {self.reason}"
 
-
-class PhaseClosed(Message, tag="parley/event/phase-closed/1"):
+class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
     """One step of the policy, and the plan of the next phase unless there is none."""
 
     decision: Decision
@@ -133,7 +125,7 @@ class PhaseClosed(Message, tag="parley/event/phase-closed/1"):
         return words + ("; the study is finished" if decision.finished else "")
 
 
-class PhaseCut(Message, tag="parley/event/phase-cut/1"):
+class PhaseCut(_Event, tag="parley/event/phase-cut/1"):
     """An administrator closed a phase early, with the reports that are in."""
 
     phase: Phase
@@ -147,46 +139,34 @@ class PhaseCut(Message, tag="parley/event/phase-cut/1"):
         return f"phase {self.phase} closed without {', '.join(self.without)}: {self.reason}"
 
 
-class StepFailed(Message, tag="parley/event/step-failed/1"):
+class StepFailed(_Event, tag="parley/event/step-failed/1"):
     """The policy could not take its step; the study waits for an administrator."""
 
+    template: ClassVar[str] = "phase {0.phase}: {0.error}"
     phase: Phase
     error: str
 
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return f"phase {self.phase}: {self.error}"
 
-
-class AgentFrozen(Message, tag="parley/event/agent-frozen/1"):
+class AgentFrozen(_Event, tag="parley/event/agent-frozen/1"):
     """An agent is asked for nothing more; what it reported stays."""
 
+    template: ClassVar[str] = "{0.agent}: {0.reason}"
     agent: str
     reason: str
     consequences: Previewed
 
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return f"{self.agent}: {self.reason}"
 
-
-class AgentThawed(Message, tag="parley/event/agent-thawed/1"):
+class AgentThawed(_Event, tag="parley/event/agent-thawed/1"):
     """A frozen agent may be asked again."""
 
+    template: ClassVar[str] = "{0.agent}: {0.reason}"
     agent: str
     reason: str
     plan: Annotated[Plan | None, described("Of the next phase, if the study had stalled and can go on.")]
     consequences: Previewed
 
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return f"{self.agent}: {self.reason}"
 
-
-class Reweighed(Message, tag="parley/event/reweighed/1"):
+class Reweighed(_Event, tag="parley/event/reweighed/1"):
     """The question is asked anew without the frozen agents: the state is the fold of all recorded phases under it."""
 
     phase: Annotated[Phase, described("The phase in progress, which goes on as it was asked; or the last one.")]
@@ -206,40 +186,38 @@ class Reweighed(Message, tag="parley/event/reweighed/1"):
         return f"asked anew in phase {self.phase}{without}: {self.reason}"
 
 
-class Paused(_Reasoned, tag="parley/event/paused/1"):
+class Paused(_Event, tag="parley/event/paused/1"):
     """No report is taken until the study is resumed."""
 
+    reason: str
 
-class Resumed(_Reasoned, tag="parley/event/resumed/1"):
+
+class Resumed(_Event, tag="parley/event/resumed/1"):
     """Back to where it was."""
 
+    reason: str
 
-class Disputed(Message, tag="parley/event/disputed/1"):
+
+class Disputed(_Event, tag="parley/event/disputed/1"):
     """An agent holds a receipt that is not in this log: an old backup or a rewritten log. The study is paused."""
 
+    template: ClassVar[str] = "{0.agent} holds a receipt for record {0.sequence} that is not here"
     agent: str
     sequence: Count
     head: str
 
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return f"{self.agent} holds a receipt for record {self.sequence} that is not here"
 
-
-class Cancelled(_Reasoned, tag="parley/event/cancelled/1"):
+class Cancelled(_Event, tag="parley/event/cancelled/1"):
     """Stopped before every agent had its answer; what remains is a set of candidates."""
 
+    reason: str
 
-class Certified(Message, tag="parley/event/certified/1"):
+
+class Certified(_Event, tag="parley/event/certified/1"):
     """The certificate, in the log it speaks of."""
 
+    template: ClassVar[str] = "{0.certificate.samples:,} samples, {0.certificate.phases} phases"
     certificate: Certificate
-
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return f"{self.certificate.samples:,} samples, {self.certificate.phases} phases"
 
 
 def _of_report(report: Report, *more: str) -> str:
