@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from parley import __version__
-from parley.cli.console import json_option, print_json, progress_bar, say, screen
+from parley.cli.console import json_option, print_json, progress_bar, screen
 from parley.errors import InvalidInput
 from parley.experiments.paper.exhibits import EXHIBITS, Exhibit, make_exhibit
 from parley.experiments.paper.reproduction import jobs, measure_all, rows_of
@@ -60,7 +60,7 @@ def reproduce_command(what: str, replications: int, seed: int, out: Path, worker
     for exhibit in exhibits:
         for one in exhibit.tables:
             screen.print(one)
-        say(exhibit.words)
+        screen.print(exhibit.words, highlight=False)
         screen.print()
     screen.print(f"Tables and figures are in {out}{'/' if not str(out).endswith('/') else ''}; made by `{made}`.")
 

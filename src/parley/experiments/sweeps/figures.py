@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from parley.experiments.report_kit.charts import (
     legend_below,
     sample_axis,
 )
-from parley.experiments.sweeps.results import Results
+from parley.experiments.sweeps.results import Results, grouped
 from parley.formatting import typed
 from parley.problem import FloatArray, Problem
 
@@ -107,7 +108,7 @@ def curves(results: Results, summary: pd.DataFrame, x: str, y: str) -> list[Curv
     """
     made = []
     others = [name for name in results.grouping if name not in (x, *INSTANCES)]
-    for key, group in summary.groupby(others, sort=False) if others else [((), summary)]:
+    for key, group in grouped(summary, others):
         points = [(float(place), part) for place, part in group.groupby(x)]  # type: ignore[arg-type]
         ends = [_between(part, y) for _, part in points]
         made.append(
@@ -127,11 +128,9 @@ def bound_curve(results: Results, summary: pd.DataFrame, x: str) -> list[Curve]:
     known = summary.dropna(subset=["lower_bound"])
     others = [name for name in results.grouping if name not in (x, "policy", *INSTANCES) and known[name].nunique() > 1]
     made = []
-    for key, group in known.groupby(others, sort=False) if others else [((), known)] if len(known) else []:
-        means = group.groupby(x)["lower_bound"].mean()
-        y = means.to_numpy(np.float64)
+    for key, group in grouped(known, others) if len(known) else ():
         label = ", ".join(filter(None, ("lower bound", _label(others, key, known))))
-        made.append(Curve(label=label, x=means.index.to_numpy(np.float64), y=y, low=y, high=y))
+        made.append(_mean_curve(label, group, x, "lower_bound"))
     return made
 
 
@@ -147,13 +146,17 @@ def saving_curves(results: Results, x: str) -> list[Curve]:
         return []
     others = [name for name in results.grouping if name not in (x, "policy", *INSTANCES)]
     made = []
-    for key, group in frame.groupby(others, sort=False) if others else [((), frame)]:
-        means = group.groupby(x)["saving"].mean()
-        y = means.to_numpy(np.float64)
-        label = _label(others, key, frame) or "T* alone / T* together"
-        made.append(Curve(label=label, x=means.index.to_numpy(np.float64), y=y, low=y, high=y))
+    for key, group in grouped(frame, others):
+        made.append(_mean_curve(_label(others, key, frame) or "T* alone / T* together", group, x, "saving"))
     flat = all(np.ptp(curve.y) < 1e-3 * curve.y.max() for curve in made)
     return [] if flat else made  # a saving that does not depend on x is no picture
+
+
+def _mean_curve(label: str, group: pd.DataFrame, x: str, y: str) -> Curve:
+    """The means of `y` along `x`, without an interval."""
+    means = group.groupby(x)[y].mean()
+    values = means.to_numpy(np.float64)
+    return Curve(label=label, x=means.index.to_numpy(np.float64), y=values, low=values, high=values)
 
 
 def boxes(results: Results, x: str | None) -> list[Boxes]:
@@ -182,15 +185,14 @@ def _between(part: pd.DataFrame, y: str) -> tuple[float, float]:
     return float(values.mean()) - half, float(values.mean()) + half
 
 
-def _label(names: Sequence[str], key: object, frame: pd.DataFrame) -> str:
+def _label(names: Sequence[str], key: Sequence[Any], frame: pd.DataFrame) -> str:
     """The policy, and every other axis that has more than one value."""
-    values = key if isinstance(key, tuple) else (key,)
-    words = [
+    parts = [
         str(value) if name == "policy" else f"{name} = {typed(value)}"
-        for name, value in zip(names, values, strict=True)
+        for name, value in zip(names, key, strict=True)
         if name == "policy" or frame[name].nunique() > 1
     ]
-    return ", ".join(reversed(words))
+    return ", ".join(reversed(parts))
 
 
 def cost_against(results: Results, summary: pd.DataFrame, x: str, *, theme: str = "light") -> Figure:

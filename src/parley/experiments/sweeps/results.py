@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from parley.experiments.sweeps.storage import OTHER_COSTS, Folder, Stored
 from parley.experiments.sweeps.sweep import Cell, parse_sweep
 from parley.problem import FloatArray
 
-__all__ = ["METHODS", "Results", "compare", "interval", "load_results", "summary"]
+__all__ = ["METHODS", "Results", "compare", "grouped", "interval", "load_results", "summary"]
 
 METHODS = ("t", "bootstrap")
 RESAMPLES = 2_000
@@ -124,6 +124,15 @@ def interval(values: FloatArray, *, level: float = 0.95, method: str = "t", seed
     return mean - half, mean + half
 
 
+def grouped(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """The rows of a frame by the values of some columns, in order of appearance; all of them where none is named."""
+    if not names:
+        yield (), frame
+        return
+    for key, group in frame.groupby(list(names), sort=False):
+        yield key if isinstance(key, tuple) else (key,), group
+
+
 def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.DataFrame:
     """A row per cell: mean cost and rounds with intervals, error rate with an exact one, and the ratio to the bound.
 
@@ -133,7 +142,7 @@ def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.D
     if not results.per_replication:
         return _of_cells(frame, results.grouping)
     rows = []
-    for key, group in frame.groupby(results.grouping, sort=False):
+    for key, group in grouped(frame, results.grouping):
         costs, rounds = group["cost"].to_numpy(np.float64), group["rounds"].to_numpy(np.float64)
         low, high = interval(costs, level=level, method=method)
         rounds_low, rounds_high = interval(rounds, level=level, method=method)
@@ -208,7 +217,7 @@ def compare(results: Results, *, axis: str = "policy", against: Any = None, leve
         raise UnknownName(axis, reference, map(str, values))
     others = [name for name in results.grouping if name != axis]
     rows = []
-    for key, group in frame.groupby(others, sort=False) if others else [((), frame)]:
+    for key, group in grouped(frame, others):
         wide = group.pivot_table(index="replication", columns=axis, values="cost")
         for value in (value for value in values if value != reference and value in wide and reference in wide):
             mine, theirs = wide[value].to_numpy(np.float64), wide[reference].to_numpy(np.float64)
