@@ -144,7 +144,7 @@ def log_conditional_error(
     end, below = _horizon_quantile(cap, tau, now)
     later = cap + log_ndtr((np.sqrt(tau) * z - end) / np.sqrt(1 - tau))
     if floored:  # a quantile below 0 could not win, and the average would be no average: such a bet abstains
-        later = np.where(z > 0, later, np.log(2 * np.maximum(below, np.exp(NOTHING))))
+        later = np.where(z > 0, later, np.log(np.maximum(2 * below, np.exp(NOTHING))))
         now = np.where(now > 0, now, np.inf)
     paid[early] = np.where(z >= now + SAFETY * (1 + np.abs(now)), cap, np.maximum(later, NOTHING))
     return paid
