@@ -48,12 +48,12 @@ async def get_agent_plan(call: Call[PlanQuery, None]) -> Response:
     """
     context, query, agent = call.context, call.query, call.at.agent
     look, until = partial(agent_turn, study=call.study, agent=agent), monotonic() + query.wait
-    row, found = await context.glance(look)
+    row, found = await context.read(look)
     if query.during == row.phase and call.by.agent == agent:
         key, progress = (call.study, agent, query.during), (query.recruited, query.observed)
-        await context.glance(lambda transaction: transaction.cache.recruited.put(key, progress))
+        context.storage.cache.recruited.put(key, progress)
     while row.phase <= query.after and row.stage in IN_PROGRESS and await _moved(context, row, query.after, until):
-        row, found = await context.glance(look)
+        row, found = await context.read(look)
     return reply(found)
 
 
