@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from tests.coordinator.support import House, report_of, server_process, study_message
 
+from parley.agent.client import Client
 from parley.cli.main import main
 from parley.cli.remote import paced
 from parley.coordinator.record import open_storage
@@ -259,6 +260,38 @@ def test_a_freeze_is_confirmed_after_its_consequences_were_shown(served):
     assert refused.output.endswith("Nothing was done.\n")
     assert refused.exit_code == 1
     assert served.admin.status("trial")["frozen"] == []
+
+
+FREEZE = ["admin", "freeze", "trial", "agent 3", "--reason", "closed", "--reweigh"]
+
+
+def test_a_freeze_that_re_weighs_as_it_was_shown_is_confirmed_once(served):
+    served.create(study_message(agents=3, arms=2, policy="evidence"))
+    done = CliRunner().invoke(main, FREEZE, input="y\n")
+    assert done.exit_code == 0, done.output
+    before, after = done.output.split("Freeze agent 3? And re-weigh the others? [y/N]")
+    assert "agent 1 would weigh 0.8, 0.2, 0 (now 0.667, 0.167, 0.167)" in before
+    assert "Frozen and re-weighed." in after
+    assert "Re-weigh trial?" not in after
+
+
+def test_a_freeze_does_not_re_weigh_otherwise_than_it_was_shown(served, monkeypatch):
+    """The study may have moved between the preview of the freeze and the re-weighing: then it is shown and asked."""
+    served.create(study_message(agents=3, arms=2, policy="evidence"))
+    request = Client.request
+
+    def moved(client, method, *parts, **more):
+        answer = request(client, method, *parts, **more)
+        return answer | {"withdrawn": ["agent 1"]} if parts[-1] == "preview" else answer
+
+    monkeypatch.setattr(Client, "request", moved)
+    declined = CliRunner().invoke(main, FREEZE, input="y\nn\n")
+    assert "the answers of agent 1 would be withdrawn" in declined.output
+    assert declined.output.endswith("Nothing was re-weighed.\n")
+    assert declined.exit_code == 1
+    found = served.admin.status("trial")
+    assert [entry["agent"] for entry in found["frozen"]] == ["agent 3"]
+    assert found["reweighed"] is None
 
 
 def test_a_site_is_lost_the_others_are_re_weighed_and_it_returns(served):

@@ -128,7 +128,7 @@ def freeze(client: Client, study: str, agent: str, reason: str, anew: bool, yes:
     made = client.request("POST", *parts, json={"reason": reason, "consequences": shown["digest"]})
     if anew:
         try:
-            made = _reweigh(client, study, reason, {}, yes=True)
+            made = _reweigh(client, study, reason, {}, yes=yes, seen=shown["reweigh"])
         except Conflict as refusal:  # the freeze may have been what the study's end waited for
             _done("Frozen", study, made)
             raise Conflict(f"not re-weighed: {refusal}", refusal.problem) from None
@@ -161,13 +161,22 @@ def _numbers(agent: str, text: str) -> list[float]:
         raise InvalidInput("--column", found=f"{text!r} for {agent}", allowed="numbers, as in 0.5,0,0.5") from None
 
 
-def _reweigh(client: Client, study: str, reason: str, columns: dict[str, list[float]], *, yes: bool) -> dict[str, Any]:
+def _reweigh(
+    client: Client,
+    study: str,
+    reason: str,
+    columns: dict[str, list[float]],
+    *,
+    yes: bool,
+    seen: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Re-weigh after a confirmation; none is asked for where the user confirmed the same preview, `seen`, before."""
     shown = client.request("POST", "studies", study, "reweigh", "preview", json={"columns": columns})
-    if not yes:
+    if not yes and (seen is None or any(shown[key] != seen[key] for key in ("columns", "withdrawn", "prospect"))):
         _show_weights(shown)
         say(f"Effect: {shown['effect']}.")
         say(f"Guarantee: {shown['guarantee']}.")
-        confirm(f"Re-weigh {study}?")
+        confirm(f"Re-weigh {study}?", declined="Nothing was re-weighed." if seen else "Nothing was done.")
     body = {"reason": reason, "columns": columns, "consequences": shown["digest"]}
     made: dict[str, Any] = client.request("POST", "studies", study, "reweigh", json=body)
     return made

@@ -6,7 +6,11 @@ from functools import cache
 
 import click
 
-from parley.cli.console import attention, say
+from parley.cli.console import (
+    attention,
+    outbox_option,
+    say,
+)
 from parley.cli.remote import connect, remote_options
 from parley.errors import needs
 from parley.protocol import Report
@@ -25,14 +29,7 @@ __all__ = ["agent_command"]
     help="python:MODULE:FUNCTION, 'command:PROGRAM ARGUMENTS', csv:FILE or simulate:STUDY.toml",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of a simulated source.")
-@click.option(
-    "--outbox",
-    default="parley-outbox",
-    show_default=True,
-    type=click.Path(file_okay=False),
-    envvar="PARLEY_OUTBOX",
-    help="Folder that remembers what was drawn and acknowledged. Keep it for the whole study.",
-)
+@outbox_option("Folder that remembers what was drawn and acknowledged. Keep it for the whole study.")
 @click.option(
     "--draw-again",
     type=click.IntRange(min=1),

@@ -23,11 +23,14 @@ __all__ = [
     "confirm",
     "errors",
     "json_option",
+    "outbox_option",
+    "output_option",
     "policy_option",
     "print_json",
     "progress_bar",
     "say",
     "screen",
+    "seed_option",
     "show_table",
     "study_argument",
     "write_page",
@@ -39,9 +42,29 @@ errors = Console(stderr=True, markup=False, emoji=False)
 
 study_argument = click.argument("study", type=click.Path(dir_okay=False), metavar="STUDY")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+seed_option = click.option("--seed", default=0, show_default=True, help="The same seed gives the same numbers.")
 policy_option = click.option(
     "--policy", metavar="NAME", help=f"One of {', '.join(sorted(POLICIES))}; default: the study's own."
 )
+
+
+def output_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--output`, the file of a page."""
+    return click.option(
+        "--output", default=default, show_default=True, type=click.Path(dir_okay=False), help="Where the page goes."
+    )
+
+
+def outbox_option(description: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--outbox`, the folder in which a site keeps what it did."""
+    return click.option(
+        "--outbox",
+        default="parley-outbox",
+        show_default=True,
+        type=click.Path(file_okay=False),
+        envvar="PARLEY_OUTBOX",
+        help=description,
+    )
 
 
 def say(text: str) -> None:
@@ -54,10 +77,10 @@ def show_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -
     screen.print(Table.of_text(title, head, rows))
 
 
-def confirm(question: str) -> None:
-    """Go on only if the user says yes; otherwise say that nothing was done, and exit with status 1."""
+def confirm(question: str, *, declined: str = "Nothing was done.") -> None:
+    """Go on only if the user says yes; otherwise say what that means, and exit with status 1."""
     if not click.confirm(question):
-        say("Nothing was done.")
+        say(declined)
         raise click.exceptions.Exit(1)
 
 

@@ -23,10 +23,12 @@ import numpy as np
 from parley.cli.console import (
     checked_output,
     json_option,
+    output_option,
     print_json,
     progress_bar,
     say,
     screen,
+    seed_option,
     show_table,
     write_page,
 )
@@ -80,14 +82,8 @@ PATIENCE = 30.0  # seconds for its server to start
 @click.command()
 @click.option("--study", type=click.Path(dir_okay=False), help="Your own study file; default: the paper's instance.")
 @click.option("--replications", default=1000, show_default=True, help="Runs per policy in the comparison.")
-@click.option("--seed", default=0, show_default=True)
-@click.option(
-    "--output",
-    default="parley-demo.html",
-    show_default=True,
-    type=click.Path(dir_okay=False),
-    help="Where the page goes.",
-)
+@seed_option
+@output_option("parley-demo.html")
 @click.option("--live", is_flag=True, help="A real coordinator and one agent process each, on this machine.")
 @click.option("--db", help="With --live: postgresql://...; default: an SQLite file, removed afterwards.")
 @click.option("--regret", is_flag=True, help="Play while learning: regret instead of samples, over 100,000 draws each.")

@@ -11,11 +11,13 @@ import click
 from parley.cli.console import (
     checked_output,
     json_option,
+    output_option,
     policy_option,
     print_json,
     progress_bar,
     say,
     screen,
+    seed_option,
     study_argument,
     write_page,
 )
@@ -79,20 +81,14 @@ __all__ = ["plan_command"]
 )
 @click.option("--instances", default=20, show_default=True, help="Prior: how many truths to draw.")
 @click.option("--replications", default=20, show_default=True, help="Simulated studies per truth.")
-@click.option("--seed", default=0, show_default=True)
+@seed_option
 @click.option("--delay", type=float, help="Days from a draw to its outcome. Default: the study's [sampling] delay.")
 @click.option(
     "--operating",
     is_flag=True,
     help="Operating characteristics too: power, samples and rounds by gap, beside a fixed-size design and going alone.",
 )
-@click.option(
-    "--output",
-    default="parley-plan.html",
-    show_default=True,
-    type=click.Path(dir_okay=False),
-    help="Where the page goes.",
-)
+@output_option("parley-plan.html")
 @json_option
 def plan_command(
     study: str,

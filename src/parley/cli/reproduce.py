@@ -10,7 +10,13 @@ from typing import Any
 import click
 
 from parley import __version__
-from parley.cli.console import json_option, print_json, progress_bar, screen
+from parley.cli.console import (
+    json_option,
+    print_json,
+    progress_bar,
+    screen,
+    seed_option,
+)
 from parley.errors import InvalidInput
 from parley.experiments.paper.exhibits import EXHIBITS, Exhibit, make_exhibit
 from parley.experiments.paper.reproduction import jobs, measure_all, rows_of
@@ -23,7 +29,7 @@ FOLDER = "parley-reproduction"
 @click.command()
 @click.argument("what", type=click.Choice([*EXHIBITS, "all"]), default="all")
 @click.option("--replications", default=20_000, show_default=True, help="Independent runs of every cell.")
-@click.option("--seed", default=0, show_default=True, help="The same seed gives the same numbers.")
+@seed_option
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

@@ -12,7 +12,16 @@ import numpy as np
 
 from parley.bounds import bai, exact_rates, expected_samples, regret
 from parley.bounds.prices import priced_bounds
-from parley.cli.console import json_option, policy_option, print_json, progress_bar, screen, show_table, study_argument
+from parley.cli.console import (
+    json_option,
+    policy_option,
+    print_json,
+    progress_bar,
+    screen,
+    seed_option,
+    show_table,
+    study_argument,
+)
 from parley.errors import InvalidInput
 from parley.formatting import plural
 from parley.policies import make_policy
@@ -30,7 +39,7 @@ __all__ = ["audit_policy_command", "least_of", "simulate_command", "spread", "su
 @study_argument
 @policy_option
 @click.option("--replications", default=1000, show_default=True, help="Independent runs.")
-@click.option("--seed", default=0, show_default=True, help="The same seed gives the same numbers.")
+@seed_option
 @click.option("--max-samples", type=int, help="Stop a run before the phase that would exceed this many samples.")
 @click.option("--environment", metavar="NAME", help=f"One of {', '.join(ENVIRONMENTS)}; default: as the noise says.")
 @click.option(
@@ -218,7 +227,7 @@ class _Cell:
 @click.option("--delta", type=float, help="Another delta than the study's own.")
 @click.option("--agent", "only", metavar="NAME", help="One agent only.")
 @click.option("--replications", default=4000, show_default=True, help="Tilted runs of every cell.")
-@click.option("--seed", default=0, show_default=True, help="The same seed gives the same numbers.")
+@seed_option
 @json_option
 def audit_policy_command(
     study: str, delta: float | None, only: str | None, replications: int, seed: int, as_json: bool

@@ -12,7 +12,14 @@ import click
 from click.core import ParameterSource
 
 from parley.agent.journal import Opened, read_entry
-from parley.cli.console import attention, errors, json_option, print_json, say
+from parley.cli.console import (
+    attention,
+    errors,
+    json_option,
+    outbox_option,
+    print_json,
+    say,
+)
 from parley.cli.remote import connect, remote_options
 from parley.errors import InvalidInput, ParleyError, Unreachable, needs
 from parley.formatting import plural
@@ -29,14 +36,7 @@ __all__ = ["site_command"]
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Which site it is; what is left out comes from the journal, if the outbox holds only one."""
     for option in (
-        click.option(
-            "--outbox",
-            default="parley-outbox",
-            show_default=True,
-            type=click.Path(file_okay=False),
-            envvar="PARLEY_OUTBOX",
-            help="Folder with the site's journal and receipts. Keep it for the whole study; back it up.",
-        ),
+        outbox_option("Folder with the site's journal and receipts. Keep it for the whole study; back it up."),
         click.option("--agent", "name", help="The site's name; default: the one the token is for."),
         click.option("--study", envvar="PARLEY_STUDY", help="The study's id; default: the one in the outbox."),
     ):
