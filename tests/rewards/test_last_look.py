@@ -1,12 +1,14 @@
 """The payoffs of a last look and of a planned horizon: their expectation is at most 1, by exact quadrature."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import mpmath
 import numpy as np
 import pytest
 from scipy.special import ndtri_exp
+from tests.rewards.models import MODELS
 from tests.rewards.test_student import tail
 
 from parley.rewards import Bets, make_model
@@ -14,6 +16,7 @@ from parley.rewards.payoffs import NOTHING, log_conditional_error, log_final_pay
 from parley.totals import Totals
 
 DIGITS = 40
+ZEROS = Totals(counts=np.full((2, 1), 5), sums=np.zeros((2, 1)), squares=np.zeros((2, 1)))
 CAPS = [1e-6, 0.1, 0.69, 0.7, 1.0, 3.0, 12.0, 50.0, 300.0]
 
 
@@ -89,9 +92,9 @@ def test_a_known_scale_takes_the_variance_of_the_contrast():
 
 
 def test_models_without_an_exact_test_of_fixed_size_have_none():
-    for keys in ({"kind": "subgaussian"}, {"kind": "binary"}, {"kind": "bounded", "low": 0, "high": 1}):
-        model = make_model(**keys)
-        assert model.final_payoff(bets_of(0.5, 3.0)) is None
+    for model in MODELS.values():
+        bets = bets_of(0.5, 3.0)
+        assert (model.final_payoff(replace(bets, fresh=ZEROS, past=ZEROS)) is None) == (not model.boosted)
 
 
 def expected_conditional_error(log_cap: float, share: float, *, floored: bool) -> tuple[float, np.ndarray]:

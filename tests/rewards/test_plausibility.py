@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.rewards.models import IN_RANGE
 
 from parley.rewards import make_model
 from parley.rewards.plausibility import LEVEL, largest_variance
@@ -48,8 +49,8 @@ def test_seventeen_placebo_draws_with_a_sum_of_1_7e12_are_doubted_and_sound_ones
 
 
 def test_rewards_with_bounds_are_refused_elsewhere():
-    for keys in ({"kind": "binary"}, {"kind": "bounded", "low": 0, "high": 1, "method": "variance"}):
-        assert make_model(**keys).past(Totals.zero((3, 2)), 0) is None
+    for model in IN_RANGE.values():
+        assert model.past(Totals.zero((3, 2)), 0) is None
 
 
 @pytest.mark.parametrize("keys", MODELS.values(), ids=MODELS)
