@@ -28,7 +28,7 @@ def read_no_event_back():
 def read_nothing_back_around_an_event():
     from parley.coordinator.record import ledger
 
-    change(ledger, "_require_told", lambda *_: None)
+    change(ledger, "_require_readable", lambda *_: None)
 
 
 @MENDS.undone(
