@@ -42,7 +42,7 @@ def server(tmp_path_factory):
     lost = Agents(made, made.create(THREE.replace("Three centres", "A centre closed"), "lost"), MEANS, seed=5)
     lost.phase()
     shown = made.call("GET", "studies/lost/agents/Lille/freeze")
-    body = {"reason": "the centre closed", "consequences": shown["digest"]}
+    body = {"reason": "the centre closed", "preview": shown["digest"]}
     made.call("POST", "studies/lost/agents/Lille/freeze", json=body)
     yield made
     made.stop()

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner
 from tests.coordinator.support import House, report_of, server_process, study_message
 
-from parley.agent.client import Client
 from parley.cli.main import main
 from parley.cli.remote import paced
 from parley.coordinator.record import open_storage
+from parley.coordinator.studies import proposals
 from parley.errors import BrokenChain, Conflict, InvalidInput, Unreachable
 from parley.formatting import estimate_text
 
@@ -276,19 +276,13 @@ def test_a_freeze_that_re_weighs_as_it_was_shown_is_confirmed_once(served):
 
 
 def test_a_freeze_does_not_re_weigh_otherwise_than_it_was_shown(served, monkeypatch):
-    """The study may have moved between the preview of the freeze and the re-weighing: then it is shown and asked."""
+    """The study may have moved between the preview of the freeze and the re-weighing: the server says what it did."""
     served.create(study_message(agents=3, arms=2, policy="evidence"))
-    request = Client.request
-
-    def moved(client, method, *parts, **more):
-        answer = request(client, method, *parts, **more)
-        return answer | {"withdrawn": ["agent 1"]} if parts[-1] == "preview" else answer
-
-    monkeypatch.setattr(Client, "request", moved)
-    declined = CliRunner().invoke(main, FREEZE, input="y\nn\n")
-    assert "the answers of agent 1 would be withdrawn" in declined.output
-    assert declined.output.endswith("Nothing was re-weighed.\n")
-    assert declined.exit_code == 1
+    real, other = proposals.propose_reweigh, {"agent 1": [1.0, 0.0, 0.0]}
+    monkeypatch.setattr(proposals, "propose_reweigh", lambda storage, study, _: real(storage, study, other))
+    refused = CliRunner().invoke(main, FREEZE, input="y\n")
+    assert "agent 3 is frozen. The others are not re-weighed" in str(refused.exception)
+    assert refused.exit_code != 0
     found = served.admin.status("trial")
     assert [entry["agent"] for entry in found["frozen"]] == ["agent 3"]
     assert found["reweighed"] is None

@@ -40,7 +40,7 @@ def kept(tmp_path_factory):
     house.admin.request("POST", "studies", "trial", "phases", 1, "reports", "agent 1", "amend", json=amendment)
     answer(1, 2)
     shown = house.admin.request("GET", "studies", "trial", "agents", "agent 3", "freeze")
-    frozen = {"reason": "site closed", "consequences": shown["digest"]}
+    frozen = {"reason": "site closed", "preview": shown["digest"]}
     house.admin.request("POST", "studies", "trial", "agents", "agent 3", "freeze", json=frozen)
     answer(0, 1)
     answer(0)

@@ -2,8 +2,8 @@
 
 from tools.generated import answers, every_answer, keys
 
-# What is sent as it is stored, byte for byte, or goes on and on.
-AS_STORED = {"get_document", "get_plan", "get_decision", "get_certificate", "export_log"} | {
+# What is sent as it is stored, byte for byte, or goes on and on; and the receipt, whose form is the protocol's.
+AS_STORED = {"get_document", "get_plan", "get_decision", "get_certificate", "export_log", "put_report"} | {
     "follow_study", "follow_studies", "metrics",
 }  # fmt: skip
 

@@ -52,13 +52,13 @@ def test_a_phase_is_closed_with_what_is_in_after_the_consequences_were_shown(hou
         house.admin.request("GET", *cut)
     one.send(report_of(one.plan("trial", "agent 1"), 0))
     shown = house.admin.request("GET", *cut)
-    assert shown["awaited"] == ["agent 2", "agent 3"]
+    assert shown["preview"]["awaited"] == ["agent 2", "agent 3"]
     two.send(report_of(two.plan("trial", "agent 2"), 1))
-    body = {"reason": "Lyon is closed in August", "consequences": shown["digest"]}
+    body = {"reason": "Lyon is closed in August", "preview": shown["digest"]}
     with pytest.raises(Conflict, match="look again"):
         house.admin.request("POST", *cut, json=body)
     late = three.plan("trial", "agent 3")
-    body["consequences"] = house.admin.request("GET", *cut)["digest"]
+    body["preview"] = house.admin.request("GET", *cut)["digest"]
     assert house.admin.request("POST", *cut, json=body)["phase"] == 2
     with pytest.raises(Conflict, match="in phase 2"):
         house.admin.request("POST", *cut, json=body)
@@ -99,7 +99,7 @@ def test_killed_while_a_phase_is_closed_it_is_closed_once_or_not_at_all(tmp_path
     shown = house.admin.request("GET", "studies", "trial", "phases", 1, "cut")
     house.close()
     storage.close()
-    body = {"reason": "why", "consequences": shown["digest"]}
+    body = {"reason": "why", "preview": shown["digest"]}
     port = free_port()
     pid = launcher().start(db, port, point)
     with Client(f"http://127.0.0.1:{port}", token) as admin:

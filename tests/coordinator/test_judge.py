@@ -8,7 +8,7 @@ from parley.coordinator.problems import PROBLEMS, Refusal
 from parley.coordinator.record import ledger, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import situation
-from parley.coordinator.studies import acts, lost_sites
+from parley.coordinator.studies import acts, proposals
 from parley.coordinator.studies.phases import load_trial
 from parley.coordinator.studies.reports import take_report
 from parley.errors import IllegalMove, ImpossibleReport
@@ -47,13 +47,17 @@ def act(storage, work, *words):
     return storage.change(lambda c: work(c, "trial", *words, actor="test", at="now"))
 
 
+def freeze(storage, agent):
+    change = proposals.propose_freeze(storage, "trial", agent).change("closed")
+    storage.change(lambda c: change(c, actor="test", at="now"))
+
+
 def test_who_is_frozen_after_the_report_was_not_awaited_any_more(storage):
     """Counted off twice, the others' phase would close without a report that is still due."""
     trial = acts.prepare_study("trial", STUDY)
     storage.change(lambda c: acts.create_study(c, trial, actor="test", at="now"))
     taken(storage, answer(told_alike(storage), 0))
-    seen, shown = lost_sites.preview_freeze(storage, "trial", "agent 1")
-    act(storage, lost_sites.freeze_agent, "agent 1", "closed", shown, seen)
+    freeze(storage, "agent 1")
     assert told_alike(storage).awaited == ("agent 2", "agent 3")
     taken(storage, answer(told_alike(storage), 1))
     assert told_alike(storage).stage is Stage.RUNNING
@@ -74,8 +78,7 @@ def test_rows_stored_trial_and_log_tell_the_judge_the_same(storage):
     act(storage, acts.pause_study, "holiday")
     told_alike(storage)
     act(storage, acts.resume_study, "back")
-    seen, shown = lost_sites.preview_freeze(storage, "trial", "agent 3")
-    act(storage, lost_sites.freeze_agent, "agent 3", "closed", shown, seen)
+    freeze(storage, "agent 3")
     assert told_alike(storage).awaited == ("agent 2",)
     taken(storage, answer(told_alike(storage), 1))  # the last one: the phase is decided
     assert told_alike(storage).phase == 2

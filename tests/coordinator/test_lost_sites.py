@@ -11,8 +11,10 @@ from parley.coordinator.record import open_for_reading, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.backup import backup, restore
 from parley.coordinator.record.ledger import walk
+from parley.coordinator.studies import proposals
 from parley.coordinator.studies.phases import load_trial
 from parley.errors import Conflict, NotAllowed, NotThere, Rejected, Unreachable
+from parley.protocol import previews
 
 STUDY = study_message(agents=6, arms=3, policy="evidence", weights=SIX)
 
@@ -39,20 +41,20 @@ def phase(agents, only=range(6)):
 
 def freeze(house, agent):
     shown = house.admin.request("GET", "studies", "trial", "agents", agent, "freeze")
-    body = {"reason": "closed", "consequences": shown["digest"]}
-    return shown, house.admin.request("POST", "studies", "trial", "agents", agent, "freeze", json=body)
+    body = {"reason": "closed", "preview": shown["digest"]}
+    return shown["preview"], house.admin.request("POST", "studies", "trial", "agents", agent, "freeze", json=body)
 
 
 def reweigh(house, columns=None):
     shown = house.admin.request("POST", "studies", "trial", "reweigh", "preview", json={"columns": columns or {}})
-    body = {"reason": "closed", "columns": columns or {}, "consequences": shown["digest"]}
-    return shown, house.admin.request("POST", "studies", "trial", "reweigh", json=body)
+    body = {"reason": "closed", "columns": columns or {}, "preview": shown["digest"]}
+    return shown["preview"], house.admin.request("POST", "studies", "trial", "reweigh", json=body)
 
 
 def thaw(house, agent):
     shown = house.admin.request("GET", "studies", "trial", "agents", agent, "thaw")
-    body = {"reason": "open again", "consequences": shown["digest"]}
-    return shown, house.admin.request("POST", "studies", "trial", "agents", agent, "thaw", json=body)
+    body = {"reason": "open again", "preview": shown["digest"]}
+    return shown["preview"], house.admin.request("POST", "studies", "trial", "agents", agent, "thaw", json=body)
 
 
 def test_a_site_is_lost_the_study_stalls_is_re_weighed_and_everybody_else_is_decided(house):
@@ -84,6 +86,62 @@ def test_a_site_is_lost_the_study_stalls_is_re_weighed_and_everybody_else_is_dec
     assert [agent["end"] for agent in findings["agents"]] == ["decided"] * 5 + ["left"]
     assert not any(arm["chosen"] for arm in findings["agents"][5]["arms"])
     assert sound(house).certificate is not None
+
+
+def freeze_and_reweigh(house, agent, before=lambda: None):
+    """Both in one operation, confirmed by one preview; `before` happens after it was seen."""
+    place = ("studies", "trial", "agents", agent, "freeze")
+    shown = house.admin.request("GET", *place)
+    before()
+    body = {"reason": "closed", "preview": shown["digest"], "reweigh": True}
+    return shown["preview"], house.admin.request("POST", *place, json=body)
+
+
+def test_freezing_and_re_weighing_are_one_operation_with_the_weights_that_were_shown(house):
+    agents = house.create(STUDY)
+    phase(agents)
+    shown, line = freeze_and_reweigh(house, "agent 6")
+    assert line["digest"] != STUDY.digest
+    assert house.admin.request("GET", "studies", "trial", "document")["weights"] == shown["reweigh"]["weights"]
+    status = house.admin.status("trial")
+    assert [frozen["agent"] for frozen in status["frozen"]] == ["agent 6"]
+    assert status["reweighed"]["left"] == ["agent 6"]
+    sound(house)
+
+
+def test_the_last_one_awaited_is_frozen_and_the_others_re_weighed_after_the_phase_it_releases(house):
+    agents = house.create(STUDY)
+    phase(agents)
+    phase(agents, only=range(5))
+    shown, _ = freeze_and_reweigh(house, "agent 6")
+    assert shown["released"]
+    assert house.admin.request("GET", "studies", "trial", "document")["weights"] == shown["reweigh"]["weights"]
+    sound(house)
+
+
+def test_nothing_is_frozen_where_the_preview_is_another_or_the_others_cannot_be_re_weighed(house, monkeypatch):
+    agents = house.create(STUDY)
+    phase(agents)
+    with pytest.raises(Conflict, match="look again"):
+        freeze_and_reweigh(house, "agent 6", before=lambda: freeze(house, "agent 5"))
+    assert [frozen["agent"] for frozen in house.admin.status("trial")["frozen"]] == ["agent 5"]
+    monkeypatch.setattr(previews, "_anew", lambda _: (None, "as they are asked, they cannot"))
+    with pytest.raises(Conflict, match="nothing was frozen"):
+        freeze_and_reweigh(house, "agent 6")
+    assert [frozen["agent"] for frozen in house.admin.status("trial")["frozen"]] == ["agent 5"]
+
+
+def test_what_was_frozen_is_said_where_the_others_are_not_re_weighed(house, monkeypatch):
+    agents = house.create(STUDY)
+    phase(agents)
+    real = proposals.propose_reweigh
+    given = {"agent 1": [1.0, 0, 0, 0, 0, 0]}
+    monkeypatch.setattr(proposals, "propose_reweigh", lambda storage, study, _: real(storage, study, given))
+    with pytest.raises(Conflict, match=r"agent 6 is frozen.*not re-weighed: the weights are others"):
+        freeze_and_reweigh(house, "agent 6")
+    assert [frozen["agent"] for frozen in house.admin.status("trial")["frozen"]] == ["agent 6"]
+    assert house.admin.status("trial")["reweighed"] is None
+    sound(house)
 
 
 def test_a_re_weighing_in_mid_phase_and_a_return_are_the_same_live_and_replayed(house):
@@ -130,14 +188,14 @@ def test_what_was_not_shown_does_not_happen(sqlite_house):
     phase(agents)
     freeze(house, "agent 6")
     for body, words in (
-        ({"reason": "why", "consequences": "0" * 64}, "look again"),
-        ({"reason": "why", "consequences": "0" * 64, "columns": {"agent 1": [1, 0, 0, 0, 0, 0]}}, "look again"),
+        ({"reason": "why", "preview": "0" * 64}, "look again"),
+        ({"reason": "why", "preview": "0" * 64, "columns": {"agent 1": [1, 0, 0, 0, 0, 0]}}, "look again"),
     ):
         with pytest.raises(Conflict, match=words):
             house.admin.request("POST", "studies", "trial", "reweigh", json=body)
     shown = house.admin.request("POST", "studies", "trial", "reweigh", "preview", json={})
     other = {"agent 1": [1.0, 0, 0, 0, 0, 0]}
-    body = {"reason": "why", "consequences": shown["digest"], "columns": other}
+    body = {"reason": "why", "preview": shown["digest"], "columns": other}
     with pytest.raises(Conflict, match="look again"):  # the digest of other weights
         house.admin.request("POST", "studies", "trial", "reweigh", json=body)
     wrong = [{"agent 1": [0.5, 0.5]}, {"agent 1": [0, 0, 0, 0, 0, 1.0]}, {"nobody": [1, 0, 0, 0, 0, 0]}]

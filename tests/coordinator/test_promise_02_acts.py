@@ -88,9 +88,7 @@ class Deaths:
 def confirmed(method, preview, path, **body):
     def act(client):
         shown = client.request(method, "studies", "trial", *preview, **({"json": body} if method == "POST" else {}))
-        client.request(
-            "POST", "studies", "trial", *path, json={"reason": "why", "consequences": shown["digest"], **body}
-        )
+        client.request("POST", "studies", "trial", *path, json={"reason": "why", "preview": shown["digest"], **body})
 
     return act
 

@@ -28,8 +28,8 @@ BODIES = {
     "pause_study": {"reason": "x"},
     "resume_study": {"reason": "x"},
     "cancel_study": {"reason": "x"},
-    "freeze_agent": {"reason": "x", "consequences": "0" * 64},
-    "cut_phase": {"reason": "x", "consequences": "0" * 64},
+    "freeze_agent": {"reason": "x", "preview": "0" * 64},
+    "cut_phase": {"reason": "x", "preview": "0" * 64},
     "amend_report": {"reason": "x", "report": {}},
     "issue_token": {"role": "viewer", "name": "x"},
 }

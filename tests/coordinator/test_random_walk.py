@@ -13,7 +13,7 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.record import initialise, ledger, open_storage, reports, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import situation
-from parley.coordinator.studies import acts, lost_sites, phases
+from parley.coordinator.studies import acts, phases, proposals
 from parley.coordinator.studies.reports import take_report
 from parley.protocol import Report, Stage, Trial
 
@@ -85,22 +85,18 @@ class Walk:
 
     def freeze(self, agent=None):
         agent = agent or self.agent()
-        seen, shown = lost_sites.preview_freeze(self.storage, "trial", agent)
-        self.change(lost_sites.freeze_agent, "trial", agent, "closed", shown, seen)
+        self.change(proposals.propose_freeze(self.storage, "trial", agent).change("closed"))
 
     def thaw(self, agent=None):
         frozen = sorted(self.trial().frozen)
         agent = agent or (self.chance.choice(frozen) if frozen else self.agent())
-        seen, (shown, trial) = lost_sites.preview_thaw(self.storage, "trial", agent)
-        self.change(lost_sites.thaw_agent("trial", "open again", shown, trial, seen))
+        self.change(proposals.propose_thaw(self.storage, "trial", agent).change("open again"))
 
     def reweigh(self):
-        seen, (shown, trial) = lost_sites.preview_reweigh(self.storage, "trial", {})
-        self.change(lost_sites.reweigh_study("trial", "closed", shown, trial, seen))
+        self.change(proposals.propose_reweigh(self.storage, "trial", {}).change("closed"))
 
     def cut(self):
-        seen, shown = acts.preview_cut(self.storage, "trial", self.row().phase)
-        self.change(acts.cut_phase, "trial", "late", shown, seen)
+        self.change(proposals.propose_early_close(self.storage, "trial", self.row().phase).change("late"))
 
     def amend(self):
         self.change(acts.amend_report, self.answer(self.agent(), shift=0.05), "a slip")

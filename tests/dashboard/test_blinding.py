@@ -161,7 +161,7 @@ def acts(here, means):
 def confirm(here, method, path, preview=None, **body):
     asked = {"json": body} if method == "POST" else {}
     shown = here.call(method, f"studies/blinded/{preview or path}", **asked)
-    here.call("POST", f"studies/blinded/{path}", json={"reason": "why", "consequences": shown["digest"], **body})
+    here.call("POST", f"studies/blinded/{path}", json={"reason": "why", "preview": shown["digest"], **body})
 
 
 def test_a_viewer_cannot_tell_the_arms_from_a_lost_site_or_a_report_that_is_held(lost_runs):

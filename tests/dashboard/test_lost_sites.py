@@ -18,7 +18,7 @@ MEANS = np.array([[0.9, 0.2, 0.1, 0.9], [0.1, 0.9, 0.2, 0.1], [0.4, 0.1, 0.9, 0.
 
 
 def digest(page):
-    return re.search(r'name="consequences" value="([0-9a-f]{64})"', page.text)[1]
+    return re.search(r'name="preview" value="([0-9a-f]{64})"', page.text)[1]
 
 
 def prepared(either, name):
@@ -28,7 +28,7 @@ def prepared(either, name):
 
 
 def confirm(browser, base, page, act, **fields):
-    data = {"csrf": form_token(page), "reason": "site closed", "consequences": digest(page), **fields}
+    data = {"csrf": form_token(page), "reason": "site closed", "preview": digest(page), **fields}
     return browser.post(f"{base}/{act}", data=data)
 
 
@@ -70,7 +70,7 @@ def test_freeze_and_re_weigh_in_one_go(either):
     study, base = prepared(either, "both")
     with either.browser() as browser:
         page = browser.get(f"{base}/administration?freeze=West")
-        wrong = confirm(browser, base, page, "freeze", agent="West", way="reweigh", consequences="0" * 64)
+        wrong = confirm(browser, base, page, "freeze", agent="West", way="reweigh", preview="0" * 64)
         assert wrong.status_code == 409
         assert either.call("GET", f"studies/{study}")["frozen"] == []
         confirm(browser, base, page, "freeze", agent="West", way="reweigh")
@@ -118,5 +118,5 @@ def test_only_administrators(either):
     with either.browser(either.issue("auditor", "a")) as browser:
         page = browser.get(base)
         for act in ("freeze", "reweigh", "thaw"):
-            data = {"csrf": form_token(page), "agent": "West", "reason": "x", "consequences": "0" * 64}
+            data = {"csrf": form_token(page), "agent": "West", "reason": "x", "preview": "0" * 64}
             assert browser.post(f"{base}/{act}", data=data).status_code == 403

@@ -198,10 +198,10 @@ def test_a_freeze_shows_its_consequences_and_needs_their_digest(either):
     with either.browser() as browser:
         page = browser.get(f"/studies/{study}/administration?freeze=South")
         assert "If South is frozen" in page.text
-        digest = re.search(r'name="consequences" value="([0-9a-f]{64})"', page.text)[1]
-        data = {"csrf": form_token(page), "agent": "South", "reason": "site closed", "consequences": "0" * 64}
+        digest = re.search(r'name="preview" value="([0-9a-f]{64})"', page.text)[1]
+        data = {"csrf": form_token(page), "agent": "South", "reason": "site closed", "preview": "0" * 64}
         assert browser.post(f"/studies/{study}/freeze", data=data).status_code == 409
-        done = browser.post(f"/studies/{study}/freeze", data={**data, "consequences": digest})
+        done = browser.post(f"/studies/{study}/freeze", data={**data, "preview": digest})
         assert done.status_code == 200
         assert "South</strong>, frozen in phase 2" in done.text
 
@@ -213,10 +213,10 @@ def test_a_phase_is_closed_with_what_is_in_after_its_consequences_were_shown(eit
         page = browser.get(f"/studies/{study}/administration?cut=1")
         assert "If phase 1 is closed now" in page.text
         assert "Go on waiting" in page.text
-        digest = re.search(r'name="consequences" value="([0-9a-f]{64})"', page.text)[1]
-        data = {"csrf": form_token(page), "phase": "1", "reason": "closed in August", "consequences": "0" * 64}
+        digest = re.search(r'name="preview" value="([0-9a-f]{64})"', page.text)[1]
+        data = {"csrf": form_token(page), "phase": "1", "reason": "closed in August", "preview": "0" * 64}
         assert browser.post(f"/studies/{study}/cut", data=data).status_code == 409
-        assert browser.post(f"/studies/{study}/cut", data={**data, "consequences": digest}).status_code == 200
+        assert browser.post(f"/studies/{study}/cut", data={**data, "preview": digest}).status_code == 200
         assert client.status(study)["phase"] == 2
         assert "phase 1 closed without South: closed in August" in browser.get(f"/studies/{study}/audit").text
         early = browser.get(f"/studies/{study}/administration?cut=1")

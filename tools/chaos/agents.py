@@ -115,7 +115,7 @@ def _give_up(house, study, name):
     if house.admin.request("GET", "studies", study)["stage"] == "cancelled":
         return
     shown = house.admin.request("GET", "studies", study, "agents", name, "freeze")
-    body = {"reason": "an interrupted draw", "consequences": shown["digest"]}
+    body = {"reason": "an interrupted draw", "preview": shown["digest"]}
     house.admin.request("POST", "studies", study, "agents", name, "freeze", json=body)
     house.admin.request("POST", "studies", study, "cancel", json={"reason": "an interrupted draw"})
 

@@ -227,7 +227,7 @@ class Study(RuleBasedStateMachine):
         status, shown = self.ask("GET", f"studies/trial/agents/{agent}/freeze")
         assert (status == 200) == (trial.stage in (Stage.RUNNING, Stage.PAUSED) and agent not in trial.frozen)
         if status == 200:
-            assert self.act(f"agents/{agent}/freeze", consequences=shown["digest"])
+            assert self.act(f"agents/{agent}/freeze", preview=shown["digest"])
 
     def confirm(self, method, preview, path, legal, **body):
         """An act whose consequences are asked for first; whether it was done."""
@@ -235,7 +235,7 @@ class Study(RuleBasedStateMachine):
         assert status == 200 or shown["slug"] in ("illegal-move", "invalid-request"), shown
         assert status != 200 or legal, shown
         if status == 200:
-            assert self.act(path, consequences=shown["digest"], **body)
+            assert self.act(path, preview=shown["digest"], **body)
         return status == 200
 
     @rule(place=AGENTS)
@@ -260,7 +260,7 @@ class Study(RuleBasedStateMachine):
         status, shown = self.ask("POST", "studies/trial/reweigh/preview", json={"columns": {}})
         if status != 200:
             return
-        body = {"reason": "why", "columns": {}, "consequences": shown["digest"]}
+        body = {"reason": "why", "columns": {}, "preview": shown["digest"]}
         self.kill()
         if self.start(point):
             try:

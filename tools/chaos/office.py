@@ -33,7 +33,7 @@ class Office:
 
     def confirm(self, method, preview, act, **body):
         shown = self.request(method, *preview, **({"json": body} if method == "POST" else {}))
-        self.request("POST", *act, json={"reason": "closed", "consequences": shown["digest"], **body})
+        self.request("POST", *act, json={"reason": "closed", "preview": shown["digest"], **body})
 
 
 def _freeze(office):

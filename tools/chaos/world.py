@@ -100,7 +100,7 @@ class World:
                 return {**reason, "report": other.to_json()}
             case "freeze_agent":
                 shown = self.house.admin.request("GET", "studies", self.study, "agents", agent, "freeze")
-                return {**reason, "consequences": shown["digest"]}
+                return {**reason, "preview": shown["digest"]}
             case "pause_study" | "resume_study" | "cancel_study":
                 return reason
             case "issue_token":

@@ -169,8 +169,8 @@ class Trial:
     def _cut(self, phase, agent):
         parts = ("studies", self.study_id, "phases", phase, "cut")
         shown = self.house.admin.request("GET", *parts)
-        self.say(f"day {self.day:.0f}: {agent} alone is awaited for {PATIENCE:.0f} days; {shown['effect']}")
-        body = {"reason": f"{agent} is closed", "consequences": shown["digest"]}
+        self.say(f"day {self.day:.0f}: {agent} alone is awaited for {PATIENCE:.0f} days; {shown['preview']['effect']}")
+        body = {"reason": f"{agent} is closed", "preview": shown["digest"]}
         self.house.admin.request("POST", *parts, json=body)
         self.cuts.append((phase, agent))
 

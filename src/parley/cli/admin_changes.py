@@ -9,7 +9,7 @@ import click
 
 from parley.cli.console import confirm, say
 from parley.cli.remote import reason_option, with_client, yes_option
-from parley.errors import Conflict, InvalidInput
+from parley.errors import InvalidInput
 from parley.formatting import number, plural
 
 if TYPE_CHECKING:
@@ -33,13 +33,14 @@ def _done(word: str, study: str, made: dict[str, Any]) -> None:
 def cut_phase(client: Client, study: str, reason: str, yes: bool) -> None:
     """Close the phase of STUDY with the reports that are in. What that does is shown first."""
     parts = ("studies", study, "phases", client.status(study)["phase"], "cut")
-    shown = client.request("GET", *parts)
+    found = client.request("GET", *parts)
+    shown = found["preview"]
     say(f"Not waited for: {', '.join(shown['awaited'])}.")
     say(f"Effect: {shown['effect']}.")
     say(f"Guarantee: {shown['guarantee']}.")
     if not yes:
         confirm(f"Close phase {shown['phase']} with what is in?")
-    made = client.request("POST", *parts, json={"reason": reason, "consequences": shown["digest"]})
+    made = client.request("POST", *parts, json={"reason": reason, "preview": found["digest"]})
     _done("Closed", study, made)
 
 
@@ -111,27 +112,22 @@ def refuse(client: Client, study: str, agent: str, reason: str) -> None:
 def freeze(client: Client, study: str, agent: str, reason: str, anew: bool, yes: bool) -> None:
     """Ask nothing more of AGENT in STUDY. Both ways to go on are shown first: keep the question, or re-weigh."""
     parts = ("studies", study, "agents", agent, "freeze")
-    shown = client.request("GET", *parts)
+    found = client.request("GET", *parts)
+    shown = found["preview"]
     _show_pairs(shown["pairs"])
     say(f"Termination: {shown['termination']}.")
-    if shown["keep"] is not None:
+    if shown.get("keep"):
         say(f"Keep the question: {_preview_sentence(shown['keep'])}.")
-    if shown["reweigh"] is not None:
+    if shown.get("reweigh"):
         _show_weights(shown["reweigh"])
-    elif shown["no_reweigh"]:
+    elif shown.get("no_reweigh"):
         say(f"Re-weigh: not possible. {shown['no_reweigh']}.")
     say(f"Guarantee: {shown['guarantee']}.")
-    if anew and shown["reweigh"] is None:
+    if anew and not shown.get("reweigh"):
         raise click.ClickException("nothing was frozen: the others cannot be re-weighed as they are asked")
     if not yes:
         confirm(f"Freeze {agent}?" + (" And re-weigh the others?" if anew else ""))
-    made = client.request("POST", *parts, json={"reason": reason, "consequences": shown["digest"]})
-    if anew:
-        try:
-            made = _reweigh(client, study, reason, {}, yes=yes, seen=shown["reweigh"])
-        except Conflict as refusal:  # the freeze may have been what the study's end waited for
-            _done("Frozen", study, made)
-            raise Conflict(f"not re-weighed: {refusal}", refusal.problem) from None
+    made = client.request("POST", *parts, json={"reason": reason, "preview": found["digest"], "reweigh": anew})
     _done("Frozen and re-weighed" if anew else "Frozen", study, made)
 
 
@@ -151,7 +147,15 @@ def freeze(client: Client, study: str, agent: str, reason: str, anew: bool, yes:
 def reweigh(client: Client, study: str, reason: str, given: tuple[tuple[str, str], ...], yes: bool) -> None:
     """Ask STUDY's question anew without its frozen agents. All recorded phases count for it; shown first."""
     columns = {agent: _numbers(agent, text) for agent, text in given}
-    _done("Re-weighed", study, _reweigh(client, study, reason, columns, yes=yes))
+    found = client.request("POST", "studies", study, "reweigh", "preview", json={"columns": columns})
+    shown = found["preview"]
+    _show_weights(shown)
+    say(f"Effect: {shown['effect']}.")
+    say(f"Guarantee: {shown['guarantee']}.")
+    if not yes:
+        confirm(f"Re-weigh {study}?")
+    body = {"reason": reason, "columns": columns, "preview": found["digest"]}
+    _done("Re-weighed", study, client.request("POST", "studies", study, "reweigh", json=body))
 
 
 def _numbers(agent: str, text: str) -> list[float]:
@@ -159,27 +163,6 @@ def _numbers(agent: str, text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InvalidInput("--column", found=f"{text!r} for {agent}", allowed="numbers, as in 0.5,0,0.5") from None
-
-
-def _reweigh(
-    client: Client,
-    study: str,
-    reason: str,
-    columns: dict[str, list[float]],
-    *,
-    yes: bool,
-    seen: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Re-weigh after a confirmation; none is asked for where the user confirmed the same preview, `seen`, before."""
-    shown = client.request("POST", "studies", study, "reweigh", "preview", json={"columns": columns})
-    if not yes and (seen is None or any(shown[key] != seen[key] for key in ("columns", "withdrawn", "prospect"))):
-        _show_weights(shown)
-        say(f"Effect: {shown['effect']}.")
-        say(f"Guarantee: {shown['guarantee']}.")
-        confirm(f"Re-weigh {study}?", declined="Nothing was re-weighed." if seen else "Nothing was done.")
-    body = {"reason": reason, "columns": columns, "consequences": shown["digest"]}
-    made: dict[str, Any] = client.request("POST", "studies", study, "reweigh", json=body)
-    return made
 
 
 @click.command()
@@ -191,13 +174,14 @@ def _reweigh(
 def thaw(client: Client, study: str, agent: str, reason: str, yes: bool) -> None:
     """Ask AGENT of STUDY again. What that does is shown first; weights stay as they are."""
     parts = ("studies", study, "agents", agent, "thaw")
-    shown = client.request("GET", *parts)
+    found = client.request("GET", *parts)
+    shown = found["preview"]
     say(f"Effect: {shown['effect']}.")
     say(f"Then: {_preview_sentence(shown['prospect'])}.")
     say(f"Guarantee: {shown['guarantee']}.")
     if not yes:
         confirm(f"Thaw {agent}?")
-    made = client.request("POST", *parts, json={"reason": reason, "consequences": shown["digest"]})
+    made = client.request("POST", *parts, json={"reason": reason, "preview": found["digest"]})
     _done("Thawed", study, made)
 
 

@@ -77,10 +77,10 @@ def show_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -
     screen.print(Table.of_text(title, head, rows))
 
 
-def confirm(question: str, *, declined: str = "Nothing was done.") -> None:
-    """Go on only if the user says yes; otherwise say what that means, and exit with status 1."""
+def confirm(question: str) -> None:
+    """Go on only if the user says yes; otherwise say that nothing was done, and exit with status 1."""
     if not click.confirm(question):
-        say(declined)
+        say("Nothing was done.")
         raise click.exceptions.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""What the API answers, a frozen struct each: handlers return them, OpenAPI and docs/api.md list them, pages read them.
+"""What the API answers: handlers return them, OpenAPI and docs/api.md list them, pages read them.
 
 A field is a key of the JSON object, with the same name. What an answer says arm by arm is null for blinded readers
 (docs/api.md, Blinding).
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
+from parley.protocol.codec import Digest, Model
+from parley.protocol.messages import Receipt, Report
+from parley.protocol.previews import EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 
 __all__ = [
     "AgentFound",
@@ -19,7 +21,6 @@ __all__ = [
     "Awaited",
     "Board",
     "ByArm",
-    "CutPreview",
     "DecidedPhase",
     "Elimination",
     "Estimated",
@@ -27,7 +28,6 @@ __all__ = [
     "Explained",
     "Findings",
     "Forecast",
-    "FreezePreview",
     "FrozenAgent",
     "Health",
     "History",
@@ -36,14 +36,16 @@ __all__ = [
     "LogPage",
     "Measured",
     "Play",
+    "PreviewedEarlyClose",
+    "PreviewedFreeze",
+    "PreviewedReweigh",
+    "PreviewedThaw",
     "Quarantine",
     "Ready",
-    "Receipt",
     "ReportOfAgent",
     "Reported",
     "Reports",
     "RevokedToken",
-    "ReweighPreview",
     "ReweighedStudy",
     "SaltedReport",
     "SessionEnd",
@@ -52,7 +54,6 @@ __all__ = [
     "StudyLine",
     "StudyStatus",
     "TakenReport",
-    "ThawPreview",
     "TokenLine",
     "Tokens",
     "Verified",
@@ -60,28 +61,28 @@ __all__ = [
 ]
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(Model):
     """An answer of the API.
 
-    >>> msgspec.json.encode(Health(status="ok", version="1"))
-    b'{"status":"ok","version":"1"}'
+    >>> Health(status="ok", version="1").to_json()
+    {'status': 'ok', 'version': '1'}
     """
 
 
-class Health(Answer, frozen=True, kw_only=True):
+class Health(Answer):
     """The process runs."""
 
     status: str
     version: str
 
 
-class Ready(Answer, frozen=True, kw_only=True):
+class Ready(Answer):
     """A write would be durable now."""
 
     status: str
 
 
-class Who(Answer, frozen=True, kw_only=True):
+class Who(Answer):
     """Role and scope of a token."""
 
     kid: str
@@ -92,7 +93,7 @@ class Who(Answer, frozen=True, kw_only=True):
     blinded: bool
 
 
-class StudyLine(Answer, frozen=True, kw_only=True):
+class StudyLine(Answer):
     """A study in a line. `sequence` and `head` are null, and times to the minute, for who may not see the data."""
 
     id: str
@@ -113,14 +114,14 @@ class StudyLine(Answer, frozen=True, kw_only=True):
     digest: str  # of the study's document, with the weights in force
 
 
-class ListedStudy(StudyLine, frozen=True, kw_only=True):
+class ListedStudy(StudyLine):
     """A study in the list."""
 
     asked: int  # agents that the phase in progress asks
     reported: int  # of them
 
 
-class Studies(Answer, frozen=True, kw_only=True):
+class Studies(Answer):
     """The studies that a token reaches; `next` continues the list."""
 
     studies: list[ListedStudy]
@@ -128,14 +129,14 @@ class Studies(Answer, frozen=True, kw_only=True):
     version: str
 
 
-class Reported(Answer, frozen=True, kw_only=True):
+class Reported(Answer):
     """An agent whose report is in."""
 
     agent: str
     at: str
 
 
-class Awaited(Answer, frozen=True, kw_only=True):
+class Awaited(Answer):
     """An agent that the study waits for; how many people it has recruited and how many outcomes it has, if it says."""
 
     agent: str
@@ -145,7 +146,7 @@ class Awaited(Answer, frozen=True, kw_only=True):
     held: str | None = None  # why its report waits for an administrator; not told to blinded readers
 
 
-class FrozenAgent(Answer, frozen=True, kw_only=True):
+class FrozenAgent(Answer):
     """An agent that is asked for nothing more."""
 
     agent: str
@@ -154,7 +155,7 @@ class FrozenAgent(Answer, frozen=True, kw_only=True):
     at: str
 
 
-class ReweighedStudy(Answer, frozen=True, kw_only=True):
+class ReweighedStudy(Answer):
     """The last time that the question was asked anew without frozen agents."""
 
     phase: int  # in progress then; earlier phases were decided under other weights
@@ -162,7 +163,7 @@ class ReweighedStudy(Answer, frozen=True, kw_only=True):
     left: list[str]  # whose own question rests while they are frozen
 
 
-class StudyStatus(StudyLine, frozen=True, kw_only=True):
+class StudyStatus(StudyLine):
     """Where a study is, whom it waits for and since when."""
 
     arm_names: list[str]
@@ -184,7 +185,7 @@ Counts = list[list[int]]  # [arm][agent]
 Numbers = list[list[float | None]]  # [arm][agent]; null where not finite
 
 
-class ByArm(Answer, frozen=True, kw_only=True):
+class ByArm(Answer):
     """Over all agents."""
 
     candidate_of: list[int]
@@ -192,7 +193,7 @@ class ByArm(Answer, frozen=True, kw_only=True):
     drawn: list[int]
 
 
-class EstimatedRegret(Answer, frozen=True, kw_only=True):
+class EstimatedRegret(Answer):
     """Of all draws so far and all agents, by present estimates; two standard errors to either side."""
 
     estimate: float
@@ -200,7 +201,7 @@ class EstimatedRegret(Answer, frozen=True, kw_only=True):
     high: float
 
 
-class Play(Answer, frozen=True, kw_only=True):
+class Play(Answer):
     """What is played until a horizon; of blinded readers and before any data, only how long."""
 
     horizon: int | str
@@ -211,7 +212,7 @@ class Play(Answer, frozen=True, kw_only=True):
     exploring: list[int] | None = None  # draws of the phase in progress that are not the leader's
 
 
-class Board(Answer, frozen=True, kw_only=True):
+class Board(Answer):
     """Arm x agent: who is still a candidate of whom, who was ruled out when, and the answers once there are any."""
 
     study: str
@@ -240,7 +241,7 @@ class Board(Answer, frozen=True, kw_only=True):
     play: Play | None = None  # with a horizon
 
 
-class Explained(Answer, frozen=True, kw_only=True):
+class Explained(Answer):
     """The policy's case after a phase: an arm is out when its score passes the line."""
 
     mixed_means: Numbers
@@ -250,14 +251,14 @@ class Explained(Answer, frozen=True, kw_only=True):
     words: str  # what the score is
 
 
-class Elimination(Answer, frozen=True, kw_only=True):
+class Elimination(Answer):
     """An arm that a phase ruled out for an agent."""
 
     arm: str
     agent: str
 
 
-class DecidedPhase(Answer, frozen=True, kw_only=True):
+class DecidedPhase(Answer):
     """What a decided phase brought."""
 
     phase: int
@@ -272,7 +273,7 @@ class DecidedPhase(Answer, frozen=True, kw_only=True):
     explanation: Explained | None
 
 
-class History(Answer, frozen=True, kw_only=True):
+class History(Answer):
     """What every decided phase brought, oldest first."""
 
     study: str
@@ -282,7 +283,7 @@ class History(Answer, frozen=True, kw_only=True):
     phases: list[DecidedPhase]
 
 
-class Measured(Answer, frozen=True, kw_only=True):
+class Measured(Answer):
     """An estimate, the interval that holds jointly and at every phase, and the usual one; null without data."""
 
     estimate: float | None
@@ -292,7 +293,7 @@ class Measured(Answer, frozen=True, kw_only=True):
     fixed_high: float | None
 
 
-class ArmFound(Answer, frozen=True, kw_only=True):
+class ArmFound(Answer):
     """An arm of an agent: its mixed mean, and how it differs from the leader and from the control."""
 
     arm: str
@@ -305,7 +306,7 @@ class ArmFound(Answer, frozen=True, kw_only=True):
     to_control: Measured | None
 
 
-class AgentFound(Answer, frozen=True, kw_only=True):
+class AgentFound(Answer):
     """An agent: how its question ended, the best estimate among its candidates, and every arm."""
 
     agent: str
@@ -314,7 +315,7 @@ class AgentFound(Answer, frozen=True, kw_only=True):
     arms: list[ArmFound]
 
 
-class Findings(Answer, frozen=True, kw_only=True):
+class Findings(Answer):
     """Every mean and difference after a decided phase, with intervals that hold all together at the `level`."""
 
     study: str
@@ -330,7 +331,7 @@ class Findings(Answer, frozen=True, kw_only=True):
     agents: list[AgentFound]
 
 
-class AgentTurn(Answer, frozen=True, kw_only=True):
+class AgentTurn(Answer):
     """What an agent is asked to draw now."""
 
     study: str
@@ -345,40 +346,28 @@ class AgentTurn(Answer, frozen=True, kw_only=True):
     frozen: bool
 
 
-class Receipt(Answer, frozen=True, kw_only=True):
-    """Proof that a report is in the log; keep it and send it with the next report (header Parley-Receipt)."""
-
-    schema: str
-    study: str
-    phase: int
-    agent: str
-    report: str  # digest
-    sequence: int
-    head: str
-
-
-class TakenReport(Answer, frozen=True, kw_only=True):
+class TakenReport(Answer):
     """A report that was taken, with its receipt."""
 
-    report: dict[str, Any]  # parley/report/1
+    report: Report
     revision: int  # 0 as the agent sent it, later ones by amendment
     at: str
-    receipt: dict[str, Any]  # parley/receipt/1
+    receipt: Receipt
 
 
-class SaltedReport(TakenReport, frozen=True, kw_only=True):
+class SaltedReport(TakenReport):
     """With the salt of its record, for the agent itself and for those who may read the log."""
 
     salt: str | None
 
 
-class ReportOfAgent(SaltedReport, frozen=True, kw_only=True):
+class ReportOfAgent(SaltedReport):
     """The report that counts, and earlier revisions if it was amended."""
 
     earlier: list[SaltedReport]
 
 
-class Reports(Answer, frozen=True, kw_only=True):
+class Reports(Answer):
     """Every report of a phase that counts."""
 
     study: str
@@ -386,10 +375,10 @@ class Reports(Answer, frozen=True, kw_only=True):
     reports: list[TakenReport]
 
 
-class Aside(Answer, frozen=True, kw_only=True):
+class Aside(Answer):
     """A report that came for a taken place, or one that is held: the stated model rules out a mean of it."""
 
-    report: dict[str, Any]
+    report: Report
     digest: str
     stands: str  # digest of the one that stood as it came; empty: none did, and it was held
     why: str  # it was held
@@ -399,7 +388,7 @@ class Aside(Answer, frozen=True, kw_only=True):
     sequence: int
 
 
-class Quarantine(Answer, frozen=True, kw_only=True):
+class Quarantine(Answer):
     """Some of what was put aside, oldest first; `next` continues."""
 
     study: str
@@ -407,30 +396,42 @@ class Quarantine(Answer, frozen=True, kw_only=True):
     next: int | None
 
 
-class CutPreview(Answer, frozen=True, kw_only=True):
-    """What closing the phase with the reports that are in would do; `POST` must repeat the `digest`."""
+class PreviewedFreeze(Answer):
+    """What freezing an agent would do, and both ways to go on; send the `digest` as `preview` to confirm it."""
 
-    schema: str
-    study: str
-    phase: int
-    reported: list[str]
-    awaited: list[str]  # whose reports will not be taken for this phase
-    drawn: int
-    planned: int
-    lost: list[str]  # arms of which nobody's draws are in, though some were asked for
-    effect: str
-    guarantee: str
-    digest: str
+    preview: FreezePreview
+    digest: Digest
 
 
-class LogPage(Answer, frozen=True, kw_only=True):
+class PreviewedReweigh(Answer):
+    """What asking anew without the frozen agents would do; send columns and `digest` to confirm it."""
+
+    preview: ReweighPreview
+    digest: Digest
+
+
+class PreviewedThaw(Answer):
+    """What asking a frozen agent again would do; send the `digest` as `preview` to confirm it."""
+
+    preview: ThawPreview
+    digest: Digest
+
+
+class PreviewedEarlyClose(Answer):
+    """What closing the phase with the reports that are in would do; send the `digest` as `preview` to confirm it."""
+
+    preview: EarlyClosePreview
+    digest: Digest
+
+
+class LogPage(Answer):
     """Some records of a log; `next` is what `after` continues from."""
 
     records: list[dict[str, Any]]  # as they are exported
     next: int | None
 
 
-class Verified(Answer, frozen=True, kw_only=True):
+class Verified(Answer):
     """What a verification found."""
 
     study: str
@@ -444,59 +445,7 @@ class Verified(Answer, frozen=True, kw_only=True):
     certificate: str | None  # its digest
 
 
-class FreezePreview(Answer, frozen=True, kw_only=True):
-    """What freezing an agent would do; `POST` must repeat the `digest` as `consequences`."""
-
-    schema: str
-    study: str
-    agent: str
-    phase: int
-    frozen: list[str]  # with this one
-    released: bool  # the phase would be decided at once
-    undecided_agents: list[str]  # who would be left without an answer, as things look
-    pairs: list[dict[str, Any]]  # arm, agent, outlook (never, blocked or open), smallest_radius, gap
-    termination: str
-    guarantee: str
-    digest: str
-    keep: dict[str, Any] | None = None  # the question as it is: answered, expected, without, left, open_pairs, ...
-    reweigh: dict[str, Any] | None = None  # a ReweighPreview without its digest; null where it cannot be asked
-    no_reweigh: str | None = None  # why not
-
-
-class ReweighPreview(Answer, frozen=True, kw_only=True):
-    """What asking anew without the frozen agents would do; `POST` must repeat columns and `digest`."""
-
-    schema: str
-    study: str
-    phase: int
-    frozen: list[str]
-    weights: list[list[float]]
-    columns: list[dict[str, Any]]  # those that change: agent, before, after
-    left: list[str]  # whose own question rests
-    withdrawn: list[str]  # who has an answer now, and would have none or another one
-    finished: bool  # the recorded phases answer everything
-    prospect: dict[str, Any]  # answered, expected, without, left, open_pairs, phases, samples
-    effect: str
-    guarantee: str
-    digest: str
-
-
-class ThawPreview(Answer, frozen=True, kw_only=True):
-    """What asking a frozen agent again would do; `POST` must repeat the `digest` as `consequences`."""
-
-    schema: str
-    study: str
-    agent: str
-    phase: int
-    awaited: bool  # the phase in progress waits for it again
-    weighed_by: list[str]  # whose mix weighs it, by the weights in force
-    prospect: dict[str, Any]
-    effect: str
-    guarantee: str
-    digest: str
-
-
-class Estimated(Answer, frozen=True, kw_only=True):
+class Estimated(Answer):
     """What a study would cost; without scenarios where simulating would take too long, and then the reason."""
 
     study: str
@@ -507,7 +456,7 @@ class Estimated(Answer, frozen=True, kw_only=True):
     reason: str
 
 
-class Forecast(Answer, frozen=True, kw_only=True):
+class Forecast(Answer):
     """What is likely left. `state`: none (before the first decision), computing (ask again) or ready."""
 
     study: str
@@ -528,7 +477,7 @@ class Forecast(Answer, frozen=True, kw_only=True):
     unfinished: int | None = None  # of them stopped by a cap
 
 
-class TokenLine(Answer, frozen=True, kw_only=True):
+class TokenLine(Answer):
     """A token as it may be shown."""
 
     kid: str
@@ -541,19 +490,19 @@ class TokenLine(Answer, frozen=True, kw_only=True):
     revoked_at: str | None
 
 
-class Tokens(Answer, frozen=True, kw_only=True):
+class Tokens(Answer):
     """Every token without its secret, revoked ones too."""
 
     tokens: list[TokenLine]
 
 
-class IssuedToken(TokenLine, frozen=True, kw_only=True):
+class IssuedToken(TokenLine):
     """A new token, with its secret."""
 
     token: str
 
 
-class RevokedToken(Answer, frozen=True, kw_only=True):
+class RevokedToken(Answer):
     """A token that opens nothing any more."""
 
     kid: str
@@ -561,14 +510,14 @@ class RevokedToken(Answer, frozen=True, kw_only=True):
     revoked: bool
 
 
-class SessionOpened(Answer, frozen=True, kw_only=True):
+class SessionOpened(Answer):
     """A session, to be sent as `Authorization: Session <session>` until it expires."""
 
     session: str
     expires_at: str
 
 
-class SessionEnd(Answer, frozen=True, kw_only=True):
+class SessionEnd(Answer):
     """Whether there was a session to end."""
 
     ended: bool

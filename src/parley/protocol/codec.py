@@ -30,6 +30,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
+from enum import Enum
 from functools import cache, lru_cache
 from typing import Annotated, Any, Self, dataclass_transform, get_args
 
@@ -125,7 +126,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
         return made
 
     @classmethod
-    def read(cls, text: str | bytes) -> Self:
+    def read(cls, text: str | bytes | bytearray) -> Self:
         """From JSON text."""
         return cls.from_json(read_json(text, cls._label()))
 
@@ -160,6 +161,8 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
         found = _found(_at(document, path))
         if words.startswith("Invalid value") and place.endswith("schema"):
             return InvalidInput(place, found=found, allowed=_kind_at(cls, path).schema)
+        if words.startswith("Invalid enum value"):
+            return InvalidInput(place, found=found, allowed=", ".join(_choices_at(cls, path)))
         allowed = words.partition("Expected ")[2].partition(", got ")[0] or words
         return InvalidInput(place or cls._label(), found=found, allowed=_in_words(allowed))
 
@@ -320,7 +323,7 @@ def ecmascript(value: float) -> str:
 # --- reading
 
 
-def read_json(text: str | bytes, key: str = "document") -> Any:
+def read_json(text: str | bytes | bytearray, key: str = "document") -> Any:
     """Parse JSON as the standard has it: no NaN, no infinities, no lone surrogates.
 
     >>> read_json("[1, 2.5]")
@@ -420,6 +423,13 @@ def _kind_at(kind: type[Model], path: str) -> type[Model]:
     for name, _ in STEP.findall(path.rstrip("`")):
         kind = _messages_in(kind).get(name, kind)
     return kind
+
+
+def _choices_at(kind: type[Model], path: str) -> list[str]:
+    name = path.rstrip("`").rpartition(".")[2]
+    hints = (field.type for field in msgspec.structs.fields(_kind_at(kind, path)) if field.encode_name == name)
+    enums = (part for hint in hints for part in _parts(hint) if isinstance(part, type) and issubclass(part, Enum))
+    return [str(member.value) for choices in enums for member in choices]
 
 
 def _in_words(expected: str) -> str:

@@ -26,15 +26,14 @@ from parley.coordinator.http.limits import COSTLY, check_shape, cost_of, read_bo
 from parley.coordinator.logs import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import StorageUnavailable, studies
-from parley.errors import ParleyError
-from parley.once import once
+from parley.errors import InvalidInput, ParleyError
+from parley.protocol.codec import LARGE, Model
 
 __all__ = ["Operation", "parameters_of", "refusal_of", "settled", "still_welcome"]
 
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; a count, a sum and a square at their longest
 SOME_KEYS, MOST_KEYS = 2_500, 20_000  # colons, rather: a reason may have some too
-OFF_THE_LOOP = 200_000  # bytes of a body that take too long to parse on the event loop
 NOBODY = Principal(kid="", role=Role.VIEWER, name="", study=None, agent=None)
 
 
@@ -49,8 +48,8 @@ class Operation:
     roles: frozenset[Role] = frozenset()  # who may call it: nobody, unless the row says so
     public: bool = False  # no token is needed
     query: type[msgspec.Struct] | None = None
-    body: type[msgspec.Struct] | None = None
-    answer: type[msgspec.Struct] | None = None  # None: as it is stored, byte for byte, or a stream
+    body: type[Model] | None = None
+    answer: type[Model] | None = None  # None: as it is stored, byte for byte, or a stream
     media_type: str = "application/json"
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)  # that the handler reads -> what they are for
@@ -65,11 +64,6 @@ class Operation:
     def name(self) -> str:
         """The operation's id."""
         return self.handler.__name__
-
-    @once
-    def decoder(self) -> msgspec.json.Decoder[Any]:
-        """Of the body."""
-        return msgspec.json.Decoder(self.body)
 
     @property
     def route(self) -> Route:
@@ -132,7 +126,7 @@ class Operation:
         content = await read_body(request, limit)
         if self.report and len(content) > SHORT:
             await _check_length(context, request, len(content))
-        if len(content) > OFF_THE_LOOP:
+        if len(content) > LARGE:
             return await context.heavy.run(principal.kid, lambda: self._parsed(content))
         return self._parsed(content)
 
@@ -141,13 +135,11 @@ class Operation:
         return self._decoded(content)
 
     def _decoded(self, content: bytearray) -> Any:
+        assert self.body is not None
         try:
-            return self.decoder.decode(content)
-        except msgspec.ValidationError as error:
-            raise Refusal("invalid-request", _words(error, "body", self.body or Place)) from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            words = f"body: found no valid JSON ({error}); allowed: JSON in UTF-8 with finite numbers"
-            raise Refusal("invalid-request", words[:400]) from None
+            return self.body.read(content)
+        except InvalidInput as error:
+            raise Refusal("invalid-request", f"body: {error}"[:400]) from None
 
 
 def _converted(given: dict[str, Any], kind: type[Any], where: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -10,14 +10,14 @@ from msgspec import Meta
 from parley.coordinator.access.tokens import Role
 from parley.coordinator.http.context import LARGEST_PHASE
 from parley.protocol import EVENTS, Report, Stage
-from parley.protocol.codec import LARGEST_INTEGER
-from parley.protocol.report_checks import REASONS
+from parley.protocol.codec import Count, Digest, Model, Name, Words
 
 __all__ = [
     "AmendBody",
     "ColumnsBody",
     "ConfirmBody",
     "FindingsQuery",
+    "FreezeBody",
     "HistoryQuery",
     "LogQuery",
     "NewStudyBody",
@@ -26,7 +26,6 @@ __all__ = [
     "QuarantineQuery",
     "ReasonBody",
     "RefuseBody",
-    "ReportBody",
     "ReweighBody",
     "SomeAgents",
     "StudiesQuery",
@@ -36,95 +35,65 @@ __all__ = [
 ]
 
 LONGEST_WAIT = 60
-NO_NUL = r"^[^\x00]*$"  # no database takes one
-
-Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=NO_NUL)]
-Words = Annotated[str, Meta(min_length=1, max_length=2000, pattern=NO_NUL)]
-Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-PhaseNumber = Annotated[int, Meta(ge=1, le=LARGEST_PHASE)]
 AnyPhase = Annotated[int, Meta(ge=0, le=LARGEST_PHASE)]
-Count = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]
-Counts = Annotated[tuple[Count, ...], Meta(max_length=100_000)]
-Numbers = Annotated[tuple[float, ...], Meta(max_length=100_000)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
+Columns = Annotated[dict[Name, Annotated[tuple[float, ...], Meta(max_length=100_000)]], Meta(max_length=100_000)]
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Unknown keys are mistakes."""
-
-
-class ReportBody(Body, frozen=True, kw_only=True):
-    """What an agent drew in a phase: per arm the count, the sum of rewards, the sum of their squares."""
-
-    schema: Literal["parley/report/1"]
-    study: Name
-    phase: PhaseNumber
-    agent: Name
-    plan: Digest
-    counts: Counts
-    sums: Numbers
-    squares: Numbers
-    missing: Annotated[Counts, Meta(description="Per arm: people without an outcome.")] = ()
-    reason: Annotated[
-        str, Meta(max_length=40, description=f"Why the counts are not the plan's: {', '.join(REASONS)}.")
-    ] = ""
-    final: Annotated[bool, Meta(description="Fewer draws than planned, and that is all.")] = False
-
-    def message(self) -> Report:
-        """As the protocol has it."""
-        given = msgspec.structs.asdict(self)
-        del given["schema"]
-        return Report(**given)
-
-
-class NewStudyBody(Body, frozen=True, kw_only=True):
+class NewStudyBody(Model):
     """A study to run: a `parley/study/1` document, and the id by which it will be addressed."""
 
     study: dict[str, Any]
     id: Annotated[str, Meta(max_length=64)] | None = None
 
 
-class ReasonBody(Body, frozen=True, kw_only=True):
+class ReasonBody(Model):
     """Why; kept in the log."""
 
     reason: Words
 
 
-class ConfirmBody(ReasonBody, frozen=True, kw_only=True):
-    """`consequences` is the digest that the preview gave: what was seen is what is confirmed."""
+class ConfirmBody(ReasonBody):
+    """`preview` is the digest of the one that was seen: what was seen is what is confirmed."""
 
-    consequences: Digest
+    preview: Digest
 
 
-class ColumnsBody(Body, frozen=True, kw_only=True):
+class FreezeBody(ConfirmBody):
+    """`reweigh`: go on by asking everybody else's question anew without the agent, as the preview showed it too."""
+
+    reweigh: bool = False
+
+
+class ColumnsBody(Model):
     """Given weights: agent -> what every agent's reward weighs in its mix. The others' are normalised anew."""
 
-    columns: Annotated[dict[Name, Numbers], Meta(max_length=100_000)] = {}
+    columns: Columns = msgspec.field(default_factory=dict)
 
 
-class ReweighBody(ConfirmBody, frozen=True, kw_only=True):
+class ReweighBody(ConfirmBody):
     """The columns that the preview was asked with, and its digest."""
 
-    columns: Annotated[dict[Name, Numbers], Meta(max_length=100_000)] = {}
+    columns: Columns = msgspec.field(default_factory=dict)
 
 
-class AmendBody(ReasonBody, frozen=True, kw_only=True):
+class AmendBody(ReasonBody):
     """The report that shall stand instead."""
 
-    report: ReportBody
+    report: Report
 
 
-class RefuseBody(ReasonBody, frozen=True, kw_only=True):
+class RefuseBody(ReasonBody):
     """`report` is the digest of the one that is held: what was seen is what is refused."""
 
     report: Digest
 
 
-class TokenBody(Body, frozen=True, kw_only=True):
+class TokenBody(Model):
     """Whom a token is for. An agent's needs study and agent; an administrator's neither."""
 
     role: Role
-    name: Annotated[str, Meta(max_length=100, pattern=NO_NUL)] = ""
+    name: Annotated[str, Meta(max_length=100)] = ""
     study: Name | None = None
     agent: Name | None = None
 

@@ -57,8 +57,7 @@ def reports_of_phase(transaction: Transaction, study: str, phase: int) -> Report
 
 
 def _taken(taken: reports.Taken) -> dict[str, Any]:
-    report, receipt = taken.report.to_json(), taken.receipt.to_json()
-    return {"report": report, "revision": taken.revision, "at": taken.at, "receipt": receipt}
+    return {"report": taken.report, "revision": taken.revision, "at": taken.at, "receipt": taken.receipt}
 
 
 def quarantined(transaction: Transaction, study: str, *, after: int, limit: int, held: bool) -> Quarantine:
@@ -68,7 +67,7 @@ def quarantined(transaction: Transaction, study: str, *, after: int, limit: int,
     found, following = reports.quarantined(transaction, study, after=after, limit=limit, size=PAGE, only=only)
     shown = [
         Aside(
-            report=aside.report.to_json(),
+            report=aside.report,
             digest=aside.report.digest,
             stands=aside.stands,
             why=aside.why,

@@ -1,4 +1,4 @@
-"""What an administrator does to a study: create, pause, resume, cancel, cut a phase, amend or refuse a report."""
+"""What an administrator does to a study: create, pause, resume, cancel, amend or refuse a report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact, locked, write_first
 from parley.coordinator.studies.certify import Drafted, certify, certify_as_drafted, draft_end
-from parley.coordinator.studies.phases import INLINE_CELLS, close_if_due, load_trial, preview
+from parley.coordinator.studies.phases import INLINE_CELLS, close_if_due, load_trial
 from parley.errors import ParleyError
 from parley.protocol import (
     TRANSITIONS,
@@ -20,22 +20,18 @@ from parley.protocol import (
     Stage,
     StudyMessage,
     Trial,
-    admit,
     create,
     require_readable,
 )
 from parley.protocol.codec import canonical
-from parley.protocol.events import Cancelled, Paused, PhaseCut, ReportAmended, ReportRefused, Resumed, StudyCreated
-from parley.protocol.previews import EarlyClosePreview, early_close_preview
+from parley.protocol.events import Cancelled, Paused, ReportAmended, ReportRefused, Resumed, StudyCreated
 
 __all__ = [
     "amend_report",
     "cancel_study",
     "create_study",
-    "cut_phase",
     "draft_cancel",
     "pause_study",
-    "preview_cut",
     "refuse_report",
     "resume_study",
 ]
@@ -121,28 +117,6 @@ def cancel_study(
         return None
     row = enact(transaction, row, event, actor=actor, at=at, drafted=drafted.end)
     return certify_as_drafted(transaction, row, drafted, at)
-
-
-def preview_cut(storage: Storage, study: str, phase: int) -> tuple[int, EarlyClosePreview]:
-    """What closing a phase with what is in would do, and the sequence of the log it was seen at."""
-
-    def look(trial: Trial) -> EarlyClosePreview:
-        admit(trial.situation(), PhaseCut(phase=phase, reason="", without=trial.awaited, consequences=""))
-        return early_close_preview(trial)
-
-    return preview(storage, study, look)
-
-
-def cut_phase(
-    transaction: Transaction, study: str, reason: str, shown: EarlyClosePreview, seen: int, *, actor: str, at: str
-) -> StudyRow | None:
-    """Close a phase with what is in, as `shown`; None if the log has moved on from where it was."""
-    row = locked(transaction, study)
-    if row.sequence != seen:
-        return None
-    event = PhaseCut(phase=shown.phase, reason=reason, without=shown.awaited, consequences=shown.digest)
-    row = enact(transaction, row, event, actor=actor, at=at)
-    return close_if_due(transaction, row, at)
 
 
 def amend_report(

@@ -3,19 +3,19 @@ phase with what is in, take, refuse or amend a quarantined report."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from parley.coordinator.answers import FreezePreview, ReweighPreview, ThawPreview
+from parley.coordinator.answers import PreviewedEarlyClose, PreviewedFreeze, PreviewedReweigh, PreviewedThaw
 from parley.dashboard.calls import ApiRefusal
 from parley.dashboard.pages.study import heading
 from parley.dashboard.session import ADMINISTRATORS, Page, page
+from parley.protocol.previews import ReweighPreview
 
-__all__ = ["BadColumns", "columns_of", "considered", "freeze_and_go_on", "routes"]
+__all__ = ["BadColumns", "columns_of", "considered", "routes"]
 
 ACTS = ("pause", "resume", "cancel")
 A_PAGE = 10  # of reports in quarantine
@@ -29,7 +29,7 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
     cut, phase = None, head["status"].phase
     if shown.asked("cut"):
         try:
-            cut = await shown.api.get("studies", shown.study, "phases", phase, "cut")
+            cut = (await shown.api.read(PreviewedEarlyClose, "studies", shown.study, "phases", phase, "cut")).preview
         except ApiRefusal as refusal:
             problem = problem or str(refusal.problem["detail"])
     aside = await shown.api.get("studies", shown.study, "quarantine", after=shown.place("after") or None, limit=A_PAGE)
@@ -66,7 +66,7 @@ async def _beside(shown: Page, entry: dict[str, Any], phase: int) -> dict[str, A
 
 
 async def administration_page(shown: Page) -> Response:
-    """The forms, and the consequences of what is being considered."""
+    """The forms, and the previews of what is being considered."""
     return await _show(shown)
 
 
@@ -99,17 +99,14 @@ async def act(shown: Page) -> Response:
 
 
 async def freeze(shown: Page) -> Response:
-    """Confirm a freeze whose consequences were shown, and the way to go on that was chosen."""
-    try:
-        why = await freeze_and_go_on(shown)
-    except ApiRefusal as refusal:
-        return await _told(shown, refusal)
-    return _done(shown) if not why else await _show(replace(shown, form={}), problem=why, code=409)
+    """Confirm a freeze whose preview was shown, and the way to go on that was chosen."""
+    body = _confirmed(shown) | {"reweigh": shown.form.get("way") == "reweigh"}
+    return await _act(shown, "agents", shown.form.get("agent", ""), "freeze", body=body)
 
 
 async def reweigh(shown: Page) -> Response:
     """Show what other weights would do, or confirm what was shown."""
-    if "consequences" not in shown.form:
+    if "preview" not in shown.form:
         return await _show(shown)
     try:
         columns = columns_of(shown.form.get("columns", ""))
@@ -124,7 +121,7 @@ async def thaw(shown: Page) -> Response:
 
 
 def _confirmed(shown: Page) -> dict[str, Any]:
-    return {"reason": shown.form.get("reason", "").strip(), "consequences": shown.form.get("consequences", "")}
+    return {"reason": shown.form.get("reason", "").strip(), "preview": shown.form.get("preview", "")}
 
 
 async def cut_phase(shown: Page) -> Response:
@@ -158,7 +155,7 @@ async def held(shown: Page) -> Response:
     return await _act(shown, "phases", report["phase"], "reports", report["agent"], what, body=body)
 
 
-MOST_PAIRS = 30  # of a freeze's consequences that are listed one by one
+MOST_PAIRS = 30  # of a freeze that are listed one by one
 MOST_COLUMNS = 12  # of a re-weighing
 
 
@@ -192,9 +189,11 @@ async def considered(shown: Page) -> tuple[dict[str, Any], str]:
     try:
         if shown.asked("thaw") or shown.form.get("do") == "thaw":
             agent = shown.asked("thaw") or agent
-            told["thawing"] = await shown.api.read(ThawPreview, "studies", shown.study, "agents", agent, "thaw")
+            where = ("studies", shown.study, "agents", agent, "thaw")
+            told["thawing"] = (await shown.api.read(PreviewedThaw, *where)).preview
         elif agent:
-            told["freezing"] = await shown.api.read(FreezePreview, "studies", shown.study, "agents", agent, "freeze")
+            where = ("studies", shown.study, "agents", agent, "freeze")
+            told["freezing"] = (await shown.api.read(PreviewedFreeze, *where)).preview
         elif shown.asked("reweigh") or "columns" in shown.form:
             told |= {"columns": shown.form.get("columns", ""), "asks_weights": True}
             told["reweighing"] = await _reweighing(shown, told["columns"])
@@ -205,32 +204,8 @@ async def considered(shown: Page) -> tuple[dict[str, Any], str]:
 
 async def _reweighing(shown: Page, columns: str) -> ReweighPreview:
     body = {"columns": columns_of(columns)}
-    return await shown.api.act(ReweighPreview, "POST", "studies", shown.study, "reweigh", "preview", body=body)
-
-
-async def freeze_and_go_on(shown: Page) -> str:
-    """Freeze as it was confirmed; if the others were to be re-weighed, that too. Returns why this was not done.
-
-    What re-weighing comes to may be otherwise once the agent is frozen: its freeze may have been what a phase waited
-    for. The weights are those that were shown, or nothing happens.
-    """
-    agent, reason = shown.form.get("agent", ""), shown.form.get("reason", "").strip()
-    anew = shown.form.get("way") == "reweigh"
-    where = ("studies", shown.study, "agents", agent, "freeze")
-    wanted = (await shown.api.read(FreezePreview, *where)).reweigh if anew else None
-    body = {"reason": reason, "consequences": shown.form.get("consequences", "")}
-    await shown.api.send("POST", *where, body=body)
-    if not anew:
-        return ""
-    try:
-        then = await _reweighing(shown, "")
-        if wanted is None or then.weights != wanted["weights"]:
-            return f"{agent} is frozen. Not re-weighed: the weights are others than those that were shown"
-        body = {"reason": reason, "consequences": then.digest}
-        await shown.api.send("POST", "studies", shown.study, "reweigh", body=body)
-    except ApiRefusal as refusal:
-        return f"{agent} is frozen. Not re-weighed: {refusal}"
-    return ""
+    where = ("studies", shown.study, "reweigh", "preview")
+    return (await shown.api.act(PreviewedReweigh, "POST", *where, body=body)).preview
 
 
 routes: list[Route] = [

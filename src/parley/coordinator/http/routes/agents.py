@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from parley.coordinator.access.rights import INSPECTORS
 from parley.coordinator.http.context import Call, Context, reply
-from parley.coordinator.http.schemas import PlanQuery, ReportBody
+from parley.coordinator.http.schemas import PlanQuery
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.reports import agent_turn, report_of_agent, reports_of_phase
 from parley.coordinator.record import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.reports import Accepted, take_report
-from parley.protocol import Stage
+from parley.protocol import Report, Stage
 from parley.protocol.codec import LARGEST_INTEGER
 
 __all__ = ["get_agent_plan", "get_report", "list_reports", "put_report"]
@@ -70,10 +70,10 @@ async def _moved(context: Context, row: StudyRow, after: int, until: float) -> b
     return False
 
 
-async def put_report(call: Call[None, ReportBody]) -> Response:
+async def put_report(call: Call[None, Report]) -> Response:
     """Report a phase. The same body again, at any time, gives the first receipt (200); the first time gives 201."""
     context, by, at = call.context, call.by.name, call.at
-    report, known = call.body.message(), known_receipt(call.request.headers.get("parley-receipt"))
+    report, known = call.body, known_receipt(call.request.headers.get("parley-receipt"))
     if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
         raise Refusal("invalid-request", "study, phase and agent of the body are not those of the address")
 
@@ -89,7 +89,7 @@ async def put_report(call: Call[None, ReportBody]) -> Response:
     context.changed(accepted.row)
     if not accepted.repeated and accepted.row.phase > at.phase:
         context.metrics.phases.inc()
-    return reply(accepted.receipt.to_json(), 200 if accepted.repeated else 201)
+    return reply(accepted.receipt, 200 if accepted.repeated else 201)
 
 
 async def get_report(call: Call[None, None]) -> Response:

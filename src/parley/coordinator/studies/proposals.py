@@ -1,0 +1,144 @@
+"""What an administrator does once its preview was seen: close a phase early, freeze an agent, re-weigh, thaw.
+
+A proposal is computed outside of every transaction. It happens only if its preview is the one that was confirmed, and
+only where the log still is where it was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from parley.coordinator.problems import Refusal
+from parley.coordinator.record import Storage
+from parley.coordinator.record.base import Transaction
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.record.writer import enact, locked
+from parley.coordinator.studies.certify import certify
+from parley.coordinator.studies.phases import close_if_due, load_trial, preview
+from parley.protocol import FreezePreview, Stage, Trial, admit, freeze_preview, require_readable
+from parley.protocol.codec import canonical
+from parley.protocol.events import AgentFrozen, PhaseCut
+from parley.protocol.previews import (
+    EarlyClosePreview,
+    ReweighPreview,
+    ThawPreview,
+    early_close_preview,
+    reweigh_preview,
+    thaw_preview,
+)
+from parley.protocol.state_machine import require
+from parley.protocol.trial import reweigh, thaw
+
+__all__ = ["Proposal", "propose_early_close", "propose_freeze", "propose_reweigh", "propose_thaw"]
+
+P = TypeVar("P", EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
+Enactment: TypeAlias = Callable[..., StudyRow]  # of a locked row: transaction, row, by keyword actor and at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal(Generic[P]):
+    """What an act would do, and the sequence of the log at which it was seen."""
+
+    preview: P
+    seen: int
+    prepare: Callable[[str], Enactment]  # with the reason: what takes time is done here
+
+    def change(self, reason: str) -> Callable[..., StudyRow | None]:
+        """The change for a transaction; it returns None if the log has moved on from where the preview was seen."""
+        enactment = self.prepare(reason)
+
+        def change(transaction: Transaction, *, actor: str, at: str) -> StudyRow | None:
+            row = locked(transaction, self.preview.study)
+            return None if row.sequence != self.seen else enactment(transaction, row, actor=actor, at=at)
+
+        return change
+
+
+def propose_early_close(storage: Storage, study: str, phase: int) -> Proposal[EarlyClosePreview]:
+    """Close a phase with the reports that are in."""
+
+    def look(trial: Trial) -> EarlyClosePreview:
+        admit(trial.situation(), PhaseCut(phase=phase, reason="", without=trial.awaited, consequences=""))
+        return early_close_preview(trial)
+
+    seen, shown = preview(storage, study, look)
+
+    def prepare(reason: str) -> Enactment:
+        event = PhaseCut(phase=shown.phase, reason=reason, without=shown.awaited, consequences=shown.digest)
+
+        def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
+            row = enact(transaction, row, event, actor=actor, at=at)
+            return close_if_due(transaction, row, at)
+
+        return enacted
+
+    return Proposal(preview=shown, seen=seen, prepare=prepare)
+
+
+def propose_freeze(storage: Storage, study: str, agent: str) -> Proposal[FreezePreview]:
+    """Ask nothing more of an agent; its counts stay."""
+    seen, shown, _ = _preview(storage, study, "agent-frozen", lambda trial: freeze_preview(trial, agent), agent)
+
+    def prepare(reason: str) -> Enactment:
+        event = AgentFrozen(agent=agent, reason=reason, consequences=shown.digest)
+
+        def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
+            row = enact(transaction, row, event, actor=actor, at=at)
+            return close_if_due(transaction, row, at)
+
+        return enacted
+
+    return Proposal(preview=shown, seen=seen, prepare=prepare)
+
+
+def propose_reweigh(storage: Storage, study: str, given: Mapping[str, Sequence[float]]) -> Proposal[ReweighPreview]:
+    """Ask anew without the frozen agents, with `given` columns or without."""
+    seen, shown, trial = _preview(storage, study, "reweighed", lambda trial: reweigh_preview(trial, given))
+
+    def prepare(reason: str) -> Enactment:
+        anew = reweigh(trial, shown.weights)
+        event, texts = anew.event(reason, shown.digest), [canonical(state.to_json()) for state in anew.states]
+        require_readable(event)
+
+        def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
+            row = enact(transaction, row, event, actor=actor, at=at, states=texts)
+            if row.stage is not Stage.FINISHED:
+                return row
+            return certify(transaction, row, load_trial(transaction, row), at)
+
+        return enacted
+
+    return Proposal(preview=shown, seen=seen, prepare=prepare)
+
+
+def propose_thaw(storage: Storage, study: str, agent: str) -> Proposal[ThawPreview]:
+    """Ask a frozen agent again; a plan is made if one is due."""
+    seen, shown, trial = _preview(storage, study, "agent-thawed", lambda trial: thaw_preview(trial, agent), agent)
+
+    def prepare(reason: str) -> Enactment:
+        event = thaw(trial, agent).event(reason, shown.digest)
+
+        def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
+            row = enact(transaction, row, event, actor=actor, at=at)
+            return certify(transaction, row, load_trial(transaction, row), at) if row.stage is Stage.STALLED else row
+
+        return enacted
+
+    return Proposal(preview=shown, seen=seen, prepare=prepare)
+
+
+def _preview(
+    storage: Storage, study: str, kind: str, look: Callable[[Trial], P], agent: str | None = None
+) -> tuple[int, P, Trial]:
+    """The preview of an event of a kind, and where it was seen. The policy runs ahead: that takes time."""
+
+    def allowed(trial: Trial) -> tuple[P, Trial]:
+        if agent is not None and agent not in trial.study.agents:
+            raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
+        require(trial.stage, kind)
+        return look(trial), trial
+
+    seen, (shown, trial) = preview(storage, study, allowed, past=True)
+    return seen, shown, trial
