@@ -7,12 +7,10 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 
 import structlog
-import uvicorn
 from msgspec.structs import replace
+from tests.coordinator.in_process import Application
 from tests.protocol.support import rewards, study_message
 from tools.chaos import mutants
 
@@ -24,6 +22,7 @@ from parley.service.app import create_service
 
 __all__ = ["House", "bootstrap", "far_off", "report_of", "rewards", "server_process", "study_message"]
 
+ADDRESS = "http://coordinator"  # where nobody listens
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
@@ -46,30 +45,36 @@ def bootstrap(storage, name="root"):
 
 
 class House:
-    """A server in a thread of this process, an administrator's client, and clients of whom is asked for."""
+    """A coordinator in this process, an administrator's client, and clients of whom is asked for.
 
-    def __init__(self, storage, *, clock=None, admin=None, **settings):
+    Clients call the application without a socket. Whoever asks for the `url` gets a real server of it.
+    """
+
+    def __init__(self, storage, *, clock=None, admin=None, limits=None, **settings):
         self.storage = storage
         options = {"clock": clock} if clock else {}
-        limits = settings.pop("limits", ConnectionLimits())
         chosen = {"rate": 1e6, "burst": 10**6, "log_level": "error", **settings}
         self.app = create_service(storage, ServerSettings(**chosen), **options)
-        config = uvicorn.Config(
-            self.app, host="127.0.0.1", port=0, log_config=None, access_log=False, **limits.uvicorn()
-        )
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
-        self.thread.start()
-        while not self.server.started:
-            time.sleep(0.005)
-        port = self.server.servers[0].sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self.application = Application(self.app, **(limits or ConnectionLimits()).uvicorn())
+        self.thread = self.application.thread
         self.token = admin or bootstrap(storage)
-        self.admin = Client(self.url, self.token)
-        self.clients, self.tokens = [self.admin], {}
+        self.clients, self.tokens = [], {}
+        self.admin = self.client(self.token)
 
-    def client(self, token):
-        made = Client(self.url, token)
+    @property
+    def url(self):
+        """The address of a real server."""
+        return f"http://127.0.0.1:{self.application.serve()}"
+
+    @property
+    def server(self):
+        """The real server."""
+        self.application.serve()
+        return self.application.server
+
+    def client(self, token, *, connected=False):
+        """A client; `connected` to a real server, for streams that do not end by themselves."""
+        made = Client(self.url, token) if connected else Client(ADDRESS, token, transport=self.application)
         self.clients.append(made)
         return made
 
@@ -99,8 +104,7 @@ class House:
     def close(self):
         for client in self.clients:
             client.close()
-        self.server.should_exit = True
-        self.thread.join()
+        self.application.end()
 
 
 @contextlib.contextmanager

@@ -124,7 +124,8 @@ def test_heavy_work_of_one_token_is_bounded_and_leaves_a_place_for_others():
 
 def test_one_token_follows_so_many_streams_and_no_more(sqlite_house):
     sqlite_house.create(study_message(agents=2, arms=2))
-    client = sqlite_house.issue("viewer", name="v")
+    sqlite_house.issue("viewer", name="v")
+    client = sqlite_house.client(sqlite_house.tokens[None, None], connected=True)
     with ExitStack() as stack:
         codes, lines = [], []
         for _ in range(40):

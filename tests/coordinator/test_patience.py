@@ -86,7 +86,7 @@ def test_a_stream_ends_with_its_token(sqlite_house, path):
     sqlite_house.create(study_message(agents=2, arms=2))
     sqlite_house.issue("analyst", name="x")
     token = sqlite_house.tokens[None, None]
-    stream = sqlite_house.client(token)._http.stream("GET", path, timeout=120)
+    stream = sqlite_house.client(token, connected=True)._http.stream("GET", path, timeout=120)
     with stream as response:
         lines = response.iter_lines()
         assert next(lines).startswith("id:")

@@ -139,11 +139,14 @@ def _options(server: str, token: str) -> dict[str, Any]:
 
 
 class Client:
-    """A coordinator seen by one token. Use it as a context manager, or close it."""
+    """A coordinator seen by one token. Use it as a context manager, or close it.
 
-    def __init__(self, server: str, token: str) -> None:
+    `transport` replaces the network, for instance by an application in the same process.
+    """
+
+    def __init__(self, server: str, token: str, *, transport: httpx.BaseTransport | None = None) -> None:
         self.server = server.rstrip("/")
-        self._http = httpx.Client(**_options(server, token))
+        self._http = httpx.Client(**_options(server, token), transport=transport)
 
     def __enter__(self) -> Self:
         return self
