@@ -11,8 +11,8 @@ from tools.correctness.ties import Maker, Tie
 
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth
-from parley.problem import FloatArray, IntArray, Problem
-from parley.rewards import Bets, Binary, BoundedVariance, Gaussian, RewardModel, UnknownScale
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.rewards import Bets, Binary, BinaryNormal, BoundedVariance, Gaussian, RewardModel, UnknownScale
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, staked_gaps
 from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
 from parley.totals import Totals
@@ -77,6 +77,13 @@ class FloorLeftOut(UnknownScale):
         return log_bet(z, stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, bets.missing)
 
 
+class NormalOfAnyCells(BinaryNormal):
+    """The normal approximation however few draws, ones and zeros a cell has."""
+
+    def approximates(self, bets: Bets) -> BoolArray:
+        return np.ones(len(bets.arm), dtype=bool)
+
+
 class StakesBeyondTheLimit(BoundedVariance):
     """Stakes as if there were no limit, and a toll that goes no further than the limit."""
 
@@ -129,5 +136,8 @@ MUTANTS = (
         words="stakes beyond the limit",
         make=_model(StakesBeyondTheLimit(low=0, high=1, guess=0.1)),
         tie=_tie("variance 0.05"),
+    ),
+    Mutant(
+        words="the normal approximation of any cells", make=_model(NormalOfAnyCells()), tie=_tie("normal 0.1, no rate")
     ),
 )
