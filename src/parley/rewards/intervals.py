@@ -2,15 +2,15 @@
 
 A phase shows a contrast through its fresh draws, whose counts the past has fixed. Each interval is what a bet against
 "the contrast is theta" leaves standing: by Ville's inequality the truth is ever ruled out with probability at most the
-level, whatever number of phases and whatever counts. `docs/estimates.md` has the proofs.
+level, however many phases there are and whatever their counts. `docs/estimates.md` has the proofs.
 
-Where rewards lie in a range, wealth is a mixture over many stakes, both sides and the range alone, so that it pays for
-the choice of a stake once and little; as a function of the contrast its logarithm is convex, and Newton's method from
-outside finds the ends without ever stepping over them.
+Where rewards lie in a range, wealth is a mixture over many stakes, both sides and the range alone: no stake has to be
+chosen, at a small price. The logarithm of this wealth is convex in the contrast, so Newton's method from outside finds
+the ends and never steps over them.
 
 Gaps: arm k loses to the N-th best arm of an agent by s. Among its N opponents of a phase one, fixed before the data, is
 no better than that arm; so the smallest contrast, with the largest penalty, can only understate s. `docs/rewards.md`
-has the proofs. A bound goes on after the arm is out.
+has the proofs. The bound keeps improving after the arm is eliminated.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from parley.totals import Totals
 __all__ = [
     "ContrastSummary",
     "Interval",
+    "PhaseContrasts",
     "betting_bound",
     "gap_lower_bound",
     "gaussian_interval",

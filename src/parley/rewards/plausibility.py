@@ -11,15 +11,14 @@ So with probability 1 - LEVEL, over all cells and all phases of a study at once:
 
 - a phase's mean of d draws is within `scale * sqrt(2 log(2 / a) / d)` of the cell's, where phase p has the share
   `a = LEVEL / 2 * 6 / (pi^2 p^2)` over the number of cells (a sub-Gaussian tail, given the past);
-- the mean of all n draws before is within `scale * sqrt((n + 1) (log(n + 1) - 2 log b)) / n` of it, however many the
-  past let be drawn, with `b = LEVEL / 4` over the number of cells (Robbins' mixture: it holds for every n at once);
+- the mean of all n draws before is within `scale * sqrt((n + 1) (log(n + 1) - 2 log b)) / n` of it, however n came
+  about, with `b = LEVEL / 4` over the number of cells (Robbins' mixture: it holds for every n at once);
 - where the scale is not stated, it is at most `ceiling` (`largest_variance`), with the rest of LEVEL.
 
 A report is held where no mean fits a cell's draws before and now, with a quarter of the scale for sites that change.
 The first report of a cell has nothing before it. There the means of one agent's arms are compared: no two of them lie
-further apart than FAR times the scale, or FAR times the largest gap that the study allows for. Without any scale, in
-the first phase of a study that states none, that is the only word there is, and it is a loose one: GUESSED times what
-was guessed.
+further apart than FAR times the scale, or FAR times the largest gap that the study allows for. In the first phase of a
+study that states no scale only a loose limit is possible: GUESSED times the guess.
 
 **Scatter.** Does it contradict the scale that was stated? This evidence may be looked at after every phase.
 Around its own mean, a phase's cell of d Gaussian rewards scatters like scale^2 chi2 with d - 1 degrees of freedom,
