@@ -163,7 +163,7 @@ PROMISED = (
     Mutant(
         name="fails at reports that cannot be true",
         breaks="promise 10",
-        test="promise_10_bad_input.py::test_many_reports_good_and_bad",
+        test="promise_10_bad_input.py::test_what_a_refusal_says[change2-squares]",
         words=("urn:parley:problem:internal",),
         apply=mutations.fail_at_impossible_reports,
     ),

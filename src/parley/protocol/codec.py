@@ -69,7 +69,7 @@ def described(words: str) -> msgspec.Meta:
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INTEGER)]
-Phase = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_PHASE, description="The number of a phase, from 1.")]
+Phase = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_PHASE, description="The number of a phase, from 1.")]
 Digest = Annotated[
     str,
     msgspec.Meta(pattern=SHA256, description="SHA-256 of an RFC 8785 text, in hexadecimal.", examples=["0" * 64]),

@@ -8,9 +8,10 @@ ALIKE = "commitments.py::test_two_reports_look_the_same_to_whoever_may_not_see_t
 
 
 def write_no_salts():
-    from parley.coordinator.record import ledger
+    """One salt for all records hides as much as none."""
+    from parley.protocol import chain
 
-    ledger.new_salt = lambda: None
+    change(chain, "new_salt", lambda: "0" * 32)
 
 
 def show_heads():
@@ -24,7 +25,7 @@ MENDS.undone(
     "writes records without salts",
     point=2,
     test="commitments.py::test_salts_are_random[sqlite]",
-    words=("KeyError: 'salt'",),
+    words=("assert 1 ==",),
 )(write_no_salts)
 MENDS.undone("shows heads and sequences to everybody", point=2, test=ALIKE, words=("AssertionError: viewer",))(
     show_heads
