@@ -12,11 +12,11 @@ import re
 import secrets
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import anyio.to_thread
 from cachetools import LRUCache
-from sqlalchemy import Row, bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from parley.coordinator.clock import utc_now
 from parley.coordinator.problems import Refusal
@@ -129,14 +129,10 @@ def principal_of_row(row: TokenRow) -> Principal:
 GET = select(tables.tokens).where(tables.tokens.c.kid == bindparam("kid"))
 
 
-def _row(found: Row[*tuple[Any, ...]]) -> TokenRow:
-    return TokenRow(**found._asdict())
-
-
 def get_token(transaction: Transaction, kid: str) -> TokenRow | None:
     """A token by its public half."""
-    found = transaction.execute(GET, {"kid": kid}).one_or_none()
-    return None if found is None else _row(found)
+    found = transaction.execute(GET, {"kid": kid}).mappings().one_or_none()
+    return None if found is None else TokenRow(**found)
 
 
 def require_live(transaction: Transaction, kid: str) -> None:
@@ -151,7 +147,7 @@ def list_tokens(transaction: Transaction, study: str | None = None) -> list[Toke
     query = select(tables.tokens).order_by(tables.tokens.c.created_at, tables.tokens.c.kid)
     if study is not None:
         query = query.where(tables.tokens.c.study == study)
-    return [_row(found) for found in transaction.execute(query)]
+    return [TokenRow(**found) for found in transaction.execute(query).mappings()]
 
 
 def issue_token(
