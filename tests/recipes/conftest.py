@@ -5,7 +5,13 @@ from tests.recipes.support import Product
 
 HERE = Path(__file__).parent
 
-collect_ignore = ["setting.py", "page.py", "event.py", "reward_model.py"]  # programs for a copy of the product
+collect_ignore = [
+    "setting.py",
+    "page.py",
+    "event.py",
+    "reward_model.py",
+    "coin_row.py",
+]  # programs for a copy of the product
 
 
 def pytest_collection_modifyitems(items):

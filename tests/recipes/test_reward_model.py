@@ -1,4 +1,4 @@
-"""A new reward model is its file and its name in the registry; everything else asks the model."""
+"""A new reward model is its file, its name in the registry and a row of the test list; all else asks the model."""
 
 COIN = '''"""Rewards that lie a known distance above or below their mean, either as likely."""
 
@@ -40,11 +40,13 @@ class Coin(Scaled):
 '''
 
 
-def test_a_reward_model_is_at_most_three_files(product):
+def test_a_reward_model_is_three_files(product):
     product.new("rewards/coin.py", COIN)
     product.put(
         "rewards/__init__.py", "from parley.rewards.coin import Coin\n", before="from parley.rewards.gaussian import"
     )
     product.put("rewards/__init__.py", "Coin, ", after="MODELS: tuple[type[RewardModel], ...] = (")
-    assert len(product.touched) <= 3
+    assert len(product.touched) == 2, "and a row of the test list, tests/rewards/models.py"
+    plugin = ("-p", "tests.recipes.coin_row")
+    assert "passed" in product.passes(*plugin, "tests/rewards/test_conformance.py", "-k", "coin or registry")
     product.run("tests.recipes.reward_model", str(product.folder))
