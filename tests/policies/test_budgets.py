@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 from tests.protocol.support import rewards, study_message
 from tests.support import paper_study
 
@@ -11,6 +12,8 @@ from parley import POLICIES, Instance, Problem, make_policy, simulate
 from parley.protocol import Report, Stage, apply, create, issue_certificate
 from parley.protocol.events import ReportAccepted
 from parley.quotas import cut_to
+from parley.rewards import make_model
+from parley.simulation import phases
 from parley.status import OutcomeStatus, overall
 
 MEANS = [[0.5], [0.5], [0.1]]
@@ -83,3 +86,58 @@ def test_the_certificate_of_an_exhausted_study_claims_candidates_only():
 def test_the_worst_end_is_the_studys():
     assert overall(["decided", "exhausted", "accepted"]) is OutcomeStatus.EXHAUSTED
     assert [end.value for end in OutcomeStatus if end.answered] == ["decided", "accepted"]
+
+
+def last_look(**settings):
+    """Two arms, nearly a tie: whoever errs, errs here."""
+    problem = Problem(arms=2, weights=[[1.0]], delta=0.1, **settings)
+    instance = Instance(problem=problem, means=[[0.0], [-1e-9 - problem.tolerance]])
+    return make_policy("evidence", problem), instance
+
+
+@pytest.mark.parametrize(
+    "settings", [{"max_samples": 400}, {"max_samples": 3000}, {"max_rounds": 3}, {"max_samples": 400, "tolerance": 0.1}]
+)
+@pytest.mark.parametrize("scale", [1.0, "unknown"])
+def test_the_last_look_is_all_in_and_errs_no_more_than_it_may(settings, scale):
+    """The budget is a horizon: what is left is one test of fixed size, so errors come near delta and stay below."""
+    policy, instance = last_look(noise=make_model(kind="gaussian", scale=scale), **settings)
+    outcome = simulate(policy, instance, replications=4000, seed=2)
+    assert 0.03 <= outcome.error_rate <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / 4000)
+    assert outcome.status_shares["exhausted"] > 0.2
+
+
+def test_a_plan_that_wants_most_of_what_is_left_takes_it_all():
+    policy, instance = last_look(max_samples=500)
+    taken = 0
+    for seed in range(30):
+        for phase in phases(policy, instance, seed=seed):
+            left = 500 - int(phase.before.counts.sum())
+            drawn = int(phase.quotas.sum())
+            assert drawn == left or drawn < 0.8 * left or phase.number == 1
+            taken += drawn == left
+    assert taken >= 25
+
+
+def test_power_is_near_that_of_a_fixed_size_and_fewer_people_are_asked():
+    """Two arms, gap 0.5, 100 draws at most: a test of fixed size finds it with probability 0.89 and takes them all."""
+    problem = Problem(arms=2, weights=[[1.0]], delta=0.1, max_samples=100)
+    instance = Instance(problem=problem, means=[[0.5], [0.0]])
+    outcome = simulate(make_policy("evidence", problem), instance, replications=3000, seed=4)
+    fixed = norm.cdf(0.5 / np.sqrt(4 / 100) - norm.isf(0.1))
+    assert outcome.correct.mean() >= fixed - 0.13
+    assert outcome.costs.mean() <= 78
+
+
+@pytest.mark.parametrize("study", [{"means": [0.5] * 4, "tolerance": 0.1}, {"means": [0.5, 0.5], "tolerance": 0.2}])
+def test_with_a_tolerance_the_largest_size_is_named_before_the_study_and_kept(study):
+    problem = Problem(arms=len(study["means"]), weights=[[1.0]], tolerance=study["tolerance"])
+    policy = make_policy("evidence", problem)
+    instance = Instance(problem=problem, means=[[mean] for mean in study["means"]])
+    outcome = simulate(policy, instance, replications=2000, seed=7)
+    assert outcome.costs.max() <= policy.largest_size
+    assert outcome.finished.mean() >= 0.995
+    assert make_policy("evidence", problem.with_(max_samples=100)).largest_size == 100
+    unknown = problem.with_(noise=make_model(kind="gaussian", scale="unknown"))
+    assert make_policy("evidence", unknown).largest_size is None, "nobody knows how much rewards scatter"
+    assert make_policy("evidence", problem.with_(tolerance=0.0)).largest_size is None

@@ -150,6 +150,11 @@ class Policy(ABC):
         right = f"right within {self.problem.tolerance:g}" if self.problem.tolerance else "right"
         return f"all answers {right} with probability at least {1 - self.problem.delta:g}"
 
+    @property
+    def largest_size(self) -> int | None:
+        """The most samples that the study takes, known before it starts; None where nothing limits it."""
+        return self.problem.max_samples
+
     def start(self, batch: tuple[int, ...] = ()) -> State:
         """Nothing drawn, everything possible."""
         return State(**self._blank(batch))
@@ -174,9 +179,7 @@ class Policy(ABC):
         quotas = raise_cells(self._wanted(state), self.problem.minimum_cell)
         if self.idle:
             quotas = self._without_idle(state, quotas)
-        return (
-            quotas if self.problem.max_samples is None else cut_to(quotas, self._left(state), self.problem.minimum_cell)
-        )
+        return quotas if self.largest_size is None else cut_to(quotas, self._left(state), self.problem.minimum_cell)
 
     def blocked(self, state: State) -> BoolArray:
         """`(..., agent)`: who has no answer and waits for draws that nobody will make: its mix weighs an idle agent."""
@@ -205,14 +208,14 @@ class Policy(ABC):
         return asked
 
     def _left(self, state: State) -> IntArray:
-        """`(...)`: samples that the budget still allows."""
-        assert self.problem.max_samples is not None
-        return np.asarray(np.maximum(self.problem.max_samples - state.counts.sum(axis=(-2, -1)), 0))
+        """`(...)`: samples that the largest size still allows."""
+        assert self.largest_size is not None
+        return np.asarray(np.maximum(self.largest_size - state.counts.sum(axis=(-2, -1)), 0))
 
     def exhausted(self, state: State) -> BoolArray:
         """`(...)`: whether the budget of samples or rounds is used up."""
         over = np.zeros(state.phase.shape, dtype=np.bool_)
-        if self.problem.max_samples is not None:
+        if self.largest_size is not None:
             over |= self._left(state) < self.problem.minimum_cell
         if self.problem.max_rounds is not None:
             over |= state.phase >= self.problem.max_rounds

@@ -61,7 +61,7 @@ from parley.totals import Totals
 __all__ = ["Binary", "log_rate_products", "log_ratios", "null_reference", "stake_limit", "two_valued_flaw"]
 
 INFERENCES = ("exact", "normal")  # how zeros and ones become evidence
-LIFT = 0.5  # of the rate: a large difference between rare events
+LIFT = 4.0  # times the rate: a difference that is large for rates of this size
 LIFTS = (0.4, 0.2, 0.1)  # tried before a study
 PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all
 
@@ -138,7 +138,7 @@ class Binary(RewardModel):
         return 0.5 if self.rate is None else self.rate
 
     def first_gap(self, largest_gap: float) -> float:
-        """Who expects rates of 4 % looks for differences of a fraction of that, not of 1."""
+        """Who expects rates of 4 % looks for differences that are small against 1."""
         return largest_gap if self.rate is None else min(largest_gap, LIFT * min(self.rate, 1 - self.rate))
 
     def usual_gaps(self, largest_gap: float) -> list[float]:

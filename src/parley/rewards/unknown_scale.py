@@ -77,6 +77,7 @@ class UnknownScale(RewardModel):
     boosted: ClassVar[bool] = True
     bound_note: ClassVar[str] = ""
     needs_squares: ClassVar[bool] = True
+    knows_scale: ClassVar[bool] = False
     scale: str = "unknown"
     guess: float = 1.0
 

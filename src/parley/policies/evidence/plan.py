@@ -27,12 +27,17 @@ __all__ = [
     "first_draws",
     "further_draws",
     "require_possible",
+    "size_of_ties",
 ]
 
 ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one before
 FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # of a solve; in between, as many as make WORK multiplications
 FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # standard deviations of safety per contrast
 LEAST_STAKE = 0.1
+# The largest first phase, of what a study may take: of what a tie takes with a tolerance, and of a stated budget.
+OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
+SMALL_GAPS = 10.0
+LARGEST = 3.0  # times what one phase takes that should end a tie: a study with a tolerance is never larger
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
 
 
@@ -85,16 +90,58 @@ def cheapest_means(problem: Problem, rows: FloatArray, variances: FloatArray | N
 
 
 def first_draws(problem: Problem, precision: float, line: float) -> FloatArray:
-    """`(arm, agent)`, or one row for all arms: the cheapest first phase; mixed means get a standard error of about
-    `precision` gaps, longer studies a smaller one."""
+    """`(arm, agent)`, or one row for all arms: the cheapest first phase; it informs and is no evidence.
+
+    Mixed means get a standard error of about `precision` gaps, longer studies a smaller one. It must stay small against
+    the study, whatever was stated: a fortieth of what a tie takes where there is a tolerance, a tenth of the budget,
+    and not much where all that is known is that gaps are small against the noise: they may still be as large as that.
+    """
     variance = problem.noise.first_variance
     common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
-    error = precision * problem.noise.first_gap(problem.largest_gap)
-    rows = np.full((1, problem.agent_count), error**2 / common * math.sqrt(math.log(30) / line))
-    return cheapest_means(problem, rows, own)
+    error = precision * problem.noise.first_gap(_first_gap(problem))
+    least = error**2 * math.sqrt(math.log(30) / line)
+    if problem.tolerance:
+        stake = problem.noise.stake(np.array([line]), np.array([FIRST_MARGIN]))[0]
+        share = OF_A_TIE * (TEMPERS[USUAL][0] / precision) ** 2  # who wants fewer rounds gets a larger one
+        least = max(least, (problem.tolerance / stake) ** 2 / (2 * share))
+    draws = cheapest_means(problem, np.full((1, problem.agent_count), least / common), own)
+    if problem.max_samples is None:
+        return draws
+    total = float(np.broadcast_to(draws, problem.shape).sum())
+    return draws * min(OF_THE_BUDGET * problem.max_samples / total, 1.0)
 
 
-def further_draws(problem: Problem, contrasts: Contrasts, past: Totals, temper: Temper) -> IntArray:
+def size_of_ties(problem: Problem, line: float) -> int | None:
+    """What a study with a tolerance takes at most; None without one, or where the scale of rewards is not known.
+
+    It is three times what a single phase takes that must tell a tie of all arms from a gap as large as the tolerance,
+    and room for small cells. Even at a tie of four arms one study in a few hundred comes that far (docs/tolerance.md).
+    """
+    if not problem.tolerance or not problem.noise.knows_scale:
+        return None
+    share = (problem.arm_count - 1) * problem.top
+    stake = problem.noise.stake(np.array([line + math.log(share)]), np.zeros(1))[0]
+    variance = problem.noise.variance
+    common, own = (variance, None) if isinstance(variance, float) else (1.0, np.broadcast_to(variance, problem.shape))
+    rows = np.full((1, problem.agent_count), (problem.tolerance / stake) ** 2 / (2 * common))
+    draws = float(np.broadcast_to(cheapest_means(problem, rows, own), problem.shape).sum())
+    cells = problem.arm_count * problem.agent_count * max(problem.minimum_cell, problem.noise.least_draws)
+    size = LARGEST * (draws + cells)
+    return math.ceil(size) if size <= LARGEST_STUDY else None
+
+
+def _first_gap(problem: Problem) -> float:
+    """The gap that the first phase is sized by: up to ten times `largest_gap` where rewards scatter by more."""
+    noise = problem.noise
+    if problem.horizon is not None:
+        return problem.largest_gap
+    width = math.sqrt(np.max(noise.first_variance)) if noise.low is None else noise.usual_gap
+    return max(problem.largest_gap, min(width, SMALL_GAPS * problem.largest_gap))
+
+
+def further_draws(
+    problem: Problem, contrasts: Contrasts, past: Totals, temper: Temper, rounds_left: IntArray | None = None
+) -> IntArray:
     """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis.
 
     A contrast with gap D crosses the line when D / sqrt(V) is the stake that wins what is missing. Gaps are taken as
@@ -104,12 +151,17 @@ def further_draws(problem: Problem, contrasts: Contrasts, past: Totals, temper: 
     contrast's share q of the total (its multiplier) and makes a further round less likely; balancing the two gives
     margin = sqrt(2 log(caution / q)). So cheap contrasts are made nearly sure to end, and only dear ones gamble. Shares
     and margins depend on each other: three solves, each from the last one's multipliers.
+
+    With `rounds_left (batch,)` a phase may grow faster than the temper allows: fast enough to get there in time.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts
     solution, touched = cheapest(problem, contrasts, past, temper, cost_model)
     spent, wanted = cost_model.spent(counts), cost_model.spent(solution.allocation)
-    total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (temper.growth - 1) * spent)
+    growth = np.full(spent.shape, temper.growth)
+    if rounds_left is not None:
+        growth = np.maximum(growth, (1 + wanted / spent) ** (1 / np.maximum(rounds_left, 1)))
+    total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (growth - 1) * spent)
     planned = solution.allocation * (total / wanted)[:, None, None]
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
     quotas = np.maximum(np.ceil(planned), problem.noise.least_draws)

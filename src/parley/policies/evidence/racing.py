@@ -25,6 +25,7 @@ from parley.policies.evidence.plan import (
     first_draws,
     further_draws,
     require_possible,
+    size_of_ties,
 )
 from parley.policies.evidence.sets import carried, scores
 from parley.policies.evidence.tolerance import (
@@ -40,10 +41,13 @@ from parley.policies.evidence.tolerance import (
 )
 from parley.policies.evidence.wealth import Contrasts, Wealth, against, both
 from parley.problem import BoolArray, FloatArray, IntArray
+from parley.quotas import cut_to
 from parley.rewards import Bets, PhaseContrasts
 from parley.totals import Totals
 
 __all__ = ["EvidenceRacing"]
+
+ALL_IN = 0.8  # of what the budget leaves: who plans for more takes it all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +153,43 @@ class EvidenceRacing(Elimination):
         if racing.any():
             batch = state.take(racing)  # also a single study becomes a batch of one
             contrasts = self._worth_drawing(batch, self.contrasts(batch))
-            quotas[racing] = further_draws(self.problem, contrasts, batch.totals, self._temper)
-        return quotas
+            rounds = None if self.problem.max_rounds is None else self.problem.max_rounds - batch.phase
+            quotas[racing] = further_draws(self.problem, contrasts, batch.totals, self._temper, rounds)
+        return quotas if self.largest_size is None else self._all_in(state, quotas)
+
+    def _all_in(self, state: State, quotas: IntArray) -> IntArray:
+        """All that the budget leaves, where a plan wants most of it or no other round will come."""
+        left, total = self._left(state), quotas.sum(axis=(-2, -1))
+        last = total >= ALL_IN * left
+        if self.problem.max_rounds is not None:
+            last |= state.phase + 1 >= self.problem.max_rounds
+        more = np.ceil(quotas * (left / np.maximum(total, 1))[..., None, None]).astype(np.int64)
+        takes = (last & (total > 0) & (state.phase > 0))[..., None, None]
+        return np.where(takes, cut_to(more, left, self.problem.minimum_cell), quotas)
+
+    def _last(self, state: State, counts: IntArray) -> BoolArray:
+        """`(...)`: whether a phase with these counts is the last one; counts say nothing of its rewards."""
+        if self.problem.horizon is not None:
+            return np.zeros(state.phase.shape, dtype=np.bool_)
+        return self.exhausted(replace(state, phase=state.phase + 1, counts=state.counts + counts))
 
     def _worth_drawing(self, state: State, contrasts: Contrasts) -> Contrasts:
         """Without those of who asks what another asks, who left, and who waits for draws that nobody will make."""
         idle = ~(self.problem.questions & self._asked) | self.blocked(state)
         return replace(contrasts, losing=contrasts.losing & ~idle[..., None, None, :]) if idle.any() else contrasts
+
+    @once
+    def largest_size(self) -> int | None:
+        """`max_samples`, or with a tolerance what a tie of all arms can take, whichever is smaller.
+
+        >>> from parley.policies import make_policy
+        >>> from parley.problem import Problem
+        >>> tolerant = make_policy("evidence", Problem(arms=3, weights=[[1.0]], tolerance=0.1))
+        >>> tolerant.largest_size, make_policy("evidence", Problem(arms=3, weights=[[1.0]])).largest_size
+        (9259, None)
+        """
+        stated, named = self.problem.max_samples, size_of_ties(self.problem, self.line)
+        return min((size for size in (stated, named) if size is not None), default=None)
 
     @once
     def _first_phase(self) -> IntArray:
@@ -220,7 +254,8 @@ class EvidenceRacing(Elimination):
             state = self._settle_pairs(state, fresh, counts, seen)
             wealth = at_opponents(state, contrasts.opponents)
         else:
-            wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh, line)
+            last = self._last(state, counts)
+            wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh, line, last)
         # The bound on the gap: one of the N opponents is no better than the N-th best arm, so the smallest contrast,
         # counted with the largest variance, can only understate the gap to it. It goes on after the elimination.
         # With a tolerance it is asked of true top arms too: one of their opponents is no better than they are.
@@ -259,8 +294,9 @@ class EvidenceRacing(Elimination):
         y, v = against(means, bets.opponents), both(self._variances(counts, state.totals), bets.opponents)
         drawn = seen & np.take_along_axis(seen, bets.opponents, axis=-2)
         # A pair that looks worse than any stake does not bet: it would pay 1.
-        betting = bets.live & drawn & (bets.gap + 2 * bets.error > 0)
-        return replace(state, log_pairs=self._paid(bets, y, v, betting, state.totals, fresh))
+        last = self._last(state, counts)
+        betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last[..., None, None, None])
+        return replace(state, log_pairs=self._paid(bets, y, v, betting, state.totals, fresh, None, last))
 
     def _at_line(self, _state: Wealth, contrasts: Contrasts, _v: FloatArray) -> tuple[Contrasts, FloatArray | None]:
         """The contrasts of a phase whose variances are known, and their lines if they have their own."""
@@ -279,30 +315,36 @@ class EvidenceRacing(Elimination):
         past: Totals,
         fresh: Totals,
         line: FloatArray | None = None,
+        last: BoolArray | None = None,
     ) -> FloatArray:
-        """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only."""
+        """The slots' log wealth after the payoffs; stakes depend on the past and on the counts of the phase only.
+
+        In the `last (...)` phase of a budget every bet is all in, where the reward model has an exact test of that
+        kind: nothing is left to save for.
+        """
         shift = self.problem.tolerance
         wealth = contrasts.wealth.copy()
         *replication, _, arm, agent = np.nonzero(betting)
         missing = contrasts.missing[betting]
         model = self.problem.noise
-        paid = model.payoff(
-            Bets(
-                estimate=contrasts.gap[betting],
-                error=contrasts.error[betting],
-                missing=missing,
-                contrast=y[betting] + shift if shift else y[betting],
-                shift=shift,
-                variance=v[betting],
-                replication=tuple(replication),
-                opponent=contrasts.opponents[betting],
-                arm=arm,
-                agent=agent,
-                weights=self.problem.weights,
-                past=past,
-                fresh=fresh,
-            )
+        bets = Bets(
+            estimate=contrasts.gap[betting],
+            error=contrasts.error[betting],
+            missing=missing,
+            contrast=y[betting] + shift if shift else y[betting],
+            shift=shift,
+            variance=v[betting],
+            replication=tuple(replication),
+            opponent=contrasts.opponents[betting],
+            arm=arm,
+            agent=agent,
+            weights=self.problem.weights,
+            past=past,
+            fresh=fresh,
         )
+        paid = model.payoff(bets)
+        if last is not None and last.any() and (final := model.final_payoff(bets)) is not None:
+            paid = np.where(last[tuple(replication)], final, paid)
         reached = (paid >= missing) & model.boosted  # a capped payoff ends on the line
         goal = self.line if line is None else np.broadcast_to(line, wealth.shape)[betting]
         wealth[betting] = np.where(reached, goal, wealth[betting] + paid)

@@ -161,8 +161,9 @@ class EvidenceRegret(Playing, EvidenceRacing):
         past: Totals,
         fresh: Totals,
         line: FloatArray | None = None,
+        last: BoolArray | None = None,
     ) -> FloatArray:
-        paid = super()._paid(contrasts, y, v, betting, past, fresh, line)
+        paid = super()._paid(contrasts, y, v, betting, past, fresh, line, last)
         assert line is not None
         # Only a phase that itself speaks against the arm may rule it out: the second case of the proof.
         return np.where(betting & (y > 0), paid, np.minimum(paid, line - 1e-9))

@@ -137,8 +137,8 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
     """The state after a phase; `first (...)` marks the first one, which fixes what every pair starts with.
 
     With many arms the best estimates after the first phase get rows. Free rows repeat the first one. When later an arm
-    without a row looks best it gets a free one, and starts with its even share: that was set aside for it, and it has
-    a row only once.
+    without a row is among the N best it gets a free one, and starts with its even share: that was set aside for it, and
+    it has a row only once.
     """
     mixed, fresh = problem.mixed(state.means), first[..., None, None, None]
     rows = _rows(problem, state)
@@ -153,14 +153,16 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
     if state.rows is None:
         return state
     free = (rows == rows[..., :1, :]) & (place > 0)
-    best = order[..., :1, :]
-    joins = free & (free.cumsum(axis=-2) == 1) & ~(rows == best).any(axis=-2, keepdims=True)
+    best = order[..., : problem.top, :]
+    seated = (rows[..., None, :, :] == best[..., :, None, :]).any(axis=-2)
+    late = np.take_along_axis(best, np.argmin(seated, axis=-2)[..., None, :], axis=-2)
+    joins = free & (free.cumsum(axis=-2) == 1) & ~seated.all(axis=-2, keepdims=True)
     joins &= ~(first | state.finished)[..., None, None]
-    itself = best[..., None, :, :] == np.arange(problem.arm_count)[:, None]
+    itself = late[..., None, :, :] == np.arange(problem.arm_count)[:, None]
     start = np.where(itself, 0.0, np.log(_evenly(problem) / problem.top))
     return replace(
         state,
-        rows=np.where(joins, best, rows),
+        rows=np.where(joins, late, rows),
         log_pairs=np.where(joins[..., :, None, :], start, state.log_pairs),
     )
 
