@@ -161,6 +161,17 @@ def test_what_a_message_leaves_out_is_empty_so_that_its_text_depends_on_no_objec
                 assert any(field.default is empty for empty in (None, False, "", (), msgspec.UNSET)), (kind, field.name)
 
 
+def test_every_message_has_a_schema_that_describes_it_in_words():
+    """It becomes part of the OpenAPI document: an example in Python has no place there."""
+    kinds = [
+        kind for kind in all_messages() if kind.__module__.startswith("parley.") and not kind.__name__.startswith("_")
+    ]
+    _, components = msgspec.json.schema_components(kinds)
+    for name, component in components.items():
+        assert component["description"], name
+        assert ">>>" not in component["description"], name
+
+
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(text, numbers | text, max_size=4), text)
 def test_the_hash_around_a_written_payload_is_the_hash_of_the_whole(payload, actor):

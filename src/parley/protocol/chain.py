@@ -36,13 +36,7 @@ def new_salt() -> str:
 
 
 class Record(Message, tag="parley/record/1"):
-    """One line of a log. `at` is for people; nothing is decided by it.
-
-    >>> first = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
-    >>> second = Record.after(first, stream="s", at="2026-01-02T00:00:00Z", actor="me", kind="resumed", payload={})
-    >>> [record.sequence for record in chained([first, second])]
-    [1, 2]
-    """
+    """One line of a log. `at` is for people; nothing is decided by it."""
 
     stream: str  # a study's id, or "server"
     sequence: Count  # from 1
@@ -70,7 +64,13 @@ class Record(Message, tag="parley/record/1"):
         payload: Mapping[str, Any],
         salt: str | None = None,
     ) -> Record:
-        """The next record of a chain."""
+        """The next record of a chain.
+
+        >>> first = Record.after(None, stream="s", at="2026-01-01T00:00:00Z", actor="me", kind="paused", payload={})
+        >>> second = Record.after(first, stream="s", at="2026-01-02T00:00:00Z", actor="me", kind="resumed", payload={})
+        >>> [record.sequence for record in chained([first, second])]
+        [1, 2]
+        """
         head = (last.sequence, last.hash) if last else (0, GENESIS)
         return cls.linked(*head, stream=stream, at=at, actor=actor, kind=kind, payload=payload, salt=salt)
 

@@ -52,12 +52,7 @@ else:
 
 
 class StudyMessage(_Settings, tag="parley/study/1"):
-    """Everything a live study is about; its digest is the hash of the problem that a certificate names.
-
-    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
-    >>> StudyMessage.read(study.text) == study, study.problem.shape
-    (True, (2, 1))
-    """
+    """Everything a live study is about; its digest is the hash of the problem that a certificate names."""
 
     name: str
     arms: tuple[str, ...]
@@ -104,7 +99,12 @@ class StudyMessage(_Settings, tag="parley/study/1"):
 
     @once
     def problem(self) -> Problem:
-        """Checked again, and the same to the last bit as the one it was made from."""
+        """Checked again, and the same to the last bit as the one it was made from.
+
+        >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")
+        >>> StudyMessage.read(study.text) == study, study.problem.shape
+        (True, (2, 1))
+        """
         rectangular = len({len(row) for row in self.weights}) == 1
         chosen = {name: getattr(self, name) for name in SETTINGS}
         return Problem(
@@ -160,13 +160,7 @@ class Plan(Message, tag="parley/plan/1"):
 
 
 class Report(Message, tag="parley/report/1"):
-    """What an agent drew in a phase: per arm the count, the sum of the rewards and the sum of their squares.
-
-    >>> counts, plan = (2, 0), "0" * 64
-    >>> report = Report(study="s", phase=1, agent="x", plan=plan, counts=counts, sums=(1.5, 0.0), squares=(1.25, 0.0))
-    >>> Report.read(report.text).digest == report.digest
-    True
-    """
+    """What an agent drew in a phase: per arm the count, the sum of the rewards and the sum of their squares."""
 
     study: Name
     phase: Phase
@@ -185,7 +179,12 @@ class Report(Message, tag="parley/report/1"):
 
     @classmethod
     def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str, **more: Any) -> Self:
-        """From what an agent drew, `(arm,)`."""
+        """From what an agent drew, `(arm,)`.
+
+        >>> report = Report.of(Totals.of([[1.0, 0.5], []]), study="s", phase=1, agent="x", plan="0" * 64)
+        >>> report.counts, report.sums, Report.read(report.text).digest == report.digest
+        ((2, 0), (1.5, 0.0), True)
+        """
         return cls(
             **more,
             study=study,
@@ -208,10 +207,6 @@ class Report(Message, tag="parley/report/1"):
 class Receipt(Message, tag="parley/receipt/1"):
     """Proof that a report is in the log: at `sequence` its chain had the head `head`. The agent keeps it, and sends it
     with its next report.
-
-    >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
-    >>> Receipt.of(report, sequence=2, head="a" * 64).proves(report)
-    True
     """
 
     study: str
@@ -234,7 +229,12 @@ class Receipt(Message, tag="parley/receipt/1"):
         )
 
     def proves(self, report: Report) -> bool:
-        """Whether it was given for this very report."""
+        """Whether it was given for this very report.
+
+        >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
+        >>> Receipt.of(report, sequence=2, head="a" * 64).proves(report)
+        True
+        """
         return self == type(self).of(report, sequence=self.sequence, head=self.head)
 
 
