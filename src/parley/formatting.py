@@ -29,6 +29,7 @@ __all__ = [
     "plural",
     "ranged",
     "real",
+    "share_text",
     "size_text",
     "typed",
 ]
@@ -135,6 +136,15 @@ def measured(value: float | None, radius: float | None, *, rates: bool = False) 
         return f"{real(value)} ± {real(radius)}"
     digits = decimals(radius)
     return f"{real(value, digits)} ± {real(radius, digits)}"
+
+
+def share_text(share: float, error: float) -> str:
+    """A share of simulated studies with its Monte Carlo error, in per cent.
+
+    >>> share_text(0.842, 0.0115), share_text(1.0, 0.0)
+    ('84.2 ± 1.2 %', '100.0 ± 0.0 %')
+    """
+    return f"{100 * share:.1f} ± {100 * error:.1f} %"
 
 
 def gap(value: float | None) -> str:

@@ -33,6 +33,7 @@ __all__ = [
     "seed_option",
     "show_table",
     "study_argument",
+    "warn",
     "write_page",
 ]
 
@@ -122,6 +123,11 @@ def write_page(output: str, text: str) -> Path:
             "--output", found=f"{path}: {error.strerror}", allowed="a file that can be written"
         ) from None
     return path
+
+
+def warn(text: str) -> None:
+    """On standard error, so that it is seen whatever is done with the output."""
+    errors.print(Text(f"Warning: {text}", style="bold yellow"), soft_wrap=True)
 
 
 def attention(agent: str, words: str) -> None:

@@ -19,6 +19,7 @@ from parley.cli.console import (
     screen,
     seed_option,
     study_argument,
+    warn,
     write_page,
 )
 from parley.errors import InvalidInput
@@ -30,11 +31,13 @@ from parley.experiments.forecasts.operating import (
     operating_studies,
 )
 from parley.experiments.forecasts.plan_page import (
+    budget_table,
     cost_table,
     largest_fixed_size,
     money_and_days_table,
     operating_table,
     plan_page,
+    power_table,
     sensitivity_table,
     trade_off_table,
 )
@@ -48,10 +51,11 @@ from parley.experiments.forecasts.planning import (
     plan_studies,
     trade_off_studies,
 )
-from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, prior_scenario, usual_gaps
+from parley.experiments.forecasts.power import SEARCH_STEPS, budget_warning, powered_budget
+from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, prior_scenario, tie_scenario, usual_gaps
 from parley.policies import make_policy
 from parley.problem import Problem
-from parley.study import load_study
+from parley.study import Study, load_study
 
 __all__ = ["plan_command"]
 
@@ -86,7 +90,14 @@ __all__ = ["plan_command"]
 @click.option(
     "--operating",
     is_flag=True,
-    help="Operating characteristics too: power, samples and rounds by gap, beside a fixed-size design and going alone.",
+    help="Operating characteristics too: power, samples and rounds by gap, beside a fixed-size design and going alone; "
+    "power by budget.",
+)
+@click.option(
+    "--power",
+    type=float,
+    help="Only answer with the smallest max_samples that has this power: under every --gap (0: all arms tie), else "
+    "under the study's [truth], else under the default gaps.",
 )
 @output_option("parley-plan.html")
 @json_option
@@ -102,6 +113,7 @@ def plan_command(
     seed: int,
     delay: float | None,
     operating: bool,
+    power: float | None,
     output: str,
     as_json: bool,
 ) -> None:
@@ -120,6 +132,10 @@ def plan_command(
         raise InvalidInput("policy", found=name, allowed="a policy that can run without knowing the truth")
     options = loaded.options if name == loaded.policy else {}
     chosen = make_policy(name, problem, options)
+    planner = Planner(policy=name, options=dict(options), replications=replications, seed=seed)
+    if power is not None:
+        _answer_power(planner, replace(loaded, problem=problem), gaps, power, as_json=as_json)
+        return
     wide = spread if spread is not None else problem.noise.usual_spread(problem.largest_gap)
     least = min_gap if min_gap is not None else wide / 20
     wanted = gaps or usual_gaps(problem)
@@ -127,8 +143,7 @@ def plan_command(
     prior = {"spread": wide, "heterogeneity": heterogeneity, "min_gap": least}
     scenarios.append(prior_scenario(problem, **prior, instances=instances, seed=seed))
     truths = operating_scenarios(problem, wanted) | {None: scenarios[-1]} if operating else {}
-    planner = Planner(policy=name, options=dict(options), replications=replications, seed=seed)
-    plan, timed, known = _run(planner, problem, scenarios, truths, quiet=as_json)
+    plan, timed, known, warning = _run(planner, problem, scenarios, truths, quiet=as_json)
     command = (
         f"parley plan {study} --policy {name} {' '.join(f'--gap {gap:g}' for gap in wanted)} --spread {wide:g} "
         f"--heterogeneity {heterogeneity:g} --min-gap {least:g} --instances {instances} --replications {replications} "
@@ -143,12 +158,14 @@ def plan_command(
         guarantee=chosen.guarantee,
         timed=timed,
         characteristics=known,
+        warning=warning,
     )
     path = write_page(output, page)
     if as_json:
         document = problem.settings() | _document(plan) | _trade_off(timed)
         if known:
             document["operating"] = operating_document(known)
+        document["warning"] = warning
         print_json(document | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.descriptions().values()])
@@ -156,6 +173,7 @@ def plan_command(
     if known:
         screen.print(operating_table("Operating characteristics", known))
         say(largest_fixed_size(known))
+        screen.print(budget_table("Power by budget", known))
     money_and_days = money_and_days_table("Money and days", plan)
     if money_and_days.rows:
         screen.print(money_and_days)
@@ -163,18 +181,51 @@ def plan_command(
     if timed and timed.trade_off:
         screen.print(trade_off_table(f"Days against money ({reference})", timed))
     screen.print(sensitivity_table(f"What moves the cost ({reference})", plan))
+    if warning:
+        warn(warning)
     screen.print(f"Draws per agent and a picture: {path.resolve()}", soft_wrap=True)
 
 
 def _run(
     planner: Planner, problem: Problem, scenarios: list[Scenario], truths: dict[float | None, Scenario], *, quiet: bool
-) -> tuple[CostPlan, Logistics | None, list[Characteristic]]:
+) -> tuple[CostPlan, Logistics | None, list[Characteristic], str]:
     """All that is simulated, under one progress bar."""
-    studies = plan_studies(planner, scenarios) + trade_off_studies(planner, problem, scenarios[-1])
-    with progress_bar("simulating studies", studies + operating_studies(planner, truths), hidden=quiet) as advance:
+    named = [truth.name for truth in truths.values()]
+    studies = plan_studies(planner, problem, scenarios, named) + operating_studies(planner, truths)
+    studies += trade_off_studies(planner, problem, scenarios[-1])
+    with progress_bar("simulating studies", studies, hidden=quiet) as advance:
         counted = replace(planner, progress=advance)
-        plan, timed = make_plan(counted, problem, scenarios), logistics(counted, problem, scenarios[-1])
-        return plan, timed, characteristics(counted, problem, truths)
+        known = characteristics(counted, problem, truths)
+        pairs = {one.study.scenario: (one.study, one.alone) for one in known}
+        plan, timed = make_plan(counted, problem, scenarios, pairs), logistics(counted, problem, scenarios[-1])
+        return plan, timed, known, budget_warning(planner, problem, zip(scenarios, plan.scenarios, strict=True))
+
+
+POWER_STUDIES = 1000  # of every truth and budget, at least: the Monte Carlo error of a power of 0.9 is then 0.01
+
+
+def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power: float, *, as_json: bool) -> None:
+    """The smallest budget that has the power under each truth that is named, and so the largest of these."""
+    problem = study.problem
+    if problem.horizon is not None:
+        raise InvalidInput("--power", found="a horizon", allowed="a study that ends with answers")
+    if study.instance is not None and not gaps:
+        truths = [Scenario(name="the study's truth", means=study.instance.means[None], scale=study.instance.scale)]
+    else:
+        truths = [gap_scenario(problem, gap) if gap else tie_scenario(problem) for gap in gaps or usual_gaps(problem)]
+    planner = replace(planner, replications=max(planner.replications, POWER_STUDIES))
+    steps = SEARCH_STEPS * planner.replications * len(truths)
+    with progress_bar("simulating studies", steps, hidden=as_json) as advance:
+        counted = replace(planner, progress=advance)
+        found = [powered_budget(counted, problem, truth, power) for truth in truths]
+    largest = max(found, key=lambda one: one.max_samples)
+    if as_json:
+        answer = {"wanted": power} | largest.document() | {"truths": [one.document() for one in found]}
+        named = {"study": study.name, "policy": planner.policy, "seed": planner.seed}
+        print_json(problem.settings() | {"power": answer} | named)
+        return
+    screen.print(power_table(f"{study.name}: the smallest budget with a power of {100 * power:g} %", found))
+    say(f"Write max_samples = {largest.max_samples} in the study file.")
 
 
 def _trade_off(timed: Logistics | None) -> dict[str, Any]:
@@ -200,7 +251,7 @@ def _document(plan: CostPlan) -> dict[str, Any]:
 
 
 def _figures(estimate: ScenarioCost) -> dict[str, Any]:
-    costs = estimate.study_costs.summary()
+    costs = estimate.summary()
     money = costs.pop("money", None)  # a study costs money where prices are stated, and samples where not
     beside = costs if money else {name: costs[name] for name in ("days", "regret") if name in costs}
     return beside | {
@@ -209,5 +260,8 @@ def _figures(estimate: ScenarioCost) -> dict[str, Any]:
         "per_agent": estimate.per_agent.tolist(),
         "rounds": {"mean": float(estimate.rounds.mean()), "max": int(estimate.rounds.max())},
         "error_rate": estimate.error_rate,
+        "error_rate_error": estimate.standard_error(estimate.mistaken),
+        "power": estimate.power,
+        "power_error": estimate.standard_error(estimate.correct),
         "unfinished": estimate.unfinished,
     }

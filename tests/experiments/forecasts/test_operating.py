@@ -7,8 +7,9 @@ import pytest
 from scipy.special import ndtri
 
 from parley.errors import InvalidInput
-from parley.experiments.forecasts.fixed_size import _Trial, fixed_size
+from parley.experiments.forecasts.fixed_size import FixedDesign, _Trial
 from parley.experiments.forecasts.operating import (
+    BUDGETS,
     STUDIES,
     characteristics,
     operating_document,
@@ -27,7 +28,7 @@ WEIGHTS = [[0.7, 0.2], [0.3, 0.8]]
 def test_the_fixed_size_is_that_of_the_textbook(tolerance):
     """One test at level delta: n = 2 (z + z')^2 / (gap + tolerance)^2 draws an arm."""
     problem = Problem(arms=2, weights=[[1.0]], delta=0.05, tolerance=tolerance)
-    found = fixed_size(gap_scenario(problem, 0.5).instances(problem), 0.9, seed=1)
+    found = FixedDesign.of(gap_scenario(problem, 0.5).instances(problem), seed=1).smallest(0.9)
     exact = 2 * (ndtri(0.95) + ndtri(0.9)) ** 2 / (0.5 + tolerance) ** 2
     assert found.per_cell == pytest.approx(exact, rel=0.08)
     assert found.samples == 2 * found.per_cell
@@ -48,7 +49,7 @@ def test_a_fixed_size_names_bad_arms_no_more_often_than_delta_and_pays_for_every
 def test_where_no_size_would_do_there_is_none():
     problem = Problem(arms=2, weights=[[1.0]], delta=0.1)
     tie = Instance(problem=problem, means=np.zeros((2, 1)))
-    assert fixed_size([tie], 0.9, seed=0) is None
+    assert FixedDesign.of([tie], seed=0).smallest(0.9) is None
 
 
 def test_ties_are_tried_where_a_study_can_end_and_a_horizon_is_refused():
@@ -66,7 +67,7 @@ def test_a_study_has_its_power_and_every_figure_is_told():
     planner = Planner(policy="evidence", options={}, replications=1, seed=0, progress=counted.append)
     truths = operating_scenarios(problem, [0.5])
     found = characteristics(planner, problem, truths)
-    assert sum(counted) == operating_studies(planner, truths) == 2 * STUDIES * len(truths)
+    assert sum(counted) == operating_studies(planner, truths) == (2 + BUDGETS) * STUDIES * len(truths)
     last = found[-1]
     assert (last.gap, last.study.power) == (0.5, pytest.approx(1.0, abs=0.02))
     assert last.fixed is not None

@@ -60,7 +60,7 @@ def test_identical_agents_save_by_collaborating_and_smaller_delta_costs_more():
     planner = Planner(policy="wcpe", options={}, replications=30, seed=0, progress=told.append)
     scenarios = [gap_scenario(PROBLEM, 0.5)]
     plan = make_plan(planner, PROBLEM, scenarios)
-    assert sum(told) == plan_studies(planner, scenarios)
+    assert sum(told) == plan_studies(planner, PROBLEM, scenarios)
     assert plan.alone[0].samples.mean() > 1.5 * plan.scenarios[0].samples.mean()
     costs = [estimate.samples.mean() for _, estimate in plan.by_level]
     assert costs == sorted(costs)

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from parley.experiments.forecasts.scenarios import standard_error
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 
-__all__ = ["FixedSize", "fixed_size"]
+__all__ = ["FixedDesign", "FixedSize"]
 
 MOST = 2**40  # draws of a cell
 CELLS = 4_000_000  # arms x agents x runs: what fits
@@ -25,36 +26,64 @@ RUNS = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class FixedSize:
-    """The smallest design that has the power wanted."""
+    """One size of the design, and its power by simulation."""
 
     per_cell: int  # draws of every arm by every agent
     samples: int
-    power: float  # how often every agent's answer is named and good, by simulation
+    power: float  # how often every agent's answer is named and good
+    power_error: float  # the Monte Carlo error of the power
 
 
-def fixed_size(instances: Sequence[Instance], power: float, *, seed: int) -> FixedSize | None:
-    """Sized for this very truth, or for some on average; None where no number of draws has that power.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FixedDesign:
+    """The design under some truths, to be tried at any size.
 
     >>> from parley.problem import Problem
     >>> truth = Instance(problem=Problem(arms=2, weights=[[1.0]], delta=0.05), means=[[0.5], [0.0]])
-    >>> found = fixed_size([truth], 0.9, seed=0)
+    >>> design = FixedDesign.of([truth], seed=0)
+    >>> found = design.smallest(0.9)
     >>> 60 < found.per_cell < 80, found.samples == 2 * found.per_cell  # by the formula 68.5
     (True, True)
+    >>> design.within(found.samples + 1) == found, design.within(1).power
+    (True, 0.0)
     """
-    trials = [_Trial.of(instance, seed + place, len(instances)) for place, instance in enumerate(instances)]
 
-    def reached(draws: int) -> float:
-        return float(np.mean([trial.power(draws) for trial in trials]))
+    trials: list[_Trial]
+    cells: int  # arms x agents
 
-    low, high = 1, 2
-    while reached(high) < power:
-        low, high = high, 2 * high
-        if high > MOST:
-            return None
-    while high - low > max(1, low // 500):
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) >= power else (middle, high)
-    return FixedSize(per_cell=high, samples=high * instances[0].means.size, power=reached(high))
+    @classmethod
+    def of(cls, instances: Sequence[Instance], *, seed: int) -> FixedDesign:
+        """For this very truth, or for some on average."""
+        trials = [_Trial.of(instance, seed + place, len(instances)) for place, instance in enumerate(instances)]
+        return cls(trials=trials, cells=instances[0].means.size)
+
+    def at(self, per_cell: int) -> FixedSize:
+        """With so many draws of every cell."""
+        good = np.concatenate([trial.good(per_cell) for trial in self.trials])
+        return FixedSize(
+            per_cell=per_cell,
+            samples=per_cell * self.cells,
+            power=float(good.mean()),
+            power_error=standard_error(good, len(self.trials)),
+        )
+
+    def within(self, budget: int) -> FixedSize:
+        """The largest size that a budget pays for; without a draw of every cell nobody names an arm."""
+        if budget < self.cells:
+            return FixedSize(per_cell=0, samples=0, power=0.0, power_error=0.0)
+        return self.at(budget // self.cells)
+
+    def smallest(self, power: float) -> FixedSize | None:
+        """The smallest size that has the power wanted; None where no number of draws has it."""
+        low, high = 1, 2
+        while self.at(high).power < power:
+            low, high = high, 2 * high
+            if high > MOST:
+                return None
+        while high - low > max(1, low // 500):
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.at(middle).power >= power else (middle, high)
+        return self.at(high)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,11 +108,11 @@ class _Trial:
             quantile=float(-ndtri(problem.delta / tests)),
         )
 
-    def power(self, draws: int) -> float:
-        """With so many draws of every cell."""
+    def good(self, draws: int) -> BoolArray:
+        """`(run,)`: whether every agent names its answer, and a good one, with so many draws of every cell."""
         leaders, named = self.answers(draws)
         good = np.take_along_axis(np.broadcast_to(self.instance.good, self.errors.shape), leaders, axis=-2)
-        return float((named & good.all(axis=-2)).all(axis=-1).mean())
+        return np.asarray((named & good.all(axis=-2)).all(axis=-1))
 
     def answers(self, draws: int) -> tuple[IntArray, BoolArray]:
         """`(run, N, agent)`: the best estimates; and `(run, agent)`: whether the agent names them."""

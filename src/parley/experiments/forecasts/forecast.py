@@ -22,11 +22,12 @@ from parley.bounds import bai
 from parley.costs import StudyCosts, money_of, phase_days
 from parley.errors import InvalidInput, ParleyError
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
+from parley.experiments.forecasts.power import budget_warning
 from parley.experiments.forecasts.scenarios import gap_scenario, usual_gaps
 from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray, Problem
 
-__all__ = ["Forecast", "bound_at_estimates", "estimates", "forecast_document", "simulate_rest"]
+__all__ = ["Forecast", "bound_at_estimates", "estimates", "forecast_document", "launch_warning", "simulate_rest"]
 
 MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
 LARGEST_FACTOR = 30  # a continuation that costs this many times what was spent is stopped; it counts as at least that
@@ -164,13 +165,29 @@ def _scenario(planner: Planner, problem: Problem, gap: float) -> dict[str, Any]:
 
 def _figures(found: ScenarioCost) -> dict[str, Any]:
     return {
-        **found.study_costs.summary(),
+        **found.summary(),
         "rounds": {"mean": float(found.rounds.mean()), "max": int(found.rounds.max())},
         "per_agent": found.per_agent.tolist(),
         "error_rate": found.error_rate,
+        "power": found.power,
+        "power_error": found.standard_error(found.correct),
         "studies": len(found.samples),
         "unfinished": found.unfinished,
     }
+
+
+def launch_warning(policy: str, options: Mapping[str, Any], problem: Problem) -> str:
+    """What to say before a study is launched whose budget cannot decide it under the usual gaps; empty otherwise."""
+    if problem.horizon is not None or (problem.max_samples is None and problem.max_rounds is None):
+        return ""
+    pairs = problem.arm_count * problem.agent_count
+    if pairs > LARGEST_ESTIMATE:
+        return (
+            f"Whether this budget can decide was not simulated for {pairs:,} pairs of arm and agent: parley plan does."
+        )
+    planner = Planner(policy=policy, options=options, replications=max(10, min(100, ESTIMATE_WORK // pairs)), seed=0)
+    truths = [gap_scenario(problem, gap) for gap in usual_gaps(problem)]
+    return budget_warning(planner, problem, [(truth, planner.estimate(truth, problem)) for truth in truths])
 
 
 def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, over: bool) -> dict[str, Any]:

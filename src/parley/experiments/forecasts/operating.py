@@ -1,7 +1,7 @@
 """Operating characteristics: what a design does under truths that a protocol names, beside what one would do without.
 
 For every truth: the power (every agent gets an answer within the tolerance of its best), wrong answers, samples and
-rounds; the fixed-size design of the same power; and every agent alone.
+rounds; the fixed-size design of the same power; every agent alone; and the power of both designs by budget.
 """
 
 from __future__ import annotations
@@ -13,14 +13,31 @@ from typing import Any
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.experiments.forecasts.fixed_size import FixedSize, fixed_size
+from parley.experiments.forecasts.fixed_size import FixedDesign, FixedSize
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
-from parley.experiments.forecasts.scenarios import Scenario, gap_scenario
+from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, tie_scenario
 from parley.problem import Problem
 
-__all__ = ["Characteristic", "characteristics", "operating_document", "operating_scenarios", "operating_studies"]
+__all__ = [
+    "BudgetPoint",
+    "Characteristic",
+    "characteristics",
+    "operating_document",
+    "operating_scenarios",
+    "operating_studies",
+]
 
 STUDIES = 200  # simulated for every truth, at least
+BUDGETS = 5  # to compare with the fixed size at
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetPoint:
+    """What the design does with a budget, and what a fixed size does with the same."""
+
+    max_samples: int
+    study: ScenarioCost
+    fixed: FixedSize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +48,7 @@ class Characteristic:
     study: ScenarioCost
     alone: ScenarioCost
     fixed: FixedSize | None  # sized for this truth; None where no size would do
+    budgets: Sequence[BudgetPoint]  # ascending; the study's own among them, where it has one
 
 
 def operating_scenarios(problem: Problem, gaps: Sequence[float]) -> dict[float | None, Scenario]:
@@ -46,9 +64,7 @@ def operating_scenarios(problem: Problem, gaps: Sequence[float]) -> dict[float |
     wanted = sorted({round(gap, 12) for gap in (*near, *gaps) if gap <= problem.largest_gap})
     found: dict[float | None, Scenario] = {gap: gap_scenario(problem, gap) for gap in wanted}
     if problem.tolerance > 0 or problem.max_samples or problem.max_rounds:
-        level = found[wanted[0]].means.min()
-        tie = Scenario(name="all arms tie", means=np.full((1, *problem.shape), level))
-        return {0.0: tie} | found
+        return {0.0: tie_scenario(problem, float(found[wanted[0]].means.min()))} | found
     return found
 
 
@@ -59,13 +75,41 @@ def characteristics(
 
     A power of 1 is one that so many studies cannot tell from it.
     """
-    found = []
+    found, designs = [], []
     for gap, truth in truths.items():
         study, alone = replace(planner, replications=_each(planner, truth)).together_and_alone(truth, problem)
         wanted = min(study.power, 1 - 1 / (2 * len(study.samples)))
-        size = fixed_size(truth.instances(problem), wanted, seed=planner.seed) if wanted > 0 else None
-        found.append(Characteristic(gap=gap, study=study, alone=alone, fixed=size))
-    return found
+        design = FixedDesign.of(truth.instances(problem), seed=planner.seed)
+        size = design.smallest(wanted) if wanted > 0 else None
+        found.append(Characteristic(gap=gap, study=study, alone=alone, fixed=size, budgets=()))
+        designs.append(design)
+    budgets = _budgets(problem, [one.fixed.samples for one in found if one.fixed])
+    return [
+        replace(one, budgets=_points(planner, problem, truth, one.study, design, budgets))
+        for one, truth, design in zip(found, truths.values(), designs, strict=True)
+    ]
+
+
+def _budgets(problem: Problem, sizes: Sequence[int]) -> list[int]:
+    """Budgets to compare the designs at: from a quarter of the smallest fixed size to the largest, and the own one."""
+    own = [] if problem.max_samples is None else [problem.max_samples]
+    ends = sizes or own
+    tried = np.geomspace(min(ends) / 4, max(ends), BUDGETS).tolist() if ends else []
+    return sorted({*(max(int(float(f"{budget:.2g}")), 1) for budget in tried), *own})
+
+
+def _points(
+    planner: Planner, problem: Problem, truth: Scenario, own: ScenarioCost, design: FixedDesign, budgets: Sequence[int]
+) -> list[BudgetPoint]:
+    enough = replace(planner, replications=_each(planner, truth))
+    return [
+        BudgetPoint(
+            max_samples=most,
+            study=own if most == problem.max_samples else enough.estimate(truth, problem.with_(max_samples=most)),
+            fixed=design.within(most),
+        )
+        for most in budgets
+    ]
 
 
 def _each(planner: Planner, truth: Scenario) -> int:
@@ -74,8 +118,8 @@ def _each(planner: Planner, truth: Scenario) -> int:
 
 
 def operating_studies(planner: Planner, truths: Mapping[float | None, Scenario]) -> int:
-    """How many studies `characteristics` simulates."""
-    return sum(2 * len(truth.means) * _each(planner, truth) for truth in truths.values())
+    """How many studies `characteristics` simulates at most."""
+    return sum((2 + BUDGETS) * len(truth.means) * _each(planner, truth) for truth in truths.values())
 
 
 def operating_document(found: Sequence[Characteristic]) -> list[dict[str, Any]]:
@@ -83,17 +127,30 @@ def operating_document(found: Sequence[Characteristic]) -> list[dict[str, Any]]:
     return [
         {"gap": one.gap}
         | _figures(one.study)
-        | {"fixed": None if one.fixed is None else vars(one.fixed), "alone": _figures(one.alone)}
+        | {
+            "fixed": None if one.fixed is None else vars(one.fixed),
+            "alone": _figures(one.alone),
+            "budgets": [
+                {"max_samples": point.max_samples} | _figures(point.study) | {"fixed": vars(point.fixed)}
+                for point in one.budgets
+            ],
+        }
         for one in found
     ]
 
 
 def _figures(study: ScenarioCost) -> dict[str, Any]:
-    return study.study_costs.summary() | {
+    return study.summary() | {
         "scenario": study.scenario,
         "studies": len(study.samples),
         "power": study.power,
+        "power_error": study.standard_error(study.correct),
         "wrong": study.error_rate,
+        "wrong_error": study.standard_error(study.mistaken),
         "unanswered": study.unfinished / len(study.samples),
-        "rounds": {"mean": float(study.rounds.mean()), "max": int(study.rounds.max())},
+        "rounds": {
+            "mean": float(study.rounds.mean()),
+            "standard_error": study.standard_error(study.rounds),
+            "max": int(study.rounds.max()),
+        },
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,17 @@ from matplotlib.figure import Figure
 from parley.costs import phase_days, stated_rates
 from parley.experiments.forecasts.operating import Characteristic
 from parley.experiments.forecasts.planning import CostPlan, Logistics, ScenarioCost
+from parley.experiments.forecasts.power import PoweredBudget
 from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes, sample_axis
 from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import DASH, size_text
+from parley.formatting import DASH, share_text, size_text
 from parley.harmonic.pace import agent_days
 from parley.problem import FloatArray, IntArray, Problem
 
 __all__ = [
+    "budget_figure",
+    "budget_table",
     "calendar",
     "calendar_figure",
     "cost_table",
@@ -31,6 +34,7 @@ __all__ = [
     "operating_table",
     "plan_figure",
     "plan_page",
+    "power_table",
     "sensitivity_table",
     "trade_off_figure",
     "trade_off_table",
@@ -95,18 +99,55 @@ def operating_table(title: str, found: Sequence[Characteristic]) -> Table:
 
 
 def _operating_row(one: Characteristic) -> list[str]:
-    study, costs = one.study, one.study.study_costs.summary()
+    study, costs = one.study, one.study.summary()
     return [
         study.scenario,
-        f"{100 * study.power:.1f} %",
-        f"{100 * study.error_rate:.1f} %",
-        f"{costs['samples']['mean']:,.0f}",
+        study.power_text,
+        share_text(study.error_rate, study.standard_error(study.mistaken)),
+        mean_text(costs["samples"]),
         f"{costs['samples']['p90']:,.0f}",
         f"{study.rounds.mean():.1f}",
-        *([f"{costs['days'][key]:,.0f}" for key in ("mean", "p90")] if "days" in costs else []),
+        *([mean_text(costs["days"]), f"{costs['days']['p90']:,.0f}"] if "days" in costs else []),
         DASH if one.fixed is None else f"{one.fixed.samples:,}",
-        f"{'at least ' if one.alone.unfinished else ''}{one.alone.samples.mean():,.0f}",
+        f"{'at least ' if one.alone.unfinished else ''}{mean_text(one.alone.summary()['samples'])}",
     ]
+
+
+def mean_text(figures: Mapping[str, float]) -> str:
+    """A mean with its Monte Carlo error."""
+    return f"{figures['mean']:,.0f} ± {figures['standard_error']:,.0f}"
+
+
+def budget_table(title: str, found: Sequence[Characteristic]) -> Table:
+    """Power by budget, of this study and of the fixed size that costs as much: one row per truth and budget."""
+    rows = [
+        (
+            one.study.scenario,
+            f"{point.max_samples:,}",
+            point.study.power_text,
+            share_text(point.fixed.power, point.fixed.power_error),
+            mean_text(point.study.summary()["samples"]),
+        )
+        for one in found
+        for point in one.budgets
+    ]
+    return Table.of_text(title, ("truth", "samples at most", "power", "power, fixed size", "samples, mean"), rows)
+
+
+def power_table(title: str, found: Sequence[PoweredBudget]) -> Table:
+    """The smallest budget with the power wanted, one row per truth."""
+    rows = [
+        (
+            one.study.scenario,
+            f"{one.max_samples:,}",
+            one.study.power_text,
+            mean_text(one.study.summary()["samples"]),
+            f"{one.study.rounds.mean():.1f}",
+            DASH if one.fixed is None else f"{one.fixed.samples:,}",
+        )
+        for one in found
+    ]
+    return Table.of_text(title, ("truth", "max_samples", "power", "samples, mean", "rounds", "fixed size"), rows)
 
 
 def largest_fixed_size(found: Sequence[Characteristic]) -> str:
@@ -138,6 +179,7 @@ def plan_page(
     guarantee: str,
     timed: Logistics | None = None,
     characteristics: Sequence[Characteristic] = (),
+    warning: str = "",
 ) -> str:
     """The whole plan on one page; `timed` is about time, where rates are stated."""
     per_agent = [(cost.scenario, *(f"{value:,.0f}" for value in cost.per_agent)) for cost in plan.scenarios]
@@ -149,6 +191,11 @@ def plan_page(
             "figure": picture(
                 lambda theme: operating_figure(characteristics, theme=theme),
                 "Power, wrong answers and samples by truth",
+            ),
+            "budgets": budget_table("", characteristics),
+            "by_budget": picture(
+                lambda theme: budget_figure(characteristics, theme=theme),
+                "Power and mean samples by budget, beside the fixed size",
             ),
         }
     money_and_days = money_and_days_table("", plan)
@@ -174,6 +221,7 @@ def plan_page(
         problem=problem,
         policy=policy,
         guarantee=guarantee,
+        warning=warning,
         unusual="".join(f" {sentence[:1].upper()}{sentence[1:]}." for sentence in problem.descriptions().values()),
         figure=picture(lambda theme: plan_figure(plan, theme=theme), "Samples by scenario, by delta and by weights"),
         costs=cost_table("", plan),
@@ -242,6 +290,29 @@ def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -
         for panel in (power, cost):
             panel.set_xticks(places, names, size=8)
             panel.set_xlim(-0.5, len(found) - 0.5)
+    return figure
+
+
+def budget_figure(found: Sequence[Characteristic], *, theme: str = "light") -> Figure:
+    """Power and mean samples by budget, a colour per truth; dashed: the fixed size, which always spends its budget."""
+    with canvas(theme, 11, 4.2) as (figure, style):
+        power, cost = figure.subplots(1, 2)
+        for place, one in enumerate(found):
+            budgets = [point.max_samples for point in one.budgets]
+            studies, look = [point.study for point in one.budgets], {"color": style.colour(place)}
+            errors = [100 * study.standard_error(study.correct) for study in studies]
+            power.errorbar(budgets, [100 * study.power for study in studies], yerr=errors, fmt="o-", **look)
+            power.plot(budgets, [100 * point.fixed.power for point in one.budgets], "--", **look)
+            cost.plot(budgets, [study.samples.mean() for study in studies], "o-", label=one.study.scenario, **look)
+        cost.plot(budgets, budgets, "--", color=style.muted, label="fixed size")
+        power.set(ylim=(-4, 104), ylabel="power, %", title="Power (dashed: fixed size at the same budget)")
+        cost.set(ylabel="samples of all agents, mean", title="What is spent of it", yscale="log")
+        sample_axis(cost)
+        cost.legend(fontsize=8)
+        for panel in (power, cost):
+            panel.set(xlabel="samples at most", xscale="log")
+            panel.set_xticks(budgets, [f"{budget:,}" for budget in budgets], size=8)
+            panel.minorticks_off()
     return figure
 
 

@@ -7,7 +7,7 @@ worth ever more, a curve to choose from.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,10 +16,11 @@ import numpy as np
 
 from parley.bounds.prices import cost
 from parley.costs import StudyCosts, money_of, stated_rates
-from parley.experiments.forecasts.scenarios import SHARES, Scenario, along_weights, with_weights
+from parley.experiments.forecasts.scenarios import Scenario, along_weights, standard_error, with_weights
+from parley.formatting import share_text
 from parley.harmonic.pace import days_needed
 from parley.policies import POLICIES, make_policy
-from parley.problem import FloatArray, IntArray, Problem
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.simulation import phases, simulate
 from parley.weights import identity
 
@@ -52,9 +53,34 @@ class ScenarioCost:
     study_costs: StudyCosts
     rounds: IntArray
     per_agent: FloatArray  # (agent,): mean draws
-    error_rate: float
-    power: float  # share of the studies in which every agent got an answer that is good
+    correct: BoolArray  # every agent got an answer that is good
+    mistaken: BoolArray  # some agent lost one of its top arms
+    truths: int  # the scenario's; each has the same number of studies, in this order
     unfinished: int  # stopped by the cap: their samples are a lower bound
+
+    @property
+    def power(self) -> float:
+        """The share of the studies in which every agent got an answer that is good."""
+        return float(self.correct.mean())
+
+    @property
+    def error_rate(self) -> float:
+        """The share of the studies that ruled out a true top arm."""
+        return float(self.mistaken.mean())
+
+    def standard_error(self, values: BoolArray | IntArray | FloatArray) -> float:
+        """The Monte Carlo error of the mean of some of these arrays."""
+        return standard_error(values, self.truths)
+
+    @property
+    def power_text(self) -> str:
+        """The power with its Monte Carlo error."""
+        return share_text(self.power, self.standard_error(self.correct))
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Mean, its Monte Carlo error and quantiles of every cost that the problem states."""
+        parts, errors = self.study_costs.summary(), self.study_costs.parts
+        return {name: part | {"standard_error": self.standard_error(errors[name])} for name, part in parts.items()}
 
     @property
     def samples(self) -> IntArray:
@@ -104,8 +130,9 @@ class Planner:
             study_costs=StudyCosts.join([outcome.study_costs for outcome in outcomes]),
             rounds=np.concatenate([outcome.rounds for outcome in outcomes]),
             per_agent=np.mean([outcome.draws.sum(axis=0) for outcome in outcomes], axis=0),
-            error_rate=float(np.mean([outcome.error_rate for outcome in outcomes])),
-            power=float(np.mean([outcome.correct.mean() for outcome in outcomes])),
+            correct=np.concatenate([outcome.correct for outcome in outcomes]),
+            mistaken=np.concatenate([outcome.mistaken for outcome in outcomes]),
+            truths=len(outcomes),
             unfinished=sum(int((~outcome.finished).sum()) for outcome in outcomes),
         )
 
@@ -133,21 +160,49 @@ class CostPlan:
         return "samples" if self.scenarios[0].study_costs.regret is None else "regret"
 
 
-def make_plan(planner: Planner, problem: Problem, scenarios: Sequence[Scenario]) -> CostPlan:
-    """Estimate every scenario, alone and together; the last one serves to vary delta and the weights."""
-    pairs = [planner.together_and_alone(scenario, problem) for scenario in scenarios]
+Pair = tuple[ScenarioCost, ScenarioCost]  # together and alone
+
+
+def make_plan(
+    planner: Planner, problem: Problem, scenarios: Sequence[Scenario], known: Mapping[str, Pair] | None = None
+) -> CostPlan:
+    """Estimate every scenario, alone and together; the last one serves to vary delta and the weights.
+
+    Nothing is simulated twice: not what is `known` by a scenario's name, nor the study's own delta and weights.
+    """
+    pairs = [(known or {}).get(one.name) or planner.together_and_alone(one, problem) for one in scenarios]
     together, alone = zip(*pairs, strict=True)
     reference, cap = scenarios[-1], CAP * int(together[-1].samples.max())
     axis, problems = along_weights(problem)
     name, levels = _levels(problem)
+    found = {_OWN: together[-1], _ALONE: alone[-1]}
+
+    def at_level(level: float) -> ScenarioCost:
+        own = level == getattr(problem, name)
+        return found[_OWN] if own else planner.estimate(reference, problem.with_(**{name: level}))
+
+    def at_weights(moved: Problem) -> ScenarioCost:
+        same = _same_weights(problem, moved)
+        return found[same] if same else planner.estimate(reference, moved, max_samples=cap)
+
     return CostPlan(
         scenarios=together,
         alone=alone,
-        by_level=[(level, planner.estimate(reference, problem.with_(**{name: level}))) for level in levels],
+        by_level=[(level, at_level(level)) for level in levels],
         level_axis=name,
-        by_weights=[(value, planner.estimate(reference, moved, max_samples=cap)) for value, moved in problems],
+        by_weights=[(value, at_weights(moved)) for value, moved in problems],
         weights_axis=axis,
     )
+
+
+_OWN, _ALONE = "own", "alone"
+
+
+def _same_weights(problem: Problem, moved: Problem) -> str | None:
+    """Whether other weights are the study's own after all, or everyone alone."""
+    if np.array_equal(moved.weights, problem.weights):
+        return _OWN
+    return _ALONE if np.array_equal(moved.weights, identity(problem.agent_count)) else None
 
 
 def _levels(problem: Problem) -> tuple[str, Sequence[float]]:
@@ -157,10 +212,13 @@ def _levels(problem: Problem) -> tuple[str, Sequence[float]]:
     return "delta", DELTAS
 
 
-def plan_studies(planner: Planner, scenarios: Sequence[Scenario]) -> int:
+def plan_studies(planner: Planner, problem: Problem, scenarios: Sequence[Scenario], known: Collection[str] = ()) -> int:
     """How many studies `make_plan` simulates: what a progress bar counts to."""
-    instances = [len(scenario.means) for scenario in scenarios]
-    return planner.replications * (2 * sum(instances) + (len(DELTAS) + len(SHARES)) * instances[-1])
+    pairs = sum(len(scenario.means) for scenario in scenarios if scenario.name not in known)
+    name, levels = _levels(problem)
+    varied = sum(bool(level != getattr(problem, name)) for level in levels)
+    varied += sum(_same_weights(problem, moved) is None for _, moved in along_weights(problem)[1])
+    return planner.replications * (2 * pairs + varied * len(scenarios[-1].means))
 
 
 @dataclass(frozen=True, kw_only=True)

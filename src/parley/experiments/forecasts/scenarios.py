@@ -8,14 +8,25 @@ common to all agents, and each agent differs from it by a share `heterogeneity` 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.problem import FloatArray, Instance, Problem
+from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.weights import identity, personalized
 
-__all__ = ["SHARES", "Scenario", "along_weights", "gap_scenario", "prior_scenario", "usual_gaps", "with_weights"]
+__all__ = [
+    "SHARES",
+    "Scenario",
+    "along_weights",
+    "gap_scenario",
+    "prior_scenario",
+    "standard_error",
+    "tie_scenario",
+    "usual_gaps",
+    "with_weights",
+]
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 MAX_DRAWS = 10_000  # per instance, before a smallest gap is taken to be out of reach
@@ -27,10 +38,34 @@ class Scenario:
 
     name: str
     means: FloatArray
+    scale: Any = None  # the true scale of rewards; the problem's unless given
 
     def instances(self, problem: Problem) -> list[Instance]:
         """The same means asked another question: another delta, other weights."""
-        return [Instance(problem=problem, means=means) for means in self.means]
+        return [Instance(problem=problem, means=means, scale=self.scale) for means in self.means]
+
+
+def standard_error(values: BoolArray | IntArray | FloatArray, truths: int) -> float:
+    """The Monte Carlo error of the mean over simulated studies, as many of each truth, truth by truth.
+
+    With several truths, what they have in common does not average out: then the truths are the sample.
+
+    >>> standard_error(np.array([True, True, False, False]), 1), standard_error(np.array([1.0, 1.0, 3.0, 3.0]), 2)
+    (0.25, 1.0)
+    """
+    if truths == 1:
+        return float(values.std() / np.sqrt(len(values)))
+    return float(values.reshape(truths, -1).mean(axis=1).std(ddof=1) / np.sqrt(truths))
+
+
+def tie_scenario(problem: Problem, level: float | None = None) -> Scenario:
+    """All arms are equal, at `level` or at the reward model's usual mean.
+
+    >>> tie_scenario(Problem(arms=2, weights=np.eye(1))).means.tolist()
+    [[[0.0], [0.0]]]
+    """
+    mean = problem.noise.usual_mean if level is None else level
+    return Scenario(name="all arms tie", means=np.full((1, *problem.shape), mean))
 
 
 def gap_scenario(problem: Problem, gap: float) -> Scenario:
