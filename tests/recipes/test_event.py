@@ -5,9 +5,9 @@ def test_an_event_is_at_most_eight_files(product):
     protocol, coordinator = "protocol/events.py", "coordinator/http/routes/administration.py"
     product.put(
         protocol,
-        'class Noted(_Reasoned, tag="parley/event/noted/1"):\n'
-        '    """A note for those who read the log; it changes nothing."""\n\n\n',
-        before='class Cancelled(_Reasoned, tag="parley/event/cancelled/1"):',
+        'class Noted(_Event, tag="parley/event/noted/1"):\n'
+        '    """A note for those who read the log; it changes nothing."""\n\n    reason: str\n\n\n',
+        before='class Cancelled(_Event, tag="parley/event/cancelled/1"):',
     )
     product.put(protocol, "    | Noted\n", before="    | Cancelled\n    | Certified\n)")
     product.put(
@@ -25,15 +25,16 @@ def test_an_event_is_at_most_eight_files(product):
     )
     product.put(
         coordinator,
-        "async def note(call: Call[None, ReasonBody]) -> Response:\n"
+        "async def note(call: Call[None, schemas.ReasonBody]) -> Response:\n"
         '    """Keep a note in the log."""\n'
         "    return await call.act(partial(acts.note, study=call.study, reason=call.body.reason))\n\n\n",
         before="async def pause_study(",
     )
     product.put(
         "coordinator/http/operations.py",
-        '    _row("oversight", "POST", STUDY + "/note", admin.note, ADMINS, body=ReasonBody, answer=StudyLine),\n',
-        before='    _row("oversight", "POST", STUDY + "/pause"',
+        '        _row("POST", STUDY + "/note", admin.note, ADMINS, body=schemas.ReasonBody,'
+        " answer=answers.StudyLine),\n",
+        before='        _row("POST", STUDY + "/pause"',
     )
     product.put(
         "cli/admin_changes.py",

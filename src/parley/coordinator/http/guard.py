@@ -44,7 +44,7 @@ class Operation:
     method: str
     path: str
     handler: Callable[[Call[Any, Any]], Awaitable[Response]]
-    tag: str
+    tag: str = ""
     roles: frozenset[Role] = frozenset()  # who may call it: nobody, unless the row says so
     public: bool = False  # no token is needed
     query: type[msgspec.Struct] | None = None

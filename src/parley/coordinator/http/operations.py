@@ -7,62 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from parley import __version__
+from parley.coordinator import answers
 from parley.coordinator.access.rights import ADMINS, AGENTS, EVERYONE, INSPECTORS, PLANNERS, READERS, UNBLINDED
-from parley.coordinator.answers import (
-    AgentTurn,
-    Board,
-    Findings,
-    Health,
-    History,
-    IssuedToken,
-    LogPage,
-    PreviewedEarlyClose,
-    PreviewedFreeze,
-    PreviewedReweigh,
-    PreviewedThaw,
-    Quarantine,
-    Ready,
-    ReportOfAgent,
-    Reports,
-    RevokedToken,
-    SessionEnd,
-    SessionOpened,
-    Studies,
-    StudyLine,
-    StudyStatus,
-    Tokens,
-    Verified,
-    Who,
-)
+from parley.coordinator.access.tokens import Role
+from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Place
 from parley.coordinator.http.guard import Operation, parameters_of
-from parley.coordinator.http.routes import access, agents, audit, health, studies
+from parley.coordinator.http.routes import access, agents, health, studies
 from parley.coordinator.http.routes import administration as admin
-from parley.coordinator.http.schemas import (
-    AmendBody,
-    ColumnsBody,
-    ConfirmBody,
-    FindingsQuery,
-    FreezeBody,
-    HistoryQuery,
-    LogQuery,
-    NewStudyBody,
-    PlanQuery,
-    QuarantineQuery,
-    ReasonBody,
-    RefuseBody,
-    ReweighBody,
-    SomeAgents,
-    StudiesQuery,
-    StudyLogQuery,
-    TokenBody,
-    TokensQuery,
-)
 from parley.coordinator.problems import MEDIA_TYPE, Problem
 from parley.protocol import Receipt, Report
 
@@ -77,79 +35,111 @@ RECEIPT = {"Parley-Receipt": "The last receipt held: <sequence>:<head>"}
 REFUSED = {409: "Another report stands, wrong plan, closed or future phase, paused.", 422: "It cannot be true."}
 
 
-def _row(tag: str, method: str, path: str, handler: Any, roles: frozenset[Any], **more: Any) -> Operation:
-    return Operation(tag=tag, method=method, path=path, handler=handler, roles=roles, **more)
+def _row(method: str, path: str, handler: Any, roles: frozenset[Role] = frozenset(), **more: Any) -> Operation:
+    return Operation(method=method, path=path, handler=handler, roles=roles, **more)
 
 
-# What agents use is found first.
+def _tagged(tag: str, *rows: Operation) -> tuple[Operation, ...]:
+    return tuple(replace(row, tag=tag) for row in rows)
+
+
+# Method, path, handler, who may; then query, body, answer and what else is special. What agents use is found first.
 OPERATIONS: tuple[Operation, ...] = (
-    _row(
-        "agents", "GET", AGENT + "/plan", agents.get_agent_plan, AGENTS | UNBLINDED,
-        query=PlanQuery, answer=AgentTurn, patient=True,
+    *_tagged(
+        "agents",
+        _row(
+            "GET", AGENT + "/plan", agents.get_agent_plan, AGENTS | UNBLINDED,
+            query=schemas.PlanQuery, answer=answers.AgentTurn, patient=True,
+        ),
+        _row(
+            "PUT", REPORT, agents.put_report, AGENTS,
+            body=Report, answer=Receipt, report=True, headers=RECEIPT, also={201: "Taken: the receipt."} | REFUSED,
+        ),
+        _row("GET", REPORT, agents.get_report, AGENTS | UNBLINDED, answer=answers.ReportOfAgent),
+        _row("GET", PHASE + "/reports", agents.list_reports, UNBLINDED, answer=answers.Reports),
     ),
-    _row(
-        "agents", "PUT", REPORT, agents.put_report, AGENTS,
-        body=Report, answer=Receipt, report=True, headers=RECEIPT, also={201: "Taken: the receipt."} | REFUSED,
+    *_tagged(
+        "studies",
+        _row("GET", "/v1/studies", studies.list_studies, READERS, query=schemas.StudiesQuery, answer=answers.Studies),
+        _row(
+            "POST", "/v1/studies", studies.create_study, ADMINS,
+            body=schemas.NewStudyBody, answer=answers.StudyLine, status=201, large=True,
+        ),
+        _row("GET", "/v1/events", studies.follow_studies, READERS, media_type=STREAM),
+        _row("GET", STUDY, studies.get_study, EVERYONE, answer=answers.StudyStatus),
+        _row("GET", STUDY + "/document", studies.get_document, EVERYONE),
+        _row("GET", STUDY + "/board", studies.get_board, READERS, query=schemas.SomeAgents, answer=answers.Board),
+        _row(
+            "GET", STUDY + "/history", studies.get_history, READERS,
+            query=schemas.HistoryQuery, answer=answers.History,
+        ),
+        _row(
+            "GET", STUDY + "/findings", studies.get_findings, UNBLINDED,
+            query=schemas.FindingsQuery, answer=answers.Findings,
+        ),
+        _row("GET", PHASE + "/plan", studies.get_plan, AGENTS | UNBLINDED),
+        _row("GET", PHASE + "/decision", studies.get_decision, UNBLINDED),
+        _row("GET", STUDY + "/certificate", studies.get_certificate, UNBLINDED),
+        _row("GET", STUDY + "/events", studies.follow_study, READERS, media_type=STREAM),
     ),
-    _row("agents", "GET", REPORT, agents.get_report, AGENTS | UNBLINDED, answer=ReportOfAgent),
-    _row("agents", "GET", PHASE + "/reports", agents.list_reports, UNBLINDED, answer=Reports),
-    _row("studies", "GET", "/v1/studies", studies.list_studies, READERS, query=StudiesQuery, answer=Studies),
-    _row(
-        "studies", "POST", "/v1/studies", studies.create_study, ADMINS,
-        body=NewStudyBody, answer=StudyLine, status=201, large=True,
+    *_tagged(
+        "oversight",
+        _row("POST", STUDY + "/pause", admin.pause_study, ADMINS, body=schemas.ReasonBody, answer=answers.StudyLine),
+        _row("POST", STUDY + "/resume", admin.resume_study, ADMINS, body=schemas.ReasonBody, answer=answers.StudyLine),
+        _row("POST", STUDY + "/cancel", admin.cancel_study, ADMINS, body=schemas.ReasonBody, answer=answers.StudyLine),
+        _row("GET", PHASE + "/cut", admin.preview_cut, PLANNERS, answer=answers.PreviewedEarlyClose),
+        _row("POST", PHASE + "/cut", admin.cut_phase, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
+        _row("GET", AGENT + "/freeze", admin.preview_freeze, PLANNERS, answer=answers.PreviewedFreeze),
+        _row("POST", AGENT + "/freeze", admin.freeze_agent, ADMINS, body=schemas.FreezeBody, answer=answers.StudyLine),
+        _row(
+            "POST", STUDY + "/reweigh/preview", admin.preview_reweigh, PLANNERS,
+            body=schemas.ColumnsBody, answer=answers.PreviewedReweigh,
+        ),
+        _row(
+            "POST", STUDY + "/reweigh", admin.reweigh_study, ADMINS,
+            body=schemas.ReweighBody, answer=answers.StudyLine,
+        ),
+        _row("GET", AGENT + "/thaw", admin.preview_thaw, PLANNERS, answer=answers.PreviewedThaw),
+        _row("POST", AGENT + "/thaw", admin.thaw_agent, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
+        _row(
+            "GET", STUDY + "/quarantine", admin.list_quarantine, UNBLINDED,
+            query=schemas.QuarantineQuery, answer=answers.Quarantine,
+        ),
+        _row(
+            "POST", REPORT + "/amend", admin.amend_report, ADMINS,
+            body=schemas.AmendBody, answer=answers.StudyLine, report=True,
+        ),
+        _row(
+            "POST", REPORT + "/refuse", admin.refuse_report, ADMINS,
+            body=schemas.RefuseBody, answer=answers.StudyLine,
+        ),
+        _row("GET", STUDY + "/log", admin.get_log, INSPECTORS, query=schemas.StudyLogQuery, answer=answers.LogPage),
+        _row("GET", STUDY + "/export", admin.export_log, INSPECTORS, media_type="application/x-ndjson"),
+        _row("POST", STUDY + "/verify", admin.verify_study, UNBLINDED, answer=answers.Verified),
+        _row(
+            "GET", "/v1/log", admin.get_server_log, INSPECTORS,
+            query=schemas.LogQuery, answer=answers.LogPage, server_wide=True,
+        ),
     ),
-    _row("studies", "GET", "/v1/events", studies.follow_studies, READERS, media_type=STREAM),
-    _row("studies", "GET", STUDY, studies.get_study, EVERYONE, answer=StudyStatus),
-    _row("studies", "GET", STUDY + "/document", studies.get_document, EVERYONE),
-    _row("studies", "GET", STUDY + "/board", studies.get_board, READERS, query=SomeAgents, answer=Board),
-    _row("studies", "GET", STUDY + "/history", studies.get_history, READERS, query=HistoryQuery, answer=History),
-    _row("studies", "GET", STUDY + "/findings", studies.get_findings, UNBLINDED, query=FindingsQuery, answer=Findings),
-    _row("studies", "GET", PHASE + "/plan", studies.get_plan, AGENTS | UNBLINDED),
-    _row("studies", "GET", PHASE + "/decision", studies.get_decision, UNBLINDED),
-    _row("studies", "GET", STUDY + "/certificate", studies.get_certificate, UNBLINDED),
-    _row("studies", "GET", STUDY + "/events", studies.follow_study, READERS, media_type=STREAM),
-    _row("oversight", "POST", STUDY + "/pause", admin.pause_study, ADMINS, body=ReasonBody, answer=StudyLine),
-    _row("oversight", "POST", STUDY + "/resume", admin.resume_study, ADMINS, body=ReasonBody, answer=StudyLine),
-    _row("oversight", "POST", STUDY + "/cancel", admin.cancel_study, ADMINS, body=ReasonBody, answer=StudyLine),
-    _row("oversight", "GET", PHASE + "/cut", admin.preview_cut, PLANNERS, answer=PreviewedEarlyClose),
-    _row("oversight", "POST", PHASE + "/cut", admin.cut_phase, ADMINS, body=ConfirmBody, answer=StudyLine),
-    _row("oversight", "GET", AGENT + "/freeze", admin.preview_freeze, PLANNERS, answer=PreviewedFreeze),
-    _row("oversight", "POST", AGENT + "/freeze", admin.freeze_agent, ADMINS, body=FreezeBody, answer=StudyLine),
-    _row(
-        "oversight", "POST", STUDY + "/reweigh/preview", admin.preview_reweigh, PLANNERS,
-        body=ColumnsBody, answer=PreviewedReweigh,
+    *_tagged(
+        "tokens",
+        _row("GET", "/v1/whoami", access.whoami, EVERYONE, answer=answers.Who),
+        _row("GET", "/v1/tokens", access.list_tokens, ADMINS, query=schemas.TokensQuery, answer=answers.Tokens),
+        _row(
+            "POST", "/v1/tokens", access.issue_token, ADMINS,
+            body=schemas.TokenBody, answer=answers.IssuedToken, status=201,
+        ),
+        _row("DELETE", "/v1/tokens/{kid}", access.revoke_token, ADMINS, answer=answers.RevokedToken),
+        _row("POST", "/v1/sessions", access.open_session, READERS, answer=answers.SessionOpened, status=201),
+        _row("DELETE", "/v1/sessions", access.end_session, READERS, answer=answers.SessionEnd),
     ),
-    _row("oversight", "POST", STUDY + "/reweigh", admin.reweigh_study, ADMINS, body=ReweighBody, answer=StudyLine),
-    _row("oversight", "GET", AGENT + "/thaw", admin.preview_thaw, PLANNERS, answer=PreviewedThaw),
-    _row("oversight", "POST", AGENT + "/thaw", admin.thaw_agent, ADMINS, body=ConfirmBody, answer=StudyLine),
-    _row(
-        "oversight", "GET", STUDY + "/quarantine", admin.list_quarantine, UNBLINDED,
-        query=QuarantineQuery, answer=Quarantine,
+    *_tagged(
+        "health",
+        _row("GET", "/healthz", health.healthz, public=True, answer=answers.Health),
+        _row("GET", "/readyz", health.readyz, public=True, answer=answers.Ready),
+        _row("GET", "/metrics", health.metrics, public=True, media_type="text/plain"),
+        _row("GET", "/v1/openapi.json", health.openapi, public=True, hidden=True),
     ),
-    _row(
-        "oversight", "POST", REPORT + "/amend", admin.amend_report, ADMINS,
-        body=AmendBody, answer=StudyLine, report=True,
-    ),
-    _row("oversight", "POST", REPORT + "/refuse", admin.refuse_report, ADMINS, body=RefuseBody, answer=StudyLine),
-    _row("oversight", "GET", STUDY + "/log", audit.get_log, INSPECTORS, query=StudyLogQuery, answer=LogPage),
-    _row("oversight", "GET", STUDY + "/export", audit.export_log, INSPECTORS, media_type="application/x-ndjson"),
-    _row("oversight", "POST", STUDY + "/verify", audit.verify_study, UNBLINDED, answer=Verified),
-    _row(
-        "oversight", "GET", "/v1/log", audit.get_server_log, INSPECTORS,
-        query=LogQuery, answer=LogPage, server_wide=True,
-    ),
-    _row("tokens", "GET", "/v1/whoami", access.whoami, EVERYONE, answer=Who),
-    _row("tokens", "GET", "/v1/tokens", access.list_tokens, ADMINS, query=TokensQuery, answer=Tokens),
-    _row("tokens", "POST", "/v1/tokens", access.issue_token, ADMINS, body=TokenBody, answer=IssuedToken, status=201),
-    _row("tokens", "DELETE", "/v1/tokens/{kid}", access.revoke_token, ADMINS, answer=RevokedToken),
-    _row("tokens", "POST", "/v1/sessions", access.open_session, READERS, answer=SessionOpened, status=201),
-    _row("tokens", "DELETE", "/v1/sessions", access.end_session, READERS, answer=SessionEnd),
-    Operation(tag="health", method="GET", path="/healthz", handler=health.healthz, public=True, answer=Health),
-    Operation(tag="health", method="GET", path="/readyz", handler=health.readyz, public=True, answer=Ready),
-    Operation(
-        tag="health", method="GET", path="/metrics", handler=health.metrics, public=True, media_type="text/plain"
-    ),
-    Operation(tag="health", method="GET", path="/v1/openapi.json", handler=health.openapi, public=True, hidden=True),
 )  # fmt: skip
 
 DESCRIPTION = """Runs live studies: publishes plans, takes reports exactly once, decides, and keeps a log that can be

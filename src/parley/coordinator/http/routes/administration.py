@@ -1,27 +1,25 @@
-"""What administrators do to a study. What an act would do is previewed first; the preview's digest confirms it."""
+"""What administrators do to a study, and what auditors read of it.
+
+What an act would do is previewed first; the preview's digest confirms it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
-from parley.coordinator.answers import Answer, PreviewedEarlyClose, PreviewedFreeze, PreviewedReweigh, PreviewedThaw
+from parley.coordinator import answers
+from parley.coordinator.answers import Answer, Verified
+from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Call
-from parley.coordinator.http.schemas import (
-    AmendBody,
-    ColumnsBody,
-    ConfirmBody,
-    FreezeBody,
-    QuarantineQuery,
-    ReasonBody,
-    RefuseBody,
-    ReweighBody,
-)
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.reports import quarantined
+from parley.coordinator.reading.studies import PAGE, log_page, require_study
+from parley.coordinator.record import Transaction, ledger
+from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts, proposals
 from parley.coordinator.studies.proposals import Proposal
@@ -31,7 +29,10 @@ __all__ = [
     "amend_report",
     "cancel_study",
     "cut_phase",
+    "export_log",
     "freeze_agent",
+    "get_log",
+    "get_server_log",
     "list_quarantine",
     "pause_study",
     "preview_cut",
@@ -42,6 +43,7 @@ __all__ = [
     "resume_study",
     "reweigh_study",
     "thaw_agent",
+    "verify_study",
 ]
 
 ATTEMPTS = 10
@@ -49,17 +51,17 @@ P = TypeVar("P", EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
 Propose: TypeAlias = Callable[[], Proposal[P]]
 
 
-async def pause_study(call: Call[None, ReasonBody]) -> Response:
+async def pause_study(call: Call[None, schemas.ReasonBody]) -> Response:
     """Take no report until resumed."""
     return await call.act(partial(acts.pause_study, study=call.study, reason=call.body.reason))
 
 
-async def resume_study(call: Call[None, ReasonBody]) -> Response:
+async def resume_study(call: Call[None, schemas.ReasonBody]) -> Response:
     """Go on where it was."""
     return await call.act(partial(acts.resume_study, study=call.study, reason=call.body.reason))
 
 
-async def cancel_study(call: Call[None, ReasonBody]) -> Response:
+async def cancel_study(call: Call[None, schemas.ReasonBody]) -> Response:
     """Stop for good, with a certificate of the candidates that remain."""
     storage = call.context.storage
     for _ in range(ATTEMPTS):  # reports may come while the certificate of a large study is made
@@ -74,20 +76,20 @@ async def cancel_study(call: Call[None, ReasonBody]) -> Response:
 
 async def preview_cut(call: Call[None, None]) -> Response:
     """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
-    return await _previewed(call, PreviewedEarlyClose, _early_close(call))
+    return await _previewed(call, answers.PreviewedEarlyClose, _early_close(call))
 
 
-async def cut_phase(call: Call[None, ConfirmBody]) -> Response:
+async def cut_phase(call: Call[None, schemas.ConfirmBody]) -> Response:
     """Close the phase in progress with the reports that are in. Refused unless the preview is the one that was seen."""
     return call.line((await _confirmed(call, _early_close(call)))[1])
 
 
 async def preview_freeze(call: Call[None, None]) -> Response:
     """What freezing an agent would do to termination and guarantee, and both ways to go on; `digest` confirms it."""
-    return await _previewed(call, PreviewedFreeze, _freeze(call))
+    return await _previewed(call, answers.PreviewedFreeze, _freeze(call))
 
 
-async def freeze_agent(call: Call[None, FreezeBody]) -> Response:
+async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> Response:
     """Ask nothing more of an agent: its counts stay. Refused unless the preview is the one that was seen.
 
     With `reweigh`, everybody else's question is asked anew without it, with the weights that the preview showed.
@@ -112,22 +114,22 @@ async def freeze_agent(call: Call[None, FreezeBody]) -> Response:
         raise Refusal(refusal.slug, words, **refusal.extra) from None
 
 
-async def preview_reweigh(call: Call[None, ColumnsBody]) -> Response:
+async def preview_reweigh(call: Call[None, schemas.ColumnsBody]) -> Response:
     """What asking anew without the frozen agents would do, with given columns or without; `digest` confirms it."""
-    return await _previewed(call, PreviewedReweigh, _reweigh(call, call.body.columns))
+    return await _previewed(call, answers.PreviewedReweigh, _reweigh(call, call.body.columns))
 
 
-async def reweigh_study(call: Call[None, ReweighBody]) -> Response:
+async def reweigh_study(call: Call[None, schemas.ReweighBody]) -> Response:
     """Ask anew without the frozen agents: the state is the fold of all recorded phases under the new weights."""
     return call.line((await _confirmed(call, _reweigh(call, call.body.columns)))[1])
 
 
 async def preview_thaw(call: Call[None, None]) -> Response:
     """What asking a frozen agent again would do; `digest` confirms it."""
-    return await _previewed(call, PreviewedThaw, _thaw(call))
+    return await _previewed(call, answers.PreviewedThaw, _thaw(call))
 
 
-async def thaw_agent(call: Call[None, ConfirmBody]) -> Response:
+async def thaw_agent(call: Call[None, schemas.ConfirmBody]) -> Response:
     """Ask a frozen agent again. Refused unless the preview is the one that was seen."""
     return call.line((await _confirmed(call, _thaw(call)))[1])
 
@@ -173,7 +175,7 @@ async def _confirmed(
     raise Refusal("changed-meanwhile", "the preview is not the one that was confirmed: look again")
 
 
-async def list_quarantine(call: Call[QuarantineQuery, None]) -> Response:
+async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> Response:
     """Reports that came for a taken place, and those that are or were held; `after` continues. `held`: what waits."""
     query = call.query
     return await call.answer(
@@ -181,7 +183,7 @@ async def list_quarantine(call: Call[QuarantineQuery, None]) -> Response:
     )
 
 
-async def amend_report(call: Call[None, AmendBody]) -> Response:
+async def amend_report(call: Call[None, schemas.AmendBody]) -> Response:
     """Put another report in the place of an accepted or held one, while its phase is in progress. Both are kept."""
     report, at = call.body.report, call.at
     if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
@@ -191,8 +193,63 @@ async def amend_report(call: Call[None, AmendBody]) -> Response:
     )
 
 
-async def refuse_report(call: Call[None, RefuseBody]) -> Response:
+async def refuse_report(call: Call[None, schemas.RefuseBody]) -> Response:
     """Refuse a report that is held, since the stated model rules out a mean of it: the agent is asked for another."""
     at, body = call.at, call.body
     place: dict[str, Any] = {"study": at.study, "phase": at.phase, "agent": at.agent}
     return await call.act(partial(acts.refuse_report, **place, digest=body.report, reason=body.reason))
+
+
+async def get_log(call: Call[schemas.StudyLogQuery, None]) -> Response:
+    """Records of a study's log. `after` continues: later records, or earlier ones with `newest_first`."""
+    query = call.query
+    which = {"after": query.after, "kind": query.kind, "actor": query.actor, "newest_first": query.newest_first}
+
+    def work(transaction: Transaction) -> str:
+        require_study(transaction, call.study)
+        return log_page(transaction, call.study, limit=query.limit, **which)
+
+    return await call.answer(work)
+
+
+async def get_server_log(call: Call[schemas.LogQuery, None]) -> Response:
+    """Records of the server's own log: tokens issued and revoked."""
+    query = call.query
+    which = {"after": query.after, "limit": query.limit, "newest_first": query.newest_first}
+    return await call.answer(lambda transaction: log_page(transaction, ledger.SERVER, **which))
+
+
+async def export_log(call: Call[None, None]) -> Response:
+    """The whole log, one record a line: all that `parley verify` needs on another machine."""
+    await call.context.read(lambda transaction: require_study(transaction, call.study))
+    call.context.streams.check(call.by.kid)
+    headers = {"Content-Disposition": f'attachment; filename="{call.study}.ndjson"'}
+    return StreamingResponse(_lines(call), media_type="application/x-ndjson", headers=headers)
+
+
+async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
+    """A record at a time, and a few at a time from the database: whoever does not read holds up no more than that."""
+    after, kid = 0, call.by.kid
+
+    def some(transaction: Transaction) -> tuple[int, list[str]]:
+        batch = ledger.lines(transaction, call.study, after=after, limit=200, size=PAGE)
+        return batch[-1][0] if batch else 0, [f"{line}\n" for _, line in batch]
+
+    with call.context.streams.taken(kid):
+        while (found := await call.context.read_for(kid, some))[1]:
+            after, lines = found
+            for line in lines:
+                yield line
+
+
+async def verify_study(call: Call[None, None]) -> Response:
+    """Check the chain, take every decision again, and compare with what the database says."""
+    return await call.computed(partial(_verified, call))
+
+
+def _verified(call: Call[None, None]) -> Verified:
+    found = verify_stored(call.context.storage, call.study)
+    if found is None:
+        raise Refusal("not-found", f"no study {call.study!r}")
+    told = {name: getattr(found, name) for name in Verified.__struct_fields__ if name != "study"}
+    return Verified(study=call.study, **told)
