@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from benchmarks.common import Section
 from parley.coordinator.access.tokens import prepare
 from parley.coordinator.clock import utc_now
-from parley.coordinator.logs import configure
+from parley.coordinator.observability import configure
 from parley.coordinator.record import Storage, open_storage, studies
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.acts import create_study, prepare_study

@@ -9,7 +9,7 @@ from tests.coordinator.support import report_of, server_process, study_message
 from parley.agent.client import Client
 from parley.coordinator.access import sessions
 from parley.coordinator.access.tokens import prepare
-from parley.coordinator.logs import SECRET
+from parley.coordinator.observability import SECRET
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record.backup import backup
 from parley.errors import ParleyError

@@ -1,7 +1,7 @@
 import pytest
 from tests.dashboard.site import site
 
-from parley.coordinator.logs import configure
+from parley.coordinator.observability import configure
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from tests.dashboard.site import exactly, site
 
 from parley.agent.plans import AgentPlan
-from parley.coordinator.logs import configure
+from parley.coordinator.observability import configure
 
 STUDY = """
 name = "Blinded"

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parley.dashboard.charts import LOUD, Arm, bullet, course_chart, evidence_chart, meter
-from parley.dashboard.plot import spread, ticks
+from parley.dashboard.charts import LOUD, Arm, bullet, course_chart, evidence_chart, meter, spread, ticks
 
 numbers = st.none() | st.floats(-1e6, 1e6)
 

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from tests.dashboard.site import TWO, form_token, sign_in, site
 
-from parley.coordinator.logs import configure
+from parley.coordinator.observability import configure
 
 PAGES = ("/", "/new", "/tokens", "/log", "/studies/two", "/studies/two/answer.json", "/studies/two/events", "/events")
 

@@ -3,7 +3,7 @@
 from tests.house.importers import importers
 
 from parley.cli.main import COMMANDS
-from parley.dashboard.mount import PARTS
+from parley.dashboard.pages import PARTS
 from parley.policies import POLICIES
 from parley.rewards import MODELS
 
@@ -23,11 +23,8 @@ REASONS = {
     "parley.coordinator.http.connections": "limits of a connection, below HTTP: all that knows uvicorn's protocol",
     "parley.coordinator.http.operations": "the table of the API's operations: a registry itself",
     "parley.coordinator.record.postgres": "one of two storages, imported only where it is used",
-    "parley.dashboard.plot": "axes and scales, below every chart",
     "parley.experiments.forecasts.fixed_size": "a design of the textbooks, to compare with",
     "parley.policies.evidence.tolerance": "acceptance within a tolerance: a proof of its own",
-    "parley.service.forecasts": "two operations that simulate, which the coordinator must not",
-    "parley.site.app": "the application of a site, apart from the process that serves it",
     "parley.site.pages": "the pages of a site, apart from its API",
 }
 

@@ -9,7 +9,7 @@ import pytest
 from tests.dashboard.site import MEANS, site
 
 from parley.protocol import StudyMessage
-from parley.service.forecasts import Forecaster, estimate
+from parley.service.app import Forecaster, estimate
 from parley.study import parse_study
 
 SMALL = parse_study({"arms": 4, "agents": 3, "weights": {"kind": "personalized", "alpha": 0.5}})

@@ -14,8 +14,7 @@ from parley.coordinator.http import server
 from parley.coordinator.http.app import new_context
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies import phases
-from parley.service.app import create_service
-from parley.service.forecasts import Forecaster
+from parley.service.app import Forecaster, create_service
 
 
 @cache

@@ -5,7 +5,7 @@ from tools.chaos.forks import loop
 from parley import killpoints
 from parley.agent.client import Client
 from parley.agent.reporting import SiteRuntime, site_of
-from parley.site.server import SiteSettings, serve
+from parley.site.app import SiteSettings, serve
 
 
 def run(order):

@@ -47,7 +47,7 @@ PARTS = {
     },
 }
 # Modules of `parley.cli` that do not have the name of their command.
-MODULES = {"audit-policy": "simulate", "completion": "doctor", "report": "sweeps", "sweep": "sweeps"}
+MODULES = {"agent": "site", "audit-policy": "simulate", "completion": "doctor", "report": "sweeps", "sweep": "sweeps"}
 COMMANDS = {name: f"parley.cli.{MODULES.get(name, name)}" for part in PARTS.values() for name in part}
 
 

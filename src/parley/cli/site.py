@@ -1,10 +1,10 @@
-"""`parley site`: people one by one; a service with a page, and commands that do one thing each on its journal."""
+"""What a site runs: `parley agent`, which draws and reports, and `parley site`, for people who come one by one."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,11 @@ from parley.cli.console import (
 from parley.cli.remote import connect, remote_options
 from parley.errors import InvalidInput, ParleyError, Unreachable, needs
 from parley.formatting import plural
+from parley.protocol import Report
 from parley.protocol.codec import read_json
 from parley.protocol.report_checks import REASONS
+
+__all__ = ["agent_command", "site_command"]
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
@@ -143,7 +146,7 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
     with needs("site", "parley site"):
         from parley.agent.client import read_token
         from parley.agent.reporting import SiteRuntime
-        from parley.site.server import SiteSettings, serve
+        from parley.site.app import SiteSettings, serve
     code = read_token(code_file) if code_file else ""
     settings = SiteSettings(host=host, port=port, code=code, **security)
     with _open_site(**options) as opened:
@@ -249,3 +252,78 @@ def status(opened: _OpenSite, as_json: bool) -> None:
             f"phase {shown['phase']}: {asked} asked for, {shown['assigned']} assigned, {shown['observed']} with an "
             f"outcome, {shown['pending']} awaited, {shown['missing']} missing{reported}"
         )
+
+
+@click.command()
+@remote_options
+@click.option("--study", required=True, help="The study's id.")
+@click.option("--agent", "name", help="The agent's name; default: the one the token is for.")
+@click.option(
+    "--source",
+    required=True,
+    metavar="SOURCE",
+    help="python:MODULE:FUNCTION, 'command:PROGRAM ARGUMENTS', csv:FILE or simulate:STUDY.toml",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of a simulated source.")
+@outbox_option("Folder that remembers what was drawn and acknowledged. Keep it for the whole study.")
+@click.option(
+    "--draw-again",
+    type=click.IntRange(min=1),
+    metavar="PHASE",
+    help="Draw a phase again that was begun and interrupted. Only if nothing of it was spent or seen.",
+)
+def agent_command(
+    server: str,
+    token_file: str | None,
+    study: str,
+    name: str | None,
+    source: str,
+    seed: int,
+    outbox: str,
+    draw_again: int | None,
+) -> None:
+    """Take part in a study: fetch the plan, draw, report, keep the receipt, until the study is over.
+
+    \b
+    Sources:
+      python:m:f          f(arm, count) of the module m returns that many rewards
+      command:prog args   prog args ARM COUNT prints that many rewards
+      csv:file            columns arm, reward and perhaps id; rows are added; each is used once
+      simulate:study.toml rewards from the file's [truth] and --seed
+
+    You may stop or kill it at any moment and start it again: nothing is drawn twice or reported twice.
+    """
+    with needs("agent", "parley agent"):
+        from parley.agent.outbox import Outbox
+        from parley.agent.sources import make_source
+        from parley.agent.worker import Worker, persistent
+    with connect(server, token_file) as client:
+        agent = name if name is not None else persistent(client.whoami, lambda words: say(f"agent: {words}"))
+        if agent is None:
+            raise click.UsageError("the token is not an agent's: name one with --agent")
+
+        with Outbox(outbox, study=study, agent=agent) as box:
+            if draw_again is not None:
+                box.draw_again(draw_again)
+
+            @cache
+            def taken(phase: int) -> Report | None:
+                """What an earlier phase drew; a new outbox does not know, the coordinator does."""
+                return box.report(phase) or client.report(study, phase, agent)
+
+            drawn_by = make_source(
+                source,
+                seed=seed,
+                taken=taken,
+                memory=box,
+                whole_plan=lambda phase: client.whole_plan(study, phase).quotas,
+            )
+            worker = Worker(
+                client,
+                box,
+                drawn_by,
+                say=lambda words: say(f"{agent}: {words}"),
+                warn=lambda words: attention(agent, words),
+            )
+            last = worker.run()
+    say(f"{agent}: the study {study} is {last.stage}.")

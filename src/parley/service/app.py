@@ -1,16 +1,43 @@
-"""Puts the service together: the API, its two operations that simulate, and the pages unless they are unwanted."""
+"""What `parley serve` serves: the API, its two operations that simulate, and the pages unless they are unwanted.
+
+The two operations say what a study would cost, and what is likely left of one. They stand beside the coordinator, not
+in it: it never simulates, so that nothing that decides can depend on a forecast.
+"""
 
 from __future__ import annotations
 
-from starlette.applications import Starlette
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any
 
+import numpy as np
+from starlette.applications import Starlette
+from starlette.responses import Response
+
+from parley.coordinator.access.rights import ADMINS, UNBLINDED
+from parley.coordinator.answers import Estimated, Forecast
+from parley.coordinator.cache import Cache
 from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.app import create_app, new_context
-from parley.coordinator.record import Storage
+from parley.coordinator.http.context import Call, reply
+from parley.coordinator.http.guard import Operation
+from parley.coordinator.http.routes.studies import read_study
+from parley.coordinator.http.schemas import NewStudyBody, SomeAgents
+from parley.coordinator.observability import logger
+from parley.coordinator.problems import Refusal
+from parley.coordinator.reading.progress import latest_state
+from parley.coordinator.reading.studies import require_study
+from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.settings import ServerSettings
-from parley.service.forecasts import FORECASTS, Forecaster
+from parley.errors import ParleyError
+from parley.experiments.forecasts.forecast import estimates, forecast_document
+from parley.policies import Policy, State
+from parley.protocol import Stage, StudyMessage
 
-__all__ = ["create_service"]
+__all__ = ["FORECASTS", "Forecaster", "create_service", "estimate"]
 
 
 def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Starlette:
@@ -18,7 +45,122 @@ def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock =
     app = create_app(new_context(storage, settings, clock=clock), *FORECASTS)
     app.state.forecaster = Forecaster()
     if not settings.no_dashboard:
-        from parley.dashboard.mount import mount
+        from parley.dashboard.pages import mount
 
         mount(app)
     return app
+
+
+async def estimate_study(call: Call[None, NewStudyBody]) -> Response:
+    """What a study would cost, before it is created: by simulating the hardest truths with given gaps."""
+    try:
+        return reply(await call.compute(lambda: estimate(read_study(call.body, call.context.settings))))
+    except ParleyError as error:
+        raise Refusal("invalid-study", str(error)[:400]) from None
+
+
+def estimate(study: StudyMessage) -> Estimated:
+    """The planner's figures, together and alone; without scenarios where simulating would take too long."""
+    problem, policy = study.problem, study.make_policy()
+    endless = problem.horizon == "open" and problem.max_samples is None and problem.max_rounds is None
+    scenarios = [] if endless else estimates(study.policy, study.options, problem)
+    pairs = problem.arm_count * problem.agent_count
+    why = f"{pairs:,} pairs of arm and agent are too many to simulate while you wait"
+    return Estimated(
+        study=study.name,
+        policy=study.policy,
+        guarantee=policy.guarantee,
+        first_phase=int(policy.plan(policy.start()).sum()),
+        scenarios=scenarios,
+        reason="" if scenarios else "What it costs depends on when somebody ends it" if endless else why,
+    )
+
+
+async def get_outlook(call: Call[SomeAgents, None]) -> Response:
+    """What is likely left: totals at the end with their spread, and the lower bound at the estimated means."""
+    study = call.study
+
+    def work(transaction: Transaction) -> tuple[Any, bool, Policy, State, tuple[str, ...]]:
+        row = require_study(transaction, study)
+        message = studies.message(transaction, row)
+        frozen = tuple(sorted(studies.frozen_agents(transaction, study)))
+        state = latest_state(transaction, row)
+        over = row.stage in (Stage.FINISHED, Stage.CANCELLED, Stage.STALLED)
+        key = (row.digest, row.id, int(state.phase), frozen, over)
+        return key, over, message.make_policy(), state, frozen
+
+    key, over, policy, state, frozen = await call.context.read_for(call.by.kid, work)
+    if not state.counts.any():
+        nothing = "nothing is known before the first phase is decided"
+        return reply(Forecast(study=study, state="none", reason=nothing))
+    forecaster: Forecaster = call.request.app.state.forecaster
+    found = forecaster.ask(key, lambda: forecast_document(policy, state, frozen, over=over))
+    if found is None:
+        return reply(Forecast(study=study, state="computing"))
+    some = slice(call.query.first, call.query.first + call.query.columns)
+    cut = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
+    return await call.answer(lambda _: Forecast(study=study, **found | cut))
+
+
+FORECASTS = (
+    Operation(
+        tag="forecasts",
+        method="POST",
+        path="/v1/estimates",
+        handler=estimate_study,
+        roles=ADMINS,
+        body=NewStudyBody,
+        answer=Estimated,
+        large=True,
+    ),
+    Operation(
+        tag="forecasts",
+        method="GET",
+        path="/v1/studies/{study}/outlook",
+        handler=get_outlook,
+        roles=UNBLINDED,
+        query=SomeAgents,
+        answer=Forecast,
+    ),
+)
+
+
+REMEMBERED = 64
+
+
+class Forecaster:
+    """Computes outlooks beside the requests, one at a time, and remembers them: a decided phase never changes.
+
+    Its thread is a daemon: a forecast in progress holds up no shutdown, since nothing waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._due: SimpleQueue[tuple[Any, Callable[[], dict[str, Any]]]] = SimpleQueue()
+        self._known: Cache[Any, dict[str, Any]] = Cache(REMEMBERED)
+        self._asked: set[Any] = set()
+        self._thread: threading.Thread | None = None
+
+    def ask(self, key: Any, work: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+        """The result, or None while it is being computed."""
+        found = self._known.get(key)
+        if found is None and key not in self._asked:
+            self._asked.add(key)
+            self._due.put((key, work))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="forecasts", daemon=True)
+                self._thread.start()
+        return found
+
+    def _run(self) -> None:
+        if hasattr(os, "setpriority"):  # requests come first
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        while True:
+            key, work = self._due.get()
+            try:
+                found = work()
+            except Exception:  # a bug here must not end all other forecasts
+                logger.exception("a forecast failed")
+                found = {"state": "none", "reason": "the forecast failed; the log has the details"}
+            self._known.put(key, found)
+            self._asked.discard(key)

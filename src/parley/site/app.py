@@ -8,10 +8,13 @@ GET  /status
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import anyio.to_thread
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -24,10 +27,10 @@ from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.killpoints import reached
 from parley.protocol.codec import read_json
-from parley.site.access import Access, Refused
+from parley.site.access import Access, Refused, is_loopback
 from parley.site.pages import HERE, Pages
 
-__all__ = ["create_app"]
+__all__ = ["SiteSettings", "create_app", "serve"]
 
 Handler = Callable[[Request], Awaitable[Response]]
 TITLES = {400: "Not understood", 401: "The code is asked for", 403: "Not allowed", 404: "Not there"}
@@ -137,3 +140,69 @@ def create_app(runtime: SiteRuntime, access: Access) -> Starlette:
             Mount("/own", StaticFiles(directory=HERE / "static")),
         ]
     )
+
+
+SHORTEST_CODE = 8
+GRACE = 5  # seconds for requests in progress when stopping
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteSettings:
+    """Where it listens. Beyond this machine it asks for a code, and for TLS unless `plain_http` says that something in
+    front of it has that.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8643
+    code: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+    plain_http: bool = False
+
+    def __post_init__(self) -> None:
+        if self.code and len(self.code) < SHORTEST_CODE:
+            raise InvalidInput("code", found="a short one", allowed=f"at least {SHORTEST_CODE} characters")
+        if is_loopback(self.host):
+            return
+        if not self.code:
+            raise InvalidInput(
+                "host", found=self.host, allowed="a loopback address, or any with a code", hint="Give --code-file"
+            )
+        if not (self.tls_cert and self.tls_key) and not self.plain_http:
+            raise InvalidInput(
+                "host",
+                found=f"{self.host} without TLS",
+                allowed="a loopback address, --tls-cert with --tls-key, or --plain-http behind something that has TLS",
+            )
+
+
+def serve(runtime: SiteRuntime, settings: SiteSettings, announce: Callable[[str], None]) -> None:
+    """Serve until stopped; `announce` gets the address as soon as connections are taken."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+        except OSError as error:
+            found = f"{settings.host}:{settings.port} ({error.strerror})"
+            raise InvalidInput("host, port", found=found, allowed="a free address") from None
+        listener.listen(128)
+        secure = bool(settings.tls_cert)
+        access = Access(host=settings.host, code=settings.code, secure=secure or settings.plain_http)
+        config = uvicorn.Config(
+            create_app(runtime, access),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ssl_certfile=settings.tls_cert or None,
+            ssl_keyfile=settings.tls_key or None,
+            timeout_graceful_shutdown=GRACE,
+        )
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        announce(f"{'https' if secure else 'http'}://{host}:{listener.getsockname()[1]}")
+        runtime.start()
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            runtime.close()

@@ -21,8 +21,7 @@ from parley.coordinator.http.context import Context, Readiness
 from parley.coordinator.http.guard import Operation, refusal_of
 from parley.coordinator.http.limits import Pool, Slots, Throttle
 from parley.coordinator.http.operations import OPERATIONS, openapi
-from parley.coordinator.logs import logger
-from parley.coordinator.metrics import Metrics
+from parley.coordinator.observability import Metrics, logger
 from parley.coordinator.reading.visibility import ETags
 from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage, StorageUnavailable

@@ -19,7 +19,7 @@ from parley.coordinator.access.rights import UNBLINDED
 from parley.coordinator.access.tokens import Principal, Role, TokenCache, require_live
 from parley.coordinator.clock import Clock, MonotonicClock
 from parley.coordinator.http.limits import Pool, Slots, Throttle
-from parley.coordinator.metrics import Metrics
+from parley.coordinator.observability import Metrics
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import summary
 from parley.coordinator.reading.visibility import ETags, Visibility

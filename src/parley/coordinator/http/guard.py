@@ -23,7 +23,7 @@ from parley.coordinator.access.sessions import resume
 from parley.coordinator.access.tokens import Principal, Role
 from parley.coordinator.http.context import Call, Context, Place, context_of
 from parley.coordinator.http.limits import COSTLY, check_shape, cost_of, read_body
-from parley.coordinator.logs import logger
+from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import StorageUnavailable, studies
 from parley.errors import InvalidInput, ParleyError

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from parley.coordinator.http.connections import ConnectionLimits
-from parley.coordinator.logs import configure
+from parley.coordinator.observability import configure
 from parley.coordinator.record import Storage, open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.errors import InvalidInput

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import anyio.to_thread
 
-from parley.coordinator.logs import logger
+from parley.coordinator.observability import logger
 from parley.coordinator.record import Storage, StorageUnavailable, Transaction, studies
 from parley.coordinator.record.studies import StudyRow
 

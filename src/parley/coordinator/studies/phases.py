@@ -16,8 +16,7 @@ from typing import TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 
 from parley.coordinator.clock import Clock
-from parley.coordinator.logs import logger
-from parley.coordinator.metrics import Metrics
+from parley.coordinator.observability import Metrics, logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, StorageUnavailable, phases, reports, studies
 from parley.coordinator.record.base import Transaction

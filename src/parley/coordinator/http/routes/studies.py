@@ -13,8 +13,7 @@ from parley.coordinator.http.context import Call
 from parley.coordinator.http.guard import still_welcome
 from parley.coordinator.http.schemas import FindingsQuery, HistoryQuery, NewStudyBody, SomeAgents, StudiesQuery
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.findings import findings
-from parley.coordinator.reading.progress import Columns, board, history
+from parley.coordinator.reading.progress import Columns, board, findings, history
 from parley.coordinator.reading.studies import listed, pulse, require_study, status
 from parley.coordinator.reading.watch import Glance
 from parley.coordinator.record import StorageUnavailable, Transaction, phases, studies

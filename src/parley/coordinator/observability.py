@@ -1,4 +1,4 @@
-"""One JSON object a line on standard error. Tokens, bodies and query strings never enter a line."""
+"""What the operator of a coordinator sees: JSON lines of log, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-__all__ = ["configure", "logger", "scrub"]
+__all__ = ["Metrics", "configure", "logger", "scrub"]
 
 SECRET = re.compile(r"parley_[0-9a-f]{16}_[A-Za-z0-9_-]{43}|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
 
@@ -59,3 +60,35 @@ def configure(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(threshold, logging.WARNING) if level != "debug" else threshold)
+
+
+class Outcomes(Counter):
+    """Reports by outcome; why one was refused is not told, since viewers may not know that a report is held."""
+
+    def labels(self, outcome: str) -> Counter:  # type: ignore[override]
+        return super().labels(outcome if outcome in ("accepted", "repeated") else "refused")
+
+
+class Metrics:
+    """The counters of one application; each has its own registry, so that tests can have many."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "parley_requests_total", "Requests answered.", ["method", "operation", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "parley_request_seconds", "Time to answer.", ["operation"], registry=self.registry,
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+        )  # fmt: skip
+        self.reports = Outcomes(
+            "parley_reports_total", "Reports by outcome: accepted, repeated or refused.", ["outcome"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.phases = Counter("parley_phases_closed_total", "Phases this process closed.", registry=self.registry)
+        self.steps = Histogram(
+            "parley_step_seconds", "Time of a policy's step outside the transaction.", registry=self.registry,
+            buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60),
+        )  # fmt: skip
+        self.studies = Gauge("parley_studies", "Studies by stage.", ["stage"], registry=self.registry)
+        self.streams = Gauge("parley_event_streams", "Open event streams.", registry=self.registry)
