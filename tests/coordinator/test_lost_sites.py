@@ -261,7 +261,7 @@ def test_a_study_with_every_event_is_backed_up_and_restored_to_either_database(r
         request.getfixturevalue("postgres").psql("DROP DATABASE every_event WITH (FORCE)")
 
 
-@pytest.mark.parametrize("terms", [{"max_samples": 400}, {"max_rounds": 1}, {"tolerance": 0.9}])
+@pytest.mark.parametrize("terms", [{"max_samples": 100}, {"max_rounds": 1}, {"tolerance": 0.9}])
 def test_budgets_and_tolerance_end_live_studies_and_their_logs_verify(house, terms):
     message = study_message(agents=2, arms=3, policy="evidence", **terms)
     status = house.run(message, house.create(message))
