@@ -89,6 +89,17 @@ def answered_on_the_command_line():
         run("admin", "answer", "two", "--csv", "--json")
 
 
+@pytest.mark.usefixtures("served")
+def test_a_budget_that_cannot_decide_is_said_when_the_study_is_created(tmp_path):
+    file = tmp_path / "tight.toml"
+    file.write_text("max_samples = 30\n" + Path(STUDY).read_text())
+    warning, brace, rest = run("admin", "create-study", str(file), "--id", "tight", "--json").partition("{")
+    made = json.loads(brace + rest)
+    assert made["stage"] == "running", "said, not refused"
+    assert "With max_samples = 30 this study is likely to end without all answers" in made["warning"]
+    assert warning.strip() == f"Warning: {made['warning']}", "on standard error, which the runner shows first"
+
+
 def test_a_study_from_its_file_to_its_verified_answer(served, tmp_path):
     made = json.loads(
         run("admin", "create-study", STUDY, "--id", "two", "--tokens", str(tmp_path / "tokens"), "--json")

@@ -3,10 +3,11 @@
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.dashboard.site import MEANS, site
+from tests.dashboard.site import MEANS, form_token, site
 
 from parley.protocol import StudyMessage
 from parley.service.app import Forecaster, estimate
@@ -42,6 +43,27 @@ def test_an_estimate_grows_as_gaps_shrink():
     medians = [line["samples"]["p50"] for line in found.scenarios]
     assert medians == sorted(medians)
     assert all(line["alone"]["samples"]["p50"] > line["samples"]["p50"] for line in found.scenarios)
+
+
+def test_an_estimate_says_before_it_fails_that_a_budget_cannot_decide():
+    found = estimate(StudyMessage.of(SMALL))
+    assert found.warning == ""
+    tight = estimate(StudyMessage.of(replace(SMALL, problem=SMALL.problem.with_(max_samples=60))))
+    assert "With max_samples = 60 this study is likely to end without all answers" in tight.warning
+    assert all(line["power"] == 0 for line in tight.scenarios)
+
+
+def test_the_page_of_a_new_study_shows_its_power_and_the_warning(tmp_path):
+    text = "arms = 3\nagents = 2\nmax_samples = 60\n"
+    with site(tmp_path) as here, here.browser() as browser:
+        form = browser.get("/new")
+        shown = browser.post("/new", data={"csrf": form_token(form), "do": "estimate", "study": text}).text
+        assert "likely to end without all answers" in shown
+        assert "0.0 ± 0.0 %" in shown
+        free = text.replace("max_samples = 60", "")
+        shown = browser.post("/new", data={"csrf": form_token(form), "do": "estimate", "study": free}).text
+        assert "likely to end" not in shown
+        assert "Power" not in shown
 
 
 def test_a_study_too_large_to_simulate_says_so():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from parley.cli.admin_changes import CHANGES
-from parley.cli.console import json_option, print_json, progress_bar, say, show_table
+from parley.cli.console import json_option, print_json, progress_bar, say, show_table, warn
 from parley.cli.remote import hand_over, paced, with_client, write_secret
 from parley.errors import InvalidInput, needs
 from parley.formatting import arm_state, estimate_text, findings_csv, number, plural
@@ -49,9 +49,13 @@ for change in CHANGES:
 @json_option
 def create_study(client: Client, study: str, study_id: str | None, tokens: str | None, as_json: bool) -> None:
     """Create the study of the file STUDY and open its first phase. Its [truth], if any, is not sent."""
+    from parley.experiments.forecasts.forecast import launch_warning
     from parley.protocol import StudyMessage
 
-    message = StudyMessage.of(load_study(study))
+    loaded = load_study(study)
+    message = StudyMessage.of(loaded)
+    if warning := launch_warning(loaded.policy, loaded.options, loaded.problem):
+        warn(warning)
     made = client.request("POST", "studies", json={"id": study_id, "study": message.to_json()}, timeout=300)
     files: dict[str, str] = {}
     if tokens is not None:
@@ -62,7 +66,7 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
                 write_secret(files[agent], _agent_token(client, made["id"], agent))
                 advance(1)
     if as_json:
-        print_json({**made, "token_files": files})
+        print_json({**made, "token_files": files, "warning": warning})
         return
     say(f"Study {made['id']}: phase 1 waits for {plural(made['awaited'], 'agent')}.")
     for agent, file in files.items():

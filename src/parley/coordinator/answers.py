@@ -452,8 +452,9 @@ class Estimated(Answer):
     policy: str
     guarantee: str
     first_phase: int  # samples
-    scenarios: list[dict[str, Any]]  # gap, samples, rounds, per_agent, error_rate, studies, unfinished, alone
+    scenarios: list[dict[str, Any]]  # gap, samples, rounds, per_agent, error_rate, power, studies, unfinished, alone
     reason: str
+    warning: str = ""  # of a budget that decides less than half of the time
 
 
 class Forecast(Answer):

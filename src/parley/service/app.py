@@ -33,7 +33,7 @@ from parley.coordinator.reading.studies import require_study
 from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.settings import ServerSettings
 from parley.errors import ParleyError
-from parley.experiments.forecasts.forecast import estimates, forecast_document
+from parley.experiments.forecasts.forecast import estimates, forecast_document, launch_warning
 from parley.policies import Policy, State
 from parley.protocol import Stage, StudyMessage
 
@@ -73,6 +73,7 @@ def estimate(study: StudyMessage) -> Estimated:
         first_phase=int(policy.plan(policy.start()).sum()),
         scenarios=scenarios,
         reason="" if scenarios else "What it costs depends on when somebody ends it" if endless else why,
+        warning=launch_warning(study.policy, study.options, problem),
     )
 
 
