@@ -87,16 +87,16 @@ def course_chart(
     aside = 8 + 2.5 * len(loud)  # of the first and of the last phase, room for the marks beside each other
     x = Scale(float(first), last, left + aside, right - aside) if phases > 1 else Scale(last - 1, last + 1, left, right)
     drawn = [
-        line(left, y(value), right, y(value), "grid") + text(left - 8, y(value) + 4, told, "soft", "end")
-        for value, told in zip(marks, words, strict=True)
+        line(left, y(value), right, y(value), "grid") + text(left - 8, y(value) + 4, label, "soft", "end")
+        for value, label in zip(marks, words, strict=True)
     ]
     drawn.append(_phases(x, first, phases, bottom, height))
     quiet = [place for place in range(len(arms)) if place not in loud]
     drawn += [path([(x(phase), y(mean)) for phase, mean, _ in every[place]], "quiet") for place in quiet]
     draw = _band if phases > MANY else _course
     drawn += [draw(every[place], order, len(loud), x, y) for order, place in enumerate(loud)]
-    told_apart = zip(loud, names, strict=True)
-    labels = [(name, arms[place].out_in, order, every[place]) for order, (place, name) in enumerate(told_apart)]
+    distinguished = zip(loud, names, strict=True)
+    labels = [(name, arms[place].out_in, order, every[place]) for order, (place, name) in enumerate(distinguished)]
     drawn.append(_labels(labels, y, right, bottom))
     if quiet:
         drawn.append(text(WIDTH - 4, height - 4, f"and {number(len(quiet))} more, in grey", "soft", "end"))
@@ -140,11 +140,11 @@ def _labels(
 ) -> Markup:
     with_data = [entry for entry in named if entry[3]]
     places = spread([y(points[-1][1]) for *_, points in with_data], 17.0, y.end + 6, bottom - 4)
-    told = []
+    drawn = []
     for (name, out_in, order, _), down in zip(with_data, places, strict=True):
-        told.append(mark(list(SHAPES)[order], right + 12, down - 4, 4.5, f"s{order}"))
-        told.append(text(right + 23, down, name, "soft" if out_in else "ink"))
-    return Markup("").join(told)
+        drawn.append(mark(list(SHAPES)[order], right + 12, down - 4, 4.5, f"s{order}"))
+        drawn.append(text(right + 23, down, name, "soft" if out_in else "ink"))
+    return Markup("").join(drawn)
 
 
 def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
@@ -275,8 +275,8 @@ def _shown(arms: Sequence[Found]) -> list[Found]:
 def _axis(x: Scale, bottom: float, *, rates: bool) -> Markup:
     places = ticks(x.low, x.high, 4)
     return Markup("").join(
-        line(x(value), TOP - 8, x(value), bottom, "grid") + text(x(value), bottom + 18, told_as, "soft", "middle")
-        for value, told_as in zip(places, tick_words(places, rates=rates), strict=True)
+        line(x(value), TOP - 8, x(value), bottom, "grid") + text(x(value), bottom + 18, label, "soft", "middle")
+        for value, label in zip(places, tick_words(places, rates=rates), strict=True)
     )
 
 

@@ -219,9 +219,9 @@ def _decision(transaction: Transaction, row: StudyRow, phase: int, text: str) ->
     """Draws of a phase and who was out after it, as arrays; without the message's checks, slow when it is large."""
 
     def read() -> tuple[IntArray, IntArray, bool]:
-        told = read_json(text)
-        out_in = np.array(told["eliminated_in"], dtype=np.int64)
-        return np.array(told["counts"], dtype=np.int64), out_in, bool(told["finished"])
+        document = read_json(text)
+        out_in = np.array(document["eliminated_in"], dtype=np.int64)
+        return np.array(document["counts"], dtype=np.int64), out_in, bool(document["finished"])
 
     return transaction.cache.decisions.get_or_compute((row.id, row.digest, phase), read)
 

@@ -19,12 +19,12 @@ __all__ = ["BadColumns", "columns_of", "considered", "routes"]
 
 ACTS = ("pause", "resume", "cancel")
 A_PAGE = 10  # of reports in quarantine
-TOLD = (404, 409, 422)  # what an act may be refused with, and is told on the page
+SHOWN = (404, 409, 422)  # refusals of an act that the page shows
 
 
 async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
     head = await heading(shown)
-    told, why = await considered(shown)
+    considering, why = await considered(shown)
     problem = problem or why
     cut, phase = None, head["status"].phase
     if shown.asked("cut"):
@@ -45,7 +45,7 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
         quarantine=[await _beside(shown, entry, phase) for entry in (*held, *aside["quarantine"])],
         next=aside["next"],
         cut=cut,
-        **told,
+        **considering,
         problem=problem,
     )
 
@@ -74,13 +74,13 @@ async def _act(shown: Page, *parts: object, body: Any) -> Response:
     try:
         await shown.api.send("POST", "studies", shown.study, *parts, body=body)
     except ApiRefusal as refusal:
-        return await _told(shown, refusal)
+        return await _refused(shown, refusal)
     return _done(shown)
 
 
-async def _told(shown: Page, refusal: ApiRefusal) -> Response:
+async def _refused(shown: Page, refusal: ApiRefusal) -> Response:
     """The page again, with why something was refused."""
-    if refusal.status not in TOLD:
+    if refusal.status not in SHOWN:
         raise refusal
     words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
     return await _show(shown, problem=words, code=refusal.status)
@@ -183,23 +183,29 @@ def columns_of(text: str) -> dict[str, list[float]]:
 
 async def considered(shown: Page) -> tuple[dict[str, Any], str]:
     """The previews of what is being considered, and why there is one missing."""
-    told: dict[str, Any] = {"freezing": None, "reweighing": None, "thawing": None, "columns": "", "asks_weights": False}
-    told |= {"most_pairs": MOST_PAIRS, "most_columns": MOST_COLUMNS}
+    considering: dict[str, Any] = {
+        "freezing": None,
+        "reweighing": None,
+        "thawing": None,
+        "columns": "",
+        "asks_weights": False,
+    }
+    considering |= {"most_pairs": MOST_PAIRS, "most_columns": MOST_COLUMNS}
     agent = shown.asked("freeze") or shown.form.get("agent", "")
     try:
         if shown.asked("thaw") or shown.form.get("do") == "thaw":
             agent = shown.asked("thaw") or agent
             where = ("studies", shown.study, "agents", agent, "thaw")
-            told["thawing"] = (await shown.api.read(PreviewedThaw, *where)).preview
+            considering["thawing"] = (await shown.api.read(PreviewedThaw, *where)).preview
         elif agent:
             where = ("studies", shown.study, "agents", agent, "freeze")
-            told["freezing"] = (await shown.api.read(PreviewedFreeze, *where)).preview
+            considering["freezing"] = (await shown.api.read(PreviewedFreeze, *where)).preview
         elif shown.asked("reweigh") or "columns" in shown.form:
-            told |= {"columns": shown.form.get("columns", ""), "asks_weights": True}
-            told["reweighing"] = await _reweighing(shown, told["columns"])
+            considering |= {"columns": shown.form.get("columns", ""), "asks_weights": True}
+            considering["reweighing"] = await _reweighing(shown, considering["columns"])
     except (ApiRefusal, BadColumns) as refusal:
-        return told, str(refusal)
-    return told, ""
+        return considering, str(refusal)
+    return considering, ""
 
 
 async def _reweighing(shown: Page, columns: str) -> ReweighPreview:

@@ -99,8 +99,8 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
         answers = [_answer(certificate, agent, by_arm=by_arm) for agent in some] if certificate else []
         return {"answers": answers, "found": with_panels(found)}
 
-    told: dict[str, Any] = {"pages": pages, "certificate": certificate, "made": made}
-    return await shown.show(template, tab="answer", **head, **told, **values)
+    shared: dict[str, Any] = {"pages": pages, "certificate": certificate, "made": made}
+    return await shown.show(template, tab="answer", **head, **shared, **values)
 
 
 async def answer_page(shown: Page) -> Response:
@@ -184,8 +184,8 @@ def _cell(found: Mapping[str, float | None] | None, *, rates: bool) -> dict[str,
 
 def attached(shown: Page, content: bytes, kind: str, name: str) -> Response:
     """A file to take away, named after its study."""
-    told_as = f'attachment; filename="{shown.study}-{name}"'
-    return Response(content, media_type=kind, headers={"Content-Disposition": told_as})
+    disposition = f'attachment; filename="{shown.study}-{name}"'
+    return Response(content, media_type=kind, headers={"Content-Disposition": disposition})
 
 
 async def estimates_table(shown: Page) -> Response:

@@ -75,9 +75,9 @@ async def evidence_page(shown: Page) -> Response:
                 words = latest.words
                 asked = {"rates": status.rates, "tolerance": status.settings["tolerance"], "name": name}
                 drawn.append(partial(_panels, history, board, latest.line, _range(document), **asked))
-    told: dict[str, Any] = {"pages": pages, "words": words}
-    told["made"] = lambda: {"panels": [panel for draw in drawn for panel in draw()]}
-    return await shown.show("evidence.html", tab="evidence", **head, **told)
+    values: dict[str, Any] = {"pages": pages, "words": words}
+    values["made"] = lambda: {"panels": [panel for draw in drawn for panel in draw()]}
+    return await shown.show("evidence.html", tab="evidence", **head, **values)
 
 
 async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:

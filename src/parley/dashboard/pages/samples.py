@@ -56,9 +56,9 @@ async def samples_page(shown: Page) -> Response:
             }
         )
     calendar = await _calendar(shown, board) if pages.total <= pages.size else None
-    told: dict[str, Any] = {"pages": pages, "board": board, "outlook": ahead, "agents": agents, "calendar": calendar}
-    told["unsure"] = unsure
-    return await shown.show("samples.html", tab="samples", **head, **told)
+    values: dict[str, Any] = {"pages": pages, "board": board, "outlook": ahead, "agents": agents, "calendar": calendar}
+    values["unsure"] = unsure
+    return await shown.show("samples.html", tab="samples", **head, **values)
 
 
 async def _calendar(shown: Page, board: Board) -> Markup | None:
@@ -66,8 +66,8 @@ async def _calendar(shown: Page, board: Board) -> Markup | None:
     if board.rates is None:
         return None
     some = {"limit": MOST_PHASES, "columns": board.agent_count, "explain": "false"}
-    told = await shown.api.read(History, "studies", shown.study, "history", **some)
-    drawn = [phase.drawn for phase in told.phases]
+    history = await shown.api.read(History, "studies", shown.study, "history", **some)
+    drawn = [phase.drawn for phase in history.phases]
     if len(drawn) < board.phases or not (drawn or any(board.planned)):
         return None
     return calendar_chart(board.agents, board.rates, drawn, board.planned, board.round_days)

@@ -73,7 +73,7 @@ FORM: dict[str, Any] = {
     "id": "",
     "problem": "",
     "document": None,
-    "told": {},
+    "descriptions": {},
     "estimate": None,
     "keys": key_rows(),
 }
@@ -126,8 +126,10 @@ async def new_study(shown: Page) -> Response:
             raise
         words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
         return await shown.show("new_study.html", code=refusal.status, **known | {"problem": words})
-    told = study.problem.descriptions()
-    return await shown.show("new_study.html", **known | {"document": document, "told": told, "estimate": estimate})
+    descriptions = study.problem.descriptions()
+    return await shown.show(
+        "new_study.html", **known | {"document": document, "descriptions": descriptions, "estimate": estimate}
+    )
 
 
 routes: list[Route] = [

@@ -130,8 +130,8 @@ async def overview(shown: Page) -> Response:
     board = await shown.api.read(Board, "studies", shown.study, "board", **some)
     last = min(shown.place("rounds") or board.phases, board.phases)  # the newest, unless earlier ones are asked for
     before = max(last - ROUNDS, 0)
-    told = {"after": before or None, "limit": ROUNDS, "columns": 1, "explain": "false"}
-    rounds = await shown.api.read(History, "studies", shown.study, "history", **told)
+    query = {"after": before or None, "limit": ROUNDS, "columns": 1, "explain": "false"}
+    rounds = await shown.api.read(History, "studies", shown.study, "history", **query)
     case = None
     if board.phases and not board.blinded:
         newest = {"after": board.phases - 1 or None, "limit": 1, **some}
