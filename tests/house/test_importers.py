@@ -23,7 +23,6 @@ REASONS = {
     "parley.coordinator.http.connections": "limits of a connection, below HTTP: all that knows uvicorn's protocol",
     "parley.coordinator.http.operations": "the table of the API's operations: a registry itself",
     "parley.coordinator.record.postgres": "one of two storages, imported only where it is used",
-    "parley.experiments.forecasts.fixed_size": "a design of the textbooks, to compare with",
     "parley.policies.evidence.tolerance": "acceptance within a tolerance: a proof of its own",
     "parley.site.pages": "the pages of a site, apart from its API",
 }

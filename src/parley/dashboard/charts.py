@@ -360,12 +360,12 @@ def element(name: str, *inside: str, **attributes: object) -> Markup:
     >>> str(element("text", "<b>", x=1.23456, text_anchor="end"))
     '<text x="1.23" text-anchor="end">&lt;b&gt;</text>'
     """
-    told = "".join(
+    written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{name}{told}>{''.join(map(escape, inside))}</{name}>")  # every part is escaped above
+    return Markup(f"<{name}{written}>{''.join(map(escape, inside))}</{name}>")  # every part is escaped above
 
 
 def _short(value: object) -> str:

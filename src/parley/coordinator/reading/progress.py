@@ -248,12 +248,12 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase
     if phase is not None and phase > last:
         raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
     now = phase is None or phase == last
-    state, told = (state, last) if phase is None else (state_at(transaction, row, phase), phase)
+    state, shown = (state, last) if phase is None else (state_at(transaction, row, phase), phase)
     ends = ends_at(policy_of(transaction, row), state, row.stage) if now else [OutcomeStatus.OPEN] * len(study.agents)
     return Findings(
         study=row.id,
         stage=str(row.stage),
-        phase=told,
+        phase=shown,
         phases=last,
         level=1 - study.problem.delta,
         control=study.problem.control,
@@ -261,7 +261,7 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase
         words=WORDS,
         first=columns.first,
         agent_count=len(study.agents),
-        agents=_agents(transaction, row, study, state, told, ends, columns, over=now and row.stage in CONCLUDED),
+        agents=_agents(transaction, row, study, state, shown, ends, columns, over=now and row.stage in CONCLUDED),
     )
 
 
@@ -284,7 +284,7 @@ def _agents(
     quantile, control = fixed_quantile(study.problem), found.control
     answered = np.array([end.answered for end in ends], dtype=np.bool_) & over
     some, answers = columns.slice, np.asarray(state.answers)
-    told = []
+    agents = []
     for place, name in enumerate(study.agents[some]):
         agent = columns.first + place
         arms = [
@@ -301,8 +301,8 @@ def _agents(
             for k, arm in enumerate(study.arms)
         ]
         leader = study.arms[int(found.leader[place])]
-        told.append(AgentFound(agent=name, end=ends[agent].value, leader=leader, arms=arms))
-    return told
+        agents.append(AgentFound(agent=name, end=ends[agent].value, leader=leader, arms=arms))
+    return agents
 
 
 def _estimated(

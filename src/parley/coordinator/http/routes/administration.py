@@ -251,5 +251,5 @@ def _verified(call: Call[None, None]) -> Verified:
     found = verify_stored(call.context.storage, call.study)
     if found is None:
         raise Refusal("not-found", f"no study {call.study!r}")
-    told = {name: getattr(found, name) for name in Verified.__struct_fields__ if name != "study"}
-    return Verified(study=call.study, **told)
+    fields = {name: getattr(found, name) for name in Verified.__struct_fields__ if name != "study"}
+    return Verified(study=call.study, **fields)
