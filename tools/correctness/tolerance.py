@@ -24,11 +24,13 @@ from parley.policies.evidence import tolerance as evidence_tolerance
 from parley.problem import FloatArray, Instance, Problem
 from parley.rewards import make_model
 from parley.simulation import simulate
+from parley.weights import personalized
 
 KNOWN, PAGE = DOCS / "tolerance.json", DOCS / "tolerance.md"
 BLOCK = 5000
 PAPER = {0.0: None, 0.02: None, 0.05: 4450, 0.1: 3350, 0.2: 2300}  # samples, at most so many were asked for
 TIED = {0.05: 4800, 0.1: 1550, 0.2: 740}
+ASKED = {"normal": (8500, 6400, 3800, 1700), "exact": (13_700, 9950, 6050, 3000)}  # people, gap by gap
 MIX = [[0.8, 0.3], [0.2, 0.7]]
 
 
@@ -102,6 +104,37 @@ def figures(replications: int = 1000) -> list[list[str]]:
     return rows
 
 
+def hospitals(gaps: Sequence[float], inference: str, budget: int | None = None) -> Instance:
+    """Four hospitals, three arms, yes or no; the arms are better than 25 % by these gaps."""
+    problem = Problem(
+        arms=3, weights=personalized(4, 0.5), tolerance=0.05, delta=0.05, max_samples=budget,
+        noise=make_model(kind="binary", inference=inference),
+    )  # fmt: skip
+    return Instance(problem=problem, means=np.repeat(0.25 + np.array(gaps)[:, None], 4, axis=1))
+
+
+def trial(replications: int = 1000) -> dict[str, list[list[str]]]:
+    """What the trial takes without a budget, gap by gap; and its power with one, where rates are 22, 26 and 34 %."""
+    found: dict[str, list[list[str]]] = {"trial": [], "power": []}
+    for inference, aims in ASKED.items():
+        for gap, most in zip((0.0, 0.025, 0.05, 0.1), aims, strict=True):
+            instance = hospitals((gap, 0.0, 0.0), inference)
+            run = simulate(make_policy("evidence", instance.problem), instance, replications=replications, seed=SEED)
+            error = run.costs.std() / math.sqrt(replications)
+            row = [inference, f"{gap:g}", f"{run.costs.mean():,.0f} ± {error:,.0f}", f"{run.rounds.mean():.1f}"]
+            found["trial"].append([*row, f"{most:,}", f"{100 * run.error_rate:.1f}"])
+            print(found["trial"][-1], flush=True)
+        for budget in (1000, 1992, 3000, 3996):
+            instance = hospitals((-0.03, 0.01, 0.09), inference, budget)
+            run = simulate(make_policy("evidence", instance.problem), instance, replications=replications, seed=SEED)
+            power = float((run.finished & ~run.mistaken).mean())
+            error = math.sqrt(power * (1 - power) / replications)
+            row = [inference, f"{budget:,}", f"{power:.3f} ± {error:.3f}", f"{run.costs.mean():,.0f}"]
+            found["power"].append([*row, f"{run.costs.mean() / budget:.2f}", f"{run.rounds.mean():.1f}"])
+            print(found["power"][-1], flush=True)
+    return found
+
+
 def block(cell: Cell, place: int, size: int = BLOCK) -> dict[str, float]:
     """Some replications of a cell."""
     begun, instance = time.process_time(), cell.instance
@@ -139,7 +172,7 @@ def tolerance(replications: int, seconds: float, *, first: bool, top: int | None
     begun = time.monotonic()
     known: dict[str, Any] = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
     if first or "figures" not in known:
-        known["figures"], known["mutants"] = figures(), mutants()
+        known |= {"figures": figures(), "mutants": mutants(), **trial()}
         _write(known, replications)
     while (name := _next(known, replications, top)) and time.monotonic() - begun < seconds:
         told = known.setdefault("cells", {}).setdefault(name, dict.fromkeys(("replications", "bad"), 0))
@@ -164,6 +197,10 @@ def _write(known: dict[str, Any], replications: int) -> None:
     KNOWN.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     head = ["truth", "tolerance", "samples, mean", "rounds", "asked: at most", "bad answers, %"]
     fill(PAGE, "figures", table(head, known["figures"]))
+    head = ["inference", "gap", "people, mean", "rounds", "asked: at most", "bad answers, %"]
+    fill(PAGE, "trial", table(head, known["trial"]))
+    head = ["inference", "people at most", "power", "people, mean", "of the budget", "rounds"]
+    fill(PAGE, "power", table(head, known["power"]))
     counted = known.get("cells", {})
     rows = [_row(name, counted[name], replications) for name in CELLS if name in counted]
     fill(PAGE, "cells", table(["truth", "replications", "bad answers, %", "samples", "rounds", "unfinished"], rows))

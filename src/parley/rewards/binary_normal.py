@@ -39,6 +39,7 @@ class BinaryNormal(Binary):
     boosted: ClassVar[bool] = True
     optimism: ClassVar[float] = 1.0
     caution: ClassVar[float] = 1.0
+    bet_draws: ClassVar[int] = 40  # a few more than the approximation needs at rates around a quarter
     guarantee_note: ClassVar[str] = "approximately (normal approximation of rates)"
 
     @classmethod
