@@ -58,7 +58,7 @@ def main(folder):
         here.create(ASKED, "asked")
         here.create(TWO, "plain")
         assert here.call("GET", "studies/asked")["settings"]["patience"] == 4
-        assert here.call("GET", "studies/asked")["told"] == {"imaginary.patience": TOLD}
+        assert here.call("GET", "studies/asked")["descriptions"] == {"imaginary.patience": TOLD}
         assert here.call("GET", "studies/plain")["settings"]["patience"] == 0
         assert "Somebody waits 4 days." in browser.get("/studies/asked").text
         form = browser.get("/new")
