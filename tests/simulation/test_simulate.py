@@ -8,7 +8,7 @@ from parley.errors import InvalidInput, TiedArms
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
-from parley.simulation import phases, simulate
+from parley.simulation import phases, simulate, simulate_truths
 
 
 @pytest.mark.parametrize("environment", [None, "bernoulli", "uniform"])
@@ -115,3 +115,18 @@ def test_a_policy_that_is_asked_another_question_is_refused():
         policy = make_policy("evidence", instance.problem.with_(**changes))
         with pytest.raises(InvalidInput, match="with the weights of the instance"):
             simulate(policy, instance, replications=2, seed=0)
+
+
+@pytest.mark.parametrize("policy", ["evidence", "wcpe", "uniform"])
+def test_truths_in_one_batch_are_the_same_studies(policy):
+    problem = Problem(arms=3, weights=[[0.7, 0.2], [0.3, 0.8]], delta=0.1, rate=[2.0, 3.0], max_samples=3000)
+    truths = [Instance(problem=problem, means=[[gap, gap], [0.0, 0.1], [0.0, 0.0]]) for gap in (0.3, 0.9, 0.5)]
+    chosen = make_policy(policy, problem)
+    told: list[int] = []
+    for chunk in (None, 1):
+        together = simulate_truths(chosen, truths, replications=7, seed=4, chunk=chunk, progress=told.append)
+        for place, (found, truth) in enumerate(zip(together, truths, strict=True)):
+            alone = simulate(chosen, truth, replications=7, seed=4 + place)
+            for name in ("costs", "rounds", "correct", "statuses", "chosen", "draws", "days"):
+                assert (getattr(found, name) == getattr(alone, name)).all(), name
+    assert sum(told) == 2 * 21

@@ -72,7 +72,7 @@ class State:
         """`(..., arm, agent)`: the arms that remain; each agent's top N where finished."""
         return self.active
 
-    def take(self, chosen: IntArray | BoolArray) -> Self:
+    def take(self, chosen: IntArray | BoolArray | slice) -> Self:
         """Some replications of a batch."""
         return replace(self, **{name: value[chosen] for name, value in self._kept()})
 

@@ -10,6 +10,7 @@ from parley.simulation.simulate import (
     phase_totals,
     phases,
     simulate,
+    simulate_truths,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "phase_totals",
     "phases",
     "simulate",
+    "simulate_truths",
 ]

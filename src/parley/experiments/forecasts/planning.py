@@ -21,7 +21,7 @@ from parley.formatting import share_text
 from parley.harmonic.pace import days_needed
 from parley.policies import POLICIES, make_policy
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
-from parley.simulation import phases, simulate
+from parley.simulation import phases, simulate_truths
 from parley.weights import identity
 
 __all__ = [
@@ -114,17 +114,14 @@ class Planner:
 
         `planned` is the problem as the policy sees it, where costs are counted by another one.
         """
-        outcomes = [
-            simulate(
-                make_policy(self.policy, planned or problem, self.options, instance),
-                instance,
-                replications=self.replications,
-                seed=self.seed + place,
-                max_samples=max_samples,
-                progress=self.progress,
-            )
-            for place, instance in enumerate(scenario.instances(problem))
-        ]
+        outcomes = simulate_truths(
+            make_policy(self.policy, planned or problem, self.options),
+            scenario.instances(problem),
+            replications=self.replications,
+            seed=self.seed,
+            max_samples=max_samples,
+            progress=self.progress,
+        )
         return ScenarioCost(
             scenario=scenario.name,
             study_costs=StudyCosts.join([outcome.study_costs for outcome in outcomes]),
