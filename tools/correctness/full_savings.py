@@ -40,8 +40,8 @@ def savings(replications: int, workers: int) -> bool:
 `make savings` runs evidence racing and W-CPE on {INSTANCES} random instances and rewrites this page: 3 to 20 arms, 2 to
 10 agents, random column-stochastic weights, means uniform in [0, 1], smallest gap at least {LEAST_GAP:g}, Gaussian
 noise of scale 1, delta {DELTA:g}; {replications} replications of each policy on each instance, seed {SEED}. *Saving* is
-W-CPE's mean samples over those of evidence racing. As promised: fewer samples on every instance, a geometric mean of
-at least what was asked, median rounds no more than W-CPE's. This seed was not used before.
+W-CPE's mean samples divided by those of evidence racing. *As promised* means: fewer samples on every instance, a
+geometric mean of at least the target (*asked*), and median rounds no more than W-CPE's. This seed was not used before.
 
 {table(columns, rows)}
 
@@ -68,9 +68,9 @@ def with_population_weights(replications: int, workers: int) -> tuple[str, bool]
     page = f"""## Population weights
 
 The same kind of instances, {POPULATIONS} of them, with {POPULATION} agents that all ask about the whole population:
-they pay for one question. *Of ten questions*: the samples over those of the same study with weights that differ in the
-ninth decimal place, so that every agent pays for its own; geometric mean, least and
-most. At least {100 * LEAST_CUT:.0f} % fewer were asked: {"yes" if good else "NO"}.
+they pay for one question. *Of ten questions* is the ratio of the samples to those of the same study with weights that
+differ in the ninth decimal place, so that every agent pays for its own question; geometric mean, least and most.
+The target is at least {100 * LEAST_CUT:.0f} % fewer. Reached: {"yes" if good else "NO"}.
 
 {table(columns, rows)}
 """
@@ -87,14 +87,14 @@ def on_the_papers_instance(replications: int) -> tuple[str, bool]:
     page = f"""## The paper's instance
 
 6 arms, 3 agents, {replications:,} replications, seed {PAPER_SEED}; mean samples and their standard error, mean rounds
-(at most {MOST_ROUNDS} asked), the mean samples of the paper's two policies, and what no policy can do without. For
-alpha 0.4, 0.6 and 0.7 a tenth of W-CPE and a third of PF-UCB-BAI were asked.
+(target: at most {MOST_ROUNDS}), the mean samples of the paper's two policies, and the lower bound for every policy. For
+alpha 0.4, 0.6 and 0.7 the target is a tenth of W-CPE and a third of PF-UCB-BAI.
 
 {table(columns, [row for row, _ in made])}
 
 As promised: {"yes" if all(good for _, good in made) else "NO"}.
 
-## What the option `rounds` trades
+## Samples and rounds by the option `rounds`
 
 The same instance, alpha 0.5.
 
