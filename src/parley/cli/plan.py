@@ -233,7 +233,7 @@ def _trade_off(timed: Logistics | None) -> dict[str, Any]:
     if timed is None:
         return {}
     points = [
-        {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.study_costs.summary()
+        {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.study.summary()
         for point in timed.trade_off
     ]
     return {"trade": points}
@@ -258,7 +258,7 @@ def _figures(estimate: ScenarioCost) -> dict[str, Any]:
         "scenario": estimate.scenario,
         "cost": money or costs["samples"],
         "per_agent": estimate.per_agent.tolist(),
-        "rounds": {"mean": float(estimate.rounds.mean()), "max": int(estimate.rounds.max())},
+        "rounds": estimate.rounds_summary(),
         "error_rate": estimate.error_rate,
         "error_rate_error": estimate.standard_error(estimate.mistaken),
         "power": estimate.power,

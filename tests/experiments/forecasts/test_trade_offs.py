@@ -52,7 +52,7 @@ def test_a_dearer_day_makes_a_faster_and_dearer_study(scenario):
     assert worths == sorted(worths)
     assert (worths[0], worths[-1]) == (0.0, math.inf)
     assert [point.day_cost for point in points if point.own] == [70.0]
-    days, money = ([point.study_costs.summary()[part]["mean"] for point in points] for part in ("days", "money"))
+    days, money = ([point.study.summary()[part]["mean"] for point in points] for part in ("days", "money"))
     assert days[-1] < 0.8 * days[0]
     assert money[0] < 0.8 * money[-1]
     assert sum(counted) == trade_off_studies(planner(), problem, scenario) == 10 * len(points)

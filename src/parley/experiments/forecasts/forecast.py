@@ -166,7 +166,7 @@ def _scenario(planner: Planner, problem: Problem, gap: float) -> dict[str, Any]:
 def _figures(found: ScenarioCost) -> dict[str, Any]:
     return {
         **found.summary(),
-        "rounds": {"mean": float(found.rounds.mean()), "max": int(found.rounds.max())},
+        "rounds": found.rounds_summary(),
         "per_agent": found.per_agent.tolist(),
         "error_rate": found.error_rate,
         "power": found.power,

@@ -148,9 +148,5 @@ def _figures(study: ScenarioCost) -> dict[str, Any]:
         "wrong": study.error_rate,
         "wrong_error": study.standard_error(study.mistaken),
         "unanswered": study.unfinished / len(study.samples),
-        "rounds": {
-            "mean": float(study.rounds.mean()),
-            "standard_error": study.standard_error(study.rounds),
-            "max": int(study.rounds.max()),
-        },
+        "rounds": study.rounds_summary(),
     }

@@ -48,17 +48,17 @@ def cost_table(title: str, plan: CostPlan) -> Table:
     """One row per scenario."""
     head = ("scenario", f"{plan.unit}, mean", "10% to 90%", "rounds", "wrong", "median", "median alone", "saved")
     pairs = zip(plan.scenarios, plan.alone, strict=True)
-    return Table.of_text(title, head, [_cost_row(together, alone) for together, alone in pairs])
+    return Table.of_text(title, head, [_cost_row(plan.unit, together, alone) for together, alone in pairs])
 
 
-def _cost_row(estimate: ScenarioCost, alone: ScenarioCost) -> list[str]:
+def _cost_row(unit: str, estimate: ScenarioCost, alone: ScenarioCost) -> list[str]:
     low, high = estimate.quantiles(0.1, 0.9)
     # One near-tie of an agent alone would swamp a mean: compare what is typical.
     at_least = "at least " if 2 * alone.unfinished >= len(alone.samples) else ""
     together, apart = estimate.quantiles(0.5)[0], alone.quantiles(0.5)[0]
     return [
         estimate.scenario,
-        f"{estimate.costs.mean():,.0f}",
+        mean_text(estimate.summary()[unit]),
         f"{low:,.0f} to {high:,.0f}",
         f"{estimate.rounds.mean():.1f}",
         f"{estimate.error_rate * len(estimate.samples):,.0f} of {len(estimate.samples):,}",
@@ -81,14 +81,14 @@ def money_and_days_table(title: str, plan: CostPlan) -> Table:
     rows = [
         (estimate.scenario, unit, *_mean_and_range(figures))
         for estimate in plan.scenarios
-        for unit, figures in estimate.study_costs.summary().items()
+        for unit, figures in estimate.summary().items()
         if unit not in ("samples", "regret")
     ]
     return Table.of_text(title, ("scenario", "what", "mean", "10% to 90%"), rows)
 
 
 def _mean_and_range(figures: dict[str, float]) -> tuple[str, str]:
-    return f"{figures['mean']:,.0f}", f"{figures['p10']:,.0f} to {figures['p90']:,.0f}"
+    return mean_text(figures), f"{figures['p10']:,.0f} to {figures['p90']:,.0f}"
 
 
 def operating_table(title: str, found: Sequence[Characteristic]) -> Table:
@@ -160,7 +160,7 @@ def trade_off_table(title: str, timed: Logistics) -> Table:
     """Days against money, from the cheapest study to the fastest."""
     rows = []
     for point in timed.trade_off:
-        costs = point.study_costs.summary()
+        costs = point.study.summary()
         worth = "only days count" if math.isinf(point.day_cost) else f"{point.day_cost:,g}"
         parts = (costs["days"], costs.get("money", costs["samples"]))
         cells = [cell for part in parts for cell in _mean_and_range(part)]
@@ -327,7 +327,7 @@ def _mean_to_p90(
 
 def trade_off_figure(timed: Logistics, *, theme: str = "light") -> Figure:
     """Mean days against mean money, a point per worth of a day; the study's own is ringed."""
-    costs = [point.study_costs.summary() for point in timed.trade_off]
+    costs = [point.study.summary() for point in timed.trade_off]
     days = [part["days"]["mean"] for part in costs]
     money = [part.get("money", part["samples"])["mean"] for part in costs]
     with canvas(theme, 7, 4.2) as (figure, style):

@@ -72,6 +72,11 @@ class ScenarioCost:
         """The Monte Carlo error of the mean of some of these arrays."""
         return standard_error(values, self.truths)
 
+    def rounds_summary(self) -> dict[str, float]:
+        """Mean, its Monte Carlo error, and the largest."""
+        error = self.standard_error(self.rounds)
+        return {"mean": float(self.rounds.mean()), "standard_error": error, "max": int(self.rounds.max())}
+
     @property
     def power_text(self) -> str:
         """The power with its Monte Carlo error."""
@@ -223,7 +228,7 @@ class TradeOffPoint:
     """What the studies cost if a day is worth `day_cost`; infinite: only days count."""
 
     day_cost: float
-    study_costs: StudyCosts
+    study: ScenarioCost
     own: bool  # the day_cost that the study states
 
 
@@ -252,7 +257,7 @@ def trade_off(planner: Planner, problem: Problem, scenario: Scenario) -> list[Tr
     return [
         TradeOffPoint(
             day_cost=worth,
-            study_costs=planner.estimate(scenario, problem, planned=_with_day_cost(problem, worth)).study_costs,
+            study=planner.estimate(scenario, problem, planned=_with_day_cost(problem, worth)),
             own=worth == problem.day_cost,
         )
         for worth in day_costs(problem, scenario)

@@ -42,7 +42,7 @@ class PoweredBudget:
             "power": self.study.power,
             "standard_error": self.study.standard_error(self.study.correct),
             "studies": len(self.study.samples),
-            "rounds": {"mean": float(self.study.rounds.mean()), "max": int(self.study.rounds.max())},
+            "rounds": self.study.rounds_summary(),
             "fixed": None if self.fixed is None else vars(self.fixed),
         }
 
