@@ -165,7 +165,7 @@ def plan_command(
         document = problem.settings() | _document(plan) | _trade_off(timed)
         if known:
             document["operating"] = operating_document(known)
-        document["warning"] = warning
+        document |= {"largest_size": chosen.largest_size, "warning": warning}
         print_json(document | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.descriptions().values()])
@@ -181,6 +181,8 @@ def plan_command(
     if timed and timed.trade_off:
         screen.print(trade_off_table(f"Days against money ({reference})", timed))
     screen.print(sensitivity_table(f"What moves the cost ({reference})", plan))
+    if chosen.largest_size is not None:
+        say(f"The study never takes more than {chosen.largest_size:,} samples, whatever the truth.")
     if warning:
         warn(warning)
     screen.print(f"Draws per agent and a picture: {path.resolve()}", soft_wrap=True)

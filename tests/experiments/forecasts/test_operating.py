@@ -16,7 +16,7 @@ from parley.experiments.forecasts.operating import (
     operating_scenarios,
     operating_studies,
 )
-from parley.experiments.forecasts.plan_page import operating_table
+from parley.experiments.forecasts.plan_page import budget_figure, budget_table, operating_table
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.problem import Instance, Problem
@@ -78,3 +78,24 @@ def test_a_study_has_its_power_and_every_figure_is_told():
     table = operating_table("", found)
     assert len(table.head) == 10
     assert len(table.rows) == len(found)
+
+
+def test_power_by_budget_stands_beside_the_fixed_size_of_the_same_budget():
+    problem = Problem(arms=3, weights=WEIGHTS, delta=0.1, max_samples=500)
+    planner = Planner(policy="evidence", options={}, replications=1, seed=0)
+    (tie, wide) = characteristics(planner, problem, operating_scenarios(problem, [0.8]))
+    budgets = [point.max_samples for point in wide.budgets]
+    assert budgets == sorted(budgets) == [point.max_samples for point in tie.budgets]
+    assert next(point.study for point in wide.budgets if point.max_samples == 500) is wide.study
+    powers = [point.study.power for point in wide.budgets]
+    assert powers[0] < 0.5
+    assert powers[-1] > 0.9
+    for point in wide.budgets:
+        assert point.study.samples.max() <= point.max_samples
+        assert point.max_samples - 6 < point.fixed.samples <= point.max_samples
+    document = operating_document([wide])[0]["budgets"][-1]
+    assert document["power_error"] == pytest.approx(np.sqrt(powers[-1] * (1 - powers[-1]) / STUDIES))
+    assert {"max_samples", "power", "samples", "fixed"} < set(document)
+    assert document["samples"]["standard_error"] > 0
+    assert len(budget_table("", [tie, wide]).rows) == 2 * len(budgets)
+    assert len(budget_figure([tie, wide]).axes) == 2

@@ -117,3 +117,5 @@ def test_the_plan_warns_of_a_budget_that_cannot_decide(tmp_path):
     assert "likely to end without all answers" in (tmp_path / "parley-plan.html").read_text()
     document = json.loads(parley("plan", str(study), *few, "--json", cwd=tmp_path).stdout)
     assert "max_samples = 60" in document["warning"]
+    assert document["largest_size"] == 60
+    assert "never takes more than 60 samples" in done.stdout
