@@ -141,7 +141,7 @@ def measured(value: float | None, radius: float | None, *, rates: bool = False) 
 def share_text(share: float, error: float) -> str:
     """A share of simulated studies with its Monte Carlo error, in per cent.
 
-    >>> share_text(0.842, 0.0115), share_text(1.0, 0.0)
+    >>> share_text(0.842, 0.0123), share_text(1.0, 0.0)
     ('84.2 ± 1.2 %', '100.0 ± 0.0 %')
     """
     return f"{100 * share:.1f} ± {100 * error:.1f} %"

@@ -162,7 +162,7 @@ def test_a_receipt_with_a_number_that_no_log_can_tell_spoils_nothing(house):
     assert house.admin.request("POST", "studies", "trial", "verify")["sound"]
 
 
-@pytest.mark.parametrize("scale", [2e7, 1e12, 1e55])
+@pytest.mark.parametrize("scale", [2e8, 1e12, 1e55])
 def test_a_study_whose_plans_no_log_can_tell_is_refused_when_it_is_created(house, scale):
     wild = study_message(agents=2, arms=2, policy="evidence", noise={"kind": "gaussian", "scale": scale})
     with pytest.raises(Rejected, match="cannot be run"):

@@ -61,7 +61,7 @@ from parley.totals import Totals
 __all__ = ["Binary", "log_rate_products", "log_ratios", "null_reference", "stake_limit", "two_valued_flaw"]
 
 INFERENCES = ("exact", "normal")  # how zeros and ones become evidence
-LIFT = 4.0  # times the rate: a difference that is large for rates of this size
+RARE = 12.0  # times the squared rate: the difference by which a first phase is sized
 LIFTS = (0.4, 0.2, 0.1)  # tried before a study
 PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all
 
@@ -138,8 +138,11 @@ class Binary(RewardModel):
         return 0.5 if self.rate is None else self.rate
 
     def first_gap(self, largest_gap: float) -> float:
-        """Who expects rates of 4 % looks for differences that are small against 1."""
-        return largest_gap if self.rate is None else min(largest_gap, LIFT * min(self.rate, 1 - self.rate))
+        """Rates of 4 % are studied for lifts of a few tenths, with many people; a rate of a quarter may differ by much.
+
+        So the first phase of rare events is large, and that of common ones small: stating a rate must not cost people.
+        """
+        return largest_gap if self.rate is None else min(largest_gap, RARE * min(self.rate, 1 - self.rate) ** 2)
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
         """Lifts of two fifths, a fifth and a tenth of the rate, where one is stated."""
