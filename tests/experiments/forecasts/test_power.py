@@ -72,7 +72,7 @@ def test_a_budget_that_cannot_decide_is_named_with_the_one_that_can():
     enough = smallest_budget(PLANNER, PROBLEM, truth, 0.5)[0]
     warning = said(PROBLEM.with_(max_samples=enough // 3))
     assert f"max_samples = {enough // 3} " in warning
-    assert f"The smallest max_samples with a power of a half there is {enough}." in warning
+    assert f"The smallest max_samples with a power of a half there is about {enough}." in warning
     assert "under gap 0.2" in warning
     assert not said(PROBLEM.with_(max_samples=enough))
     assert not said(PROBLEM), "no budget, nothing to say"

@@ -145,6 +145,7 @@ def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
 
 
 LARGEST_ESTIMATE = 12_000  # arms x agents that can be simulated while somebody waits
+LARGEST_WARNING = 1_500  # the same where budgets must be searched
 ESTIMATE_WORK, FORECAST_WORK = 8_000, 40_000  # arms x agents x simulated studies, about
 FORECAST_SECONDS = 120.0
 
@@ -181,13 +182,14 @@ def launch_warning(policy: str, options: Mapping[str, Any], problem: Problem) ->
     if problem.horizon is not None or (problem.max_samples is None and problem.max_rounds is None):
         return ""
     pairs = problem.arm_count * problem.agent_count
-    if pairs > LARGEST_ESTIMATE:
+    if pairs > LARGEST_WARNING:
         return (
             f"Whether this budget can decide was not simulated for {pairs:,} pairs of arm and agent: parley plan does."
         )
-    planner = Planner(policy=policy, options=options, replications=max(10, min(100, ESTIMATE_WORK // pairs)), seed=0)
+    planner = Planner(policy=policy, options=options, replications=max(10, min(60, ESTIMATE_WORK // pairs)), seed=0)
     truths = [gap_scenario(problem, gap) for gap in usual_gaps(problem)]
-    return budget_warning(planner, problem, [(truth, planner.estimate(truth, problem)) for truth in truths])
+    found = [(truth, planner.estimate(truth, problem)) for truth in truths]
+    return budget_warning(planner, problem, found, accuracy=0.05)
 
 
 def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, over: bool) -> dict[str, Any]:

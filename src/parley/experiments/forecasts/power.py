@@ -59,8 +59,10 @@ def powered_budget(planner: Planner, problem: Problem, truth: Scenario, power: f
     )
 
 
-def smallest_budget(planner: Planner, problem: Problem, truth: Scenario, power: float) -> tuple[int, ScenarioCost]:
-    """The smallest `max_samples`, to one per cent, with which a study has this power, and what it then does.
+def smallest_budget(
+    planner: Planner, problem: Problem, truth: Scenario, power: float, *, accuracy: float = 0.01
+) -> tuple[int, ScenarioCost]:
+    """The smallest `max_samples`, to this accuracy, with which a study has this power, and what it then does.
 
     >>> from parley.experiments.forecasts.scenarios import gap_scenario
     >>> planner = Planner(policy="evidence", options={}, replications=200, seed=0)
@@ -96,7 +98,7 @@ def smallest_budget(planner: Planner, problem: Problem, truth: Scenario, power: 
             raise InvalidInput("power", found=f"{power:g} under {truth.name}", allowed=f"at most {study.power:.3f}")
         low, high = high, min(2 * high, most)
         study = within(high)
-    while high - low > max(1, high // 100):
+    while high - low > max(1.0, accuracy * high):
         middle = (low + high) // 2 if low else high // 2
         tried = within(middle)
         if tried.power >= power:
@@ -106,7 +108,9 @@ def smallest_budget(planner: Planner, problem: Problem, truth: Scenario, power: 
     return high, study
 
 
-def budget_warning(planner: Planner, problem: Problem, found: Iterable[tuple[Scenario, ScenarioCost]]) -> str:
+def budget_warning(
+    planner: Planner, problem: Problem, found: Iterable[tuple[Scenario, ScenarioCost]], *, accuracy: float = 0.01
+) -> str:
     """A sentence about a budget with which the study decides less than half of the time; empty where it does not.
 
     `found` has what the study does under each truth with the budget that it states.
@@ -119,12 +123,16 @@ def budget_warning(planner: Planner, problem: Problem, found: Iterable[tuple[Sce
     stated = {"max_samples": problem.max_samples, "max_rounds": problem.max_rounds}
     budget = " and ".join(f"{key} = {value}" for key, value in stated.items() if value is not None)
     powers = "; ".join(f"{study.power_text} under {truth.name}" for truth, study in weak)
+    # Of the truths with one gap for all, the smallest gap needs most.
+    gaps = [truth for truth, _ in weak if len(truth.means) == 1]
+    hardest = [truth for truth, _ in weak if len(truth.means) > 1]
+    hardest += sorted(gaps, key=lambda truth: truth.instances(problem)[0].smallest_gap)[:1]
     try:
-        most = max(smallest_budget(planner, problem, truth, LEAST_POWER)[0] for truth, _ in weak)
+        needed = [smallest_budget(planner, problem, truth, LEAST_POWER, accuracy=accuracy)[0] for truth in hardest]
     except InvalidInput:
         least = "No max_samples has a power of a half there"
         if problem.max_rounds is not None:
             least += f" while max_rounds = {problem.max_rounds}"
     else:
-        least = f"The smallest max_samples with a power of a half there is {most}"
+        least = f"The smallest max_samples with a power of a half there is about {max(needed)}"
     return f"With {budget} this study is likely to end without all answers: its power is {powers}. {least}."
