@@ -154,7 +154,7 @@ def try_live(server: Environment, agent: Environment) -> None:
             assert one.returncode == 0, err
         agent.parley("verify", "first", **reached)
     assert "Sound" in server.parley("verify", "first", "--db", "parley.db")
-    assert "1 studies" in server.parley("doctor", "--db", "parley.db")
+    assert "1 study" in server.parley("doctor", "--db", "parley.db")
 
 
 def try_site(site: Environment) -> None:

@@ -10,7 +10,7 @@ import pytest
 from parley.cli.main import COMMANDS
 from parley.coordinator.problems import PROBLEMS
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")
