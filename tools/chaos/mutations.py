@@ -144,7 +144,7 @@ def look_at_a_token_once():
 
 
 def look_for_no_earlier_report():
-    """The primary key of the table is a second line of defence: what was sent again is refused, not taken twice."""
+    """The state machine is a second line of defence: what was sent again is put aside, not taken twice."""
     from parley.coordinator.record import reports
 
     change(reports, "receipts", lambda *_: [])
