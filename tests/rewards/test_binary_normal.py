@@ -19,6 +19,7 @@ from parley.rewards.payoffs import NOTHING, log_bet, log_boost
 from parley.simulation import simulate
 from parley.study import parse_study
 from parley.totals import Totals
+from parley.weights import personalized
 
 MODEL = BinaryNormal()
 
@@ -40,7 +41,7 @@ def test_it_is_a_choice_of_the_study_and_never_the_default():
 
 @pytest.mark.parametrize("shift", [0.0, 0.1])
 def test_small_cells_bet_exactly_to_the_last_bit(shift):
-    bets = with_variance(some_bets(draws=28))
+    bets = with_variance(some_bets(draws=15))
     bets = replace(bets, shift=shift, contrast=bets.contrast + shift, estimate=bets.estimate + shift)
     assert not MODEL.approximates(bets).any()
     assert MODEL.payoff(bets).tolist() == Binary().payoff(bets).tolist()
@@ -53,7 +54,8 @@ def test_large_cells_bet_as_gaussian_ones_with_stakes_of_the_past_and_pooled_rat
     bets = replace(bets, shift=shift, contrast=bets.contrast + shift, estimate=bets.estimate + shift)
     assert MODEL.approximates(bets).all()
     pooled = bets.past + bets.fresh
-    z = bets.contrast / np.sqrt(contrast_variance(bets, MODEL.cell_variances(pooled)))
+    unbiased = MODEL.cell_variances(pooled) * pooled.counts / (pooled.counts - 1)
+    z = bets.contrast / np.sqrt(contrast_variance(bets, unbiased))
     stakes = BOLDNESS * staked_gaps(bets) / np.sqrt(bets.variance)[:, None]
     wanted = log_bet(z, stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, bets.missing)
     assert MODEL.payoff(bets) == pytest.approx(wanted)
@@ -65,7 +67,7 @@ def test_large_cells_bet_as_gaussian_ones_with_stakes_of_the_past_and_pooled_rat
 def test_a_phase_may_have_both_kinds_of_bets_each_as_by_itself():
     bets = with_variance(some_bets(draws=2000))
     counts = bets.fresh.counts.copy()
-    counts[:, 0] = 20
+    counts[:, 0] = 10
     sums = np.minimum(bets.fresh.sums, counts)
     bets = replace(bets, fresh=Totals(counts=counts, sums=sums, squares=sums))
     normal = MODEL.approximates(bets)
@@ -84,10 +86,27 @@ def test_the_rewards_of_a_phase_have_no_say_in_which_bet_it_is():
         assert MODEL.approximates(other).tolist() == before.tolist()
 
 
+ALONE, EVEN, MOSTLY_OWN = np.eye(5), np.full((5, 5), 0.2), personalized(5, 0.5)
+
+
 @pytest.mark.parametrize(
-    ("draws", "rate", "wanted"), [(29, 0.5, False), (30, 0.5, True), (30, 0.1, False), (60, 0.1, True)]
+    ("weights", "draws", "rate", "wanted"),
+    [
+        (ALONE, 29, 0.5, False),
+        (ALONE, 30, 0.5, True),
+        (ALONE, 30, 0.1, False),
+        (ALONE, 60, 0.1, True),
+        (EVEN, 14, 0.5, False),  # 70 in all, but every cell needs half of 30
+        (EVEN, 15, 0.5, True),
+        (EVEN, 24, 0.1, False),  # and half of 5 ones
+        (EVEN, 26, 0.1, True),
+        (MOSTLY_OWN, 22, 0.5, False),  # 110 in all, as skewed as one cell of 29
+        (MOSTLY_OWN, 23, 0.5, True),
+        (MOSTLY_OWN, 37, 0.1, False),
+        (MOSTLY_OWN, 39, 0.1, True),
+    ],
 )
-def test_a_cell_needs_thirty_draws_and_five_of_either_kind_expected(draws, rate, wanted):
+def test_a_side_needs_thirty_draws_and_five_of_either_kind_expected(weights, draws, rate, wanted):
     for flipped in (rate, 1 - rate):
         bets = some_bets(draws=1000)
         counts = np.full(bets.fresh.counts.shape, draws)
@@ -95,10 +114,26 @@ def test_a_cell_needs_thirty_draws_and_five_of_either_kind_expected(draws, rate,
         sums = past * flipped
         bets = replace(
             bets,
+            weights=weights,
             past=Totals(counts=past, sums=sums, squares=sums),
             fresh=Totals(counts=counts, sums=np.zeros(counts.shape), squares=np.zeros(counts.shape)),
         )
         assert (MODEL.approximates(bets) == wanted).all()
+
+
+def test_a_side_with_a_cell_that_was_not_drawn_bets_exactly():
+    bets = some_bets(draws=2000)
+    counts = bets.fresh.counts.copy()
+    counts[..., 2] = 0
+    sums = np.minimum(bets.fresh.sums, counts)
+    bets = replace(bets, weights=EVEN, fresh=Totals(counts=counts, sums=sums, squares=sums))
+    assert not MODEL.approximates(bets).any()
+
+
+def test_plans_have_cells_that_are_large_enough_together():
+    assert MODEL.bet_draws(ALONE) == 40
+    assert MODEL.bet_draws(personalized(4, 0.5)) == 30
+    assert MODEL.bet_draws(EVEN) == 20
 
 
 def test_far_out_in_the_tail_more_ones_are_needed():

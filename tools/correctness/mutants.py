@@ -78,7 +78,10 @@ class FloorLeftOut(UnknownScale):
 
 
 class NormalOfAnyCells(BinaryNormal):
-    """The normal approximation however few draws, ones and zeros a cell has."""
+    """The normal approximation however few draws, ones and zeros a cell has, and plans that give it no more."""
+
+    def bet_draws(self, weights: FloatArray) -> int:
+        return 1
 
     def approximates(self, bets: Bets) -> BoolArray:
         return np.ones(len(bets.arm), dtype=bool)

@@ -15,13 +15,15 @@ from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
 from tools.correctness.near_ties import NORMAL
 from tools.correctness.ties import Tie
 
-from parley.problem import FloatArray, IntArray
+from parley.problem import FloatArray, Instance, IntArray
 from parley.rewards import Bets, BinaryNormal
 from parley.totals import Totals
+from parley.weights import personalized
 
 PAGE = DOCS / "delta-correctness.md"
 NAME = "normal"
 SHAPES = ((2, 1, False), (5, 1, True), (2, 3, False))  # arms, agents, whether all tie
+POOLED = ("normal 0.5", "normal 0.25, no rate", "normal 0.1, no rate")  # also where several sites share small cells
 COUNTED, TILTED = (0.1, 0.01), (0.1, 0.01, 1e-5)  # deltas
 PASTS = 20  # random pasts of a single bet
 LEVELS = (0.1, 0.01, 0.001)
@@ -113,7 +115,7 @@ def normal(runs: int, workers: int) -> bool:
     found = dict(in_parallel(_measured, [(*task, runs) for task in _tasks()], workers))
     rows, good = [], True
     for tie in _ties():
-        row = [tie.noise.removeprefix("normal "), f"{tie.arms}", f"{tie.agents}", "all" if tie.all_tied else "two"]
+        row = [tie.noise.removeprefix("normal "), f"{tie.arms}", _agents(tie), "all" if tie.all_tied else "two"]
         for delta in TILTED:
             for tilted in (False, True) if delta in COUNTED else (True,):
                 wrong, error = found[replace(tie, delta=delta), tilted, runs]
@@ -143,10 +145,31 @@ def kept() -> str:
     return text.partition(begin)[2].partition(end)[0].rstrip("\n")
 
 
+@dataclass(frozen=True, kw_only=True)
+class PooledTie(Tie):
+    """Agents that weigh everybody: half of the weight, or all of it, evenly."""
+
+    own: float  # weight that is an agent's alone
+
+    @property
+    def instance(self) -> Instance:
+        plain, weights = super().instance, personalized(self.agents, self.own)
+        return replace(plain, problem=plain.problem.with_(weights=weights))
+
+
 def _ties() -> Iterator[Tie]:
     for noise in NORMAL:
         for arms, agents, all_tied in SHAPES:
             yield Tie(noise=noise, arms=arms, agents=agents, top=1, all_tied=all_tied)
+    for noise in POOLED:
+        for agents, own in ((4, 0.5), (4, 0.0), (10, 0.0)):
+            yield PooledTie(noise=noise, arms=5, agents=agents, top=1, all_tied=True, own=own)
+
+
+def _agents(tie: Tie) -> str:
+    if not isinstance(tie, PooledTie):
+        return f"{tie.agents}"
+    return f"{tie.agents}, " + ("half for all" if tie.own else "all for all")
 
 
 def _tasks() -> Iterator[tuple[Tie, bool]]:
@@ -159,20 +182,22 @@ def _tasks() -> Iterator[tuple[Tie, bool]]:
 def _measured(task: tuple[Tie, bool, int]) -> tuple[float, float]:
     tie, tilted, runs = task
     found = tie.tilted(max(runs // 10, 100), SEED) if tilted else tie.counted(runs, SEED)
-    return found.agents_wrong, found.error
+    asked = tie.agents if isinstance(tie, PooledTie) and not tie.own else 1  # they all ask the same, and err together
+    return found.agents_wrong / asked, found.error / asked
 
 
 TEXT = """
 `inference = "normal"` of [binary rewards](rewards.md) takes contrasts of rates for Gaussian ones, so its error is not
 proven. `python -m tools.correctness normal --replications {runs}` measures it and rewrites this section. Errors over
 delta as above, at ties of rates from 1 to 50 %: {runs:,} plain runs, a tenth of them tilted for every agent, seed
-{seed}. `no rate` is a study that states none, whose first cells are the smallest.
+{seed}. `no rate` is a study that states none, whose first cells are the smallest. *Half for all*: agents give half of
+the weight to all sites evenly, *all for all* all of it: their cells may be smaller, as several count together.
 
 {studies}
 
 A single bet, by adding up all outcomes of two cells that tie (with a tolerance: that lie apart by it), averaged over
 {pasts} random pasts as large as the larger cell: the expectation of its payoff, capped at one over the level. An exact
-payoff has at most 1. *Last look* is all in. A bet whose cells the past expects to be too small is exact, and not here.
+payoff has at most 1. *Last look* is all in. A bet whose sides the past expects to be too small is exact, and not here.
 
 {bets}
 """

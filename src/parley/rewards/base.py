@@ -60,7 +60,6 @@ class RewardModel(ABC):
     optimism: ClassVar[float] = 1.0  # times the policy's: what is not boosted gains more by planning in smaller steps
     caution: ClassVar[float] = 1.0
     knows_scale: ClassVar[bool] = True  # whether `variance` is known before the first draw
-    bet_draws: ClassVar[int] = 1  # of every cell that bets: with fewer they would be less sharp
     least_draws: ClassVar[int] = 1  # of every cell that a plan needs
     guarantee_note: ClassVar[str] = ""  # what a guarantee must add, where the evidence is only approximate
 
@@ -149,6 +148,10 @@ class RewardModel(ABC):
         return f"gap {gap:g}", self.usual_mean - gap / 2
 
     # ---- evidence
+
+    def bet_draws(self, weights: FloatArray) -> int:  # noqa: ARG002
+        """Draws of every cell that bets, at least: with fewer, bets would be less sharp."""
+        return 1
 
     def payoff(self, bets: Bets) -> FloatArray:
         """The log of what every bet pays; at least `bets.missing` means that its slot reaches the line."""

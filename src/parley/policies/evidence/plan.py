@@ -164,7 +164,7 @@ def further_draws(
     total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (growth - 1) * spent)
     planned = solution.allocation * (total / wanted)[:, None, None]
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
-    quotas = np.maximum(np.ceil(planned), max(problem.noise.least_draws, problem.noise.bet_draws))
+    quotas = np.maximum(np.ceil(planned), max(problem.noise.least_draws, problem.noise.bet_draws(problem.weights)))
     return np.where(touched, quotas, 0).astype(np.int64)
 
 
