@@ -28,9 +28,9 @@ from parley.weights import personalized
 
 KNOWN, PAGE = DOCS / "tolerance.json", DOCS / "tolerance.md"
 BLOCK = 5000
-PAPER = {0.0: None, 0.02: None, 0.05: 4450, 0.1: 3350, 0.2: 2300}  # samples, at most so many were asked for
+PAPER = {0.0: None, 0.02: None, 0.05: 4450, 0.1: 3350, 0.2: 2300}  # samples: the goal, at most
 TIED = {0.05: 4800, 0.1: 1550, 0.2: 740}
-ASKED = {"normal": (8500, 6400, 3800, 1700), "exact": (13_700, 9950, 6050, 3000)}  # people, gap by gap
+GOALS = {"normal": (8500, 6400, 3800, 1700), "exact": (13_700, 9950, 6050, 3000)}  # people, gap by gap
 MIX = [[0.8, 0.3], [0.2, 0.7]]
 
 
@@ -116,7 +116,7 @@ def hospitals(gaps: Sequence[float], inference: str, budget: int | None = None) 
 def trial(replications: int = 1000) -> dict[str, list[list[str]]]:
     """What the trial takes without a budget, gap by gap; and its power with one, where rates are 22, 26 and 34 %."""
     found: dict[str, list[list[str]]] = {"trial": [], "power": []}
-    for inference, aims in ASKED.items():
+    for inference, aims in GOALS.items():
         for gap, most in zip((0.0, 0.025, 0.05, 0.1), aims, strict=True):
             instance = hospitals((gap, 0.0, 0.0), inference)
             run = simulate(make_policy("evidence", instance.problem), instance, replications=replications, seed=SEED)
@@ -195,9 +195,9 @@ def _next(known: dict[str, Any], replications: int, top: int | None) -> str | No
 
 def _write(known: dict[str, Any], replications: int) -> None:
     KNOWN.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-    head = ["truth", "tolerance", "samples, mean", "rounds", "asked: at most", "bad answers, %"]
+    head = ["truth", "tolerance", "samples, mean", "rounds", "goal, at most", "bad answers, %"]
     fill(PAGE, "figures", table(head, known["figures"]))
-    head = ["inference", "gap", "people, mean", "rounds", "asked: at most", "bad answers, %"]
+    head = ["inference", "gap", "people, mean", "rounds", "goal, at most", "bad answers, %"]
     fill(PAGE, "trial", table(head, known["trial"]))
     head = ["inference", "people at most", "power", "people, mean", "of the budget", "rounds"]
     fill(PAGE, "power", table(head, known["power"]))
