@@ -45,7 +45,7 @@ test: setup      ## linters, types, import directions, doctests and every quick 
 	$(MAKE) --no-print-directory lint
 	$(PYTEST) -m "$(RULES)"
 
-test-servers: setup ## real server processes, hostile connections, whole trials over HTTP
+test-servers: setup ## real server processes, PostgreSQL too, hostile connections, whole trials over HTTP
 test-kills: setup ## processes killed at every point, power loss, restarts of PostgreSQL
 test-mutants: setup ## changed copies of the product: broken ones are caught, those made by a recipe of CONTRIBUTING work
 test-engines: setup ## sweeps on pools of processes, Dask and Ray, with workers killed

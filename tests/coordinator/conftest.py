@@ -6,7 +6,7 @@ from tests.coordinator.support import House
 from parley.coordinator.record import open_storage
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
 def database(request, tmp_path):
     """The address of a new, prepared database of either kind."""
     if request.param == "sqlite":

@@ -12,7 +12,7 @@ def here(tmp_path_factory):
         yield made
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
 def either(request, tmp_path_factory):
     """The same over either database."""
     if request.param == "sqlite":
