@@ -115,7 +115,8 @@ def every_answer() -> list[type]:
     """The struct of every answer."""
     from parley.coordinator import answers
 
-    return [getattr(answers, name) for name in answers.__all__ if name != "Answer"]
+    kinds = [kind for kind in vars(answers).values() if isinstance(kind, type) and kind.__module__ == answers.__name__]
+    return [kind for kind in kinds if kind is not answers.Answer]
 
 
 def keys(kind: type) -> list[str]:

@@ -35,7 +35,17 @@ def _modules(name: str) -> list[str]:
     module = importlib.import_module(name)
     below = [] if name == "parley" else pkgutil.iter_modules(getattr(module, "__path__", []))
     found = [name, *(f"{name}.{one.name}" for one in below)]
-    return [one for one in found if getattr(importlib.import_module(one), "__all__", None)]
+    return [one for one in found if public_names(importlib.import_module(one))]
+
+
+def public_names(module: Any) -> list[str]:
+    """What a package lists in `__all__`; of a plain module, the classes and functions that it defines."""
+    defined = [
+        name
+        for name, thing in vars(module).items()
+        if (inspect.isclass(thing) or inspect.isfunction(thing)) and thing.__module__ == module.__name__
+    ]
+    return sorted(getattr(module, "__all__", [name for name in defined if not name.startswith("_")]), key=str.lower)
 
 
 def pages() -> dict[str, str]:
@@ -58,7 +68,7 @@ def _page(title: str, modules: list[str]) -> str:
         if len(modules) > 1:
             lines += [f"## `{name}`", ""]
         lines += _docstring(inspect.getdoc(module) or "")
-        for public in sorted(module.__all__, key=str.lower):
+        for public in public_names(module):
             lines += _entry(name, public, getattr(module, public))
     return "\n".join(lines) + "\n"
 

@@ -10,19 +10,6 @@ from numpy.typing import NDArray
 
 from parley.errors import InvalidInput
 
-__all__ = [
-    "BoolArray",
-    "FloatArray",
-    "IntArray",
-    "mixing_weights",
-    "names",
-    "number",
-    "positive",
-    "real_array",
-    "real_matrix",
-    "whole",
-]
-
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]

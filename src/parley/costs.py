@@ -16,8 +16,6 @@ from parley.errors import InvalidInput
 from parley.harmonic.pace import Pace, agent_days
 from parley.problem import FloatArray, IntArray, Problem
 
-__all__ = ["CostModel", "StudyCosts", "money_of", "phase_days", "round_overhead", "stated_rates"]
-
 DIGITS = 12  # of a price over the largest: multiplying all prices by a number changes no plan by a single draw
 
 

@@ -39,38 +39,6 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = [
-    "BrokenChain",
-    "Conflict",
-    "CoordinatorError",
-    "DamagedJournal",
-    "EngineFailed",
-    "IllegalMove",
-    "ImpossibleReport",
-    "Interrupted",
-    "InvalidInput",
-    "InvalidStudy",
-    "MissingPackage",
-    "NoCluster",
-    "NoRoom",
-    "NotAllowed",
-    "NotConverged",
-    "NotNow",
-    "NotThere",
-    "OtherResults",
-    "ParleyError",
-    "Rejected",
-    "SourceFailed",
-    "StorageUnavailable",
-    "TiedArms",
-    "UnknownName",
-    "Unreachable",
-    "WrongPlan",
-    "WrongReceipt",
-    "need",
-    "needs",
-]
-
 
 class ParleyError(Exception):
     """The root of the tree.

@@ -19,8 +19,6 @@ from parley.problem import Problem
 from parley.rewards.intervals import stack_phases
 from parley.totals import Totals
 
-__all__ = ["Estimate", "Estimates", "estimates", "leading"]
-
 EVERY = slice(None)
 
 WORDS = (

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from parley.errors import NoRoom, ParleyError
 
-__all__ = ["ASIDE", "SECRET", "FileLock", "Locked", "lock_file", "put_in_place", "sync", "sync_folder", "write_whole"]
-
 ASIDE = ".partial"  # suffix of temporary files; those that a kill leaves behind may be removed
 SECRET = 0o600  # only the owner may read and write
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

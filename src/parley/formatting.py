@@ -13,27 +13,6 @@ from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any
 
-__all__ = [
-    "DASH",
-    "KINDS",
-    "arm_state",
-    "csv_safe",
-    "decimals",
-    "estimate_text",
-    "finding_rows",
-    "findings_csv",
-    "gap",
-    "is_number",
-    "measured",
-    "number",
-    "plural",
-    "ranged",
-    "real",
-    "share_text",
-    "size_text",
-    "typed",
-]
-
 DASH = "–"
 NUMBER = re.compile(
     r"(at least |above |below |about )?[-+−±<>~]?[\d.,]+(e[-+]?\d+)?"

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import signal
 
-__all__ = ["arm", "reached"]
-
 _armed: dict[str, int] = {}  # point -> how many more times until the process dies there
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.problem import FloatArray, IntArray
 
-__all__ = ["cut_to", "raise_cells", "smallest_counts", "whole_counts"]
-
 LARGEST_COUNT = 2.0**53  # beyond this float64 no longer tells whole numbers apart
 
 

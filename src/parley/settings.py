@@ -17,20 +17,6 @@ import numpy as np
 from parley.checks import LARGEST_SCALE, SMALLEST_SCALE, FloatArray, number, positive, real_array, whole
 from parley.errors import InvalidInput, UnknownName
 
-__all__ = [
-    "NUMBER",
-    "REQUIRED",
-    "SETTINGS",
-    "Key",
-    "Setting",
-    "StudySettings",
-    "check_kinds",
-    "check_section",
-    "full_name",
-    "plain",
-    "setting",
-]
-
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000
 LARGEST_COUNT = 2**53  # up to here every reader of JSON can tell whole numbers apart

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-__all__ = ["OutcomeStatus", "overall"]
-
 
 class OutcomeStatus(StrEnum):
     """How an agent's question ended, from the best outcome to the worst."""

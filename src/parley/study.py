@@ -22,18 +22,6 @@ from parley.rewards import noise_keys, study_model
 from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_kinds, check_section
 from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
 
-__all__ = [
-    "DEFAULT_POLICY",
-    "PLAYING_POLICY",
-    "SECTIONS",
-    "Study",
-    "load_study",
-    "paper_means",
-    "parse_study",
-    "read_toml",
-    "truth_of",
-]
-
 DEFAULT_POLICY = "evidence"
 PLAYING_POLICY = "evidence-regret"  # with a horizon
 

@@ -16,8 +16,6 @@ from scipy.special import zeta
 from parley.errors import UnknownName
 from parley.problem import FloatArray, IntArray, Problem
 
-__all__ = ["THRESHOLDS", "Threshold", "guaranteed", "make_threshold", "mixture_constant", "pf_ucb_radius", "radius"]
-
 Threshold = Callable[[IntArray], FloatArray]  # counts (..., arm, agent) to beta (..., arm, 1)
 
 THRESHOLDS = {

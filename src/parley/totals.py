@@ -15,8 +15,6 @@ import numpy as np
 from parley.checks import FloatArray, IntArray
 from parley.errors import InvalidInput
 
-__all__ = ["Totals"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Totals:

@@ -16,19 +16,6 @@ from parley.checks import FloatArray, real_array, whole
 from parley.errors import InvalidInput, UnknownName
 from parley.settings import NUMBER, REQUIRED, Key
 
-__all__ = [
-    "WEIGHTS",
-    "WEIGHT_KEYS",
-    "clusters",
-    "features",
-    "from_file",
-    "identity",
-    "personalized",
-    "population",
-    "similarity",
-    "weights_of",
-]
-
 LARGEST_SEED = 2**32 - 1
 WEIGHTS = {
     "kind": Key(

@@ -33,8 +33,6 @@ try:
 except ModuleNotFoundError:
     raise MissingPackage("httpx2", extra="agent", purpose="talking to a coordinator") from None
 
-__all__ = ["AsyncClient", "Client", "read_token"]
-
 T = TypeVar("T")
 TIMEOUT, LOG_TYPE = 30.0, "application/x-ndjson"
 PROBLEM = "urn:parley:problem:"  # how the type of every refusal begins

@@ -23,8 +23,6 @@ from parley.protocol import Report
 from parley.protocol.codec import canonical, read_json
 from parley.totals import Totals
 
-__all__ = ["CsvSource", "NotYet", "RowMemory"]
-
 NEEDED = ("arm", "reward")
 SAME = 1e-9  # relative: sums that were added up in another order
 

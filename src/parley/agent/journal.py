@@ -27,22 +27,6 @@ from parley.files import SECRET, lock_file, sync_folder
 from parley.killpoints import reached
 from parley.protocol.codec import Message, canonical, read_json
 
-__all__ = [
-    "Assigned",
-    "Entry",
-    "Journal",
-    "Missing",
-    "Observed",
-    "Opened",
-    "Outside",
-    "PartClosed",
-    "PhaseBegun",
-    "Reported",
-    "RulesSeen",
-    "StageSeen",
-    "read_entry",
-]
-
 
 class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):
     """The first line: whose journal it is, and the secret by which arms are drawn."""

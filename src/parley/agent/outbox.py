@@ -23,8 +23,6 @@ from parley.errors import Interrupted, InvalidInput
 from parley.files import ASIDE, SECRET, FileLock, Locked, sync_folder, write_whole
 from parley.protocol import Receipt, Report
 
-__all__ = ["Outbox", "agent_folder", "kept_files"]
-
 KINDS = ("drawing", "draws", "receipts", "rows")
 KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
 

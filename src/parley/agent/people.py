@@ -31,8 +31,6 @@ from parley.agent.journal import (
 )
 from parley.errors import WrongPlan
 
-__all__ = ["People", "Person", "PhaseBook", "drawn_arm"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Person:

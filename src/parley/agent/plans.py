@@ -12,8 +12,6 @@ from parley.protocol import Receipt, Report
 from parley.protocol.codec import LARGEST_INTEGER
 from parley.totals import Totals
 
-__all__ = ["AgentPlan", "Delivery", "meant", "proven"]
-
 OVER = ("finished", "cancelled")
 FIRST_REPORT = 2  # the least sequence of a report: a log begins with the study itself
 HEAD = re.compile(r"[0-9a-f]{64}")

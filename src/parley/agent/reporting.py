@@ -15,8 +15,6 @@ from parley.agent.worker import Worker
 from parley.errors import ParleyError
 from parley.protocol import Receipt, StudyMessage
 
-__all__ = ["SiteRuntime", "hand_over", "make_worker", "rules_of", "site_of"]
-
 
 def rules_of(study: StudyMessage) -> RulesSeen:
     """What a study says about its sites.

@@ -39,8 +39,6 @@ from parley.protocol.report_checks import REASONS
 from parley.rewards.plausibility import LARGEST_REWARD
 from parley.totals import Totals
 
-__all__ = ["Assignment", "Site", "checked_key", "checked_reward"]
-
 
 class Site:
     """One agent's people in one study. Processes may share a journal; each call takes its turn.

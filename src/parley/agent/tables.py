@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from parley.errors import InvalidInput
 
-__all__ = ["Row", "Table", "number_in", "read_table"]
-
 SEPARATORS = ",;\t"
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")

@@ -18,8 +18,6 @@ from parley.errors import Conflict, CoordinatorError, Unreachable
 from parley.killpoints import reached
 from parley.protocol import Receipt, Report
 
-__all__ = ["Backoff", "Worker", "persistent"]
-
 CLOSED = "urn:parley:problem:phase-closed"
 FROZEN = "urn:parley:problem:agent-frozen"
 HELD = "urn:parley:problem:report-held"

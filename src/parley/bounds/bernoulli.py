@@ -20,8 +20,6 @@ from parley.checks import FloatArray
 from parley.errors import NotConverged
 from parley.problem import Instance
 
-__all__ = ["Proven", "RateContrasts", "cheapest", "identified", "regretted"]
-
 BISECTIONS, ROUNDS = 90, 120
 SMALLEST = 1e-12
 DRAWN_BACK = 0.6  # of the way from the best feasible point to the program's solution: where cuts are taken

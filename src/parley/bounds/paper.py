@@ -22,8 +22,6 @@ from parley.rewards import Gaussian
 from parley.settings import SETTINGS
 from parley.thresholds import mixture_constant
 
-__all__ = ["Bound", "Bounds", "Guarantee", "bai", "bai_relaxed", "lower_bounds", "oracle", "regret", "regret_relaxed"]
-
 ACCURACY = 1e-9
 RATES_ACCURACY, MOST_CELLS = 1e-5, 300  # of the exact bounds for 0/1 rewards
 

@@ -15,8 +15,6 @@ from parley.harmonic import solve
 from parley.harmonic.pace import Pace
 from parley.problem import FloatArray, Instance
 
-__all__ = ["cost", "priced_bounds", "regret_and_money", "time", "time_and_money"]
-
 
 def cost(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """The least money at the study's prices: T* with prices for costs."""

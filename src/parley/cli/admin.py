@@ -21,8 +21,6 @@ from parley.study import load_study
 if TYPE_CHECKING:
     from parley.agent.client import Client
 
-__all__ = ["admin_command"]
-
 MOST_LINES = 60  # of the table of estimates on a screen; --csv and --json have all
 
 

@@ -15,8 +15,6 @@ from parley.formatting import number, plural
 if TYPE_CHECKING:
     from parley.agent.client import Client
 
-__all__ = ["CHANGES"]
-
 MOST_COLUMNS = 12  # of a re-weighing on a screen
 MOST_PAIRS = 12  # of a freeze
 

@@ -15,8 +15,6 @@ from parley.policies import option_names
 from parley.problem import Instance
 from parley.study import load_study
 
-__all__ = ["bounds_command"]
-
 TITLES = {
     "bai": "identification, T* (N* for a top N)",
     "bai_relaxed": "identification, relaxed",

@@ -17,26 +17,6 @@ from parley.errors import InvalidInput
 from parley.experiments.report_kit.tables import Table
 from parley.policies import POLICIES
 
-__all__ = [
-    "attention",
-    "checked_output",
-    "confirm",
-    "errors",
-    "json_option",
-    "outbox_option",
-    "output_option",
-    "policy_option",
-    "print_json",
-    "progress_bar",
-    "say",
-    "screen",
-    "seed_option",
-    "show_table",
-    "study_argument",
-    "warn",
-    "write_page",
-]
-
 # Names of studies, arms and agents are text that users typed: square brackets in them are no markup.
 screen = Console(markup=False, emoji=False)
 errors = Console(stderr=True, markup=False, emoji=False)

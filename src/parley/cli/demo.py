@@ -54,8 +54,6 @@ from parley.simulation.simulate import check_end
 from parley.status import OutcomeStatus
 from parley.study import Study, load_study, parse_study
 
-__all__ = ["demo_command", "run_live"]
-
 PAPER = """\
 name = "the paper's instance"
 arms = 6

@@ -18,8 +18,6 @@ from parley.cli.console import json_option, print_json, say, show_table
 from parley.errors import ParleyError, needs
 from parley.formatting import plural
 
-__all__ = ["EXTRAS", "completion_command", "doctor_command", "unmet"]
-
 # What a user may add, and what for. Those for developers (test, lint, docs, judge) are the Makefile's business.
 EXTRAS = {
     "": "bounds, simulate, plan, demo, reproduce",

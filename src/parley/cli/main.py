@@ -18,8 +18,6 @@ from parley import __version__
 from parley.cli.console import errors
 from parley.errors import InvalidInput, ParleyError
 
-__all__ = ["main", "run"]
-
 # What `parley --help` lists, in the order in which a user meets them. A command's module is imported when it is called.
 PARTS = {
     "See and plan": {

@@ -57,8 +57,6 @@ from parley.policies import make_policy
 from parley.problem import Problem
 from parley.study import Study, load_study
 
-__all__ = ["plan_command"]
-
 
 @click.command()
 @study_argument

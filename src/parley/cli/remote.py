@@ -17,18 +17,6 @@ from parley.files import SECRET, write_whole
 if TYPE_CHECKING:
     from parley.agent.client import Client
 
-__all__ = [
-    "DEFAULT_SERVER",
-    "connect",
-    "hand_over",
-    "paced",
-    "reason_option",
-    "remote_options",
-    "with_client",
-    "write_secret",
-    "yes_option",
-]
-
 DEFAULT_SERVER = "http://127.0.0.1:8642"
 TOO_FAST = "urn:parley:problem:too-fast"
 PAUSE = 1.0  # seconds; the least that a coordinator asks for

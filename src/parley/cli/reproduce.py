@@ -21,8 +21,6 @@ from parley.errors import InvalidInput
 from parley.experiments.paper.exhibits import EXHIBITS, Exhibit, make_exhibit
 from parley.experiments.paper.reproduction import jobs, measure_all, rows_of
 
-__all__ = ["reproduce_command"]
-
 FOLDER = "parley-reproduction"
 
 

@@ -14,8 +14,6 @@ with needs("server", "parley serve"):
     from parley.coordinator.settings import ServerSettings
     from parley.service.app import create_service
 
-__all__ = ["serve_command"]
-
 
 def _options(function: Any) -> Any:
     """An option for every setting, from the one table."""

@@ -32,8 +32,6 @@ from parley.simulation.rare import RareError, Tie, hardest_ties, ruled_out_proba
 from parley.status import OutcomeStatus
 from parley.study import load_study
 
-__all__ = ["audit_policy_command", "least_of", "simulate_command", "spread", "summary"]
-
 
 @click.command()
 @study_argument

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from parley.agent.client import Client
     from parley.agent.site import Site
 
-__all__ = ["site_command"]
-
 
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Which site it is; what is left out comes from the journal, if the outbox holds only one."""

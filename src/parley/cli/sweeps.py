@@ -18,8 +18,6 @@ from parley.formatting import plural, real, typed
 if TYPE_CHECKING:
     from parley.experiments.sweeps.runner import Workload
 
-__all__ = ["report_command", "sweep_command"]
-
 MOST_LINES = 40  # of the summary on a screen
 
 

@@ -16,8 +16,6 @@ from parley.formatting import plural
 from parley.protocol import Receipt, Record, Verification, read_log, verify_log
 from parley.protocol.codec import read_json
 
-__all__ = ["verify_command"]
-
 
 @click.command()
 @click.argument("study", metavar="STUDY")

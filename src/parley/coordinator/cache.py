@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
-__all__ = ["Cache"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import TypeAlias
 
-__all__ = ["Clock", "MonotonicClock", "later", "utc_now"]
-
 Clock: TypeAlias = Callable[[], str]
 
 

@@ -11,8 +11,6 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-__all__ = ["Metrics", "configure", "logger", "scrub"]
-
 SECRET = re.compile(r"parley_[0-9a-f]{16}_[A-Za-z0-9_-]{43}|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
 
 logger: structlog.stdlib.BoundLogger = structlog.get_logger("parley")

@@ -12,8 +12,6 @@ from typing import Any
 import msgspec
 from starlette.responses import JSONResponse
 
-__all__ = ["MEDIA_TYPE", "PROBLEMS", "Kind", "Problem", "Refusal"]
-
 MEDIA_TYPE = "application/problem+json"
 
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from parley.errors import InvalidInput
 
-__all__ = ["ServerSettings"]
-
 
 def _setting(default: Any, help: str, *, least: float | None = None) -> Any:  # noqa: A002
     return field(default=default, metadata={"help": help, "least": least})

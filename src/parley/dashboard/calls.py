@@ -20,8 +20,6 @@ from starlette.types import ASGIApp, Message, Scope
 from parley.coordinator.answers import Answer
 from parley.protocol.codec import LARGE, read_json
 
-__all__ = ["Api", "ApiRefusal", "address", "relay"]
-
 A = TypeVar("A", bound=Answer)
 
 

@@ -13,16 +13,6 @@ from markupsafe import Markup, escape
 
 from parley.formatting import estimate_text, number, real
 
-__all__ = [
-    "Arm",
-    "bullet",
-    "calendar_chart",
-    "course_chart",
-    "evidence_chart",
-    "forest_chart",
-    "meter",
-]
-
 LOUD = 8  # arms that get a colour, a shape and a label; of more, the others stay in the background
 WIDTH = 480.0
 MANY = 10  # phases beyond which intervals are drawn as bands: bars would lie on those of the next phase

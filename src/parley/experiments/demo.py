@@ -19,19 +19,6 @@ from parley.problem import Instance, Problem
 from parley.simulation import Phase
 from parley.status import OutcomeStatus
 
-__all__ = [
-    "answer_sentences",
-    "comparison_table",
-    "demo_page",
-    "eliminations",
-    "ending",
-    "instance_size",
-    "regret_comparison_table",
-    "regret_figure",
-    "regret_page",
-    "regret_phase_table",
-]
-
 Results = Sequence[Mapping[str, Any]]  # a document of `parley simulate --json` for every policy
 
 

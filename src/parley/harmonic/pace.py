@@ -17,8 +17,6 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, IntArray
 
-__all__ = ["Pace", "agent_days", "days_needed"]
-
 
 def days_needed(draws: FloatArray | IntArray, rates: FloatArray) -> FloatArray:
     """`(...,)`: days that the slowest agent needs for `draws (..., arm, agent)`; infinite for draws at a rate of 0.

@@ -19,8 +19,6 @@ from parley.problem import BoolArray, FloatArray, IntArray
 SMALLEST_BOUND = 1e-200  # keeps every product and sum within float64
 SHORT = 16
 
-__all__ = ["ArmPrograms", "ContrastPrograms", "Programs"]
-
 
 class Programs(Protocol):
     """A batch of programs, flattened: P programs, each with its variables and rows in the trailing axes, and b = 1."""

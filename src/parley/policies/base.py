@@ -25,8 +25,6 @@ from parley.quotas import cut_to, raise_cells
 from parley.status import OutcomeStatus
 from parley.totals import Totals
 
-__all__ = ["Elimination", "Explanation", "Policy", "State", "nth_largest"]
-
 DTYPES: dict[str, type[np.generic]] = {
     "IntArray": np.int64,
     "FloatArray": np.float64,

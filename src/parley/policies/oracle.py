@@ -24,8 +24,6 @@ from parley.policies.base import Elimination, Explanation, State, nth_largest
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.quotas import whole_counts
 
-__all__ = ["Oracle"]
-
 SIZES = {
     "guaranteed": "enough for the chosen error, by a union bound over the comparisons",
     "paper": "ceil(T* log(1 / (2.4 delta))), as in the paper's experiment: NO GUARANTEE on the error",

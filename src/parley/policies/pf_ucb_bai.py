@@ -18,8 +18,6 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.quotas import whole_counts
 from parley.thresholds import pf_ucb_radius
 
-__all__ = ["PfUcbBai", "personalization"]
-
 
 def personalization(problem: Problem, policy: str) -> float:
     """The alpha of `alpha * identity + (1 - alpha) / M`, or an error for other weights.

@@ -19,8 +19,6 @@ from parley.policies.base import Elimination, State
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import raise_cells
 
-__all__ = ["Playing", "Standing"]
-
 FIRST_OPEN, OPEN_GROWTH = 200, 10  # an open horizon is first 200 draws per arm, then ten times as long, and so on
 
 

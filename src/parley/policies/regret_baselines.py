@@ -24,8 +24,6 @@ from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.quotas import whole_counts
 
-__all__ = ["RADII", "ExploreThenCommit", "OracleRegret", "PfUcb", "PfUcbEnhanced"]
-
 RADII = {
     "proven": (4.0, "sqrt(4 log T / (M F(p))), for which its authors prove a logarithmic regret"),
     "released": (1.0, "sqrt(log T / (M F(p))), as in its authors' released code: NO GUARANTEE"),

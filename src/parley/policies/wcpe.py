@@ -20,8 +20,6 @@ from parley.quotas import smallest_counts
 from parley.thresholds import THRESHOLDS, Threshold, guaranteed, make_threshold, radius
 from parley.totals import Totals
 
-__all__ = ["Halvings", "Uniform", "Wcpe"]
-
 ABOUT = 1.5  # times a proxy gap: half-widths that count as having reached it
 ENDLESS = 2**53  # draws
 OTHERS = 0.1  # share of the variance, of the lost sites', to which the others still draw

@@ -15,8 +15,6 @@ from parley.protocol.trial import Trial
 from parley.status import OutcomeStatus, overall
 from parley.totals import Totals
 
-__all__ = ["issue_certificate", "same_certificate"]
-
 ROUNDING = 1e-9
 WHY = {
     OutcomeStatus.CANCELLED: "stopped early",

@@ -19,8 +19,6 @@ from parley.errors import BrokenChain, InvalidInput
 from parley.protocol.codec import Count, Message, canonical, digest, sha256
 from parley.protocol.messages import Receipt
 
-__all__ = ["GENESIS", "Record", "chained", "check_receipts", "new_salt"]
-
 GENESIS = "0" * 64  # what the first record names as the one before it
 SALT_DIGITS = 32
 Salt = Annotated[str, Meta(pattern=f"^[0-9a-f]{{{SALT_DIGITS}}}$")]

@@ -39,24 +39,6 @@ import msgspec
 from parley.errors import InvalidInput
 from parley.once import once
 
-__all__ = [
-    "LARGE",
-    "LARGEST_INTEGER",
-    "Count",
-    "Digest",
-    "Message",
-    "Model",
-    "Name",
-    "Phase",
-    "Words",
-    "canonical",
-    "described",
-    "digest",
-    "encoded",
-    "read_json",
-    "sha256",
-]
-
 LARGE = 200_000  # characters of JSON that are read and written beside the event loop, not in it
 LARGEST_INTEGER = 2**53  # float64, and so every JSON reader, tells whole numbers apart up to here
 LARGEST_PHASE = 1_000_000

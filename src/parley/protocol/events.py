@@ -12,30 +12,6 @@ from parley.errors import InvalidInput, UnknownName
 from parley.protocol.codec import Count, Message, Phase, described, read_json
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
 
-__all__ = [
-    "EVENTS",
-    "AgentFrozen",
-    "AgentThawed",
-    "Cancelled",
-    "Certified",
-    "Disputed",
-    "Event",
-    "Paused",
-    "PhaseClosed",
-    "PhaseCut",
-    "ReportAccepted",
-    "ReportAmended",
-    "ReportQuarantined",
-    "ReportRefused",
-    "Resumed",
-    "Reweighed",
-    "StepFailed",
-    "StudyCreated",
-    "kind_of",
-    "read_event",
-    "require_readable",
-]
-
 Previewed = Annotated[str, described("Digest of the preview that the administrator confirmed.")]
 
 

@@ -23,8 +23,6 @@ from parley.settings import SETTINGS
 from parley.study import Study
 from parley.totals import Totals
 
-__all__ = ["Certificate", "Decision", "Plan", "Receipt", "Report", "Rows", "StudyMessage", "Weights"]
-
 MOST_ARMS = 100_000
 LONGEST_NAME = 100
 

@@ -32,21 +32,6 @@ from parley.protocol.trial import Trial, ends_at, make_plan, reweigh, thaw
 from parley.status import OutcomeStatus
 from parley.totals import Totals
 
-__all__ = [
-    "EarlyClosePreview",
-    "FreezePreview",
-    "Pair",
-    "Projection",
-    "ReweighPreview",
-    "ThawPreview",
-    "early_close_preview",
-    "freeze_preview",
-    "project",
-    "reweigh_preview",
-    "run_ahead",
-    "thaw_preview",
-]
-
 Agents = tuple[str, ...]
 
 PHASES_AHEAD = 12  # of the projection; a study that needs more has lost its way

@@ -24,8 +24,6 @@ from parley.rewards import RewardModel
 from parley.rewards.plausibility import log_evidence_of_scale
 from parley.totals import Totals
 
-__all__ = ["LEVEL", "REASONS", "Scatter", "added_scatter", "check_report", "scale_warnings"]
-
 # The word in a report -> what it means to people.
 REASONS: dict[str, str] = {
     "missing-outcomes": "outcomes that never came",

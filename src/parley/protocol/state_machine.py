@@ -56,22 +56,6 @@ from parley.protocol.messages import Plan, Report, StudyMessage
 from parley.protocol.report_checks import check_report
 from parley.rewards import Past
 
-__all__ = [
-    "CONCLUDED",
-    "OVER",
-    "TRANSITIONS",
-    "Held",
-    "Place",
-    "Situation",
-    "Stage",
-    "admit",
-    "agent_of",
-    "allowed",
-    "illegal",
-    "picture",
-    "require",
-]
-
 
 class Stage(StrEnum):
     """Where a study is."""

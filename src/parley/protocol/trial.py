@@ -38,20 +38,6 @@ from parley.rewards import Past
 from parley.status import OutcomeStatus
 from parley.totals import Totals
 
-__all__ = [
-    "Reweighing",
-    "Step",
-    "Thawing",
-    "Trial",
-    "apply",
-    "create",
-    "ends_at",
-    "make_plan",
-    "replay",
-    "reweigh",
-    "thaw",
-]
-
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
 RECOMPUTED_BY_REWEIGHING = ("phase", "weights", "left", "eliminated_in", "finished")
 RECOMPUTED_BY_STEP = ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished", "missing")

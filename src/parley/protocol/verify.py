@@ -31,8 +31,6 @@ from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 from parley.protocol.state_machine import Stage
 from parley.protocol.trial import Trial, apply, replay, reweigh
 
-__all__ = ["Amendment", "Verification", "read_log", "verify_log"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Amendment:

@@ -34,8 +34,6 @@ from parley.rewards.scales import Scale
 from parley.settings import Key
 from parley.totals import Totals
 
-__all__ = ["RewardModel"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RewardModel(ABC):

@@ -16,23 +16,6 @@ from parley.checks import BoolArray, FloatArray, IntArray
 from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
 from parley.totals import Totals
 
-__all__ = [
-    "MANY_AGENTS",
-    "Bets",
-    "Sides",
-    "at_bets",
-    "contrast_payoff",
-    "contrast_variance",
-    "farthest",
-    "faster_growing",
-    "in_parts",
-    "least_weighed",
-    "powers",
-    "reciprocals",
-    "series_tail",
-    "staked_gaps",
-]
-
 # A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
 POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
 LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1

@@ -58,8 +58,6 @@ from parley.rewards.scales import Scale, no_scale
 from parley.settings import NUMBER, Key
 from parley.totals import Totals
 
-__all__ = ["Binary", "log_rate_products", "log_ratios", "null_reference", "stake_limit", "two_valued_flaw"]
-
 INFERENCES = ("exact", "normal")  # how zeros and ones become evidence
 RARE = 12.0  # times the squared rate: the difference by which a first phase is sized
 LIFTS = (0.4, 0.2, 0.1)  # tried before a study

@@ -31,8 +31,6 @@ from parley.rewards.bets import (
 from parley.rewards.binary import INFERENCES, Binary
 from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost, log_final_payoff
 
-__all__ = ["LEAST_DRAWS", "LEAST_EXPECTED", "BinaryNormal", "as_one_cell"]
-
 LEAST_DRAWS = 30  # of a side in the phase, as if it were one cell
 LEAST_EXPECTED = 5  # ones, and zeros, of a side in the phase, as if it were one cell
 OF_A_CELL = 0.5  # of these, every single cell of the side: its variance is estimated from them

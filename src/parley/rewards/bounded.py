@@ -14,8 +14,6 @@ from parley.rewards.sampling import Sampler
 from parley.rewards.scales import GUESS, Scale, no_scale
 from parley.settings import NUMBER, REQUIRED, Key
 
-__all__ = ["METHODS", "Bounded"]
-
 METHODS = ("variance", "hoeffding")  # how rewards in a range become evidence
 
 

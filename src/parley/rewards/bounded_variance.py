@@ -51,8 +51,6 @@ from parley.rewards.intervals import (
 from parley.rewards.sampling import Sampler
 from parley.totals import Totals
 
-__all__ = ["BoundedVariance", "log_spread_bet", "log_spread_products", "spread_stakes"]
-
 PRIOR = 3.0  # draws that a cell's variance borrows from that over all
 SMALLEST_SHARE = 1e-8  # of the range, squared: no variance is taken to be smaller
 

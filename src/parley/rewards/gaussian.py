@@ -18,8 +18,6 @@ from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, p
 from parley.settings import Key
 from parley.totals import Totals
 
-__all__ = ["Gaussian", "Scaled"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Scaled(RewardModel):

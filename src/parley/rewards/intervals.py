@@ -22,21 +22,6 @@ import numpy as np
 from parley.checks import BoolArray, FloatArray, IntArray
 from parley.totals import Totals
 
-__all__ = [
-    "ContrastSummary",
-    "Interval",
-    "PhaseContrasts",
-    "betting_bound",
-    "gap_lower_bound",
-    "gaussian_interval",
-    "gaussian_reach",
-    "in_range",
-    "known_variance_bound",
-    "phase_reach",
-    "range_interval",
-    "stack_phases",
-]
-
 FIRST = 0.25  # of the first phase's information: where the mixture over stakes is best is some 10 to 100 times that
 STAKES = 2.0 * 4.0 ** np.arange(5)  # times the first phase's information: for which ends the stakes are good
 PLAIN = 0.1  # of the wealth goes to the bound by the range alone

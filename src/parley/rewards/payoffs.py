@@ -22,16 +22,6 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from parley.checks import FloatArray
 
-__all__ = [
-    "LARGEST_STAKE",
-    "NOTHING",
-    "log_bet",
-    "log_boost",
-    "log_conditional_error",
-    "log_final_payoff",
-    "stake_that_crosses",
-]
-
 LARGEST_STAKE = 40.0  # keeps the rounding error of log E below 1e-12
 SAFETY = 1e-10  # a multiplier is only accepted with log E <= -SAFETY, far above that rounding error
 AIM = 1e-9  # and Newton's method aims a little further inside

@@ -45,19 +45,6 @@ import numpy as np
 from parley.checks import FloatArray
 from parley.totals import Totals
 
-__all__ = [
-    "LARGEST_REWARD",
-    "LEVEL",
-    "ROUNDING",
-    "Flaw",
-    "ImplausibleMean",
-    "Past",
-    "flaw",
-    "implausible_mean",
-    "largest_variance",
-    "log_evidence_of_scale",
-]
-
 Flaw = tuple[str, str]  # which of "sums" and "squares" cannot be, and what can
 
 LARGEST_REWARD = 1e70  # scales are up to 1e60; fourth powers, and sums of a whole study's, are still numbers

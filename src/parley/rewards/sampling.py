@@ -15,8 +15,6 @@ import numpy as np
 from parley.checks import FloatArray, IntArray
 from parley.totals import Totals
 
-__all__ = ["Sampler", "TiltedLaw", "gaussian", "tilted_gaussian", "tilted_two_valued", "two_valued", "uniform"]
-
 # The totals of fresh draws, exactly in law: from a generator and the counts asked for, (..., arm, agent).
 Sampler: TypeAlias = Callable[[np.random.Generator, IntArray], Totals]
 

@@ -10,8 +10,6 @@ from parley.checks import LARGEST_SCALE, FloatArray, positive
 from parley.errors import InvalidInput
 from parley.settings import NUMBER, Key
 
-__all__ = ["GUESS", "SCALE", "Scale", "checked_scale", "fitting", "no_scale", "plain_scale", "squared_scale"]
-
 SCALE = Key(
     kinds=(int, float, list, str),
     meaning="the standard deviation: a number, a row per agent, or a matrix with a row per arm. Gaussian also "

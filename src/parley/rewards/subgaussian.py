@@ -10,8 +10,6 @@ from parley.rewards.gaussian import Scaled
 from parley.rewards.scales import SCALE
 from parley.settings import Key
 
-__all__ = ["SubGaussian"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SubGaussian(Scaled):

@@ -37,16 +37,6 @@ from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, squared_scale
 from parley.totals import Totals
 
-__all__ = [
-    "SCOPES",
-    "UnknownScale",
-    "log_floored_bet",
-    "normal_score",
-    "student_bound",
-    "student_interval",
-    "student_quantile_bound",
-]
-
 SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
     "unknown": (-2, -1),
     "unknown per agent": (-2,),

@@ -37,8 +37,6 @@ from parley.experiments.forecasts.forecast import estimates, forecast_document, 
 from parley.policies import Policy, State
 from parley.protocol import Stage, StudyMessage
 
-__all__ = ["FORECASTS", "Forecaster", "create_service", "estimate"]
-
 
 def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Starlette:
     """The application over an open storage; whoever opened it closes it."""

@@ -12,8 +12,6 @@ from parley.policies.base import Policy, State
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.status import OutcomeStatus
 
-__all__ = ["Outcome", "Regret", "Tally", "draw_losses"]
-
 POINTS = 41  # of a curve
 
 

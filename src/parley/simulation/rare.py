@@ -30,8 +30,6 @@ from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.problem import Instance, Problem
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, POINTS
 
-__all__ = ["RareError", "Tie", "hardest_ties", "ruled_out_probability"]
-
 STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/delta-correctness.md
 FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer its standard error is above a quarter of it
 CHUNK = 20_000

@@ -19,8 +19,6 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import Response
 
-__all__ = ["Access", "Refused", "is_loopback"]
-
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST = 2 * 1024 * 1024  # bytes of a body: a table of some ten thousand people

@@ -30,8 +30,6 @@ from parley.protocol.codec import read_json
 from parley.site.access import Access, Refused, is_loopback
 from parley.site.pages import HERE, Pages
 
-__all__ = ["SiteSettings", "create_app", "serve"]
-
 Handler = Callable[[Request], Awaitable[Response]]
 TITLES = {400: "Not understood", 401: "The code is asked for", 403: "Not allowed", 404: "Not there"}
 TITLES |= {409: "Not now", 413: "Too large", 415: "JSON is asked for", 421: "Another service", 422: "Cannot be taken"}

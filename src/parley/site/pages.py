@@ -20,8 +20,6 @@ from parley.errors import InvalidInput, ParleyError
 from parley.protocol.report_checks import REASONS
 from parley.site.access import Access
 
-__all__ = ["HERE", "Pages"]
-
 HERE = Path(__file__).parent
 SHOWN = 40  # people of the list
 

@@ -11,8 +11,6 @@ from typing import Any
 from parley.coordinator.access.tokens import Principal, Role
 from parley.coordinator.problems import Refusal
 
-__all__ = ["ADMINS", "AGENTS", "EVERYONE", "INSPECTORS", "PLANNERS", "READERS", "UNBLINDED", "authorize"]
-
 EVERYONE = frozenset(Role)
 AGENTS = frozenset({Role.AGENT})
 ADMINS = frozenset({Role.ADMINISTRATOR})

@@ -18,8 +18,6 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import sessions
 
-__all__ = ["MOST", "any_over", "end", "open_session", "resume", "sweep"]
-
 MOST = 20  # sessions of one token; a further one ends the oldest
 FORM = re.compile(r"[A-Za-z0-9_-]{43}")
 

@@ -24,23 +24,6 @@ from parley.coordinator.record import Storage, StorageUnavailable, initialise, l
 from parley.coordinator.record.base import Transaction
 from parley.errors import InvalidInput
 
-__all__ = [
-    "LIVE_TOKENS",
-    "Principal",
-    "Role",
-    "TokenCache",
-    "TokenRow",
-    "authenticate",
-    "get_token",
-    "issue_token",
-    "list_tokens",
-    "prepare",
-    "principal_of_row",
-    "read_token",
-    "require_live",
-    "revoke",
-]
-
 LIVE_TOKENS = 2  # per principal: the old one and the new one, while a rotation lasts
 CACHED = 10_000  # tokens; the least recently used one goes first
 FORM = re.compile(r"parley_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")

@@ -28,8 +28,6 @@ from parley.coordinator.record import Storage, StorageUnavailable
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
 
-__all__ = ["create_app", "new_context"]
-
 SWEEP = 60.0  # seconds
 REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # of one token in progress at once
 THREADS = 64  # that may wait for the database at once

@@ -19,8 +19,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from parley.coordinator.problems import Refusal
 
-__all__ = ["ConnectionLimits"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:

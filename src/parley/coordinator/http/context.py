@@ -31,8 +31,6 @@ from parley.coordinator.studies.phases import Closer
 from parley.errors import StorageUnavailable
 from parley.protocol import Stage
 
-__all__ = ["Call", "Context", "Place", "Readiness", "context_of", "reply"]
-
 T = TypeVar("T")
 Q = TypeVar("Q")
 B = TypeVar("B")

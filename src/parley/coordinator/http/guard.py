@@ -29,8 +29,6 @@ from parley.coordinator.record import StorageUnavailable, studies
 from parley.errors import InvalidInput, ParleyError
 from parley.protocol.codec import LARGE, Model
 
-__all__ = ["Operation", "parameters_of", "refusal_of", "settled", "still_welcome"]
-
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; a count, a sum and a square at their longest
 SOME_KEYS, MOST_KEYS = 2_500, 20_000  # colons, rather: a reason may have some too

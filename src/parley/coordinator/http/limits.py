@@ -18,8 +18,6 @@ from starlette.requests import Request
 from parley.coordinator.cache import Cache
 from parley.coordinator.problems import Refusal
 
-__all__ = ["COSTLY", "Pool", "Slots", "Throttle", "check_shape", "cost_of", "read_body"]
-
 T = TypeVar("T")
 USUAL = 64 * 1024  # bytes of a body that cost as much as a request
 DEEPEST = 32

@@ -24,8 +24,6 @@ from parley.coordinator.http.routes import administration as admin
 from parley.coordinator.problems import MEDIA_TYPE, Problem
 from parley.protocol import Receipt, Report
 
-__all__ = ["OPERATIONS", "openapi"]
-
 STUDY = "/v1/studies/{study}"
 AGENT = STUDY + "/agents/{agent}"
 PHASE = STUDY + "/phases/{phase}"

@@ -12,28 +12,6 @@ from parley.coordinator.http.context import LARGEST_PHASE
 from parley.protocol import EVENTS, Report, Stage
 from parley.protocol.codec import Count, Digest, Model, Name, Words
 
-__all__ = [
-    "AmendBody",
-    "ColumnsBody",
-    "ConfirmBody",
-    "FindingsQuery",
-    "FreezeBody",
-    "HistoryQuery",
-    "LogQuery",
-    "NewStudyBody",
-    "PageQuery",
-    "PlanQuery",
-    "QuarantineQuery",
-    "ReasonBody",
-    "RefuseBody",
-    "ReweighBody",
-    "SomeAgents",
-    "StudiesQuery",
-    "StudyLogQuery",
-    "TokenBody",
-    "TokensQuery",
-]
-
 LONGEST_WAIT = 60
 AnyPhase = Annotated[int, Meta(ge=0, le=LARGEST_PHASE)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]

@@ -20,8 +20,6 @@ from parley.coordinator.record import Storage, open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.errors import InvalidInput
 
-__all__ = ["serve"]
-
 SWITCH = 0.0005  # seconds
 CONNECTIONS, SPARE = 4096, 128  # taken at once; descriptors for files, databases and the like
 GARBAGE = (10_000, 20, 100)  # objects after which the youngest are looked through; how often the older ones

@@ -40,8 +40,6 @@ from parley.protocol.trial import ends_at
 from parley.status import OutcomeStatus, overall
 from parley.totals import Totals
 
-__all__ = ["Columns", "board", "end_of", "findings", "history", "latest_phase", "latest_state", "policy_of", "state_at"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:

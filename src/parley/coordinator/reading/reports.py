@@ -10,8 +10,6 @@ from parley.coordinator.reading.studies import PAGE, held_now, require_study
 from parley.coordinator.record import Transaction, ledger, phases, reports, studies
 from parley.coordinator.record.studies import StudyRow
 
-__all__ = ["agent_turn", "quarantined", "report_of_agent", "reports_of_phase"]
-
 
 def agent_turn(transaction: Transaction, study: str, agent: str) -> tuple[StudyRow, AgentTurn]:
     """What an agent is asked to draw now."""

@@ -26,8 +26,6 @@ from parley.coordinator.record.studies import StudyRow
 from parley.protocol import Held, Stage
 from parley.protocol.codec import canonical
 
-__all__ = ["PAGE", "held_now", "listed", "log_page", "pulse", "require_study", "status", "summary"]
-
 PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 
 

@@ -13,8 +13,6 @@ import re
 import secrets
 from dataclasses import dataclass
 
-__all__ = ["ETags", "Visibility", "to_the_minute"]
-
 EXACT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d):\d\d(?:\.\d+)?Z")
 
 

@@ -15,8 +15,6 @@ from parley.coordinator.observability import logger
 from parley.coordinator.record import Storage, StorageUnavailable, Transaction, studies
 from parley.coordinator.record.studies import StudyRow
 
-__all__ = ["Glance", "Watch"]
-
 MOMENT = 0.5  # seconds
 
 

@@ -25,8 +25,6 @@ from parley.protocol.codec import canonical
 from parley.protocol.events import PhaseClosed, ReportAccepted, ReportAmended, Reweighed, StudyCreated
 from parley.protocol.state_machine import agent_of
 
-__all__ = ["verify_stored"]
-
 PROJECTED = (documents, states, phases, assignments, reports, quarantine, frozen)  # all that follows from the log
 MOST_NAMED = 5
 Row: TypeAlias = Mapping[Any, Any]

@@ -25,8 +25,6 @@ from parley.coordinator.record.tables import chains, metadata, sessions, studies
 from parley.errors import InvalidInput
 from parley.files import ASIDE, put_in_place
 
-__all__ = ["Restored", "backup", "restore"]
-
 BATCH = 1000
 
 

@@ -16,8 +16,6 @@ from parley.errors import InvalidInput
 from parley.protocol import Event, Record, kind_of, require_readable
 from parley.protocol.codec import canonical, read_json
 
-__all__ = ["SERVER", "append", "append_server", "draft", "has", "lines", "salt_of", "walk"]
-
 SERVER = "server"  # the stream of what belongs to no study: tokens
 BATCH = 20  # records that a database sends at once: one may have megabytes
 AROUND = tuple(column.name for column in log.c if column.name != "payload")

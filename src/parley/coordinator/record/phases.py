@@ -19,22 +19,6 @@ from parley.protocol import Decision, Held, Place, Plan, Report, StudyMessage
 from parley.protocol.codec import read_json
 from parley.rewards import Past
 
-__all__ = [
-    "Turn",
-    "asked_agents",
-    "decided",
-    "decisions",
-    "draws_of_many",
-    "free_place",
-    "past",
-    "phase_row",
-    "place_of",
-    "plan_of",
-    "reports_due",
-    "state_after",
-    "turn_of",
-]
-
 AGENT: BindParameter[str] = bindparam("agent")
 
 

@@ -28,8 +28,6 @@ from parley.coordinator.record.base import (
     unavailable,
 )
 
-__all__ = ["PostgresStorage"]
-
 T = TypeVar("T")
 
 

@@ -14,20 +14,6 @@ from parley.coordinator.record.tables import quarantine, reports
 from parley.protocol import Receipt, Report, StudyMessage
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 
-__all__ = [
-    "Quarantined",
-    "Taken",
-    "held",
-    "of_phase",
-    "quarantined",
-    "receipts",
-    "reported_agents",
-    "revisions",
-    "set_aside",
-    "standing",
-    "warnings",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:

@@ -34,8 +34,6 @@ from parley.protocol.events import (
     StudyCreated,
 )
 
-__all__ = ["Entry", "first_row", "row_after", "rows_of"]
-
 Values = dict[str, Any]
 
 

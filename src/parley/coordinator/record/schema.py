@@ -15,8 +15,6 @@ from parley.coordinator.record import tables
 from parley.errors import InvalidInput
 from parley.protocol import GENESIS
 
-__all__ = ["check_schema", "newest", "upgrade"]
-
 FOLDER = Path(__file__).parent / "migrations"
 
 

@@ -39,8 +39,6 @@ from parley.coordinator.record.base import (
 from parley.errors import InvalidInput
 from parley.files import FileLock, Locked
 
-__all__ = ["DatabaseLock", "Inodes", "SqliteStorage", "sqlite_engine"]
-
 T = TypeVar("T")
 BUSY = 10.0  # seconds
 PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": int(BUSY * 1000)}

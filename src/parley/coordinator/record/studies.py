@@ -29,20 +29,6 @@ from parley.protocol.events import Reweighed
 from parley.protocol.lost_sites import ask_anew
 from parley.protocol.state_machine import OVER
 
-__all__ = [
-    "StudyRow",
-    "add",
-    "certificate_of",
-    "created",
-    "find",
-    "frozen_agents",
-    "get",
-    "lock",
-    "message",
-    "reweighing",
-    "save",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRow:

@@ -23,23 +23,6 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-__all__ = [
-    "APPEND_ONLY",
-    "assignments",
-    "chains",
-    "documents",
-    "frozen",
-    "log",
-    "metadata",
-    "phases",
-    "quarantine",
-    "reports",
-    "sessions",
-    "states",
-    "studies",
-    "tokens",
-]
-
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",

@@ -22,8 +22,6 @@ from parley.protocol import Event, Place, Record, Situation, Stage, admit, kind_
 from parley.protocol.events import PhaseCut, ReportAccepted, ReportAmended, ReportQuarantined, StudyCreated
 from parley.protocol.state_machine import agent_of
 
-__all__ = ["ACTS", "POINTS", "enact", "locked", "situation", "write_first"]
-
 # Built once: building a statement costs more than running it.
 INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}
 

@@ -26,16 +26,6 @@ from parley.protocol import (
 from parley.protocol.codec import canonical
 from parley.protocol.events import Cancelled, Paused, ReportAmended, ReportRefused, Resumed, StudyCreated
 
-__all__ = [
-    "amend_report",
-    "cancel_study",
-    "create_study",
-    "draft_cancel",
-    "pause_study",
-    "refuse_report",
-    "resume_study",
-]
-
 ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 RESERVED = (ledger.SERVER,)
 

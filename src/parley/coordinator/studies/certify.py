@@ -18,8 +18,6 @@ from parley.protocol import Certificate, Decision, Event, Record, Trial, issue_c
 from parley.protocol.events import Certified
 from parley.totals import Totals
 
-__all__ = ["COORDINATOR", "Drafted", "certify", "certify_as_drafted", "draft_end", "totals_of"]
-
 COORDINATOR = "coordinator"  # the actor of what follows from the data alone
 
 

@@ -30,8 +30,6 @@ from parley.protocol.codec import canonical
 from parley.protocol.events import StepFailed
 from parley.protocol.state_machine import CONCLUDED
 
-__all__ = ["INLINE_CELLS", "Closer", "close_if_due", "closing_studies", "load_trial", "preview", "take_step"]
-
 T = TypeVar("T")
 LONGEST = 2_000  # characters of a reason
 MOMENT = 2.0  # seconds between looks when nobody calls

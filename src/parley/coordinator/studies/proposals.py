@@ -31,8 +31,6 @@ from parley.protocol.previews import (
 from parley.protocol.state_machine import require
 from parley.protocol.trial import reweigh, thaw
 
-__all__ = ["Proposal", "propose_early_close", "propose_freeze", "propose_reweigh", "propose_thaw"]
-
 P = TypeVar("P", EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
 Enactment: TypeAlias = Callable[..., StudyRow]  # of a locked row: transaction, row, by keyword actor and at
 

@@ -15,8 +15,6 @@ from parley.killpoints import reached
 from parley.protocol import TRANSITIONS, Receipt, Report, check_report
 from parley.protocol.events import Disputed, ReportAccepted, ReportQuarantined
 
-__all__ = ["MOST_ASIDE", "Accepted", "take_report"]
-
 MOST_ASIDE = 20  # conflicting reports kept for one place; more are refused without a trace of their content
 
 

@@ -10,8 +10,6 @@ from parley.coordinator.http.context import context_of
 from parley.dashboard.calls import Api, ApiRefusal
 from parley.dashboard.session import ADMINISTRATORS, FORM_COOKIE, Page, page, session_cookie
 
-__all__ = ["routes"]
-
 ROLES = ("viewer", "analyst", "auditor", "administrator", "agent")
 A_PAGE = 50
 

@@ -15,8 +15,6 @@ from parley.dashboard.pages.study import heading
 from parley.dashboard.session import ADMINISTRATORS, Page, page
 from parley.protocol.previews import ReweighPreview
 
-__all__ = ["BadColumns", "columns_of", "considered", "routes"]
-
 ACTS = ("pause", "resume", "cancel")
 A_PAGE = 10  # of reports in quarantine
 SHOWN = (404, 409, 422)  # refusals of an act that the page shows

@@ -19,8 +19,6 @@ from parley.dashboard.session import Page, page
 from parley.formatting import arm_state, csv_safe, estimate_text, findings_csv, ranged
 from parley.status import OutcomeStatus
 
-__all__ = ["answer_csv", "attached", "found_so_far", "routes", "with_panels"]
-
 WHOLE = 20  # agents up to which a report has them all, arm by arm
 HEAD = (
     "agent", "arm", "chosen", "ruled_out_in_phase", "draws", "mixed_mean", "score", "line", "gap_at_least",

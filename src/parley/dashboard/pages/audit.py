@@ -13,8 +13,6 @@ from parley.dashboard.pages.study import heading, verified
 from parley.dashboard.session import Page, page
 from parley.protocol import EVENTS, read_event
 
-__all__ = ["in_words", "routes"]
-
 A_PAGE = 50
 
 

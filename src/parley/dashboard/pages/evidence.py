@@ -16,8 +16,6 @@ from parley.dashboard.pages.study import agents_on_page, heading, is_answer
 from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
 
-__all__ = ["alike", "arms_of", "routes"]
-
 AGENTS = 4  # on one page
 PHASES = 20  # of a long study: the latest; the log has them all
 LARGEST_LOOKED_AT = 20_000  # weights, or arms x agents, of a study whose document is fetched for a page

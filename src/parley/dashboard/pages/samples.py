@@ -14,8 +14,6 @@ from parley.dashboard.pages.study import agents_on_page, heading, outlook, spent
 from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
 
-__all__ = ["routes"]
-
 MOST_PHASES = 200
 
 

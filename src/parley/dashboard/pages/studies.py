@@ -21,8 +21,6 @@ from parley.protocol.codec import canonical
 from parley.settings import full_name
 from parley.study import SECTIONS, parse_study, read_toml
 
-__all__ = ["key_rows", "routes", "uploaded_study"]
-
 A_PAGE = 50
 ANOTHER_FILE = "weights.file"
 

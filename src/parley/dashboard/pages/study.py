@@ -17,8 +17,6 @@ from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
 from parley.formatting import measured
 
-__all__ = ["BoardCell", "Pages", "agents_on_page", "heading", "is_answer", "outlook", "routes", "spent", "verified"]
-
 AGENTS = 25  # on one page
 ROUNDS = 20  # on one page
 WIDE = 10  # arms up to which a cell of the board says its numbers in full

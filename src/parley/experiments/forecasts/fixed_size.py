@@ -17,8 +17,6 @@ from scipy.special import ndtri
 from parley.experiments.forecasts.scenarios import standard_error
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 
-__all__ = ["FixedDesign", "FixedSize"]
-
 MOST = 2**40  # draws of a cell
 CELLS = 4_000_000  # arms x agents x runs: what fits
 RUNS = 2000

@@ -27,8 +27,6 @@ from parley.experiments.forecasts.scenarios import gap_scenario, usual_gaps
 from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray, Problem
 
-__all__ = ["Forecast", "bound_at_estimates", "estimates", "forecast_document", "launch_warning", "simulate_rest"]
-
 MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
 LARGEST_FACTOR = 30  # a continuation that costs this many times what was spent is stopped; it counts as at least that
 BOUND_ACCURACY = 1e-3

@@ -18,15 +18,6 @@ from parley.experiments.forecasts.planning import Planner, ScenarioCost
 from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, tie_scenario
 from parley.problem import Problem
 
-__all__ = [
-    "BudgetPoint",
-    "Characteristic",
-    "characteristics",
-    "operating_document",
-    "operating_scenarios",
-    "operating_studies",
-]
-
 STUDIES = 200  # simulated for every truth, at least
 BUDGETS = 5  # to compare with the fixed size at
 

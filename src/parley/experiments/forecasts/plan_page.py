@@ -22,24 +22,6 @@ from parley.formatting import DASH, share_text, size_text
 from parley.harmonic.pace import agent_days
 from parley.problem import FloatArray, IntArray, Problem
 
-__all__ = [
-    "budget_figure",
-    "budget_table",
-    "calendar",
-    "calendar_figure",
-    "cost_table",
-    "largest_fixed_size",
-    "money_and_days_table",
-    "operating_figure",
-    "operating_table",
-    "plan_figure",
-    "plan_page",
-    "power_table",
-    "sensitivity_table",
-    "trade_off_figure",
-    "trade_off_table",
-]
-
 LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
 MOST_SITES = 40  # of a calendar; more bars would be too thin to read
 

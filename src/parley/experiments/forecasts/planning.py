@@ -24,21 +24,6 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.simulation import phases, simulate_truths
 from parley.weights import identity
 
-__all__ = [
-    "CostPlan",
-    "Logistics",
-    "Planner",
-    "ScenarioCost",
-    "TradeOffPoint",
-    "day_costs",
-    "has_trade_off",
-    "logistics",
-    "make_plan",
-    "plan_studies",
-    "trade_off",
-    "trade_off_studies",
-]
-
 DELTAS = (0.1, 0.05, 0.01, 0.001)
 CAP = 100  # a study that costs this many times the worst one together is stopped: its cost is a lower bound
 MOST_PHASES = 60  # of the timeline that is drawn

@@ -18,8 +18,6 @@ from parley.experiments.forecasts.planning import Planner, ScenarioCost
 from parley.experiments.forecasts.scenarios import Scenario
 from parley.problem import Problem
 
-__all__ = ["SEARCH_STEPS", "PoweredBudget", "budget_warning", "powered_budget", "smallest_budget"]
-
 SEARCH_STEPS = 12  # budgets that a search tries, about: what a progress bar counts to
 LEAST_POWER = 0.5  # a study with less power is more likely than not to end without all answers
 

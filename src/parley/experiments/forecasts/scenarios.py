@@ -16,18 +16,6 @@ from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.weights import identity, personalized
 
-__all__ = [
-    "SHARES",
-    "Scenario",
-    "along_weights",
-    "gap_scenario",
-    "prior_scenario",
-    "standard_error",
-    "tie_scenario",
-    "usual_gaps",
-    "with_weights",
-]
-
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 MAX_DRAWS = 10_000  # per instance, before a smallest gap is taken to be out of reach
 

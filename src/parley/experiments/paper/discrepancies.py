@@ -21,8 +21,6 @@ from parley.policies.wcpe import Halvings, Wcpe
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.simulation import phases
 
-__all__ = ["CappedWcpe", "LocalMeansPfUcb", "Search", "SearchedWcpe", "searches"]
-
 ITERATIONS = 1_000  # SciPy's default limit for trust-constr, where the authors' search stopped
 
 

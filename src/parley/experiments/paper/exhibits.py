@@ -14,8 +14,6 @@ from parley.experiments.paper.published import CITATION, REGRET_CITATION, REGRET
 from parley.experiments.paper.reproduction import ALGORITHMS, Row, paper_instance
 from parley.experiments.report_kit.tables import Column, Table, fixed, share, whole
 
-__all__ = ["EXHIBITS", "Exhibit", "make_exhibit"]
-
 PLAIN, ENHANCED = ALGORITHMS["pf-ucb"], ALGORITHMS["pf-ucb-enhanced"]
 REGRET_TITLES = {
     "performance": ("pf-ucb", "PF-UCB on its published instance"),

@@ -11,8 +11,6 @@ from parley.experiments.paper.exhibits import Exhibit
 from parley.experiments.paper.reproduction import Row
 from parley.experiments.report_kit.charts import Theme, canvas, delta_axis, legend_below, sample_axis
 
-__all__ = ["draw_exhibit"]
-
 # Series -> place of its colour, marker: the same algorithm looks the same in every picture.
 SERIES = {
     ("W-CPE-BAI", "published"): (None, "o", "--"),

@@ -15,20 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = [
-    "ALPHAS",
-    "CITATION",
-    "DELTAS",
-    "PUBLISHED_RUNS",
-    "REGRET_CITATION",
-    "REGRET_INSTANCES",
-    "REGRET_RUNS",
-    "TABLE1",
-    "TABLE2",
-    "Published",
-    "RegretInstance",
-]
-
 CITATION = "C. Réda, S. Vakili, E. Kaufmann, Near-Optimal Collaborative Learning in Bandits, NeurIPS 2022, Appendix E"
 PUBLISHED_RUNS = 100
 ALPHAS = (0.4, 0.5, 0.6, 0.7)

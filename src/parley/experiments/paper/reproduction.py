@@ -39,19 +39,6 @@ from parley.simulation import simulate
 from parley.study import parse_study
 from parley.weights import personalized
 
-__all__ = [
-    "ALGORITHMS",
-    "LINES",
-    "Job",
-    "Row",
-    "jobs",
-    "lower_bound",
-    "measure_all",
-    "measured",
-    "paper_instance",
-    "rows_of",
-]
-
 ALGORITHMS = {
     "wcpe": "W-CPE-BAI",
     "pf-ucb-bai": "PF-UCB-BAI",

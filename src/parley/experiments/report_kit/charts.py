@@ -34,21 +34,6 @@ from parley.errors import InvalidInput, UnknownName
 from parley.problem import Problem
 from parley.simulation import Phase
 
-__all__ = [
-    "DASHES",
-    "MARKERS",
-    "THEMES",
-    "Theme",
-    "canvas",
-    "delta_axis",
-    "draw_boxes",
-    "elimination_timeline",
-    "legend_below",
-    "sample_axis",
-    "save_figure",
-    "theme_named",
-]
-
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":")
 WIDEST_LEGEND = 0.98  # of the width of a figure

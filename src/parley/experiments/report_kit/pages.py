@@ -19,8 +19,6 @@ from matplotlib.figure import Figure
 
 from parley.formatting import plural
 
-__all__ = ["picture", "render"]
-
 FONT = files("parley") / "dashboard" / "static" / "fonts" / "inter.woff2"
 
 

@@ -21,8 +21,6 @@ from rich.text import Text
 from parley.errors import InvalidInput
 from parley.formatting import is_number
 
-__all__ = ["Column", "Table", "fixed", "plain", "share", "whole"]
-
 Format = Callable[[Any], str]
 
 LEAST_WORDS = 12  # columns of a terminal that a column of words may be squeezed to

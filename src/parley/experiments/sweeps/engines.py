@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 
 from parley.errors import InvalidInput, NoCluster, ParleyError, UnknownName, need
 
-__all__ = ["ENGINES", "Crew", "Engine", "WorkersLost"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 ANSWER_SECONDS = 5.0  # how long to wait for a cluster's first word

@@ -27,26 +27,6 @@ from parley.experiments.sweeps.results import Results, grouped
 from parley.formatting import typed
 from parley.problem import FloatArray, Problem
 
-__all__ = [
-    "LOGARITHMIC",
-    "TITLES",
-    "Boxes",
-    "Curve",
-    "allocation",
-    "bound_curve",
-    "box_axis",
-    "boxes",
-    "collaboration",
-    "cost_against",
-    "cost_and_rounds",
-    "cost_boxes",
-    "curves",
-    "drawn_axes",
-    "last_draws",
-    "saving_curves",
-    "sweep_figures",
-]
-
 # What axes mean, with their units, for the axis of a figure.
 TITLES = {
     "alpha": "alpha (share of its own reward in an agent's mix)",

@@ -36,8 +36,6 @@ from parley.experiments.sweeps.results import Results, compare
 from parley.formatting import DASH, typed
 from parley.problem import FloatArray, Problem
 
-__all__ = ["box_plots", "heat_maps", "html_report", "lines"]
-
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 DASHES = ("solid", "dash", "dashdot", "dot")
 COLOURS = 8  # of a theme; dashes change where they begin again

@@ -17,8 +17,6 @@ from parley.experiments.sweeps.storage import OTHER_COSTS, Folder, Stored
 from parley.experiments.sweeps.sweep import Cell, parse_sweep
 from parley.problem import FloatArray
 
-__all__ = ["METHODS", "Results", "compare", "grouped", "interval", "load_results", "summary"]
-
 METHODS = ("t", "bootstrap")
 RESAMPLES = 2_000
 

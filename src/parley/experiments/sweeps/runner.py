@@ -14,8 +14,6 @@ from parley.experiments.sweeps.engines import Crew, Engine, WorkersLost
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import Cell, Sweep, run_cell
 
-__all__ = ["Run", "Workload", "run_sweep", "workload"]
-
 MOST_LOSSES = 3  # in a row, with no cell done in between
 SAMPLED_CELLS = 12
 FEW, MORE = 8, 40  # replications timed to see what a cell costs before its first one, and per replication

@@ -30,8 +30,6 @@ from parley.experiments.sweeps.sweep import Cell, CellResult, Sweep, canonical, 
 from parley.files import ASIDE, FileLock, Locked, write_whole
 from parley.problem import FloatArray, IntArray
 
-__all__ = ["OTHER_COSTS", "Folder", "Stored"]
-
 FORMAT = 1
 METADATA = b"parley"
 LOCK = "sweep.lock"

@@ -39,22 +39,6 @@ from parley.simulation import ENVIRONMENTS, make_environment, simulate
 from parley.study import DEFAULT_POLICY, PLAYING_POLICY, SECTIONS, parse_study, read_toml
 from parley.weights import identity
 
-__all__ = [
-    "AXES",
-    "Cell",
-    "CellResult",
-    "Sweep",
-    "axis_labels",
-    "canonical",
-    "cell_key",
-    "checked_axis",
-    "load_sweep",
-    "parse_sweep",
-    "run_cell",
-    "set_axis",
-    "target",
-]
-
 AxisValue = str | int | float | bool
 
 KEYS: dict[str, tuple[type, ...]] = {

@@ -18,18 +18,6 @@ from parley.policies.evidence.wealth import Contrasts
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
 
-__all__ = [
-    "TEMPERS",
-    "Temper",
-    "affordable_rounds",
-    "cheapest",
-    "cheapest_means",
-    "first_draws",
-    "further_draws",
-    "require_possible",
-    "size_of_ties",
-]
-
 ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one before
 FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # of a solve; in between, as many as make WORK multiplications
 FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # standard deviations of safety per contrast

@@ -45,8 +45,6 @@ from parley.quotas import cut_to
 from parley.rewards import Bets, PhaseContrasts
 from parley.totals import Totals
 
-__all__ = ["EvidenceRacing"]
-
 ALL_IN = 0.8  # of what the budget leaves: who plans for more takes it all
 
 

@@ -35,8 +35,6 @@ from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
 
-__all__ = ["EvidenceRegret", "Lined"]
-
 LEAST_LINE = math.log(2)  # the best arm goes with a chance of one in two at most, however little is left to lose
 LARGEST_LOSS = 100.0  # eps is at most this many times K * variance / largest_gap, whatever was spent
 FIRST_LINE = 11.5

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from parley.policies.evidence.wealth import Wealth
 from parley.problem import FloatArray, IntArray
 
-__all__ = ["carried", "scores", "slot_of"]
-
 WORK = 500_000  # numbers of an array at a time
 Scalar = TypeVar("Scalar", bound=np.generic)
 

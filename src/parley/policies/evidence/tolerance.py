@@ -26,8 +26,6 @@ from parley.policies.base import nth_largest
 from parley.policies.evidence.wealth import Contrasts, Wealth, against, both
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
-__all__ = ["Pairs", "answered", "at_opponents", "endowment", "narrowed", "no_pairs", "pairs", "standing", "with_rows"]
-
 EVENLY = 0.1  # of an agent's error probability is divided evenly, whatever the first phase shows
 MOST_ARMS = 128  # with more, only some arms may be answers: the pairs are the square of the arms
 ROWS, FREE = 32, 8  # so many of them; and of these, places for arms that look best only later

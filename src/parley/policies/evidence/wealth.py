@@ -9,8 +9,6 @@ import numpy as np
 from parley.policies.base import State
 from parley.problem import BoolArray, FloatArray, IntArray
 
-__all__ = ["Contrasts", "Wealth", "against", "both"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Wealth(State):

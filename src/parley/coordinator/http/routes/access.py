@@ -16,8 +16,6 @@ from parley.coordinator.http.schemas import TokenBody, TokensQuery
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Transaction
 
-__all__ = ["end_session", "issue_token", "list_tokens", "open_session", "revoke_token", "whoami"]
-
 NOT_KEPT = {"Cache-Control": "no-store"}
 
 

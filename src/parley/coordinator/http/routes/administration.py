@@ -25,27 +25,6 @@ from parley.coordinator.studies import acts, proposals
 from parley.coordinator.studies.proposals import Proposal
 from parley.protocol.previews import EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 
-__all__ = [
-    "amend_report",
-    "cancel_study",
-    "cut_phase",
-    "export_log",
-    "freeze_agent",
-    "get_log",
-    "get_server_log",
-    "list_quarantine",
-    "pause_study",
-    "preview_cut",
-    "preview_freeze",
-    "preview_reweigh",
-    "preview_thaw",
-    "refuse_report",
-    "resume_study",
-    "reweigh_study",
-    "thaw_agent",
-    "verify_study",
-]
-
 ATTEMPTS = 10
 P = TypeVar("P", EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
 Propose: TypeAlias = Callable[[], Proposal[P]]

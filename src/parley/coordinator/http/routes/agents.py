@@ -19,8 +19,6 @@ from parley.coordinator.studies.reports import Accepted, take_report
 from parley.protocol import Report, Stage
 from parley.protocol.codec import LARGEST_INTEGER
 
-__all__ = ["get_agent_plan", "get_report", "list_reports", "put_report"]
-
 IN_PROGRESS = (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED)
 RECEIPT = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
 

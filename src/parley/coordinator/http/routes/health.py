@@ -15,8 +15,6 @@ from parley.coordinator.record import Transaction
 from parley.coordinator.record.tables import studies
 from parley.protocol import Stage
 
-__all__ = ["healthz", "metrics", "openapi", "readyz"]
-
 
 async def healthz(_: Call[None, None]) -> Response:
     """The process runs."""

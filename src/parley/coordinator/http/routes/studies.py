@@ -23,22 +23,6 @@ from parley.errors import InvalidInput
 from parley.protocol import StudyMessage, Trial
 from parley.protocol.codec import canonical
 
-__all__ = [
-    "create_study",
-    "follow_studies",
-    "follow_study",
-    "get_board",
-    "get_certificate",
-    "get_decision",
-    "get_document",
-    "get_findings",
-    "get_history",
-    "get_plan",
-    "get_study",
-    "list_studies",
-    "read_study",
-]
-
 MOST_NUMBERS = 1_000_000  # pairs of arm and agent in one answer, over its phases
 MOST_CELLS = 10_000  # pairs of arm and agent whose intervals are worked out for one answer
 MOMENT = 1.0  # seconds between looks at all studies
