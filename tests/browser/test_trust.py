@@ -88,7 +88,7 @@ def test_a_viewer_sees_progress_and_nothing_that_is_blinded(visit, server):
     expect(page.get_by_role("link", name="JSON")).to_have_count(0)
 
 
-DENIED = ["certificate", "outlook", "log", "quarantine", "phases/1/reports", "phases/1/plan", "phases/1/decision"]
+DENIED = ["certificate", "forecast", "log", "quarantine", "phases/1/reports", "phases/1/plan", "phases/1/decision"]
 
 
 @pytest.mark.parametrize("path", DENIED)

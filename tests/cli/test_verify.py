@@ -127,7 +127,7 @@ def test_the_log_of_another_study_is_not_taken_for_the_one_asked_for(house, amen
 )
 def test_a_log_that_no_coordinator_wrote_is_not_sound_and_no_fault_of_ours(tmp_path, kind, place, value):
     """Its chain is right: whoever runs the server can write anything, and chain it."""
-    lines = [json.loads(line) for line in (GOLDEN / "log-cut.ndjson").read_text(encoding="utf-8").splitlines()]
+    lines = [json.loads(line) for line in (GOLDEN / "log-closed-early.ndjson").read_text(encoding="utf-8").splitlines()]
     target = next(line for line in lines if line["kind"] == kind)["payload"]
     for key in place[:-1]:
         target = target[key]

@@ -45,7 +45,7 @@ def test_a_status_has_the_settings_of_its_study(over):
     assert status.settings["delta"] == 0.1
 
 
-def test_an_outlook_says_no_more_than_its_class(over):
+def test_a_forecast_says_no_more_than_its_class(over):
     from parley.coordinator.reading.progress import latest_state
     from parley.coordinator.record import studies
 

@@ -47,7 +47,7 @@ def test_one_draw_less_is_refused_with_what_to_do_and_taken_with_a_reason(house)
 
 def test_a_phase_is_closed_with_what_is_in_after_the_consequences_were_shown(house, tmp_path):
     one, two, three = house.create(STUDY)
-    cut = ("studies", "trial", "phases", 1, "cut")
+    cut = ("studies", "trial", "phases", 1, "close-early")
     with pytest.raises(Conflict, match="no report of this phase is in"):
         house.admin.request("GET", *cut)
     one.send(report_of(one.plan("trial", "agent 1"), 0))
@@ -62,7 +62,7 @@ def test_a_phase_is_closed_with_what_is_in_after_the_consequences_were_shown(hou
     assert house.admin.request("POST", *cut, json=body)["phase"] == 2
     with pytest.raises(Conflict, match="in phase 2"):
         house.admin.request("POST", *cut, json=body)
-    record = house.admin.request("GET", "studies", "trial", "log", params={"kind": "phase-cut"})["records"][0]
+    record = house.admin.request("GET", "studies", "trial", "log", params={"kind": "phase-closed-early"})["records"][0]
     assert record["payload"]["without"] == ["agent 3"]
     assert record["payload"]["reason"] == "Lyon is closed in August"
     found = verify_stored(house.storage, "trial")
@@ -87,7 +87,7 @@ def test_a_phase_is_closed_with_what_is_in_after_the_consequences_were_shown(hou
         assert box.last_receipt().phase == 2 or box.pending().phase == 2
 
 
-@pytest.mark.parametrize("point", ["cut-logged", "cut-counted", "before-commit", "after-commit"])
+@pytest.mark.parametrize("point", ["early-close-logged", "early-close-counted", "before-commit", "after-commit"])
 def test_killed_while_a_phase_is_closed_it_is_closed_once_or_not_at_all(tmp_path, point):
     db = str(tmp_path / "parley.db")
     initialise(db)
@@ -96,7 +96,7 @@ def test_killed_while_a_phase_is_closed_it_is_closed_once_or_not_at_all(tmp_path
     house = House(storage, admin=token)
     one, *_ = house.create(STUDY)
     one.send(report_of(one.plan("trial", "agent 1"), 0))
-    shown = house.admin.request("GET", "studies", "trial", "phases", 1, "cut")
+    shown = house.admin.request("GET", "studies", "trial", "phases", 1, "close-early")
     house.close()
     storage.close()
     body = {"reason": "why", "preview": shown["digest"]}
@@ -105,7 +105,7 @@ def test_killed_while_a_phase_is_closed_it_is_closed_once_or_not_at_all(tmp_path
     with Client(f"http://127.0.0.1:{port}", token) as admin:
         retried(lambda: admin.request("GET", "whoami"))
         with pytest.raises(Unreachable):
-            admin.request("POST", "studies", "trial", "phases", 1, "cut", json=body)
+            admin.request("POST", "studies", "trial", "phases", 1, "close-early", json=body)
     assert os.WTERMSIG(launcher().wait(pid)) == signal.SIGKILL
     storage = open_storage(db)
     try:

@@ -62,7 +62,7 @@ def test_a_site_is_lost_the_study_stalls_is_re_weighed_and_everybody_else_is_dec
     phase(agents)
     shown, _ = freeze(house, "agent 6")
     assert shown["keep"]["without"] == ["agent 1", "agent 2", "agent 3", "agent 6"]
-    assert shown["reweigh"]["prospect"]["left"] == ["agent 6"]
+    assert shown["reweigh"]["projection"]["left"] == ["agent 6"]
     status = house.run(STUDY, agents)
     assert (status["stage"], status["end"]) == ("stalled", "blocked")
     blocked = house.admin.request("GET", "studies", "trial", "certificate")
@@ -71,7 +71,7 @@ def test_a_site_is_lost_the_study_stalls_is_re_weighed_and_everybody_else_is_dec
     assert np.array(board["chosen"]).any(axis=0).tolist() == [False, False, False, True, True, False]
     sound(house)
     seen, line = reweigh(house)
-    assert seen["prospect"]["expected"] or seen["finished"]
+    assert seen["projection"]["expected"] or seen["finished"]
     assert line["digest"] != STUDY.digest
     assert house.admin.request("GET", "studies", "trial", "document")["weights"][5][0] == 0
     with pytest.raises(NotThere):  # the certificate of the blocked study is history

@@ -22,7 +22,7 @@ from parley.errors import Unreachable
 
 def test_every_point_has_a_name_that_the_tests_know():
     named = {point for points in AFTER.values() for point in points.values()}
-    assert named - set(POINTS) - set(ACTS) == {"cut-logged", "cut-counted"}  # test_flexible.py
+    assert named - set(POINTS) - set(ACTS) == {"early-close-logged", "early-close-counted"}  # test_flexible.py
 
 
 class Deaths:

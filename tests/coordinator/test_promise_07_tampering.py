@@ -120,7 +120,7 @@ def test_an_amended_report_leaves_both_receipts_good(sqlite_house):
     [
         "UPDATE studies SET samples = samples, phase = phase + 1",
         "UPDATE studies SET stage = 'running'",
-        "UPDATE studies SET cut = NOT cut",
+        "UPDATE studies SET closed_early = NOT closed_early",
         "UPDATE studies SET head = 'x'",
         "UPDATE documents SET body = replace(body, 'arm 1', 'arm 9')",
         "UPDATE states SET state = replace(state, 'true', 'false')",

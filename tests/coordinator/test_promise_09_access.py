@@ -29,7 +29,7 @@ BODIES = {
     "resume_study": {"reason": "x"},
     "cancel_study": {"reason": "x"},
     "freeze_agent": {"reason": "x", "preview": "0" * 64},
-    "cut_phase": {"reason": "x", "preview": "0" * 64},
+    "close_early": {"reason": "x", "preview": "0" * 64},
     "amend_report": {"reason": "x", "report": {}},
     "issue_token": {"role": "viewer", "name": "x"},
 }

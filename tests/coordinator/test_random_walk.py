@@ -27,7 +27,7 @@ STUDY = study_message(agents=4, arms=2, policy="evidence", weights=WEIGHTS, delt
 ACTS = {
     "report": 12, "report_all": 4, "report_again_with_other_numbers": 2, "report_what_cannot_be": 3,
     "report_with_a_receipt_that_is_not_in_the_log": 1, "pause": 4, "resume": 6, "freeze": 6, "thaw": 6,
-    "reweigh": 4, "cut": 3, "amend": 4, "refuse": 3, "close": 6, "fail": 2, "cancel": 0.3,
+    "reweigh": 4, "close_early": 3, "amend": 4, "refuse": 3, "close": 6, "fail": 2, "cancel": 0.3,
 }  # fmt: skip
 
 
@@ -95,7 +95,7 @@ class Walk:
     def reweigh(self):
         self.change(proposals.propose_reweigh(self.storage, "trial", {}).change("closed"))
 
-    def cut(self):
+    def close_early(self):
         self.change(proposals.propose_early_close(self.storage, "trial", self.row().phase).change("late"))
 
     def amend(self):

@@ -104,7 +104,7 @@ def test_a_viewer_still_sees_progress(two_runs):
 
 
 @pytest.mark.parametrize(
-    "path", ["certificate", "findings", "outlook", "phases/1/plan", "phases/1/decision", "phases/1/reports"]
+    "path", ["certificate", "findings", "forecast", "phases/1/plan", "phases/1/decision", "phases/1/reports"]
 )
 def test_what_is_refused_to_a_viewer(two_runs, path):
     assert f"/v1/studies/blinded/{path}" not in two_runs["as it is", "viewer", LAST]

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from tests.dashboard.site import TWO
-from tests.dashboard.test_prices import outlook_of
+from tests.dashboard.test_prices import forecast_of
 
 TIED = np.array([[0.5, 0.5], [0.49, 0.51], [-3.0, -3.0]])
 TOLERANT = TWO.replace('name = "Two sites"', 'name = "A tie"\ntolerance = 0.4')
@@ -77,8 +77,8 @@ def test_lower_bounds_stand_only_where_they_are_about_the_question(here, term):
     study = f"bound-{term.split(' ')[0] or 'none'}".replace("_", "-")
     here.create(TWO.replace('name = "Two sites"', f'name = "Bounds"\n{term}'), study)
     here.phase(study, np.array([[0.5, 0.4], [0.3, 0.4], [0.1, 0.1]]))
-    outlook = outlook_of(here, study)
+    forecast = forecast_of(here, study)
     with here.browser() as browser:
         page = browser.get(f"/studies/{study}/samples").text
-    assert (outlook.get("bound") is not None) == (term == "")
+    assert (forecast.get("bound") is not None) == (term == "")
     assert ("ower bound" in re.sub(r'aria-label="[^"]*"', "", page)) == (term == "")

@@ -210,16 +210,16 @@ def test_a_phase_is_closed_with_what_is_in_after_its_consequences_were_shown(eit
     study = either.create(study_id="cut")
     either.phase(study, but=("South",))
     with either.browser() as browser, either.api() as client:
-        page = browser.get(f"/studies/{study}/administration?cut=1")
+        page = browser.get(f"/studies/{study}/administration?close-early=1")
         assert "If phase 1 is closed now" in page.text
         assert "Go on waiting" in page.text
         digest = re.search(r'name="preview" value="([0-9a-f]{64})"', page.text)[1]
         data = {"csrf": form_token(page), "phase": "1", "reason": "closed in August", "preview": "0" * 64}
-        assert browser.post(f"/studies/{study}/cut", data=data).status_code == 409
-        assert browser.post(f"/studies/{study}/cut", data={**data, "preview": digest}).status_code == 200
+        assert browser.post(f"/studies/{study}/close-early", data=data).status_code == 409
+        assert browser.post(f"/studies/{study}/close-early", data={**data, "preview": digest}).status_code == 200
         assert client.status(study)["phase"] == 2
         assert "phase 1 closed without South: closed in August" in browser.get(f"/studies/{study}/audit").text
-        early = browser.get(f"/studies/{study}/administration?cut=1")
+        early = browser.get(f"/studies/{study}/administration?close-early=1")
         assert "no report of this phase is in" in early.text
 
 

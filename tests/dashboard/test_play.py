@@ -4,26 +4,26 @@ import re
 
 import pytest
 from tests.dashboard.site import TWO, form_token
-from tests.dashboard.test_prices import outlook_of
+from tests.dashboard.test_prices import forecast_of
 
 PLAYED = TWO.replace('name = "Two sites"', 'name = "Two sites play"\nhorizon = 3000')
 
 
 def test_a_study_is_played_to_its_horizon_and_the_page_says_how(here):
     study = here.create(PLAYED, "play")
-    first = here.call("GET", f"studies/{study}/board")["play"]
+    first = here.call("GET", f"studies/{study}/board")["standing"]
     assert first["horizon"] == 3000
     assert first["left"] == [3000, 3000]
     assert first["regret"] is None
     here.phase(study)
     board = here.call("GET", f"studies/{study}/board")
-    play = board["play"]
+    play = board["standing"]
     assert play["leaders"] == ["a", "b"] or play["leaders"] == ["a", "a"]
     assert play["left"] == [3000 - drawn for drawn in board["drawn"]]
     assert play["regret"]["low"] <= play["regret"]["estimate"] == pytest.approx(sum(play["agents"]))
     assert play["regret"]["estimate"] > 0
     assert all(explored <= planned for explored, planned in zip(play["exploring"], board["planned"], strict=True))
-    assert outlook_of(here, study)["regret_left"]["p90"] > 0
+    assert forecast_of(here, study)["regret_left"]["p90"] > 0
     with here.browser() as browser:
         page = browser.get(f"/studies/{study}").text
     assert "<dt>Regret so far</dt>" in page
@@ -45,7 +45,7 @@ def test_who_is_blinded_sees_how_long_and_not_what(here):
     study = here.create(PLAYED, "blind")
     here.phase(study)
     viewer = here.issue("viewer", study=study)
-    play = here.call("GET", f"studies/{study}/board", token=viewer)["play"]
+    play = here.call("GET", f"studies/{study}/board", token=viewer)["standing"]
     assert play["left"] is not None
     assert play["leaders"] is play["regret"] is play["exploring"] is play["agents"] is None
 
@@ -53,7 +53,7 @@ def test_who_is_blinded_sees_how_long_and_not_what(here):
 def test_a_study_without_a_horizon_has_no_play(here):
     study = here.create(TWO, "identify")
     here.phase(study)
-    assert here.call("GET", f"studies/{study}/board")["play"] is None
+    assert here.call("GET", f"studies/{study}/board")["standing"] is None
     with here.browser() as browser:
         assert "Regret so far" not in browser.get(f"/studies/{study}").text
 
@@ -88,7 +88,7 @@ def test_what_is_left_until_the_horizon_and_what_is_spent_add_up(here):
 def test_nobody_forecasts_the_end_of_an_open_study(here):
     study = here.create(PLAYED.replace("3000", '"open"'), "open-end")
     here.phase(study)
-    outlook_of(here, study)
+    forecast_of(here, study)
     with here.browser() as browser:
         page, samples = (browser.get(f"/studies/{study}{path}").text for path in ("", "/samples"))
     assert "until somebody ends it" in page

@@ -20,10 +20,10 @@ round_days = 2
 )
 
 
-def outlook_of(here, study):
+def forecast_of(here, study):
     """The forecast, once it has been computed."""
     for _ in range(1_200):
-        found = here.call("GET", f"studies/{study}/outlook")
+        found = here.call("GET", f"studies/{study}/forecast")
         if found["state"] != "computing":
             return found
         time.sleep(0.1)
@@ -45,7 +45,7 @@ def test_a_new_study_is_estimated_in_money_and_days(here):
 def test_a_running_study_tells_what_was_paid_and_how_long_it_will_take(here):
     study = here.create(PRICED, "priced")
     here.phase(study)
-    found = outlook_of(here, study)
+    found = forecast_of(here, study)
     plan = here.call("GET", f"studies/{study}/board")["drawn"]
     assert found["money"]["spent"] == pytest.approx(40 * plan[0] + 2 * plan[1])
     assert found["money"]["p90"] >= found["money"]["p10"] >= found["money"]["spent"]
@@ -62,7 +62,7 @@ def test_a_running_study_tells_what_was_paid_and_how_long_it_will_take(here):
 def test_a_study_without_prices_and_rates_speaks_of_samples_alone(here):
     study = here.create(TWO, "plain")
     here.phase(study)
-    found = outlook_of(here, study)
+    found = forecast_of(here, study)
     assert found["money"] is None
     assert found["days_left"] is None
     with here.browser() as browser:

@@ -18,7 +18,7 @@ def after_a_phase(policy, **study):
 def test_before_any_data_whoever_depends_on_the_agent_can_never_be_decided():
     trial = create("s", study_message(agents=3, arms=3))
     found = freeze_preview(trial, "agent 2")
-    assert {pair.outlook for pair in found.pairs} == {"never"}
+    assert {pair.forecast for pair in found.pairs} == {"never"}
     assert found.undecided_agents == trial.study.agents
     assert "cannot finish" in found.termination
 
@@ -26,18 +26,18 @@ def test_before_any_data_whoever_depends_on_the_agent_can_never_be_decided():
 def test_who_does_not_depend_on_the_agent_is_not_touched():
     trial = create("s", study_message(agents=3, arms=3, weight=1.0))
     found = freeze_preview(trial, "agent 2")
-    assert {pair.agent for pair in found.pairs if pair.outlook != "open"} == {"agent 2"}
+    assert {pair.agent for pair in found.pairs if pair.forecast != "open"} == {"agent 2"}
     assert found.undecided_agents == ("agent 2",)
 
 
 @pytest.mark.parametrize("policy", ["wcpe", "uniform", "evidence"])
-def test_the_outlook_is_the_policys_own(policy):
+def test_the_forecast_is_the_policys_own(policy):
     """Evidence needs fresh draws of everybody, so that a freeze blocks it; it says so, whatever the floor."""
     found = freeze_preview(after_a_phase(policy), "agent 3")
     assert found.pairs
     assert all(pair.smallest_radius is not None for pair in found.pairs), "there are data: no floor is infinite"
     if policy == "evidence":
-        assert {pair.outlook for pair in found.pairs} == {"blocked"}
+        assert {pair.forecast for pair in found.pairs} == {"blocked"}
         assert "not expected to finish" in found.termination
     assert "kept" in found.guarantee
 
@@ -47,7 +47,7 @@ def test_a_freeze_that_was_said_to_end_does_end():
     mix = ((0.495,) * 3, (0.495,) * 3, (0.01,) * 3)
     trial = after_a_phase("wcpe", weights=mix)
     found = freeze_preview(trial, "agent 3")
-    assert {pair.outlook for pair in found.pairs} == {"open"}
+    assert {pair.forecast for pair in found.pairs} == {"open"}
     assert found.undecided_agents == ()
     assert "still expected" in found.termination
     trial = apply(trial, AgentFrozen(agent="agent 3", reason="why", consequences=found.digest))

@@ -13,7 +13,7 @@ from tests.protocol.test_minimum_cell import logged
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.protocol import Report, Stage, apply, create, read_log, verify_log
 from parley.protocol.certificate import issue_certificate
-from parley.protocol.events import Cancelled, Certified, PhaseCut, ReportAccepted, StudyCreated
+from parley.protocol.events import Cancelled, Certified, PhaseClosedEarly, ReportAccepted, StudyCreated
 from parley.protocol.messages import StudyMessage
 from parley.protocol.previews import early_close_preview
 from parley.protocol.report_checks import REASONS
@@ -105,7 +105,9 @@ def test_an_arm_that_was_not_asked_for_and_a_small_cell_are_refused():
 
 def cut(trial, **changes):
     shown = early_close_preview(trial)
-    event = PhaseCut(phase=trial.phase, reason="a site is closed", without=trial.awaited, consequences=shown.digest)
+    event = PhaseClosedEarly(
+        phase=trial.phase, reason="a site is closed", without=trial.awaited, consequences=shown.digest
+    )
     return apply(trial, structs.replace(event, **changes))
 
 
@@ -128,7 +130,7 @@ def test_a_phase_is_closed_with_what_is_in():
     step = closed.step()
     assert np.array(step.decision.counts)[:, 2].tolist() == [0, 0, 0]
     following = closed.close(step)
-    assert (following.phase, following.cut, len(following.awaited)) == (2, False, 3)
+    assert (following.phase, following.closed_early, len(following.awaited)) == (2, False, 3)
 
 
 def whole_log():
@@ -144,7 +146,7 @@ def whole_log():
     happen(ReportAccepted(report=answer(trial, 0, one_less(trial), reason="too-few-people", final=True)))
     happen(ReportAccepted(report=answer(trial, 1, missing=(1, 0, 2))))
     shown = early_close_preview(trial)
-    happen(PhaseCut(phase=1, reason="a site is closed", without=trial.awaited, consequences=shown.digest))
+    happen(PhaseClosedEarly(phase=1, reason="a site is closed", without=trial.awaited, consequences=shown.digest))
     first = trial.step()
     happen(first.event)
     for place in range(3):
@@ -206,14 +208,14 @@ def test_a_report_without_deviation_is_written_as_before():
     assert "site_counts" not in STUDY.to_json()
 
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "protocol" / "log-cut.ndjson"
+GOLDEN = Path(__file__).parents[1] / "golden" / "protocol" / "log-closed-early.ndjson"
 
 
 def test_the_golden_log_with_a_cut_phase_stays_sound():
     """Written once by `make generated`, which never rewrites it."""
     found = verify_log(read_log(GOLDEN.read_text(encoding="utf-8").splitlines()))
     assert found.sound, found.problem
-    assert {"phase-cut", "certified"} <= {json.loads(line)["kind"] for line in GOLDEN.read_text().splitlines()}
+    assert {"phase-closed-early", "certified"} <= {json.loads(line)["kind"] for line in GOLDEN.read_text().splitlines()}
 
 
 def golden_files():

@@ -12,7 +12,7 @@ from parley.protocol import Report, Stage, apply, create, read_log, verify_log
 from parley.protocol.events import (
     AgentFrozen,
     Paused,
-    PhaseCut,
+    PhaseClosedEarly,
     ReportAccepted,
     ReportAmended,
     ReportQuarantined,
@@ -55,7 +55,7 @@ def reason(trial, event):
 def test_it_is_not_taken_but_held_and_only_it():
     trial = create("s", STUDY)
     far, good = sent(trial, 0, 1e11), sent(trial, 0)
-    assert reason(trial, ReportAccepted(report=far)) == "report-doubtful"
+    assert reason(trial, ReportAccepted(report=far)) == "report-implausible"
     assert reason(trial, held(good)) == "illegal-move"
     waits = apply(trial, held(far))
     assert waits.awaited == trial.awaited, "it is not counted"
@@ -83,7 +83,7 @@ def test_nothing_is_decided_on_what_is_not_held_any_more():
     far = sent(trial, 0, 1e11)
     waits = apply(apply(trial, ReportAccepted(report=sent(trial, 1))), held(far))
     gone = apply(waits, AgentFrozen(agent=far.agent, reason="why", consequences=""))
-    cut = apply(waits, PhaseCut(phase=1, reason="why", without=waits.awaited, consequences=""))
+    cut = apply(waits, PhaseClosedEarly(phase=1, reason="why", without=waits.awaited, consequences=""))
     for after in (trial, gone, cut, apply(waits, taken(far))):
         for event in (taken(far), refused(far)):
             assert reason(after, event) in ("not-found", "phase-closed", "illegal-move")
@@ -97,7 +97,7 @@ def test_a_later_phase_is_held_against_the_earlier_ones_and_begins_with_nothing_
     trial = apply(trial, ReportAccepted(report=sent(trial, 1)))
     trial = trial.close(trial.step())
     assert (trial.phase, trial.held, trial.refused) == (2, {}, frozenset())
-    assert reason(trial, ReportAccepted(report=sent(trial, 0, 5.0))) == "report-doubtful"
+    assert reason(trial, ReportAccepted(report=sent(trial, 0, 5.0))) == "report-implausible"
     assert apply(trial, ReportAccepted(report=sent(trial, 0, 0.1)))
 
 

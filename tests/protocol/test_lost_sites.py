@@ -16,7 +16,7 @@ from parley.protocol.events import (
     Cancelled,
     Certified,
     Paused,
-    PhaseCut,
+    PhaseClosedEarly,
     ReportAccepted,
     Resumed,
     Reweighed,
@@ -172,7 +172,7 @@ def test_the_state_is_that_of_a_study_that_asked_from_the_start():
     course = six(phases=1)
     course.freeze("agent 5")
     course.report(count=3)
-    course.let(PhaseCut(phase=2, reason="late", without=course.trial.awaited, consequences=""))
+    course.let(PhaseClosedEarly(phase=2, reason="late", without=course.trial.awaited, consequences=""))
     course.phase()
     course.freeze("agent 6")
     course.report(count=1)
@@ -385,9 +385,9 @@ def test_both_ways_are_shown_before_a_freeze():
     anew = shown.reweigh
     assert [column.agent for column in anew.columns] == ["agent 1", "agent 2", "agent 3"]
     assert anew.columns[0].after == pytest.approx([0.625, 0.25, 0.125, 0, 0, 0])
-    assert anew.left == anew.prospect.left == ("agent 6",)
-    assert anew.prospect.expected == ("agent 1", "agent 2", "agent 3", "agent 4", "agent 5")
-    assert anew.prospect.samples > shown.keep.samples
+    assert anew.left == anew.projection.left == ("agent 6",)
+    assert anew.projection.expected == ("agent 1", "agent 2", "agent 3", "agent 4", "agent 5")
+    assert anew.projection.samples > shown.keep.samples
     course.freeze("agent 6")
     assert reweigh_preview(course.trial).digest == anew.digest
     course.reweigh()

@@ -11,7 +11,7 @@ from tests.protocol.test_lost_sites import Course
 
 from parley.errors import InvalidInput
 from parley.protocol import Stage
-from parley.protocol.events import Paused, PhaseCut, Resumed
+from parley.protocol.events import Paused, PhaseClosedEarly, Resumed
 from parley.status import OutcomeStatus
 
 # Agent 4 matters to 1 and 2; 3 asks for itself alone, and nobody else about it.
@@ -83,7 +83,7 @@ class Acts(RuleBasedStateMachine):
     @rule()
     def cut(self):
         trial = self.trial
-        self.course.let(PhaseCut(phase=trial.phase, reason="late", without=trial.awaited, consequences=""))
+        self.course.let(PhaseClosedEarly(phase=trial.phase, reason="late", without=trial.awaited, consequences=""))
         self.course.phase()
 
     @precondition(lambda self: self.trial.stage is Stage.RUNNING)

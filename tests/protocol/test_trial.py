@@ -18,7 +18,7 @@ from parley.protocol.events import (
     Certified,
     Disputed,
     Paused,
-    PhaseCut,
+    PhaseClosedEarly,
     ReportAccepted,
     ReportAmended,
     ReportQuarantined,
@@ -132,7 +132,9 @@ def any_event(trial, kind):
         "agent-frozen": lambda: AgentFrozen(agent=trial.study.agents[0], reason="why", consequences=""),
         "agent-thawed": lambda: thaw(trial, trial.study.agents[0]).event("why", ""),
         "reweighed": lambda: any_reweighing(trial),
-        "phase-cut": lambda: PhaseCut(phase=trial.phase, reason="why", without=trial.awaited, consequences=""),
+        "phase-closed-early": lambda: PhaseClosedEarly(
+            phase=trial.phase, reason="why", without=trial.awaited, consequences=""
+        ),
         "paused": lambda: Paused(reason="why"),
         "resumed": lambda: Resumed(reason="why"),
         "disputed": lambda: Disputed(agent="a", sequence=1, head="0"),
@@ -156,7 +158,7 @@ def test_every_move_is_in_the_table_or_refused_with_the_state_unchanged(stage, k
         try:
             assert apply(trial, event).stage in targets
         except IllegalMove:  # legal here, but not for what this trial holds
-            assert kind in ("report-amended", "report-refused", "phase-cut", "agent-thawed", "reweighed")
+            assert kind in ("report-amended", "report-refused", "phase-closed-early", "agent-thawed", "reweighed")
             assert not (trial.reports and kind.startswith(("report", "phase")))
     assert (trial.stage, trial.state.to_json(), trial.plan, dict(trial.reports), trial.frozen) == before
 

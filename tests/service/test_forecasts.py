@@ -31,7 +31,7 @@ from parley.service.app import create_service
 class Nothing: url = ""
 app = create_service(Nothing(), ServerSettings(no_dashboard=True))
 paths = app.state.openapi["paths"]
-assert {"/v1/estimates", "/v1/studies/{study}/outlook"} <= set(paths), sorted(paths)
+assert {"/v1/estimates", "/v1/studies/{study}/forecast"} <= set(paths), sorted(paths)
 found = [name for name in sys.modules if name.startswith(("parley.dashboard", "jinja2"))]
 assert not found, found
 """
@@ -91,21 +91,21 @@ def test_a_forecast_that_fails_is_told_and_others_go_on():
     assert wait("two", lambda: {"state": "ready"}) == {"state": "ready"}
 
 
-def test_the_api_gives_an_outlook_that_becomes_ready(here):
-    study = here.create(study_id="outlook")
+def test_the_api_gives_a_forecast_that_becomes_ready(here):
+    study = here.create(study_id="forecast")
     with here.api() as client:
-        assert client.request("GET", "studies", study, "outlook")["state"] == "none"
+        assert client.request("GET", "studies", study, "forecast")["state"] == "none"
         here.phase(study, np.array([[0.9, 0.8], [0.7, 0.75], [0.1, 0.2]]))
-        found = client.request("GET", "studies", study, "outlook")
+        found = client.request("GET", "studies", study, "forecast")
         for _ in range(2_400):
             if found["state"] == "ready":
                 break
             time.sleep(0.05)
-            found = client.request("GET", "studies", study, "outlook", params={"first": 1, "columns": 1})
+            found = client.request("GET", "studies", study, "forecast", params={"first": 1, "columns": 1})
         assert found["total"]["p10"] <= found["total"]["p50"] <= found["total"]["p90"]
         assert np.shape(found["bound_draws"]) == (3, 1)
         here.run(study, MEANS)
-        over = client.request("GET", "studies", study, "outlook")
+        over = client.request("GET", "studies", study, "forecast")
         assert over.get("total") is None
         document = StudyMessage.of(SMALL).to_json()
         assert client.request("POST", "estimates", json={"study": document})["scenarios"]

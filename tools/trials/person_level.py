@@ -167,7 +167,7 @@ class Trial:
             time.sleep(0.005)
 
     def _cut(self, phase, agent):
-        parts = ("studies", self.study_id, "phases", phase, "cut")
+        parts = ("studies", self.study_id, "phases", phase, "close-early")
         shown = self.house.admin.request("GET", *parts)
         self.say(f"day {self.day:.0f}: {agent} alone is awaited for {PATIENCE:.0f} days; {shown['preview']['effect']}")
         body = {"reason": f"{agent} is closed", "preview": shown["digest"]}

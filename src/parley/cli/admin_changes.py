@@ -23,14 +23,14 @@ def _done(word: str, study: str, made: dict[str, Any]) -> None:
     say(f"{word}. {study} is {made['stage']} in phase {made['phase']}.")
 
 
-@click.command("cut-phase")
+@click.command("close-early")
 @click.argument("study")
 @reason_option
 @yes_option
 @with_client
-def cut_phase(client: Client, study: str, reason: str, yes: bool) -> None:
+def close_early(client: Client, study: str, reason: str, yes: bool) -> None:
     """Close the phase of STUDY with the reports that are in. What that does is shown first."""
-    parts = ("studies", study, "phases", client.status(study)["phase"], "cut")
+    parts = ("studies", study, "phases", client.status(study)["phase"], "close-early")
     found = client.request("GET", *parts)
     shown = found["preview"]
     say(f"Not waited for: {', '.join(shown['awaited'])}.")
@@ -175,7 +175,7 @@ def thaw(client: Client, study: str, agent: str, reason: str, yes: bool) -> None
     found = client.request("GET", *parts)
     shown = found["preview"]
     say(f"Effect: {shown['effect']}.")
-    say(f"Then: {_preview_sentence(shown['prospect'])}.")
+    say(f"Then: {_preview_sentence(shown['projection'])}.")
     say(f"Guarantee: {shown['guarantee']}.")
     if not yes:
         confirm(f"Thaw {agent}?")
@@ -187,13 +187,13 @@ def _show_pairs(pairs: list[dict[str, Any]]) -> None:
     for pair in pairs[:MOST_PAIRS]:
         radius = "no interval at all" if pair["smallest_radius"] is None else f"at best ± {pair['smallest_radius']:.4g}"
         gap = "" if pair["gap"] is None else f", gap {pair['gap']:.4g}"
-        say(f"  {pair['arm']} of {pair['agent']}: {pair['outlook']} ({radius}{gap})")
+        say(f"  {pair['arm']} of {pair['agent']}: {pair['forecast']} ({radius}{gap})")
     if len(pairs) > MOST_PAIRS:
         say(f"  and {plural(len(pairs) - MOST_PAIRS, 'more open pair')} of agent and arm")
 
 
 def _show_weights(shown: dict[str, Any]) -> None:
-    say(f"Re-weigh: {_preview_sentence(shown['prospect'])}.")
+    say(f"Re-weigh: {_preview_sentence(shown['projection'])}.")
     for column in shown["columns"][:MOST_COLUMNS]:
         before, after = (", ".join(f"{weight:.3g}" for weight in column[when]) for when in ("before", "after"))
         say(f"  {column['agent']} would weigh {after} (now {before})")
@@ -233,7 +233,7 @@ def _stage_command(name: str, description: str) -> click.Command:
 
 
 CHANGES = (
-    cut_phase,
+    close_early,
     amend,
     take,
     refuse,

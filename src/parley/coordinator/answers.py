@@ -153,7 +153,7 @@ class EstimatedRegret(Answer):
     high: float
 
 
-class Play(Answer):
+class RegretStanding(Answer):
     """What is played until a horizon; of blinded readers and before any data, only how long."""
 
     horizon: int | str
@@ -190,7 +190,7 @@ class Board(Answer):
     counts: Counts | None
     plan: Counts | None
     by_arm: ByArm | None
-    play: Play | None = None  # with a horizon
+    standing: RegretStanding | None = None  # with a horizon
 
 
 class Explained(Answer):
@@ -283,7 +283,7 @@ class Findings(Answer):
     agents: list[AgentFound]
 
 
-class AgentTurn(Answer):
+class AgentAssignment(Answer):
     """What an agent is asked to draw now."""
 
     study: str

@@ -101,7 +101,7 @@ class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
         return words + ("; the study is finished" if decision.finished else "")
 
 
-class PhaseCut(_Event, tag="parley/event/phase-cut/1"):
+class PhaseClosedEarly(_Event, tag="parley/event/phase-closed-early/1"):
     """An administrator closed a phase early, with the reports that are in."""
 
     phase: Phase
@@ -208,7 +208,7 @@ Event: TypeAlias = (
     | ReportAmended
     | ReportRefused
     | PhaseClosed
-    | PhaseCut
+    | PhaseClosedEarly
     | StepFailed
     | AgentFrozen
     | AgentThawed

@@ -124,7 +124,7 @@ class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
     left: Annotated[Agents, described("Agents whose own question rests.")]
     withdrawn: Annotated[Agents, described("Agents who have an answer now, and would have none or another one.")]
     finished: Annotated[bool, described("The recorded phases answer everything: the study would end at once.")]
-    prospect: Projection
+    projection: Projection
     effect: str
     guarantee: str
 
@@ -156,7 +156,7 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
         left=tuple(sorted(after.leaves)),
         withdrawn=tuple(agents[m] for m in np.flatnonzero(had)),
         finished=finished,
-        prospect=ahead,
+        projection=ahead,
         effect=_effect(trial, ahead, changed=len(changed), finished=finished),
         guarantee=(
             f"{after.policy.guarantee}, of the new question: kept, if neither the reason nor the new weights come from "
@@ -184,7 +184,7 @@ class ThawPreview(Message, tag="parley/thaw-preview/1"):
     phase: Phase
     awaited: Annotated[bool, described("The phase in progress waits for the agent again.")]
     weighed_by: Annotated[Agents, described("Agents whose mix weighs it, by the weights in force.")]
-    prospect: Projection
+    projection: Projection
     effect: str
     guarantee: str
 
@@ -209,7 +209,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
         phase=trial.phase,
         awaited=awaited,
         weighed_by=weighed,
-        prospect=project(replace(trial, frozen=back.frozen)),
+        projection=project(replace(trial, frozen=back.frozen)),
         effect=f"{where}. Weights stay as they are{rests}",
         guarantee=f"{trial.policy.guarantee}: kept, if the reason is not in the rewards",
     )
@@ -220,7 +220,7 @@ class Pair(Message, tag="parley/frozen-pair/1"):
 
     arm: str
     agent: str
-    outlook: Annotated[
+    forecast: Annotated[
         str, described('"never": no data can decide it; "blocked": the projection does not decide it; "open": it does.')
     ]
     smallest_radius: Annotated[
@@ -265,13 +265,13 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
         Pair(
             arm=study.arms[arm],
             agent=study.agents[column],
-            outlook="never" if math.isinf(floor[arm, column]) else "blocked" if left[arm, column] else "open",
+            forecast="never" if math.isinf(floor[arm, column]) else "blocked" if left[arm, column] else "open",
             smallest_radius=_finite(floor[arm, column]),
             gap=_finite(gaps[arm, column]),
         )
         for arm, column in np.argwhere(trial.state.active & undecided[None, :])
     )
-    stranded = {pair.agent for pair in pairs if pair.outlook != "open"}
+    stranded = {pair.agent for pair in pairs if pair.forecast != "open"}
     without = tuple(name for name in study.agents if name in stranded)
     return FreezePreview(
         study=trial.id,
@@ -338,7 +338,7 @@ def _gaps(trial: Trial) -> FloatArray:
 
 def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
     names = ", ".join(without)
-    if any(pair.outlook == "never" for pair in pairs):
+    if any(pair.forecast == "never" for pair in pairs):
         return f"the study cannot finish as it is asked: {names} would be left without an answer, unless re-weighed"
     if without:
         return f"the study is not expected to finish: {names} would not be decided if rewards stay as estimated"

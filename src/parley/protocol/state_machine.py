@@ -41,7 +41,7 @@ from parley.protocol.events import (
     Event,
     Paused,
     PhaseClosed,
-    PhaseCut,
+    PhaseClosedEarly,
     ReportAccepted,
     ReportAmended,
     ReportQuarantined,
@@ -81,7 +81,7 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (R, "agent-frozen"): frozenset({R, C}),
     (R, "agent-thawed"): frozenset({R}),
     (R, "reweighed"): frozenset({R, F}),
-    (R, "phase-cut"): frozenset({C}),
+    (R, "phase-closed-early"): frozenset({C}),
     (R, "paused"): frozenset({P}),
     (R, "disputed"): frozenset({P}),
     (R, "cancelled"): frozenset({X}),
@@ -192,7 +192,7 @@ class Situation:
     stage: Stage
     phase: int  # in progress; the last one once it is over
     missing: int  # agents that the phase asks, who are not frozen and have not reported
-    cut: bool = False  # the phase takes no more reports: it is decided with those that are in
+    closed_early: bool = False  # the phase takes no more reports: it is decided with those that are in
     reported: int = field(default=0, compare=False)  # reports that are in; only closing the phase with them asks
     place: Place | None = None
     against: Past | None = field(default=None, compare=False)  # what reports are compared with; None: nothing
@@ -200,7 +200,7 @@ class Situation:
     @property
     def awaited(self) -> int:
         """How many reports the phase still needs. It is never stored, so that it cannot differ from what it counts."""
-        return 0 if self.cut or self.stage in OVER else self.missing
+        return 0 if self.closed_early or self.stage in OVER else self.missing
 
 
 # The rules.
@@ -238,9 +238,9 @@ def admit(here: Situation, event: Event) -> Situation:
             after = _asked_or_not(here, event, kind)
         case Reweighed():
             after = _reweighed(here, event, kind)
-        case PhaseCut(phase=phase):
+        case PhaseClosedEarly(phase=phase):
             _check_cut(here, phase, kind)
-            after = _settled(replace(here, cut=True))
+            after = _settled(replace(here, closed_early=True))
         case PhaseClosed(decision=decision, plan=plan):
             if plan is None:
                 after = replace(here, stage=Stage.FINISHED if decision.finished else Stage.STALLED)
@@ -269,7 +269,7 @@ def _settled(here: Situation) -> Situation:
 def _opened(here: Situation, plan: Plan) -> Situation:
     """Running in the phase of a plan."""
     asked = int((plan.array.sum(axis=0) > 0).sum())
-    return replace(here, stage=Stage.RUNNING, phase=plan.phase, missing=asked, cut=False)
+    return replace(here, stage=Stage.RUNNING, phase=plan.phase, missing=asked, closed_early=False)
 
 
 def _resumed_with(here: Situation, plan: Plan, kind: str) -> Situation:
@@ -290,7 +290,7 @@ def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) 
     if event.plan is not None:
         return _resumed_with(here, event.plan, kind)
     # A phase that waits for nobody is about to be decided: it stays so, and the place opens with the next one.
-    return replace(here, missing=here.missing + place.due, cut=here.cut or not here.awaited)
+    return replace(here, missing=here.missing + place.due, closed_early=here.closed_early or not here.awaited)
 
 
 def _reweighed(here: Situation, event: Reweighed, kind: str) -> Situation:
@@ -333,7 +333,7 @@ def _report_admitted(
             _check_awaited(here, report, kind)
             _check_numbers(here, report, kind)
             if (why := _implausible(here, report)) is not None:
-                raise illegal(here.stage, kind, why, "report-doubtful")
+                raise illegal(here.stage, kind, why, "report-implausible")
             return _settled(replace(here, missing=here.missing - 1))
         case ReportQuarantined(report=report):  # held: `stands` is empty
             _check_awaited(here, report, kind)

@@ -22,7 +22,7 @@ from parley.protocol.events import (
     AgentThawed,
     Event,
     PhaseClosed,
-    PhaseCut,
+    PhaseClosedEarly,
     ReportAccepted,
     ReportAmended,
     ReportQuarantined,
@@ -75,7 +75,7 @@ class Trial:
     plan: Plan  # of the phase in progress, or of the last one
     reports: Mapping[str, Report] = field(default_factory=dict)  # agent -> report, of the phase in progress
     frozen: frozenset[str] = frozenset()
-    cut: bool = False  # the phase was closed with what is in: nobody is awaited any more
+    closed_early: bool = False  # the phase was closed with what is in: nobody is awaited any more
     origin: StudyMessage | None = None  # the study as it was created, once it was re-weighed
     leaves: frozenset[str] = frozenset()  # whose question rests since, while they are frozen
     past: tuple[Totals, ...] | None = field(default=(), compare=False)  # of decided phases; None: were not read
@@ -102,7 +102,7 @@ class Trial:
     @once
     def awaited(self) -> tuple[str, ...]:
         """The agents whose reports this phase still needs."""
-        return () if self.cut or self.stage in OVER else self._missing_agents
+        return () if self.closed_early or self.stage in OVER else self._missing_agents
 
     @once
     def _missing_agents(self) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ class Trial:
             stage=self.stage,
             phase=self.phase,
             missing=len(self._missing_agents),
-            cut=self.cut,
+            closed_early=self.closed_early,
             reported=len(self.reports),
             place=place,
             against=self.against,
@@ -181,7 +181,7 @@ class Trial:
     def opened(self, plan: Plan) -> Trial:
         """In the phase of a new plan."""
         against = self.study.problem.noise.past(self.state.totals, plan.phase - 1)
-        return replace(self, plan=plan, reports={}, cut=False, held={}, refused=frozenset(), against=against)
+        return replace(self, plan=plan, reports={}, closed_early=False, held={}, refused=frozenset(), against=against)
 
 
 def ends_at(policy: Policy, state: State, stage: Stage) -> list[OutcomeStatus]:
@@ -290,7 +290,7 @@ class Thawing:
 
 def thaw(trial: Trial, agent: str) -> Thawing:
     """The trial with an agent back: in a phase that asks it and still waits for somebody, else from the next one on."""
-    back = replace(trial, frozen=trial.frozen - {agent}, cut=trial.cut or not trial.awaited)
+    back = replace(trial, frozen=trial.frozen - {agent}, closed_early=trial.closed_early or not trial.awaited)
     plan = _going_on(back)
     return Thawing(trial=back if plan is None else back.opened(plan), agent=agent, plan=plan)
 
@@ -333,12 +333,12 @@ def apply(trial: Trial, event: Event) -> Trial:
             return replace(mine.trial, stage=after.stage, plan=event.plan or mine.trial.plan)
         case Reweighed():
             return replace(_reweighed_as_recorded(trial, event), stage=after.stage)
-        case PhaseCut(without=without):
+        case PhaseClosedEarly(without=without):
             if without != trial.awaited:
                 raise InvalidInput(
-                    "phase-cut", found="other agents than were awaited", allowed=", ".join(trial.awaited)
+                    "phase-closed-early", found="other agents than were awaited", allowed=", ".join(trial.awaited)
                 )
-            return replace(trial, stage=after.stage, cut=True)
+            return replace(trial, stage=after.stage, closed_early=True)
         case PhaseClosed():
             return _closed_as_recorded(trial, event)
         case _:

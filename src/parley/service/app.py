@@ -75,7 +75,7 @@ def estimate(study: StudyMessage) -> Estimated:
     )
 
 
-async def get_outlook(call: Call[SomeAgents, None]) -> Response:
+async def get_forecast(call: Call[SomeAgents, None]) -> Response:
     """What is likely left: totals at the end with their spread, and the lower bound at the estimated means."""
     study = call.study
 
@@ -115,8 +115,8 @@ FORECASTS = (
     Operation(
         tag="forecasts",
         method="GET",
-        path="/v1/studies/{study}/outlook",
-        handler=get_outlook,
+        path="/v1/studies/{study}/forecast",
+        handler=get_forecast,
         roles=UNBLINDED,
         query=SomeAgents,
         answer=Forecast,
@@ -124,18 +124,18 @@ FORECASTS = (
 )
 
 
-REMEMBERED = 64
+CACHED = 64
 
 
 class Forecaster:
-    """Computes outlooks beside the requests, one at a time, and remembers them: a decided phase never changes.
+    """Computes forecasts beside the requests, one at a time, and remembers them: a decided phase never changes.
 
     Its thread is a daemon: a forecast in progress holds up no shutdown, since nothing waits for it.
     """
 
     def __init__(self) -> None:
         self._due: SimpleQueue[tuple[Any, Callable[[], dict[str, Any]]]] = SimpleQueue()
-        self._known: Cache[Any, dict[str, Any]] = Cache(REMEMBERED)
+        self._known: Cache[Any, dict[str, Any]] = Cache(CACHED)
         self._asked: set[Any] = set()
         self._thread: threading.Thread | None = None
 

@@ -44,7 +44,7 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
         storage=storage,
         settings=settings,
         clock=clock,
-        forward=MonotonicClock(clock),
+        session_clock=MonotonicClock(clock),
         metrics=metrics,
         pace=Throttle(rate=settings.rate, burst=settings.burst),
         watch=watch,
@@ -101,7 +101,7 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
 async def _sweep(context: Context) -> None:
     """Forget sessions that are over, now and then: what is forgotten no clock brings back."""
     while True:
-        over, sweep = (partial(work, at=context.forward()) for work in (sessions.any_over, sessions.sweep))
+        over, sweep = (partial(work, at=context.session_clock()) for work in (sessions.any_over, sessions.sweep))
         try:
             if await context.read(over):
                 await asyncio.wrap_future(context.storage.submit(sweep))

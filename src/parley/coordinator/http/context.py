@@ -72,7 +72,7 @@ class Context:
     storage: Storage
     settings: ServerSettings
     clock: Clock
-    forward: MonotonicClock
+    session_clock: MonotonicClock
     metrics: Metrics
     pace: Throttle
     watch: Watch

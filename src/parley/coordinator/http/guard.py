@@ -217,7 +217,7 @@ def settled(error: Exception) -> Refusal:
 async def _identify(request: Request, context: Context) -> Principal:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "session" and token:
-        return await context.read(lambda transaction: resume(transaction, token.strip(), at=context.forward()))
+        return await context.read(lambda transaction: resume(transaction, token.strip(), at=context.session_clock()))
     if scheme.lower() != "bearer" or not token:
         raise Refusal("no-token", "send Authorization: Bearer <token>", headers={"WWW-Authenticate": "Bearer"})
     return await context.tokens.principal(token.strip())

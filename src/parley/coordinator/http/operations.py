@@ -47,7 +47,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "agents",
         _row(
             "GET", AGENT + "/plan", agents.get_agent_plan, AGENTS | UNBLINDED,
-            query=schemas.PlanQuery, answer=answers.AgentTurn, patient=True,
+            query=schemas.PlanQuery, answer=answers.AgentAssignment, patient=True,
         ),
         _row(
             "PUT", REPORT, agents.put_report, AGENTS,
@@ -85,8 +85,11 @@ OPERATIONS: tuple[Operation, ...] = (
         _row("POST", STUDY + "/pause", admin.pause_study, ADMINS, body=schemas.ReasonBody, answer=answers.StudyLine),
         _row("POST", STUDY + "/resume", admin.resume_study, ADMINS, body=schemas.ReasonBody, answer=answers.StudyLine),
         _row("POST", STUDY + "/cancel", admin.cancel_study, ADMINS, body=schemas.ReasonBody, answer=answers.StudyLine),
-        _row("GET", PHASE + "/cut", admin.preview_cut, PLANNERS, answer=answers.PreviewedEarlyClose),
-        _row("POST", PHASE + "/cut", admin.cut_phase, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
+        _row("GET", PHASE + "/close-early", admin.preview_early_close, PLANNERS, answer=answers.PreviewedEarlyClose),
+        _row(
+            "POST", PHASE + "/close-early", admin.close_early, ADMINS,
+            body=schemas.ConfirmBody, answer=answers.StudyLine,
+        ),
         _row("GET", AGENT + "/freeze", admin.preview_freeze, PLANNERS, answer=answers.PreviewedFreeze),
         _row("POST", AGENT + "/freeze", admin.freeze_agent, ADMINS, body=schemas.FreezeBody, answer=answers.StudyLine),
         _row(

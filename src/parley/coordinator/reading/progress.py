@@ -23,7 +23,7 @@ from parley.coordinator.answers import (
     Findings,
     History,
     Measured,
-    Play,
+    RegretStanding,
 )
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.visibility import to_the_minute
@@ -88,7 +88,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: Columns, blinded:
         counts=None if blinded else state.counts[:, some].tolist(),
         plan=None if blinded else planned.tolist(),
         by_arm=None if blinded else _by_arm(state, chosen),
-        play=_play(study.make_policy(), state, planned, columns, blinded=blinded),
+        standing=_standing(study.make_policy(), state, planned, columns, blinded=blinded),
     )
 
 
@@ -117,7 +117,9 @@ def _by_arm(state: State, chosen: BoolArray) -> ByArm:
     )
 
 
-def _play(policy: Policy, state: State, planned: IntArray, columns: Columns, *, blinded: bool) -> Play | None:
+def _standing(
+    policy: Policy, state: State, planned: IntArray, columns: Columns, *, blinded: bool
+) -> RegretStanding | None:
     """With a horizon: what is played where, what it has cost by present estimates, what this phase explores."""
     if not isinstance(policy, Playing):
         return None
@@ -125,10 +127,10 @@ def _play(policy: Policy, state: State, planned: IntArray, columns: Columns, *, 
     horizon, left = policy.problem.horizon, standing.left[some].tolist()
     assert horizon is not None
     if blinded or not state.counts.any():
-        return Play(horizon=horizon, left=left)
+        return RegretStanding(horizon=horizon, left=left)
     total, width = float(standing.regret.sum()), 2 * float(standing.error)
     leading = standing.leading[:, some]
-    return Play(
+    return RegretStanding(
         horizon=horizon,
         left=left,
         regret=EstimatedRegret(estimate=total, low=max(total - width, 0.0), high=total + width),

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from parley.coordinator.answers import AgentTurn, Aside, Quarantine, ReportOfAgent, Reports, SaltedReport, TakenReport
+from parley.coordinator.answers import (
+    AgentAssignment,
+    Aside,
+    Quarantine,
+    ReportOfAgent,
+    Reports,
+    SaltedReport,
+    TakenReport,
+)
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import PAGE, held_now, require_study
 from parley.coordinator.record import Transaction, ledger, phases, reports, studies
 from parley.coordinator.record.studies import StudyRow
 
 
-def agent_turn(transaction: Transaction, study: str, agent: str) -> tuple[StudyRow, AgentTurn]:
+def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[StudyRow, AgentAssignment]:
     """What an agent is asked to draw now."""
-    turn = phases.turn_of(transaction, study, agent)
+    turn = phases.assignment_of(transaction, study, agent)
     if turn is None:
         raise Refusal("not-found", f"no study {study!r}")
     row = turn.row
     message = studies.message(transaction, row)
     if agent not in message.agents:
         raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
-    return row, AgentTurn(
+    return row, AgentAssignment(
         study=study,
         agent=agent,
         stage=str(row.stage),

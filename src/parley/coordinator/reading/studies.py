@@ -80,8 +80,8 @@ def listed(
 def log_page(transaction: Transaction, stream: str, *, limit: int, **which: Any) -> str:
     """A `LogPage` as JSON, put together of lines that are written already."""
     found = ledger.lines(transaction, stream, limit=limit, size=PAGE, **which)
-    cut = len(found) == limit or sum(len(line) for _, line in found) > PAGE
-    following = found[-1][0] if cut else None
+    more = len(found) == limit or sum(len(line) for _, line in found) > PAGE
+    following = found[-1][0] if more else None
     return f'{{"records":[{",".join(line for _, line in found)}],"next":{canonical(following)}}}'
 
 

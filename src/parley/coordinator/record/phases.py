@@ -113,7 +113,7 @@ def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past |
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class Assigned:
     """Where a study is, and what its phase in progress asks of one agent."""
 
     row: StudyRow
@@ -123,13 +123,13 @@ class Turn:
     reported: bool
 
 
-def turn_of(transaction: Transaction, study: str, agent: str) -> Turn | None:
+def assignment_of(transaction: Transaction, study: str, agent: str) -> Assigned | None:
     """What an agent asks for most; None when there is no such study."""
     row = studies.get(transaction, study)
     if row is None:
         return None
     found = _place(transaction, row, agent)
-    return Turn(
+    return Assigned(
         row=row,
         plan=None if found is None else found.plan_digest,
         draws=None if found is None else _read_draws(found.draws),

@@ -116,7 +116,7 @@ def quarantined(
     if only is not None:
         query = query.where(quarantine.c.digest.in_(only))
     found: list[Quarantined] = []
-    length, cut = 0, False
+    length, full = 0, False
     for row in transaction.execute(query):
         found.append(
             Quarantined(
@@ -129,9 +129,9 @@ def quarantined(
             )
         )
         length += len(row.body)
-        if cut := size is not None and length > size:
+        if full := size is not None and length > size:
             break
-    return found, found[-1].sequence if cut or len(found) == limit else None
+    return found, found[-1].sequence if full or len(found) == limit else None
 
 
 HELD = select(quarantine.c.agent, quarantine.c.digest, quarantine.c.why, quarantine.c.refused, quarantine.c.at).where(

@@ -42,7 +42,7 @@ class StudyRow:
     agents: int
     stage: Stage
     phase: int
-    cut: bool  # the phase in progress takes no more reports
+    closed_early: bool  # the phase in progress takes no more reports
     samples: int  # in accepted reports
     sequence: int  # of the log; changes with every event
     head: str
@@ -54,12 +54,12 @@ class StudyRow:
     @property
     def awaited(self) -> int:
         """How many reports the phase in progress still needs."""
-        return 0 if self.cut or self.stage in OVER else self.missing
+        return 0 if self.closed_early or self.stage in OVER else self.missing
 
 
 NAMES = tuple(field.name for field in fields(StudyRow))
 STORED = tuple(name for name in NAMES if name != "missing")
-CHANGING = ("digest", "stage", "phase", "cut", "samples", "sequence", "head", "reason", "opened_at")
+CHANGING = ("digest", "stage", "phase", "closed_early", "samples", "sequence", "head", "reason", "opened_at")
 
 
 def _now(table: Table) -> ColumnElement[bool]:

@@ -43,7 +43,7 @@ studies = Table(
     Column("agents", Integer, nullable=False),
     Column("stage", String(16), nullable=False, index=True),
     Column("phase", Integer, nullable=False),
-    Column("cut", Boolean, nullable=False),  # the phase in progress takes no more reports
+    Column("closed_early", Boolean, nullable=False),  # the phase in progress takes no more reports
     Column("samples", BigInteger, nullable=False),
     Column("sequence", BigInteger, nullable=False),
     Column("head", String(64), nullable=False),

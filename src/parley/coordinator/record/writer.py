@@ -19,7 +19,7 @@ from parley.coordinator.record.studies import StudyRow
 from parley.errors import IllegalMove, ImpossibleReport
 from parley.killpoints import reached
 from parley.protocol import Event, Place, Record, Situation, Stage, admit, kind_of
-from parley.protocol.events import PhaseCut, ReportAccepted, ReportAmended, ReportQuarantined, StudyCreated
+from parley.protocol.events import PhaseClosedEarly, ReportAccepted, ReportAmended, ReportQuarantined, StudyCreated
 from parley.protocol.state_machine import agent_of
 
 # Built once: building a statement costs more than running it.
@@ -37,7 +37,7 @@ AFTER = {
         "studies": "step-counted",
     },
     "certified": {"documents": "step-certified"},
-    "phase-cut": {"log": "cut-logged", "studies": "cut-counted"},
+    "phase-closed-early": {"log": "early-close-logged", "studies": "early-close-counted"},
     "agent-frozen": {"log": "freeze-logged", "frozen": "freeze-place-closed", "studies": "freeze-counted"},
     "agent-thawed": {"log": "thaw-logged", "frozen removed": "thaw-place-opened", "studies": "thaw-counted"},
     "report-quarantined": {"log": "hold-logged", "quarantine": "hold-stored"},
@@ -134,14 +134,14 @@ def situation(
         stage=row.stage,
         phase=row.phase,
         missing=row.missing,
-        cut=row.cut,
+        closed_early=row.closed_early,
         place=place or (None if agent is None else phases.place_of(transaction, row, agent)),
     )
 
 
 def _with_context(transaction: Transaction, row: StudyRow, here: Situation, event: Event) -> Situation:
     """What a report that comes is held against, and what was refused in its place before; what an early close has."""
-    if isinstance(event, PhaseCut):
+    if isinstance(event, PhaseClosedEarly):
         return replace(here, reported=len(reports.reported_agents(transaction, row.id, row.phase)))
     if row.stage is not Stage.RUNNING or not isinstance(event, ReportAccepted | ReportQuarantined):
         return here

@@ -19,7 +19,7 @@ from parley.coordinator.studies.certify import certify
 from parley.coordinator.studies.phases import close_if_due, load_trial, preview
 from parley.protocol import FreezePreview, Stage, Trial, admit, freeze_preview, require_readable
 from parley.protocol.codec import canonical
-from parley.protocol.events import AgentFrozen, PhaseCut
+from parley.protocol.events import AgentFrozen, PhaseClosedEarly
 from parley.protocol.previews import (
     EarlyClosePreview,
     ReweighPreview,
@@ -58,13 +58,13 @@ def propose_early_close(storage: Storage, study: str, phase: int) -> Proposal[Ea
     """Close a phase with the reports that are in."""
 
     def look(trial: Trial) -> EarlyClosePreview:
-        admit(trial.situation(), PhaseCut(phase=phase, reason="", without=trial.awaited, consequences=""))
+        admit(trial.situation(), PhaseClosedEarly(phase=phase, reason="", without=trial.awaited, consequences=""))
         return early_close_preview(trial)
 
     seen, shown = preview(storage, study, look)
 
     def prepare(reason: str) -> Enactment:
-        event = PhaseCut(phase=shown.phase, reason=reason, without=shown.awaited, consequences=shown.digest)
+        event = PhaseClosedEarly(phase=shown.phase, reason=reason, without=shown.awaited, consequences=shown.digest)
 
         def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
             row = enact(transaction, row, event, actor=actor, at=at)

@@ -53,7 +53,7 @@ def take_report(
     try:
         row = enact(transaction, row, ReportAccepted(report=report), actor=actor, at=at, place=place)
     except Refusal as refusal:
-        if refusal.slug != "report-doubtful":
+        if refusal.slug != "report-implausible":
             raise
         return _hold(transaction, row, report, refusal.detail, actor=actor, at=at)
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)

@@ -24,10 +24,12 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
     head = await heading(shown)
     considering, why = await considered(shown)
     problem = problem or why
-    cut, phase = None, head["status"].phase
-    if shown.asked("cut"):
+    closing, phase = None, head["status"].phase
+    if shown.asked("close-early"):
         try:
-            cut = (await shown.api.read(PreviewedEarlyClose, "studies", shown.study, "phases", phase, "cut")).preview
+            closing = (
+                await shown.api.read(PreviewedEarlyClose, "studies", shown.study, "phases", phase, "close-early")
+            ).preview
         except ApiRefusal as refusal:
             problem = problem or str(refusal.problem["detail"])
     aside = await shown.api.get("studies", shown.study, "quarantine", after=shown.place("after") or None, limit=A_PAGE)
@@ -42,7 +44,7 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
         **head,
         quarantine=[await _beside(shown, entry, phase) for entry in (*held, *aside["quarantine"])],
         next=aside["next"],
-        cut=cut,
+        closing=closing,
         **considering,
         problem=problem,
     )
@@ -122,9 +124,9 @@ def _confirmed(shown: Page) -> dict[str, Any]:
     return {"reason": shown.form.get("reason", "").strip(), "preview": shown.form.get("preview", "")}
 
 
-async def cut_phase(shown: Page) -> Response:
+async def close_early(shown: Page) -> Response:
     """Confirm that a phase is closed with what is in."""
-    return await _act(shown, "phases", shown.form.get("phase", ""), "cut", body=_confirmed(shown))
+    return await _act(shown, "phases", shown.form.get("phase", ""), "close-early", body=_confirmed(shown))
 
 
 async def amend(shown: Page) -> Response:
@@ -218,7 +220,7 @@ routes: list[Route] = [
     page("/studies/{study}/freeze", freeze, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/reweigh", reweigh, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/thaw", thaw, "POST", only=ADMINISTRATORS),
-    page("/studies/{study}/cut", cut_phase, "POST", only=ADMINISTRATORS),
+    page("/studies/{study}/close-early", close_early, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/amend", amend, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/held", held, "POST", only=ADMINISTRATORS),
 ]

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from parley.coordinator.answers import Board, History
 from parley.dashboard.charts import bullet, calendar_chart
-from parley.dashboard.pages.study import agents_on_page, heading, outlook, spent
+from parley.dashboard.pages.study import agents_on_page, forecast, heading, spent
 from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
 
@@ -24,7 +24,7 @@ async def samples_page(shown: Page) -> Response:
     pages = agents_on_page(shown, status.agent_names)
     some = {"first": pages.first or None, "columns": pages.size}
     board = await shown.api.read(Board, "studies", shown.study, "board", **some)
-    ahead = await outlook(shown, pages)
+    ahead = await forecast(shown, pages)
     # At estimates that nearly tie, the bound says nothing of the truth: more than a forecast of the end is no bound.
     unsure = bool(ahead and ahead.total and (ahead.bound or 0) > ahead.total["p90"])
     bounds = ahead.bound_draws if ahead and not unsure else None
@@ -54,7 +54,7 @@ async def samples_page(shown: Page) -> Response:
             }
         )
     calendar = await _calendar(shown, board) if pages.total <= pages.size else None
-    values: dict[str, Any] = {"pages": pages, "board": board, "outlook": ahead, "agents": agents, "calendar": calendar}
+    values: dict[str, Any] = {"pages": pages, "board": board, "forecast": ahead, "agents": agents, "calendar": calendar}
     values["unsure"] = unsure
     return await shown.show("samples.html", tab="samples", **head, **values)
 

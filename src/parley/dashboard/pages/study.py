@@ -91,12 +91,12 @@ async def heading(shown: Page) -> dict[str, Any]:
     return {"status": status, "mark": status.version, "blinded": shown.who is not None and shown.who.blinded}
 
 
-async def outlook(shown: Page, pages: Pages) -> Forecast | None:
+async def forecast(shown: Page, pages: Pages) -> Forecast | None:
     """What is to come, for those who may know."""
     if not shown.may("analyst", "auditor", "administrator"):
         return None
     some = {"first": pages.first or None, "columns": pages.size}
-    return await shown.api.read(Forecast, "studies", shown.study, "outlook", **some)
+    return await shown.api.read(Forecast, "studies", shown.study, "forecast", **some)
 
 
 def likely_left(status: StudyStatus, ahead: Forecast | None) -> dict[str, float] | None:
@@ -108,7 +108,7 @@ def likely_left(status: StudyStatus, ahead: Forecast | None) -> dict[str, float]
 
 def until_horizon(status: StudyStatus, board: Board) -> int | None:
     """Draws of all agents until the horizon, those of pages that are not shown too, less what has come in."""
-    horizon = board.play.horizon if board.play else None
+    horizon = board.standing.horizon if board.standing else None
     return max(horizon * status.agents - status.samples, 0) if isinstance(horizon, int) else None
 
 
@@ -135,7 +135,7 @@ async def overview(shown: Page) -> Response:
         newest = {"after": board.phases - 1 or None, "limit": 1, **some}
         latest = await shown.api.read(History, "studies", shown.study, "history", **newest)
         case = latest.phases[0].explanation if latest.phases else None
-    ahead = await outlook(shown, pages)
+    ahead = await forecast(shown, pages)
     return await shown.show(
         "overview.html",
         tab="overview",
@@ -152,7 +152,7 @@ async def overview(shown: Page) -> Response:
         spent=spent(board, status),
         asked=f"{number(len(status.reported))} of {number(status.asked)}",
         planned=dict(zip(board.agents, board.planned, strict=True)),
-        outlook=ahead,
+        forecast=ahead,
         left=likely_left(status, ahead),
         until_horizon=until_horizon(status, board),
     )

@@ -70,7 +70,7 @@ async def open_session(call: Call[None, None]) -> Response:
     """Open a session of the token that asks; send it as `Authorization: Session <session>` until it expires."""
     if _session_of(call.request) is not None:
         raise Refusal("not-allowed", "a session is opened with a token, not with another session")
-    kid, hours, now = call.by.kid, call.context.settings.session_hours, call.context.forward
+    kid, hours, now = call.by.kid, call.context.settings.session_hours, call.context.session_clock
     secret, expires = await call.change(
         lambda transaction: sessions.open_session(transaction, kid, at=now(), hours=hours)
     )

@@ -53,12 +53,12 @@ async def cancel_study(call: Call[None, schemas.ReasonBody]) -> Response:
     raise Refusal("changed-meanwhile", "reports came in all the time: try again")
 
 
-async def preview_cut(call: Call[None, None]) -> Response:
+async def preview_early_close(call: Call[None, None]) -> Response:
     """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
     return await _previewed(call, answers.PreviewedEarlyClose, _early_close(call))
 
 
-async def cut_phase(call: Call[None, schemas.ConfirmBody]) -> Response:
+async def close_early(call: Call[None, schemas.ConfirmBody]) -> Response:
     """Close the phase in progress with the reports that are in. Refused unless the preview is the one that was seen."""
     return call.line((await _confirmed(call, _early_close(call)))[1])
 

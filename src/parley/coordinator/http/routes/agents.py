@@ -12,7 +12,7 @@ from parley.coordinator.access.rights import INSPECTORS
 from parley.coordinator.http.context import Call, Context, reply
 from parley.coordinator.http.schemas import PlanQuery
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.reports import agent_turn, report_of_agent, reports_of_phase
+from parley.coordinator.reading.reports import agent_assignment, report_of_agent, reports_of_phase
 from parley.coordinator.record import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.reports import Accepted, take_report
@@ -45,7 +45,7 @@ async def get_agent_plan(call: Call[PlanQuery, None]) -> Response:
     A site may say how far it is; nothing is decided by that.
     """
     context, query, agent = call.context, call.query, call.at.agent
-    look, until = partial(agent_turn, study=call.study, agent=agent), monotonic() + query.wait
+    look, until = partial(agent_assignment, study=call.study, agent=agent), monotonic() + query.wait
     row, found = await context.read(look)
     if query.during == row.phase and call.by.agent == agent:
         key, progress = (call.study, agent, query.during), (query.recruited, query.observed)
