@@ -65,9 +65,14 @@ def test_rewards_whose_squares_are_not_numbers_are_refused(site, reward):
 
 
 @pytest.fixture
-def access(site):
+def runtime(site):
+    """A site that has not heard from its coordinator, unless a test says so."""
     filled(site)
-    runtime = SimpleNamespace(site=site, words="", noted=lambda: None, receipts=dict)
+    return SimpleNamespace(site=site, words="connected", noted=lambda: None, receipts=dict, silence=None)
+
+
+@pytest.fixture
+def access(runtime):
     with TestClient(create_app(runtime, Access(host="127.0.0.1", code=CODE)), base_url="http://127.0.0.1") as client:
         yield client
 
@@ -79,6 +84,36 @@ def test_what_cannot_be_read_is_refused_and_is_no_fault_of_ours(access):
     assert access.post("/enter", content=many).status_code == 400
     odd = {"Cookie": "parley-site=a.é".encode("latin-1")}
     assert access.get("/", headers=odd, follow_redirects=False).status_code == 303, "no session: the code is asked for"
+
+
+def test_null_is_no_outcome_and_overwrites_none(access, site):
+    """`JSON.stringify(NaN)` sends null: it made a person missing whose outcome was known."""
+    answer = access.post("/outcomes", json={"participant": "p-1", "reward": None}, headers=BEARER)
+    assert answer.status_code == 422
+    assert "`missing` says that no outcome will come" in answer.json()["detail"]
+    with pytest.raises(InvalidInput, match="reward"):
+        site.outcome("p-1", None)
+    assert (site.status()["observed"], site.status()["missing"]) == (2, 0)
+    assert access.post("/missing", json={"participant": "p-1"}, headers=BEARER).status_code == 200
+    assert (site.status()["observed"], site.status()["missing"]) == (1, 1), "missing is an act of its own"
+
+
+def test_the_page_and_health_tell_the_age_of_the_last_contact(access, runtime):
+    """The page said "connected" for as long as nothing else was said, however long ago that was."""
+    assert access.get("/healthz").json() == {"status": "silent", "seconds_since_contact": None}
+    page = access.get("/enter").text
+    word = page.partition('name="csrf" value="')[2].partition('"')[0]
+    access.post("/enter", data={"csrf": word, "code": CODE})
+    assert "no contact yet" in access.get("/").text
+    runtime.silence = 3.0
+    assert access.get("/healthz").json() == {"status": "ok", "seconds_since_contact": 3.0}
+    assert "connected; last contact just now" in access.get("/").text
+    runtime.silence = 1500.0
+    assert access.get("/healthz").status_code == 503
+    assert access.get("/status", headers=BEARER).json()["seconds_since_contact"] == 1500.0
+    late = access.get("/").text
+    assert "The coordinator does not answer:" in late
+    assert "last contact 25 minutes ago" in late
 
 
 @pytest.mark.parametrize("name", ["elsewhere.example", "elsewhere.example:99999999", "[::1", "127.0.0.1 elsewhere"])

@@ -49,7 +49,7 @@ class Application(httpx.BaseTransport):
         """The port of a real server of the same application, started at the first call."""
         if self.server is None:
             options = {"host": "127.0.0.1", "port": 0, "log_config": None, "access_log": False, "lifespan": "off"}
-            self.server = uvicorn.Server(uvicorn.Config(self._app, **options | self._options))
+            self.server = uvicorn.Server(uvicorn.Config(self._app, **self._options | options))
             self._served = asyncio.run_coroutine_threadsafe(self.server.serve(), self._loop)
             begun = threading.Event()
             while not self.server.started:

@@ -15,8 +15,9 @@ from tests.protocol.support import rewards, study_message
 from tools.chaos import mutants
 
 from parley.agent.client import Client
+from parley.connections import ConnectionLimits
 from parley.coordinator.access.tokens import Role, issue_token
-from parley.coordinator.http.connections import ConnectionLimits
+from parley.coordinator.http.server import refuse_head
 from parley.coordinator.settings import ServerSettings
 from parley.service.app import create_service
 
@@ -55,7 +56,7 @@ class House:
         options = {"clock": clock} if clock else {}
         chosen = {"rate": 1e6, "burst": 10**6, "log_level": "error", **settings}
         self.app = create_service(storage, ServerSettings(**chosen), **options)
-        self.application = Application(self.app, **(limits or ConnectionLimits()).uvicorn())
+        self.application = Application(self.app, **(limits or ConnectionLimits()).uvicorn(refuse_head))
         self.thread = self.application.thread
         self.token = admin or bootstrap(storage)
         self.clients, self.tokens = [], {}

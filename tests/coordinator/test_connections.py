@@ -10,7 +10,7 @@ import httpx2 as httpx
 import pytest
 from tests.coordinator.support import House, report_of, study_message
 
-from parley.coordinator.http.connections import ConnectionLimits
+from parley.connections import ConnectionLimits
 from parley.coordinator.record import initialise, open_storage
 
 pytestmark = pytest.mark.servers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -87,6 +88,7 @@ def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[
 
 
 AGAIN = 15.0  # seconds after the coordinator refused, until it is asked again
+LATE = 120.0  # seconds without an answer of the coordinator: somebody should know
 PATIENCE = 5.0  # seconds that one wait for a plan may last: as long as stopping may take
 
 
@@ -100,6 +102,7 @@ class SiteRuntime:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True, name="reporting")
         self.words, self._heard = "not connected yet", False
+        self._contact: float | None = None  # when the coordinator last answered
         self._warning = ""  # what somebody must look into, until a report of this site is acknowledged
 
     def start(self) -> None:
@@ -119,6 +122,11 @@ class SiteRuntime:
         """Something changed at the site: if a report is due now, it need not wait for the next look."""
         if self.site.due:
             self._something.set()
+
+    @property
+    def silence(self) -> float | None:
+        """Seconds since the coordinator last answered; None if it never did."""
+        return None if self._contact is None else time.monotonic() - self._contact
 
     def receipts(self) -> dict[int, Receipt]:
         """What the coordinator acknowledged, by phase."""
@@ -146,6 +154,7 @@ class SiteRuntime:
                 self._wait(AGAIN)
 
     def _hear(self, plan: AgentPlan) -> None:
+        self._contact = time.monotonic()
         if plan.phase in self.receipts():
             self._warning = ""
         self.words, self._heard = self._warning or "connected", True

@@ -126,7 +126,7 @@ class Site:
     def outcome(self, participant: str, reward: float) -> None:
         """What came of a person; may be corrected until the phase is reported."""
         with self._journal.turn() as write:
-            write(*self._noted(participant, reward))
+            write(*self._noted(participant, checked_reward(self.people.rules, reward)))
 
     def missing(self, participant: str) -> None:
         """No outcome will come of a person; may be taken back by an outcome until the phase is reported."""
@@ -314,7 +314,7 @@ def checked_key(key: str) -> str:
     return clean
 
 
-def checked_reward(rules: RulesSeen, reward: float) -> float:
+def checked_reward(rules: RulesSeen, reward: Any) -> float:
     """A reward that the study can have.
 
     >>> checked_reward(RulesSeen(low=0.0, high=1.0), 1)
@@ -329,7 +329,9 @@ def checked_reward(rules: RulesSeen, reward: float) -> float:
     if not number or outside or (rules.values and reward not in rules.values):
         limits = "a finite number" if low is None or high is None else f"a number from {low:g} to {high:g}"
         limits = " or ".join(f"{value:g}" for value in rules.values) or limits
-        raise InvalidInput("reward", found=_shown(reward), allowed=limits)
+        # A program sends null where it computed NaN: no word that an outcome will never come.
+        hint = "`missing` says that no outcome will come" if reward is None else None
+        raise InvalidInput("reward", found=_shown(reward), allowed=limits, hint=hint)
     return float(reward)
 
 

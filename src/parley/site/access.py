@@ -3,6 +3,10 @@
 On a loopback address everybody on the machine may, unless a code is asked for; on any other address a code must be. A
 web page elsewhere cannot use the service through somebody's browser: the name it is called by must be its own, a
 request that another site sent is refused, and a form carries a word that only our pages know.
+
+Whoever tries codes is locked out: after ten wrong ones an address has one more a minute, and all addresses together
+have ten more a minute after a hundred. While they wait, not even the right code is looked at. An address that showed
+the right code before is not kept waiting by others, and sessions go on.
 """
 
 from __future__ import annotations
@@ -11,7 +15,6 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
@@ -19,20 +22,23 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import Response
 
+from parley.connections import Buckets
+
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MOST = 2 * 1024 * 1024  # bytes of a body: a table of some ten thousand people
 MOST_FIELDS = 20
 FOREIGN = ("cross-site", "same-site")
-PAUSE = 1.0  # seconds after a wrong code
+EVERYBODY = ""  # as an address
 
 
 class Refused(Exception):
-    """A request that is not let in, and why."""
+    """A request that is not let in, why, and when to come again if later is better."""
 
-    def __init__(self, status: int, words: str) -> None:
+    def __init__(self, status: int, words: str, *, later: int = 0) -> None:
         super().__init__(words)
         self.status = status
+        self.headers = {"Retry-After": str(later)} if later else {}
 
 
 def is_loopback(host: str) -> bool:
@@ -55,6 +61,9 @@ class Access:
     code: str = ""
     secure: bool = False
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    _tries: Buckets = field(default_factory=lambda: Buckets(rate=1 / 60, burst=10))  # by address
+    _tries_of_all: Buckets = field(default_factory=lambda: Buckets(rate=10 / 60, burst=100))
+    _welcome: set[str] = field(default_factory=set)  # addresses that showed the right code
 
     def check(self, request: Request) -> None:
         """Refuse what comes by another name or from another site."""
@@ -74,16 +83,32 @@ class Access:
             return True
         given = request.headers.get("authorization", "")
         if given:
-            return hmac.compare_digest(given.encode(), f"Bearer {self.code}".encode())
+            return self._is_right(request, given, f"Bearer {self.code}")
         shown = request.cookies.get(COOKIE, "").partition(".")[2]
         return hmac.compare_digest(shown.encode(), self._sign("session").encode())
 
-    def open_for(self, response: Response, code: str) -> bool:
-        """Give the browser a session if the code is right; a wrong one takes its time."""
-        if not hmac.compare_digest(code.encode(), self.code.encode()):
-            time.sleep(PAUSE)
+    def open_for(self, request: Request, response: Response, code: str) -> bool:
+        """Give the browser a session if the code is right."""
+        if not self._is_right(request, code, self.code):
             return False
         self._remember(response, f"{secrets.token_urlsafe(16)}.{self._sign('session')}")
+        return True
+
+    def _is_right(self, request: Request, given: str, right: str) -> bool:
+        """Whether this is the code; `Refused`, without a look at it, where too many were wrong."""
+        address = request.client.host if request.client else "unknown"
+        asked = [(self._tries, address)]
+        if address not in self._welcome:
+            asked.append((self._tries_of_all, EVERYBODY))
+        wait = max(buckets.wait(key) for buckets, key in asked)
+        if wait > 0:
+            later = round(wait + 0.5)
+            raise Refused(429, f"too many wrong codes: try again in {later} s", later=later)
+        if not hmac.compare_digest(given.encode(), right.encode()):
+            return False
+        for buckets, key in asked:  # only wrong ones are counted
+            buckets.charge(key, -1.0)
+        self._welcome.add(address)
         return True
 
     def bound(self, request: Request, response: Response | None = None) -> str:

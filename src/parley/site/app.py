@@ -4,13 +4,14 @@ POST /assignments {"participant": key}              the arm, the same for ever
 POST /outcomes    {"participant": key, "reward": x} correctable until the phase is reported
 POST /missing     {"participant": key}
 GET  /status
+GET  /healthz                                       for whoever watches: no code is asked for
 """
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -21,7 +22,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from parley.agent.reporting import SiteRuntime
+from parley.agent.reporting import LATE, SiteRuntime
+from parley.connections import ConnectionLimits, address, affordable_connections, bind
 from parley.dashboard.render import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
@@ -33,6 +35,7 @@ from parley.site.pages import HERE, Pages
 Handler = Callable[[Request], Awaitable[Response]]
 TITLES = {400: "Not understood", 401: "The code is asked for", 403: "Not allowed", 404: "Not there"}
 TITLES |= {409: "Not now", 413: "Too large", 415: "JSON is asked for", 421: "Another service", 422: "Cannot be taken"}
+TITLES |= {429: "Too many wrong codes", 431: "The line and the headers of a request are too long"}
 TITLES |= {500: "A fault of ours", 507: "No room on the disk"}
 
 
@@ -81,7 +84,17 @@ class Api:
     async def status(self, _: Request) -> Response:
         """How far it is."""
         found = await anyio.to_thread.run_sync(self._site.status)
-        return JSONResponse({**found, "coordinator": self._runtime.words})
+        return JSONResponse({**found, "coordinator": self._runtime.words, **self._contact()})
+
+    async def healthz(self, _: Request) -> Response:
+        """Whether the site talks to its coordinator: 503 if the last answer is long ago, or was never."""
+        since = self._runtime.silence
+        well = since is not None and since < LATE
+        return JSONResponse({"status": "ok" if well else "silent", **self._contact()}, status_code=200 if well else 503)
+
+    def _contact(self) -> dict[str, Any]:
+        since = self._runtime.silence
+        return {"seconds_since_contact": None if since is None else round(since, 1)}
 
     async def _done(self, work: Callable[..., Any], *values: Any) -> Any:
         """On the disk, in a thread; the reporting thread looks whether a report is due."""
@@ -112,6 +125,7 @@ def create_app(runtime: SiteRuntime, access: Access) -> Starlette:
                 response = await handler(request)
             except (ParleyError, Refused) as error:
                 response = refuse(request, status_of(error), str(error))
+                response.headers.update(error.headers if isinstance(error, Refused) else {})
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
             return response
@@ -132,6 +146,7 @@ def create_app(runtime: SiteRuntime, access: Access) -> Starlette:
             operation("/outcomes", api.outcomes, "POST"),
             operation("/missing", api.missing, "POST"),
             operation("/status", api.status, "GET"),
+            Route("/healthz", guarded(api.healthz, lambda _, status, words: problem(status, words)), methods=["GET"]),
             Route("/", guarded(pages.page, pages.refused), methods=["GET", "POST"]),
             Route("/enter", guarded(pages.enter, pages.refused), methods=["GET", "POST"]),
             Mount("/static", StaticFiles(directory=DASHBOARD / "static")),
@@ -141,7 +156,7 @@ def create_app(runtime: SiteRuntime, access: Access) -> Starlette:
 
 
 SHORTEST_CODE = 8
-GRACE = 5  # seconds for requests in progress when stopping
+CONNECTIONS = 512  # a ward has a few tablets; more than this are held open by somebody who wants nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,29 +191,17 @@ class SiteSettings:
 
 def serve(runtime: SiteRuntime, settings: SiteSettings, announce: Callable[[str], None]) -> None:
     """Serve until stopped; `announce` gets the address as soon as connections are taken."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((settings.host, settings.port))
-        except OSError as error:
-            found = f"{settings.host}:{settings.port} ({error.strerror})"
-            raise InvalidInput("host, port", found=found, allowed="a free address") from None
-        listener.listen(128)
+    with bind(settings.host, settings.port) as listener:
         secure = bool(settings.tls_cert)
         access = Access(host=settings.host, code=settings.code, secure=secure or settings.plain_http)
+        limits = ConnectionLimits(connections=min(CONNECTIONS, affordable_connections()))
         config = uvicorn.Config(
             create_app(runtime, access),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
-            timeout_graceful_shutdown=GRACE,
+            **limits.uvicorn(partial(problem, 431)),
         )
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        announce(f"{'https' if secure else 'http'}://{host}:{listener.getsockname()[1]}")
+        announce(address(listener, settings.host, secure=secure))
         runtime.start()
         try:
             uvicorn.Server(config).run(sockets=[listener])

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from parley.agent.people import Person
-from parley.agent.reporting import SiteRuntime
+from parley.agent.reporting import LATE, PATIENCE, SiteRuntime
 from parley.agent.site import Site, checked_key
 from parley.agent.tables import number_in, read_table
-from parley.dashboard.render import environment
+from parley.dashboard.render import duration, environment
 from parley.errors import InvalidInput, ParleyError
 from parley.protocol.report_checks import REASONS
 from parley.site.access import Access
@@ -36,7 +36,7 @@ class Pages:
             return self._show(request, "enter.html", problem="")
         fields = await self._access.form(request)
         response = RedirectResponse("/", status_code=303)
-        if await anyio.to_thread.run_sync(self._access.open_for, response, fields.get("code", "")):
+        if self._access.open_for(request, response, fields.get("code", "")):
             return response
         return self._show(request, "enter.html", status=403, problem="That is not the code.")
 
@@ -101,6 +101,8 @@ class Pages:
             standing=standing,
             limits=(people.rules.low, people.rules.high),
             coordinator=self._runtime.words,
+            contact=contact_words(self._runtime.silence),
+            late=(self._runtime.silence or 0.0) > LATE,
             people=[self._line(person) for person in chosen],
             not_found=bool(sought) and sought not in people.persons,
             more=max(len(listed) - SHOWN, 0) if not sought else 0,
@@ -137,6 +139,17 @@ class Pages:
         response.body = body
         response.headers["content-length"] = str(len(body))
         return response
+
+
+def contact_words(silence: float | None) -> str:
+    """When the coordinator last answered.
+
+    >>> contact_words(None), contact_words(3.0), contact_words(130.0)
+    ('no contact yet', 'last contact just now', 'last contact 2 minutes ago')
+    """
+    if silence is None:
+        return "no contact yet"
+    return "last contact just now" if silence < 2 * PATIENCE else f"last contact {duration(silence)} ago"
 
 
 def _number(text: str) -> float:

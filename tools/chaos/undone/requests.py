@@ -14,7 +14,7 @@ LATE = 12.0  # seconds by which a clock is late: more than anybody is given to s
 
 def allow(**limits):
     """Whatever a server is told of connections, these it is not told."""
-    from parley.coordinator.http.connections import ConnectionLimits
+    from parley.connections import ConnectionLimits
 
     real = ConnectionLimits.__init__
     assert not set(limits) - set(ConnectionLimits.__dataclass_fields__), "the mutant is out of date"
@@ -38,7 +38,7 @@ def take_any_number_of_headers():
     words=("head_seconds",),
 )
 def wait_long_for_a_head():
-    from parley.coordinator.http.connections import LimitedConnection
+    from parley.connections import LimitedConnection
 
     def late(self, part, seconds, real=LimitedConnection._watch):
         real(self, part, seconds + LATE)

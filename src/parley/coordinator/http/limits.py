@@ -5,7 +5,6 @@ Whoever passes a limit is told when to come back. All of this is kept per proces
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,7 +14,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter, Lock
 from starlette.requests import Request
 
-from parley.coordinator.cache import Cache
+from parley.connections import Buckets
 from parley.coordinator.problems import Refusal
 
 T = TypeVar("T")
@@ -23,36 +22,11 @@ USUAL = 64 * 1024  # bytes of a body that cost as much as a request
 DEEPEST = 32
 NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 COSTLY = 20.0  # requests; of those that cost more than this, a token has few in progress at once
-TOKENS = 10_000  # whose rate is kept; the one silent for longest goes first
 LATER = {"Retry-After": "2"}
 
 
-class Throttle:
-    """A bucket of `burst` requests a token, refilled at `rate` a second. Large requests cost more.
-
-    >>> pace = Throttle(rate=1, burst=2, timer=lambda: 0.0)
-    >>> [pace.wait("a") for _ in range(3)]
-    [0.0, 0.0, 1.0]
-    """
-
-    def __init__(self, *, rate: float, burst: int, timer: Callable[[], float] = time.monotonic) -> None:
-        self.rate, self.burst, self._timer = rate, burst, timer
-        self._buckets: Cache[str, tuple[float, float]] = Cache(TOKENS)
-
-    def wait(self, key: str, cost: float = 1.0) -> float:
-        """Seconds until the next request is welcome; 0 takes its cost from the bucket."""
-        cost = min(cost, max(1.0, self.burst / 2))  # the largest that is allowed must be possible
-        now = self._timer()
-        left, since = self._buckets.get(key) or (float(self.burst), now)
-        left = min(float(self.burst), left + (now - since) * self.rate)
-        welcome = left >= cost
-        self._buckets.put(key, (left - cost if welcome else left, now))
-        return 0.0 if welcome else (cost - left) / self.rate
-
-    def charge(self, key: str, cost: float) -> None:
-        """Take the cost of what turned out to be large; the next requests pay for it."""
-        left, since = self._buckets.get(key) or (float(self.burst), self._timer())
-        self._buckets.put(key, (max(left - cost, -float(self.burst)), since))
+class Throttle(Buckets):
+    """A bucket of requests a token."""
 
     def check(self, key: str, cost: float = 1.0) -> None:
         """Raise the refusal that says when to come back."""

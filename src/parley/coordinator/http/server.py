@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import resource
 import signal
 import socket
 import sys
@@ -13,44 +12,18 @@ from contextlib import suppress
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.responses import JSONResponse
 
-from parley.coordinator.http.connections import ConnectionLimits
+from parley.connections import ConnectionLimits, address, affordable_connections, bind
 from parley.coordinator.observability import configure
+from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, open_storage
 from parley.coordinator.settings import ServerSettings
-from parley.errors import InvalidInput
 
 SWITCH = 0.0005  # seconds
-CONNECTIONS, SPARE = 4096, 128  # taken at once; descriptors for files, databases and the like
 GARBAGE = (10_000, 20, 100)  # objects after which the youngest are looked through; how often the older ones
 ARENA_MAX, ARENAS = -8, 2  # as malloc.h names it; of memory that threads share
 MMAP_THRESHOLD, OF_ITS_OWN = -3, 1 << 20  # the same; bytes from which a block is given back as soon as it is free
-GRACE = 5  # seconds for requests in progress when stopping
-
-
-def _bind(settings: ServerSettings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-    except OSError as error:
-        listener.close()
-        raise InvalidInput(
-            "host, port", found=f"{settings.host}:{settings.port} ({error.strerror})", allowed="a free address"
-        ) from None
-    listener.listen(2048)
-    return listener
-
-
-def _connections() -> int:
-    """As many as there are descriptors for, of which some are needed elsewhere."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = CONNECTIONS + SPARE
-    if soft < wanted and (hard == resource.RLIM_INFINITY or hard > soft):
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(16, min(CONNECTIONS, soft - SPARE))
 
 
 def settle_memory() -> None:
@@ -72,6 +45,11 @@ class _Orderly(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def refuse_head(words: str) -> JSONResponse:
+    """The answer to a request whose line and headers are too long."""
+    return Refusal("head-too-large", words).response()
+
+
 def _leave(*_: object) -> None:
     raise SystemExit(0)
 
@@ -87,23 +65,16 @@ def serve(
     signal.signal(signal.SIGTERM, _leave)
     storage = open_storage(settings.db, connections=settings.connections, statement_timeout=settings.statement_timeout)
     try:
-        with _bind(settings) as listener:
-            port = listener.getsockname()[1]
-            scheme = "https" if settings.tls_cert else "http"
-            host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        with bind(settings.host, settings.port) as listener:
+            limits = ConnectionLimits(connections=affordable_connections())
             config = uvicorn.Config(
                 make_app(storage, settings),
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
                 ssl_certfile=settings.tls_cert or None,
                 ssl_keyfile=settings.tls_key or None,
-                timeout_graceful_shutdown=GRACE,
-                **ConnectionLimits(connections=_connections()).uvicorn(),
+                **limits.uvicorn(refuse_head),
             )
             settle_memory()
-            announce(f"{scheme}://{host}:{port}")
+            announce(address(listener, settings.host, secure=bool(settings.tls_cert)))
             _Orderly(config).run(sockets=[listener])
     finally:
         storage.close()

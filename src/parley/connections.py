@@ -1,15 +1,20 @@
-"""What a connection may do before anybody knows who it is, and how long it may take.
+"""How a service listens, what a connection may do before anybody knows who it is, and how long it may take.
 
 h11 bounds what is not whole yet: the line and headers of a request, a chunk's length, the trailers. It knows no time,
 and uvicorn keeps an answer in memory until it is read. Here a request that does not end in time is cut off, and so is
 a connection that does not read what it asked for. Where there are too many connections, those go first that have
-waited longest in the middle of a request. A reverse proxy does the same; a server without one survives too.
+waited longest in the middle of a request. A reverse proxy does the same; a server without one survives too. The
+coordinator and the service of a site share all this.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
+import socket
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +22,41 @@ import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from parley.coordinator.problems import Refusal
+from parley.errors import InvalidInput
+
+Refuse = Callable[[str], ASGIApp]  # from words to an answer
+CONNECTIONS, SPARE = 4096, 128  # taken at once; descriptors for files, databases and the like
+GRACE = 5  # seconds for requests in progress when stopping
+KEYS = 10_000  # whose rate is kept; the one silent for longest goes first
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens, or an error that names the address."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise InvalidInput("host, port", found=f"{host}:{port} ({error.strerror})", allowed="a free address") from None
+    listener.listen(2048)
+    return listener
+
+
+def address(listener: socket.socket, host: str, *, secure: bool) -> str:
+    """Where it listens, as a browser takes it."""
+    named = f"[{host}]" if ":" in host else host
+    return f"{'https' if secure else 'http'}://{named}:{listener.getsockname()[1]}"
+
+
+def affordable_connections() -> int:
+    """As many as there are descriptors for, of which some are needed elsewhere."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS + SPARE
+    if soft < wanted and (hard == resource.RLIM_INFINITY or hard > soft):
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(16, min(CONNECTIONS, soft - SPARE))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +72,16 @@ class ConnectionLimits:
     unread: int = 64 * 1024 * 1024  # bytes of answers that nobody reads, all together
     connections: int = 2048
 
-    def uvicorn(self) -> dict[str, Any]:
-        """The options of a `uvicorn.Config` under which these limits hold."""
+    def uvicorn(self, refuse: Refuse) -> dict[str, Any]:
+        """The options of a `uvicorn.Config` under which these limits hold; `refuse` answers a head that is too long."""
+        own = {"limits": self, "waiting": Waiting(), "refuse": staticmethod(refuse)}
         return {
-            "http": type("ServerConnection", (LimitedConnection,), {"limits": self, "waiting": Waiting()}),
+            "http": type("ServerConnection", (LimitedConnection,), own),
+            "log_config": None,
+            "access_log": False,
+            "server_header": False,
+            "proxy_headers": False,
+            "timeout_graceful_shutdown": GRACE,
             "h11_max_incomplete_event_size": self.head,
             "ws": "none",
         }
@@ -56,6 +101,7 @@ class LimitedConnection(H11Protocol):
 
     limits: ConnectionLimits
     waiting: Waiting
+    refuse: Refuse
     _spilled = 0  # bytes of a body since it was answered
     _part: object = None  # of the request that the timer is for
     _timer: asyncio.TimerHandle | None = None
@@ -63,7 +109,7 @@ class LimitedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.app = LimitedHeads(self.app, self.limits)
+        self.app = LimitedHeads(self.app, self.limits, self.refuse)
         self.waiting.count += 1
         self._watch(h11.IDLE, self.limits.head_seconds)
         if self.waiting.count > self.limits.connections:
@@ -136,8 +182,8 @@ class LimitedConnection(H11Protocol):
 class LimitedHeads:
     """An application that refuses long heads: h11 bounds only those that come in several pieces."""
 
-    def __init__(self, app: ASGIApp, limits: ConnectionLimits) -> None:
-        self.app, self.limits = app, limits
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits, refuse: Refuse) -> None:
+        self.app, self.limits, self._refuse = app, limits, refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -145,6 +191,43 @@ class LimitedHeads:
             size += sum(len(name) + len(value) for name, value in scope["headers"])
             if len(scope["headers"]) > self.limits.headers or size > self.limits.head:
                 allowed = f"allowed are {self.limits.headers} headers and {self.limits.head} bytes"
-                await Refusal("head-too-large", allowed).response()(scope, receive, send)
+                await self._refuse(allowed)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
+
+
+class Buckets:
+    """A bucket of `burst` requests a key, refilled at `rate` a second. Large requests cost more.
+
+    >>> buckets = Buckets(rate=1, burst=2, timer=lambda: 0.0)
+    >>> [buckets.wait("a") for _ in range(3)]
+    [0.0, 0.0, 1.0]
+    """
+
+    def __init__(self, *, rate: float, burst: int, timer: Callable[[], float] = time.monotonic) -> None:
+        self.rate, self.burst, self._timer = rate, burst, timer
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key: requests left, and when that was
+
+    def wait(self, key: str, cost: float = 1.0) -> float:
+        """Seconds until the next request is welcome; 0 takes its cost from the bucket."""
+        cost = min(cost, max(1.0, self.burst / 2))  # the largest that is allowed must be possible
+        left, now = self._refilled(key)
+        welcome = left >= cost
+        self._put(key, left - cost if welcome else left, now)
+        return 0.0 if welcome else (cost - left) / self.rate
+
+    def charge(self, key: str, cost: float) -> None:
+        """Take the cost of what turned out to be large; the next requests pay for it."""
+        left, now = self._refilled(key)
+        self._put(key, max(left - cost, -float(self.burst)), now)
+
+    def _refilled(self, key: str) -> tuple[float, float]:
+        now = self._timer()
+        left, since = self._left.get(key, (float(self.burst), now))
+        return min(float(self.burst), left + (now - since) * self.rate), now
+
+    def _put(self, key: str, left: float, now: float) -> None:
+        self._left[key] = left, now
+        self._left.move_to_end(key)
+        if len(self._left) > KEYS:
+            self._left.popitem(last=False)
