@@ -37,7 +37,9 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
     path = path.resolve()
     aside = path.with_name(f"{path.name}.{os.getpid()}{ASIDE}")
     try:
-        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb") as file:
+        # An earlier process with this number may have left it; and a link that somebody put there is not followed.
+        aside.unlink(missing_ok=True)
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
             file.write(data)
         put_in_place(aside, path)
     except OSError as error:

@@ -14,6 +14,7 @@ from numbers import Real
 from typing import Any
 
 DASH = "–"
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 NUMBER = re.compile(
     r"(at least |above |below |about )?[-+−±<>~]?[\d.,]+(e[-+]?\d+)?"
     r"( ?(x|%|s|MB)( fewer| more)?|( ±| to| of) .*)?( \(.*\))?"
@@ -27,6 +28,17 @@ def number(value: float | None) -> str:
     ('1,234,567', '2,117', '–')
     """
     return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"
+
+
+def printable(text: str) -> str:
+    r"""Text whose control characters are spelled out: what somebody else named or answered must not drive a terminal.
+
+    Line ends and tabs stay. Marks that turn the direction of writing are spelled out too: they hide what a line says.
+
+    >>> printable("a\x1b[2Jb"), printable("two\nlines")
+    ('a\\x1b[2Jb', 'two\nlines')
+    """
+    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def plural(count: float, word: str, words: str | None = None) -> str:
@@ -188,9 +200,12 @@ def findings_csv(found: Mapping[str, Any]) -> str:
 
 
 def csv_safe(value: object) -> object:
-    """A value with text escaped so that no spreadsheet takes it for a formula.
+    """A value with text escaped so that no spreadsheet takes it for a formula, and no terminal for a command.
 
     >>> csv_safe("=1+1"), csv_safe("B"), csv_safe(-0.5)
     ("'=1+1", 'B', -0.5)
     """
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\n") else text

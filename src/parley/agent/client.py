@@ -35,6 +35,7 @@ except ModuleNotFoundError:
 
 T = TypeVar("T")
 TIMEOUT, LOG_TYPE = 30.0, "application/x-ndjson"
+LONGEST_ANSWER = 256 * 1024 * 1024  # bytes: a study or a certificate may have tens of millions
 PROBLEM = "urn:parley:problem:"  # how the type of every refusal begins
 ERRORS: dict[int, type[CoordinatorError]] = {401: NotAllowed, 403: NotAllowed, 404: NotThere, 409: Conflict}
 
@@ -86,6 +87,23 @@ def _checked(response: httpx.Response) -> httpx.Response:
     raise ERRORS.get(response.status_code, Rejected)(message, problem)
 
 
+def _require_plain(response: httpx.Response) -> None:
+    """No answer is unpacked: a few bytes could become any number of them. We ask for none that is packed."""
+    packed = response.headers.get("content-encoding", "identity")
+    if packed.lower() != "identity":
+        raise Unreachable(f"the answer is not a coordinator's: packed as {packed!r:.40}, which nobody asked for")
+
+
+def _added(body: bytearray, part: bytes) -> None:
+    body += part
+    if len(body) > LONGEST_ANSWER:
+        raise Unreachable(f"the answer is not a coordinator's: longer than {LONGEST_ANSWER:,} bytes")
+
+
+def _whole(response: httpx.Response, body: bytearray) -> httpx.Response:
+    return _checked(httpx.Response(response.status_code, headers=response.headers, content=bytes(body)))
+
+
 def _understood(read: Callable[[Any], T], answer: Any) -> T:
     """What an answer says. A 200 that says nothing of the kind is not the coordinator's (a captive portal's, a
     proxy's), and the same may be asked again.
@@ -127,7 +145,7 @@ def _options(server: str, token: str) -> dict[str, Any]:
         raise InvalidInput("server", found=server, allowed="an address that starts with https:// or http://")
     return {
         "base_url": server.rstrip("/"),
-        "headers": {"Authorization": f"Bearer {token}"},
+        "headers": {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"},
         "timeout": TIMEOUT,
         "trust_env": False,
         # Certificates are checked wherever there are any; reading the authorities for plain HTTP would cost and serve
@@ -161,9 +179,14 @@ class Client:
         return _json(self._send(method, _path(*parts), **options))
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        body = bytearray()
         try:
-            return _checked(self._http.request(method, path, **options))
-        except httpx.RequestError as error:  # among them: a body that cannot be decoded
+            with self._http.stream(method, path, **options) as response:
+                _require_plain(response)
+                for part in response.iter_raw():
+                    _added(body, part)
+            return _whole(response, body)
+        except httpx.RequestError as error:
             raise Unreachable(f"no answer from {self.server}: {error or type(error).__name__}") from None
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int) -> AgentPlan:
@@ -207,6 +230,7 @@ class Client:
     def export(self, study: str) -> Iterator[str]:
         """The lines of a study's log."""
         with self._http.stream("GET", _path("studies", study, "export")) as response:
+            _require_plain(response)
             if not response.is_success:
                 response.read()
             if not _checked(response).headers.get("content-type", "").startswith(LOG_TYPE):
@@ -238,9 +262,14 @@ class AsyncClient:
         return _json(await self._send(method, _path(*parts), **options))
 
     async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        body = bytearray()
         try:
-            return _checked(await self._http.request(method, path, **options))
-        except httpx.RequestError as error:  # among them: a body that cannot be decoded
+            async with self._http.stream(method, path, **options) as response:
+                _require_plain(response)
+                async for part in response.aiter_raw():
+                    _added(body, part)
+            return _whole(response, body)
+        except httpx.RequestError as error:
             raise Unreachable(f"no answer from {self.server}: {error or type(error).__name__}") from None
 
     async def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:

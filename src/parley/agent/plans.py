@@ -63,9 +63,12 @@ class AgentPlan:
             and all(type(number) is int and 0 <= number <= LARGEST_INTEGER for number in numbers)
             and isinstance(self.reported, bool)
             and isinstance(self.frozen, bool)
+            and (self.draws is None or self.phase > 0)
         )
         if not sound or (self.draws is not None and len(self.draws) != len(self.arms)):
-            raise InvalidInput("plan", found=f"{vars(self)!r:.80}", allowed="names, a phase, and a count for every arm")
+            raise InvalidInput(
+                "plan", found=f"{vars(self)!r:.80}", allowed="names, a phase from 1, and a count for every arm"
+            )
 
     @property
     def over(self) -> bool:

@@ -6,6 +6,7 @@ report is sent again, and the coordinator takes it once.
 
 from __future__ import annotations
 
+import errno
 import random
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Protocol, TypeVar
 from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, meant, proven
 from parley.agent.sources import NotYet, Source
-from parley.errors import Conflict, CoordinatorError, Unreachable
+from parley.errors import Conflict, CoordinatorError, NoRoom, Unreachable, WrongPlan
 from parley.killpoints import reached
 from parley.protocol import Receipt, Report
 
@@ -23,6 +24,10 @@ FROZEN = "urn:parley:problem:agent-frozen"
 HELD = "urn:parley:problem:report-held"
 REFUSED = "urn:parley:problem:report-refused"
 SETTLED = ("urn:parley:problem:report-conflict", "urn:parley:problem:receipt-unknown")
+
+
+SCARCE = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}  # what the machine lacks now, and may have again
+MOST_DRAWS = 10_000_000  # of one phase: a source of rewards in memory cannot give more
 
 
 class Coordinator(Protocol):
@@ -76,7 +81,8 @@ def persistent(
 
 class Worker:
     """One agent of one study. `say` hears what happens, in words, and `warn` what somebody must look into; `patience`
-    bounds one wait for a plan, and `heard` gets every plan that comes.
+    bounds one wait for a plan, and `heard` gets every plan that comes. A plan of more than `most_draws` is refused: a
+    coordinator, or what pretends to be one, could ask for more than the machine can hold.
     """
 
     def __init__(
@@ -90,10 +96,12 @@ class Worker:
         sleep: Callable[[float], None] = time.sleep,
         patience: float = 20.0,
         heard: Callable[[AgentPlan], None] = lambda _: None,
+        most_draws: int = MOST_DRAWS,
     ) -> None:
         self._client, self._outbox, self._source = client, outbox, source
         self._say, self._warn, self._sleep, self._patience = say, warn or say, sleep, patience
-        self._heard = heard
+        self._heard, self._most_draws = heard, most_draws
+        self._drawn: Report | None = None  # drawn, and not in the outbox yet
         self._backoff = Backoff()
         self._idle = 0  # the last phase that asks nothing more of this agent
         self._held = ""  # what was last said of a held report
@@ -109,6 +117,7 @@ class Worker:
     def step(self) -> AgentPlan | None:
         """One round: hand over what is pending, then look for a plan and draw it. Comes back after any trouble."""
         try:
+            self._keep()
             pending = self._outbox.pending()
             if pending is not None and (ended := self._hand_over(pending)) is not None:
                 return ended
@@ -131,6 +140,10 @@ class Worker:
                 self._note_held(error)
             self._wait(str(error))
         except NotYet as error:
+            self._wait(str(error))
+        except (OSError, NoRoom) as error:  # no file descriptor, no room: what was drawn must not be lost for it
+            if self._drawn is None and getattr(error, "errno", None) not in SCARCE:
+                raise
             self._wait(str(error))
         return None
 
@@ -168,6 +181,11 @@ class Worker:
 
     def _draw(self, plan: AgentPlan) -> None:
         assert plan.draws is not None
+        if sum(plan.draws) > self._most_draws:
+            raise WrongPlan(
+                f"phase {plan.phase} asks this agent for {sum(plan.draws):,} rewards, and at most "
+                f"{self._most_draws:,} are drawn at once (--most-draws). Nothing is drawn; tell the administrator"
+            )
         self._say(f"phase {plan.phase}: drawing {sum(plan.draws)} rewards")
         self._outbox.begin(plan.phase, repeatable=self._source.repeatable)
         try:
@@ -175,8 +193,15 @@ class Worker:
         except NotYet:
             self._outbox.abandon(plan.phase)
             raise
-        self._outbox.keep(plan.report(totals))
-        reached("report-kept")
+        self._drawn = plan.report(totals)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Put what was drawn into the outbox, unless it is there."""
+        if self._drawn is not None:
+            self._outbox.keep(self._drawn)
+            self._drawn = None
+            reached("report-kept")
 
     def _hand_over(self, report: Report) -> AgentPlan | None:
         """Send, and keep the receipt. If it comes too late, since the study is over, the last plan is returned.

@@ -9,17 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.text import Text
 
 from parley.errors import InvalidInput
 from parley.experiments.report_kit.tables import Table
+from parley.formatting import printable
 from parley.policies import POLICIES
 
+
+class SafeConsole(Console):
+    """A console on which text drives nothing: names and answers come from others, a coordinator among them."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
 # Names of studies, arms and agents are text that users typed: square brackets in them are no markup.
-screen = Console(markup=False, emoji=False)
-errors = Console(stderr=True, markup=False, emoji=False)
+screen = SafeConsole(markup=False, emoji=False)
+errors = SafeConsole(stderr=True, markup=False, emoji=False)
 
 study_argument = click.argument("study", type=click.Path(dir_okay=False), metavar="STUDY")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
@@ -60,7 +71,7 @@ def show_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 def confirm(question: str) -> None:
     """Go on only if the user says yes; otherwise say that nothing was done, and exit with status 1."""
-    if not click.confirm(question):
+    if not click.confirm(printable(question)):
         say("Nothing was done.")
         raise click.exceptions.Exit(1)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from parley.cli.console import say
-from parley.errors import Unreachable, needs
+from parley.errors import InvalidInput, Unreachable, needs
 from parley.files import SECRET, write_whole
 
 if TYPE_CHECKING:
@@ -84,5 +84,10 @@ def hand_over(token: str, file: str | None) -> None:
 
 
 def write_secret(file: str, token: str) -> None:
-    """Write a token to a file that only its owner can read, in a line of its own."""
+    """Write a token to a file that only its owner can read, in a line of its own.
+
+    Never through a link: whoever may write in the folder would choose the file that is replaced.
+    """
+    if Path(file).is_symlink():
+        raise InvalidInput("--token-file", found=f"{file}, a link", allowed="a file, or a name that is free")
     write_whole(Path(file), token + "\n", mode=SECRET)

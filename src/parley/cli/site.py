@@ -270,6 +270,11 @@ def status(opened: _OpenSite, as_json: bool) -> None:
     metavar="PHASE",
     help="Draw a phase again that was begun and interrupted. Only if nothing of it was spent or seen.",
 )
+@click.option(
+    "--most-draws",
+    type=click.IntRange(min=1),
+    help="Refuse a plan that asks for more rewards in one phase; default: 10,000,000.",
+)
 def agent_command(
     server: str,
     token_file: str | None,
@@ -279,6 +284,7 @@ def agent_command(
     seed: int,
     outbox: str,
     draw_again: int | None,
+    most_draws: int | None,
 ) -> None:
     """Take part in a study: fetch the plan, draw, report, keep the receipt, until the study is over.
 
@@ -294,7 +300,7 @@ def agent_command(
     with needs("agent", "parley agent"):
         from parley.agent.outbox import Outbox
         from parley.agent.sources import make_source
-        from parley.agent.worker import Worker, persistent
+        from parley.agent.worker import MOST_DRAWS, Worker, persistent
     with connect(server, token_file) as client:
         agent = name if name is not None else persistent(client.whoami, lambda words: say(f"agent: {words}"))
         if agent is None:
@@ -322,6 +328,7 @@ def agent_command(
                 drawn_by,
                 say=lambda words: say(f"{agent}: {words}"),
                 warn=lambda words: attention(agent, words),
+                most_draws=most_draws or MOST_DRAWS,
             )
             last = worker.run()
     say(f"{agent}: the study {study} is {last.stage}.")

@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from parley.errors import InvalidInput
-from parley.formatting import is_number
+from parley.formatting import csv_safe, is_number
 
 Format = Callable[[Any], str]
 
@@ -126,7 +126,7 @@ class Table:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([column.key for column in self.columns if column.programs])
-        writer.writerows(["" if value is None else value for value in row.values()] for row in self.records())
+        writer.writerows(["" if value is None else csv_safe(value) for value in row.values()] for row in self.records())
         return text.getvalue()
 
     def markdown(self) -> str:
