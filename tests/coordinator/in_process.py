@@ -36,9 +36,13 @@ class Application(httpx.BaseTransport):
 
         await self._app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
 
+    def run(self, coroutine):
+        """What a coroutine returns, run where the application runs."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
     def handle_request(self, request):
         request.read()
-        return asyncio.run_coroutine_threadsafe(self._answer(request), self._loop).result()
+        return self.run(self._answer(request))
 
     async def _answer(self, request):
         answer = await self._direct.handle_async_request(request)

@@ -8,7 +8,7 @@ import pytest
 from tests.coordinator.support import study_message
 
 from parley.coordinator.answers import Board, Forecast, History, Studies, StudyStatus
-from parley.coordinator.http.context import reply
+from parley.coordinator.http.guard import encoded
 from parley.experiments.forecasts.forecast import forecast_document
 
 
@@ -37,7 +37,7 @@ def test_what_is_read_is_what_was_told(over, kind, path):
     sent = over.admin.request("GET", "studies", *path)
     read = msgspec.convert(sent, kind)
     assert msgspec.to_builtins(read) == sent
-    assert json.loads(reply(read).body) == sent
+    assert json.loads(encoded(read)) == sent
 
 
 def test_a_status_has_the_settings_of_its_study(over):

@@ -94,7 +94,7 @@ def test_a_large_study_ends_with_a_certificate_from_outside_too(house, monkeypat
 
 def test_a_large_study_is_parsed_elsewhere_and_few_at_a_time(sqlite_house, monkeypatch):
     seen = []
-    spied(monkeypatch, guard.Operation, "_decoded", seen)
+    spied(monkeypatch, guard, "_checked", seen)
     rows = json.dumps([[0.123456789] * 300] * 300)
     for junk in (f'{{"study": {{"rows": {rows}}}}}', f'{{"study": [{rows}}}', f'{{"study": {"[]" * 30_000}}}'):
         with pytest.raises(Rejected) as refused:

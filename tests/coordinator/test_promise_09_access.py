@@ -14,8 +14,9 @@ from starlette.responses import JSONResponse
 from tests.coordinator.support import study_message
 
 from parley.coordinator.access.tokens import Role
-from parley.coordinator.http.guard import Operation
+from parley.coordinator.http.guard import Asked, Operation
 from parley.coordinator.http.operations import OPERATIONS
+from parley.coordinator.problems import Refusal
 from parley.errors import NotAllowed
 
 PUBLIC = {operation.name for operation in OPERATIONS if operation.public}
@@ -83,13 +84,24 @@ def call(http, token, operation, method, path, *, study, agent):
         return response.status_code
 
 
+def from_a_page(house, token, operation, _, path, *, study, agent):
+    """The same, asked by a page on behalf of its reader."""
+    known = {"study": study, "agent": agent, "phase": 1, "kid": "0" * 16}
+    place = {key: value for key, value in known.items() if f"{{{key}}}" in path}
+    credential = f"Bearer {token}" if token else ""
+    asked = Asked(app=house.app, credential=credential, place=place, query={}, body=BODIES.get(operation))
+    found = house.application.run(house.app.state.operations[operation].perform(asked))
+    return found.status if isinstance(found, Refusal) else 200
+
+
 def test_the_docs_list_every_operation(two_studies):
     rows = documented()
     for _, method, path in operations(two_studies):
         assert (method, path) in rows, f"{method} {path} is not in docs/api.md"
 
 
-def test_the_whole_matrix(two_studies):
+@pytest.mark.parametrize("asked", ["over HTTP", "from a page"])
+def test_the_whole_matrix(two_studies, asked):
     house, rows = two_studies, documented()
     tokens = {}
     for role in ROLES:
@@ -108,7 +120,8 @@ def test_the_whole_matrix(two_studies):
             for study in ("mine", "other") if "{study}" in path else ("mine",):
                 for agent in ("agent 1", "agent 2") if "{agent}" in path else ("agent 1",):
                     token = tokens[role] if role else None
-                    status = call(http, token, operation, method, path, study=study, agent=agent)
+                    way, line = (call, http) if asked == "over HTTP" else (from_a_page, house)
+                    status = way(line, token, operation, method, path, study=study, agent=agent)
                     expected = _expected(rows[method, path], operation, role, study, agent)
                     outcome = {401: "no token", 403: "denied"}.get(status, "allowed")
                     tried += 1

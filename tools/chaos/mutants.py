@@ -125,17 +125,24 @@ PROMISED = (
     Mutant(
         name="skips the study of a token",
         breaks="promise 9",
-        test="promise_09_access.py::test_the_whole_matrix",
+        test="promise_09_access.py::test_the_whole_matrix[over HTTP]",
         words=("'other'",),
         apply=mutations.skip_the_study_of_a_token,
     ),
     Mutant(
         name="skips the agent of a token",
         breaks="promise 9",
-        test="promise_09_access.py::test_the_whole_matrix",
+        test="promise_09_access.py::test_the_whole_matrix[over HTTP]",
         words=("'agent 2'",),
         apply=mutations.skip_the_agent_of_a_token,
         long=True,
+    ),
+    Mutant(
+        name="shows on a page what its reader may not read",
+        breaks="promise 9",
+        test="promise_09_access.py::test_the_whole_matrix[from a page]",
+        words=("'viewer'",),
+        apply=mutations.guard_no_page,
     ),
     Mutant(
         name="takes revoked tokens",

@@ -108,6 +108,13 @@ def skip_the_study_of_a_token():
     change(Principal, "reaches", lambda *_: True)
 
 
+def guard_no_page():
+    from parley.coordinator.http.guard import Operation
+
+    real = Operation._admit
+    change(Operation, "_admit", lambda self, asked, *who: real(self, asked, *who) if asked.request else 0)
+
+
 def skip_the_agent_of_a_token():
     from parley.coordinator.access import rights
 

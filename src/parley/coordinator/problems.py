@@ -29,6 +29,7 @@ PROBLEMS: dict[str, Kind] = {
     "no-token": Kind(401, "A token is needed"),
     "bad-token": Kind(401, "The token is unknown or revoked"),
     "not-allowed": Kind(403, "The token does not allow this"),
+    "form-expired": Kind(403, "This form is no longer valid"),
     "not-found": Kind(404, "There is no such thing"),
     "method-not-allowed": Kind(405, "This address does not take that method"),
     "report-conflict": Kind(409, "Another report stands in this place; this one is kept in quarantine"),
@@ -79,6 +80,16 @@ class Refusal(Exception):
     def kind(self) -> Kind:
         """Status, title and retry."""
         return PROBLEMS[self.slug]
+
+    @property
+    def status(self) -> int:
+        """Of the answer."""
+        return self.kind.status
+
+    @property
+    def sentence(self) -> str:
+        """What happened, and why."""
+        return f"{self.kind.title}: {self.detail}"
 
     def document(self) -> dict[str, Any]:
         """The problem document.

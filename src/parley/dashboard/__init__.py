@@ -1,1 +1,1 @@
-"""The web pages of the coordinator, on its JSON API alone: a page can show no more than its reader's token may read."""
+"""The web pages of the coordinator, on the operations of its API alone: a page shows what its reader may read."""

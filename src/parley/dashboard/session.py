@@ -12,7 +12,7 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote
 
@@ -22,12 +22,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from parley.coordinator.answers import Who
-from parley.coordinator.http.context import LARGE, context_of
-from parley.coordinator.http.guard import settled
+from parley.coordinator.http.context import LARGE_ANSWER, Call, Context, context_of
+from parley.coordinator.http.guard import Asked, Operation, settled
 from parley.coordinator.http.limits import COSTLY, cost_of, read_body
+from parley.coordinator.http.routes.access import whoami
 from parley.coordinator.problems import Refusal
-from parley.dashboard.calls import Api, ApiRefusal
 from parley.dashboard.render import HEADERS, render
+from parley.protocol.codec import Model
 
 __all__ = ["ADMINISTRATORS", "HEADERS", "Handler", "Page", "page", "session_cookie", "sign_in_address"]
 
@@ -38,25 +39,54 @@ FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an admini
 FILE_LIMIT = 4 * 1024 * 1024  # of that: a form is taken apart in one go, and a larger study can be sent to the API
 MOST_FIELDS = 20
 ADMINISTRATORS = frozenset({"administrator"})
-NOT_OURS = {"title": "This form is no longer valid", "detail": "Go back, load the page again and send it anew."}
+NOT_OURS = "Go back, load the page again and send it anew."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A request for a page by somebody; `who` is what /v1/whoami says, None before signing in."""
+    """A request for a page by somebody; `who` is what `whoami` says, None before signing in."""
 
     request: Request
-    api: Api
-    who: Who | None
-    csrf: str
+    credential: str
+    who: Who | None = None
+    csrf: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def context(self) -> Context:
+        """The coordinator whose page it is."""
+        return context_of(self.request)
+
+    async def call(
+        self,
+        handler: Callable[[Call[Any, Any]], Awaitable[T]] | str,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Model | None = None,
+        **place: Any,
+    ) -> T:
+        """What an operation answers to the reader, who passes its guard as with a request; raises what it refuses.
+
+        `handler` may be the operation's id, where a higher room has it. Empty values of the query are left out.
+        """
+        name = handler if isinstance(handler, str) else handler.__name__
+        operation: Operation = self.request.app.state.operations[name]
+        place = {
+            key: value for key, value in (self.request.path_params | place).items() if f"{{{key}}}" in operation.path
+        }
+        given = {key: value for key, value in (query or {}).items() if value not in (None, "")}
+        found = await operation.perform(
+            Asked(app=self.request.app, credential=self.credential, place=place, query=given, body=body)
+        )
+        if isinstance(found, Refusal):
+            raise found
+        answer: T = found
+        return answer
 
     async def show(
         self, template: str, *, code: int = 200, made: Callable[[], Mapping[str, Any]] = dict, **values: Any
     ) -> Response:
         """A rendered page, drawn off the event loop; what takes time to put together is `made` there too."""
-        context = context_of(self.request)
-        known = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path, "docs": context.settings.docs}
+        known = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path, "docs": self.context.settings.docs}
 
         def drawn() -> bytes:
             return render(template, **known, **values, **made()).encode()
@@ -68,15 +98,14 @@ class Page:
     async def draw(self, drawn: Callable[[], bytes]) -> bytes:
         """What somebody who is signed in takes away, drawn off the event loop; large ones cost more."""
         assert self.who is not None
-        context = context_of(self.request)
         content = await anyio.to_thread.run_sync(drawn)
-        context.pace.charge(self.who.kid, len(content) / LARGE)
+        self.context.pace.charge(self.who.kid, len(content) / LARGE_ANSWER)
         return content
 
     async def compute(self, work: Callable[[], T]) -> T:
         """What takes its time, when it is its turn, off the event loop."""
         assert self.who is not None
-        return await context_of(self.request).heavy.run(self.who.kid, work)
+        return await self.context.heavy.run(self.who.kid, work)
 
     @property
     def study(self) -> str:
@@ -139,11 +168,8 @@ def page(
     async def endpoint(request: Request) -> Response:
         try:
             response = await _entered(request, handler, open_to_all=open_to_all, uploads=uploads, only=only)
-        except ApiRefusal as refusal:
-            response = _refused(request, refusal)
         except Exception as error:  # the same words as the API has for it
-            found = settled(error)
-            response = _refused(request, ApiRefusal(found.kind.status, found.document()))
+            response = _refused(request, settled(error))
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         return response
@@ -156,8 +182,8 @@ async def _entered(
 ) -> Response:
     cookie = session_cookie(request)
     secret = request.cookies.get(cookie["key"], "")
-    api = Api(app=request.app, credential=f"Session {secret}")
-    who = await _who(api) if secret and secret.isascii() else None
+    shown = Page(request=request, credential=f"Session {secret}")
+    who = await _who(shown) if secret and secret.isascii() else None
     if who is None and not open_to_all:
         response: Response = RedirectResponse(sign_in_address(request), status_code=303)
         response.delete_cookie(**cookie)
@@ -169,7 +195,7 @@ async def _entered(
     large = uploads and who is not None and who.role == "administrator"
     with _upload(request, who) if large and who is not None else nullcontext():
         form = await _form(request, bound, large=large) if request.method == "POST" else {}
-        shown = Page(request=request, api=api, who=who, csrf=_form_token(bound or fresh), form=form)
+        shown = replace(shown, who=who, csrf=_form_token(bound or fresh), form=form)
         async with nullcontext() if who is None else context_of(request).pages.turn(who.kid):
             response = await handler(shown)
     if fresh:
@@ -186,10 +212,10 @@ def _upload(request: Request, who: Who) -> Iterator[None]:
         yield
 
 
-async def _who(api: Api) -> Who | None:
+async def _who(shown: Page) -> Who | None:
     try:
-        return await api.read(Who, "whoami")
-    except ApiRefusal as refusal:
+        return await shown.call(whoami)
+    except Refusal as refusal:
         if refusal.status == 401:
             return None
         raise
@@ -198,11 +224,11 @@ async def _who(api: Api) -> Who | None:
 async def _form(request: Request, bound: str, *, large: bool) -> Mapping[str, str]:
     """The fields of a form, if it is one that we gave out. Nothing is read of one that cannot be."""
     if not bound or request.headers.get("sec-fetch-site", "same-origin") in FOREIGN:
-        raise ApiRefusal(403, NOT_OURS)
+        raise Refusal("form-expired", NOT_OURS)
     body = await read_body(request, FILE_LIMIT if large else FORM_LIMIT)
     fields = await anyio.to_thread.run_sync(_fields, body)
     if not hmac.compare_digest(fields.pop("csrf", "").encode(), _form_token(bound).encode()):
-        raise ApiRefusal(403, NOT_OURS)
+        raise Refusal("form-expired", NOT_OURS)
     return fields
 
 
@@ -214,15 +240,15 @@ def _fields(body: bytearray) -> dict[str, str]:
         raise Refusal("bad-request", f"a form has up to {MOST_FIELDS} fields") from None
 
 
-def _refused(request: Request, refusal: ApiRefusal) -> Response:
+def _refused(request: Request, refusal: Refusal) -> Response:
     if refusal.status == 401:
         return RedirectResponse(sign_in_address(request), status_code=303)
     shown = render(
         "error.html",
         who=None,
         status=refusal.status,
-        title=refusal.problem.get("title", "This did not work"),
-        detail=refusal.problem.get("detail", ""),
-        retry=refusal.problem.get("retry", False),
+        title=refusal.kind.title,
+        detail=refusal.detail,
+        retry=refusal.kind.retry,
     )
     return HTMLResponse(shown, status_code=refusal.status)

@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 from starlette.applications import Starlette
-from starlette.responses import Response
 
 from parley.coordinator.access.rights import ADMINS, UNBLINDED
 from parley.coordinator.answers import Estimated, Forecast
 from parley.coordinator.cache import Cache
 from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.app import create_app, new_context
-from parley.coordinator.http.context import Call, reply
+from parley.coordinator.http.context import Call
 from parley.coordinator.http.guard import Operation
 from parley.coordinator.http.routes.studies import read_study
 from parley.coordinator.http.schemas import NewStudyBody, SomeAgents
@@ -49,10 +48,10 @@ def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock =
     return app
 
 
-async def estimate_study(call: Call[None, NewStudyBody]) -> Response:
+async def estimate_study(call: Call[None, NewStudyBody]) -> Estimated:
     """What a study would cost, before it is created: by simulating the hardest truths with given gaps."""
     try:
-        return reply(await call.compute(lambda: estimate(read_study(call.body, call.context.settings))))
+        return await call.compute(lambda: estimate(read_study(call.body, call.context.settings)))
     except ParleyError as error:
         raise Refusal("invalid-study", str(error)[:400]) from None
 
@@ -75,7 +74,7 @@ def estimate(study: StudyMessage) -> Estimated:
     )
 
 
-async def get_forecast(call: Call[SomeAgents, None]) -> Response:
+async def get_forecast(call: Call[SomeAgents, None]) -> Forecast:
     """What is likely left: totals at the end with their spread, and the lower bound at the estimated means."""
     study = call.study
 
@@ -91,11 +90,11 @@ async def get_forecast(call: Call[SomeAgents, None]) -> Response:
     key, over, policy, state, frozen = await call.context.read_for(call.by.kid, work)
     if not state.counts.any():
         nothing = "nothing is known before the first phase is decided"
-        return reply(Forecast(study=study, state="none", reason=nothing))
-    forecaster: Forecaster = call.request.app.state.forecaster
+        return Forecast(study=study, state="none", reason=nothing)
+    forecaster: Forecaster = call.app.state.forecaster
     found = forecaster.ask(key, lambda: forecast_document(policy, state, frozen, over=over))
     if found is None:
-        return reply(Forecast(study=study, state="computing"))
+        return Forecast(study=study, state="computing")
     some = slice(call.query.first, call.query.first + call.query.columns)
     cut = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
     return await call.answer(lambda _: Forecast(study=study, **found | cut))

@@ -82,18 +82,18 @@ def keep_unread_answers():
 def look_at_the_role_after_reading():
     from parley.coordinator.http import guard
 
-    allowed, read = guard.authorize, guard.Operation._read
+    allowed, read = guard.authorize, guard.Operation._body
 
-    async def late(self, request, context, principal, limit):
-        body = await read(self, request, context, principal, limit)
-        allowed(self.name, self.roles, principal, request.path_params, server_wide=self.server_wide)
+    async def late(self, asked, context, principal, limit):
+        body = await read(self, asked, context, principal, limit)
+        allowed(self.name, self.roles, principal, asked.place, server_wide=self.server_wide)
         return body
 
     def early(operation, *asked, **how):
         return None if operation == "create_study" else allowed(operation, *asked, **how)
 
     guard.authorize = early
-    change(guard.Operation, "_read", late)
+    change(guard.Operation, "_body", late)
 
 
 @MENDS.undone(

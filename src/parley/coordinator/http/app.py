@@ -74,6 +74,7 @@ def create_app(context: Context, *more: Operation) -> Starlette:
     app.router.redirect_slashes = False  # an address with another slash is another address, and there is nothing at it
     app.state.context = context
     app.state.openapi = openapi(operations)
+    app.state.operations = {operation.name: operation for operation in operations}
     return app
 
 

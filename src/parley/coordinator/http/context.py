@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import Annotated, Any, Generic, TypeVar
@@ -12,11 +12,12 @@ from typing import Annotated, Any, Generic, TypeVar
 import anyio.to_thread
 import msgspec
 from msgspec import Meta
+from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
 
 from parley.coordinator.access.rights import UNBLINDED
 from parley.coordinator.access.tokens import Principal, Role, TokenCache, require_live
+from parley.coordinator.answers import StudyLine
 from parley.coordinator.clock import Clock, MonotonicClock
 from parley.coordinator.http.limits import Pool, Slots, Throttle
 from parley.coordinator.observability import Metrics
@@ -34,7 +35,7 @@ from parley.protocol import Stage
 T = TypeVar("T")
 Q = TypeVar("Q")
 B = TypeVar("B")
-LARGE = 256 * 1024  # bytes of an answer that cost as much as a request
+LARGE_ANSWER = 256 * 1024  # bytes of an answer that cost as much as a request
 LARGEST_PHASE = 1_000_000
 MOMENT = 1.0  # seconds for which an answer about readiness holds
 
@@ -136,14 +137,21 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[Q, B]):
-    """A request that passed the guard: who asks for what. Query and body are the operation's own structs."""
+    """What passed the guard: who asks for what. Query and body are the operation's own structs."""
 
-    request: Request
-    context: Context
+    app: Starlette
+    credential: str  # what `Authorization` says
     by: Principal
     at: Place
     query: Q
     body: B
+    headers: Mapping[str, str] = field(default_factory=dict)  # of a request
+    finish: Callable[[Any], Any] = lambda answer: answer  # a request's large answers are encoded where they are made
+
+    @property
+    def context(self) -> Context:
+        """The coordinator that answers."""
+        return context_of(self.app)
 
     @property
     def study(self) -> str:
@@ -160,17 +168,10 @@ class Call(Generic[Q, B]):
         """Whether nothing may be told arm by arm."""
         return self.by.role is Role.VIEWER
 
-    async def answer(self, work: Callable[[Transaction], msgspec.Struct | str]) -> Response:
-        """What was read, as JSON (a text is JSON already), encoded off the event loop; large answers cost more."""
-        return self._sent(await self.context.read_for(self.by.kid, lambda transaction: _encoded(work(transaction))))
-
-    async def computed(self, work: Callable[[], msgspec.Struct]) -> Response:
-        """What takes its time, as JSON, when it is the token's turn."""
-        return self._sent(await self.compute(lambda: _encoded(work())))
-
-    def _sent(self, content: bytes) -> Response:
-        self.context.pace.charge(self.by.kid, len(content) / LARGE)
-        return Response(content, media_type="application/json")
+    async def answer(self, work: Callable[[Transaction], T]) -> T:
+        """What was read, and may be large, when it is the token's turn; a text is JSON already."""
+        finished: T = await self.context.read_for(self.by.kid, lambda transaction: self.finish(work(transaction)))
+        return finished
 
     async def compute(self, work: Callable[[], T]) -> T:
         """What takes its time, off the event loop, when it is the token's turn."""
@@ -180,30 +181,17 @@ class Call(Generic[Q, B]):
         """Run in a transaction, as the one who asks."""
         return await self.context.change(work, by=self.by, study=study)
 
-    async def act(self, work: Callable[..., StudyRow]) -> Response:
+    async def act(self, work: Callable[..., StudyRow]) -> StudyLine:
         """Change a study, as the one who asks; answers its line as it is then."""
         return self.line(await self.change(partial(work, actor=self.by.name, at=self.context.clock())))
 
-    def line(self, row: StudyRow, status: int = 200) -> Response:
+    def line(self, row: StudyRow) -> StudyLine:
         """The line of a study that just changed."""
         self.context.changed(row)
-        return reply(summary(row, self.visibility, self.context.etags), status)
+        return summary(row, self.visibility, self.context.etags)
 
 
-def _encoded(answer: msgspec.Struct | str) -> bytes:
-    return answer.encode() if isinstance(answer, str) else msgspec.json.encode(answer)
-
-
-def reply(answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A small answer on its way.
-
-    >>> reply({"status": "ok"}).body
-    b'{"status":"ok"}'
-    """
-    return Response(msgspec.json.encode(answer), status, headers, media_type="application/json")
-
-
-def context_of(request: Request) -> Context:
-    """The coordinator that answers this request."""
-    context: Context = request.app.state.context
+def context_of(served: Starlette | Request) -> Context:
+    """The coordinator behind an application, or behind a request to one."""
+    context: Context = (served.app if isinstance(served, Request) else served).state.context
     return context

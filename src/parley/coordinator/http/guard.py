@@ -1,18 +1,20 @@
 """What an operation of the API is, and what every call of one passes first.
 
-A request is refused by its role, then by its size, then parsed, then queued. Every failure is a problem document.
+Whether a request asks or a page on behalf of its reader: a call is refused by its role, then by its size, then parsed,
+then queued. Every failure is a problem document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from traceback import clear_frames
 from typing import Any
 
 import msgspec
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -21,7 +23,7 @@ from starlette.routing import Route
 from parley.coordinator.access.rights import authorize
 from parley.coordinator.access.sessions import resume
 from parley.coordinator.access.tokens import Principal, Role
-from parley.coordinator.http.context import Call, Context, Place, context_of
+from parley.coordinator.http.context import LARGE_ANSWER, Call, Context, Place, context_of
 from parley.coordinator.http.limits import COSTLY, check_shape, cost_of, read_body
 from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
@@ -32,7 +34,20 @@ from parley.protocol.codec import LARGE, Model
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; a count, a sum and a square at their longest
 SOME_KEYS, MOST_KEYS = 2_500, 20_000  # colons, rather: a reason may have some too
+NOT_KEPT = {"Cache-Control": "no-store"}
 NOBODY = Principal(kid="", role=Role.VIEWER, name="", study=None, agent=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What somebody asks of an operation, nothing of it checked."""
+
+    app: Starlette
+    credential: str  # what `Authorization` says
+    place: Mapping[str, Any]
+    query: Mapping[str, Any]
+    body: Mapping[str, Any] | Model | None = None  # of a page: checked, if it is a model
+    request: Request | None = None  # None: a page asks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +56,7 @@ class Operation:
 
     method: str
     path: str
-    handler: Callable[[Call[Any, Any]], Awaitable[Response]]
+    handler: Callable[[Call[Any, Any]], Awaitable[Any]]
     tag: str = ""
     roles: frozenset[Role] = frozenset()  # who may call it: nobody, unless the row says so
     public: bool = False  # no token is needed
@@ -56,6 +71,7 @@ class Operation:
     report: bool = False  # a body is no longer than a report of the study can be
     patient: bool = False  # the answer may take a minute
     server_wide: bool = False  # not for a token that is bound to one study
+    secret: bool = False  # no cache may keep the answer
     hidden: bool = False  # not in the OpenAPI document
 
     @property
@@ -71,79 +87,118 @@ class Operation:
         return route
 
     async def _endpoint(self, request: Request) -> Response:
-        """Guard a call, and measure it."""
-        begun, context = perf_counter(), context_of(request)
-        principal, refusal = NOBODY, None
+        credential, place = request.headers.get("authorization", ""), request.path_params
+        query = dict(request.query_params)
+        found = await self.perform(
+            Asked(app=request.app, credential=credential, place=place, query=query, request=request)
+        )
+        return found.response() if isinstance(found, Refusal) else found
+
+    async def perform(self, asked: Asked) -> Any:
+        """Guard a call, and measure it. A request gets a response, a page the answer itself.
+
+        A refusal is returned: raised, it would keep alive what was sent, with the frames of its traceback.
+        """
+        begun, context, principal = perf_counter(), context_of(asked.app), NOBODY
+        found: Any
         try:
             with ExitStack() as slots:
-                _require_clean(request)
+                _require_clean(asked)
                 if not self.public:
-                    principal = await _identify(request, context)
-                limit = self._admit(request, context, principal, slots)
-                at = _converted(request.path_params, Place, "path")
-                query = None if self.query is None else _converted(dict(request.query_params), self.query, "query")
-                body = None if self.body is None else await self._read(request, context, principal, limit)
-                call = Call(request=request, context=context, by=principal, at=at, query=query, body=body)
-                response = await self.handler(call)
+                    principal = await _identify(context, asked.credential)
+                limit = self._admit(asked, context, principal, slots)
+                at = _converted(asked.place, Place, "path")
+                query = None if self.query is None else _converted(asked.query, self.query, "query")
+                body = None if self.body is None else await self._body(asked, context, principal, limit)
+                call = Call(app=asked.app, credential=asked.credential, by=principal, at=at, query=query, body=body)
+                if asked.request is None:
+                    found = await self.handler(call)
+                else:
+                    found = await self._answered(replace(call, headers=asked.request.headers, finish=encoded))
+            status = found.status_code if isinstance(found, Response) else self.status
         except Exception as error:  # every failure has a problem document
-            refusal = settled(error)
-            response = refusal.response()
+            found = settled(error)
+            status = found.kind.status
         seconds = perf_counter() - begun
-        context.metrics.requests.labels(self.method, self.name, str(response.status_code)).inc()
+        context.metrics.requests.labels(self.method, self.name, str(status)).inc()
         context.metrics.seconds.labels(self.name).observe(seconds)
         logger.info(
             "request",
             operation=self.name,
-            study=request.path_params.get("study"),
-            status=response.status_code,
-            problem=refusal.slug if refusal else None,
+            study=asked.place.get("study"),
+            status=status,
+            problem=found.slug if isinstance(found, Refusal) else None,
             kid=principal.kid or None,
             ms=round(seconds * 1000, 2),
         )
-        return response
+        return found
 
-    def _admit(self, request: Request, context: Context, principal: Principal, slots: ExitStack) -> int:
+    async def _answered(self, call: Call[Any, Any]) -> Response:
+        """The answer on its way; large ones cost more."""
+        answer = await self.handler(call)
+        if isinstance(answer, Response):
+            return answer
+        content = answer if isinstance(answer, bytes) else encoded(answer)
+        call.context.pace.charge(call.by.kid, len(content) / LARGE_ANSWER)
+        return Response(content, self.status, NOT_KEPT if self.secret else None, media_type="application/json")
+
+    def _admit(self, asked: Asked, context: Context, principal: Principal, slots: ExitStack) -> int:
         """Refuse by rate and role, and take a slot for as long as the call lasts; returns how large a body may be."""
         if self.public:
             return context.settings.body_limit
         large = self.large and principal.role is Role.ADMINISTRATOR
         limit = context.settings.study_body_limit if large else context.settings.body_limit
-        context.pace.check(principal.kid, cost := cost_of(request, limit))
-        authorize(self.name, self.roles, principal, request.path_params, server_wide=self.server_wide)
+        cost = 1.0 if asked.request is None else cost_of(asked.request, limit)
+        context.pace.check(principal.kid, cost)
+        authorize(self.name, self.roles, principal, asked.place, server_wide=self.server_wide)
         usual = context.waiting if self.patient else context.requests
         slots.enter_context((context.uploads if cost > COSTLY else usual).taken(principal.kid))
         return limit
 
-    async def _read(self, request: Request, context: Context, principal: Principal, limit: int) -> Any:
+    async def _body(self, asked: Asked, context: Context, principal: Principal, limit: int) -> Any:
         """The body, refused before it is parsed if it cannot be right; a large one is parsed off the event loop."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        assert self.body is not None
+        if asked.request is None:
+            return asked.body if isinstance(asked.body, Model) else _checked(self.body.from_json, asked.body)
+        kind = asked.request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise Refusal(
                 "unsupported-media-type", f"found {kind[:80] or 'no Content-Type'}; allowed: application/json"
             )
-        content = await read_body(request, limit)
+        content = await read_body(asked.request, limit)
         if self.report and len(content) > SHORT:
-            await _check_length(context, request, len(content))
+            await _check_length(context, asked.place["study"], len(content))
         if len(content) > LARGE:
             return await context.heavy.run(principal.kid, lambda: self._parsed(content))
         return self._parsed(content)
 
     def _parsed(self, content: bytearray) -> Any:
         check_shape(content, keys=MOST_KEYS if self.large else SOME_KEYS)
-        return self._decoded(content)
-
-    def _decoded(self, content: bytearray) -> Any:
         assert self.body is not None
-        try:
-            return self.body.read(content)
-        except InvalidInput as error:
-            raise Refusal("invalid-request", f"body: {error}"[:400]) from None
+        return _checked(self.body.read, content)
 
 
-def _converted(given: dict[str, Any], kind: type[Any], where: str) -> Any:
+def encoded(answer: Any) -> bytes:
+    """An answer as JSON, which a text is already.
+
+    >>> encoded({"status": "ok"})
+    b'{"status":"ok"}'
+    """
+    return answer.encode() if isinstance(answer, str) else msgspec.json.encode(answer)
+
+
+def _checked(read: Callable[[Any], Any], given: Any) -> Any:
+    """A body as its struct."""
+    try:
+        return read(given)
+    except InvalidInput as error:
+        raise Refusal("invalid-request", f"body: {error}"[:400]) from None
+
+
+def _converted(given: Mapping[str, Any], kind: type[Any], where: str) -> Any:
     """Parameters as a struct, from text."""
     try:
-        return msgspec.convert(given, kind, strict=False)
+        return msgspec.convert(dict(given), kind, strict=False)
     except msgspec.ValidationError as error:
         raise Refusal("invalid-request", _words(error, where, kind)) from None
 
@@ -214,8 +269,8 @@ def settled(error: Exception) -> Refusal:
     return refusal
 
 
-async def _identify(request: Request, context: Context) -> Principal:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+async def _identify(context: Context, credential: str) -> Principal:
+    scheme, _, token = credential.partition(" ")
     if scheme.lower() == "session" and token:
         return await context.read(lambda transaction: resume(transaction, token.strip(), at=context.session_clock()))
     if scheme.lower() != "bearer" or not token:
@@ -223,24 +278,24 @@ async def _identify(request: Request, context: Context) -> Principal:
     return await context.tokens.principal(token.strip())
 
 
-async def still_welcome(request: Request) -> bool:
-    """Whether the token or session of a request that goes on and on still holds."""
+async def still_welcome(call: Call[Any, Any]) -> bool:
+    """Whether the token or session of a call that goes on and on still holds."""
     try:
-        await _identify(request, context_of(request))
+        await _identify(call.context, call.credential)
     except (Refusal, StorageUnavailable):  # whoever listens connects again, and hears why
         return False
     return True
 
 
-def _require_clean(request: Request) -> None:
+def _require_clean(asked: Asked) -> None:
     """No database takes a NUL, no JSON a lone surrogate: nothing by such a name exists."""
-    for value in (*request.path_params.values(), *request.query_params.values()):
-        if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
+    for value in (*asked.place.values(), *asked.query.values()):
+        if "\x00" in (text := str(value)) or any("\ud800" <= character <= "\udfff" for character in text):
             raise Refusal("not-found", "no such thing")
 
 
-async def _check_length(context: Context, request: Request, length: int) -> None:
+async def _check_length(context: Context, study: str, length: int) -> None:
     """Refuse a report that is longer than one of its study can be, before it is read."""
-    row = await context.glance(lambda transaction: studies.get(transaction, request.path_params["study"]))
+    row = await context.glance(lambda transaction: studies.get(transaction, study))
     if row is not None and length > SHORT + PER_ARM * row.arms:
         raise Refusal("impossible-report", f"{length} bytes: allowed are {row.arms} of each, one per arm")

@@ -128,10 +128,13 @@ OPERATIONS: tuple[Operation, ...] = (
         _row("GET", "/v1/tokens", access.list_tokens, ADMINS, query=schemas.TokensQuery, answer=answers.Tokens),
         _row(
             "POST", "/v1/tokens", access.issue_token, ADMINS,
-            body=schemas.TokenBody, answer=answers.IssuedToken, status=201,
+            body=schemas.TokenBody, answer=answers.IssuedToken, status=201, secret=True,
         ),
         _row("DELETE", "/v1/tokens/{kid}", access.revoke_token, ADMINS, answer=answers.RevokedToken),
-        _row("POST", "/v1/sessions", access.open_session, READERS, answer=answers.SessionOpened, status=201),
+        _row(
+            "POST", "/v1/sessions", access.open_session, READERS,
+            answer=answers.SessionOpened, status=201, secret=True,
+        ),
         _row("DELETE", "/v1/sessions", access.end_session, READERS, answer=answers.SessionEnd),
     ),
     *_tagged(

@@ -1,4 +1,4 @@
-"""The pages, a file a subject. A page asks the JSON API and renders what it got; it decides nothing.
+"""The pages, a file a subject. A page calls operations of the API and renders what it got; it decides nothing.
 
 `PARTS` is the registry of pages; `mount` puts them and their files on a service.
 """
@@ -53,7 +53,7 @@ class Documentation(StaticFiles):
 
 
 def mount(app: Starlette) -> None:
-    """Add every page; they ask the API of the same application."""
+    """Add every page; they call the operations of the same application."""
     for part in PARTS:
         app.router.routes.extend(part.routes)
     app.router.routes.append(Mount("/static", Files(directory=HERE / "static"), name="static"))

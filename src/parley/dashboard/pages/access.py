@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from parley.coordinator.answers import IssuedToken, Tokens
-from parley.coordinator.http.context import context_of
-from parley.dashboard.calls import Api, ApiRefusal
+from parley.coordinator.answers import IssuedToken
+from parley.coordinator.http.routes import access
+from parley.coordinator.problems import Refusal
 from parley.dashboard.session import ADMINISTRATORS, FORM_COOKIE, Page, page, session_cookie
 
 ROLES = ("viewer", "analyst", "auditor", "administrator", "agent")
@@ -15,7 +17,7 @@ A_PAGE = 50
 
 
 async def _show(shown: Page, *, issued: IssuedToken | None = None, problem: str = "", code: int = 200) -> Response:
-    tokens = (await shown.api.read(Tokens, "tokens", study=shown.asked("study"))).tokens
+    tokens = (await shown.call(access.list_tokens, {"study": shown.asked("study")})).tokens
     wanted = shown.asked("search").strip().lower()
     live = [token for token in tokens if wanted in token.principal.lower() or wanted in token.kid]
     live.sort(key=lambda token: (token.revoked_at is not None, token.principal))
@@ -46,17 +48,16 @@ async def issue(shown: Page) -> Response:
     body = {"role": fields["role"], "name": fields["name"]}
     body |= {name: fields[name] for name in ("study", "agent") if fields[name]}
     try:
-        return await _show(shown, issued=await shown.api.act(IssuedToken, "POST", "tokens", body=body))
-    except ApiRefusal as refusal:
+        return await _show(shown, issued=await shown.call(access.issue_token, body=body))
+    except Refusal as refusal:
         if refusal.status not in (404, 409, 422):
             raise
-        words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
-        return await _show(shown, problem=words, code=refusal.status)
+        return await _show(shown, problem=refusal.sentence, code=refusal.status)
 
 
 async def revoke(shown: Page) -> Response:
     """Revoke a token, at once and for good."""
-    await shown.api.send("DELETE", "tokens", shown.form.get("kid", "-"))
+    await shown.call(access.revoke_token, kid=shown.form.get("kid", "-"))
     return RedirectResponse("/tokens", status_code=303)
 
 
@@ -81,10 +82,10 @@ async def sign_in_page(shown: Page) -> Response:
 async def sign_in(shown: Page) -> Response:
     """Exchange a token for a session."""
     following, token = local(shown.form.get("next", "/")), shown.form.get("token", "").strip()
-    api = Api(app=shown.request.app, credential=f"Bearer {token}" if token.isascii() else "Bearer ?")
+    bearer = replace(shown, credential=f"Bearer {token}" if token.isascii() else "Bearer ?")
     try:
-        made = await api.send("POST", "sessions")
-    except ApiRefusal as refusal:
+        made = await bearer.call(access.open_session)
+    except Refusal as refusal:
         if refusal.status not in (401, 403):
             raise
         known = refusal.status == 403
@@ -95,15 +96,15 @@ async def sign_in(shown: Page) -> Response:
         )
         return await shown.show("sign_in.html", code=refusal.status, next=following, problem=problem)
     response = RedirectResponse(following, status_code=303)
-    seconds = round(context_of(shown.request).settings.session_hours * 3600)
-    response.set_cookie(**session_cookie(shown.request), value=made["session"], max_age=seconds)
+    seconds = round(shown.context.settings.session_hours * 3600)
+    response.set_cookie(**session_cookie(shown.request), value=made.session, max_age=seconds)
     response.delete_cookie(FORM_COOKIE)
     return response
 
 
 async def sign_out(shown: Page) -> Response:
     """End the session, on the server too."""
-    await shown.api.send("DELETE", "sessions")
+    await shown.call(access.end_session)
     response = RedirectResponse("/sign-in", status_code=303)
     response.delete_cookie(**session_cookie(shown.request))
     return response

@@ -3,19 +3,24 @@ phase with what is in, take, refuse or amend a quarantined report."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from parley.coordinator.answers import PreviewedEarlyClose, PreviewedFreeze, PreviewedReweigh, PreviewedThaw
-from parley.dashboard.calls import ApiRefusal
+from parley.coordinator.answers import Aside, StudyLine
+from parley.coordinator.http.context import Call
+from parley.coordinator.http.routes import administration as admin
+from parley.coordinator.http.routes.agents import get_report
+from parley.coordinator.problems import Refusal
 from parley.dashboard.pages.study import heading
 from parley.dashboard.session import ADMINISTRATORS, Page, page
-from parley.protocol.previews import ReweighPreview
 
-ACTS = ("pause", "resume", "cancel")
+Act = Callable[[Call[Any, Any]], Awaitable[StudyLine]]
+ACTS: dict[str, Act] = {"pause": admin.pause_study, "resume": admin.resume_study, "cancel": admin.cancel_study}
 A_PAGE = 10  # of reports in quarantine
 SHOWN = (404, 409, 422)  # refusals of an act that the page shows
 
@@ -27,42 +32,39 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
     closing, phase = None, head["status"].phase
     if shown.asked("close-early"):
         try:
-            closing = (
-                await shown.api.read(PreviewedEarlyClose, "studies", shown.study, "phases", phase, "close-early")
-            ).preview
-        except ApiRefusal as refusal:
-            problem = problem or str(refusal.problem["detail"])
-    aside = await shown.api.get("studies", shown.study, "quarantine", after=shown.place("after") or None, limit=A_PAGE)
-    aside["quarantine"] = [entry for entry in aside["quarantine"] if not entry["held"]]
-    held = (await shown.api.get("studies", shown.study, "quarantine", held=True))[
-        "quarantine"
-    ]  # what waits stands first
+            closing = (await shown.call(admin.preview_early_close, phase=phase)).preview
+        except Refusal as refusal:
+            problem = problem or refusal.detail
+    aside = await shown.call(admin.list_quarantine, {"after": shown.place("after"), "limit": A_PAGE})
+    waiting = (await shown.call(admin.list_quarantine, {"held": True})).quarantine  # stands first
+    others = [entry for entry in aside.quarantine if not entry.held]
     return await shown.show(
         "administration.html",
         code=code,
         tab="administration",
         **head,
-        quarantine=[await _beside(shown, entry, phase) for entry in (*held, *aside["quarantine"])],
-        next=aside["next"],
+        quarantine=[await _beside(shown, entry, phase) for entry in (*waiting, *others)],
+        next=aside.next,
         closing=closing,
         **considering,
         problem=problem,
     )
 
 
-async def _beside(shown: Page, entry: dict[str, Any], phase: int) -> dict[str, Any]:
+async def _beside(shown: Page, entry: Aside, phase: int) -> dict[str, Any]:
     """A report that was put aside, with the one that stands; it can be used while its phase is in progress."""
-    report = entry["report"]
-    if entry["held"] or entry["refused"] is not None:
-        return {**entry, "stands": None, "open": False, "used": False}
+    report = entry.report
+    alone = msgspec.structs.asdict(entry) | {"stands": None, "open": False, "used": False}
+    if entry.held or entry.refused is not None:
+        return alone
     try:
-        stands = await shown.api.get("studies", shown.study, "phases", report["phase"], "reports", report["agent"])
-    except ApiRefusal as refusal:
+        stands = await shown.call(get_report, phase=report.phase, agent=report.agent)
+    except Refusal as refusal:
         if refusal.status != 404:
             raise
-        return {**entry, "stands": None, "open": False, "used": False}  # held as its phase was closed without it
-    used = any(taken["report"] == report for taken in (stands, *stands["earlier"]))
-    return {**entry, "stands": stands["report"], "open": report["phase"] == phase and not used, "used": used}
+        return alone  # held as its phase was closed without it
+    used = any(taken.report == report for taken in (stands, *stands.earlier))
+    return alone | {"stands": stands.report, "open": report.phase == phase and not used, "used": used}
 
 
 async def administration_page(shown: Page) -> Response:
@@ -70,23 +72,14 @@ async def administration_page(shown: Page) -> Response:
     return await _show(shown)
 
 
-async def _act(shown: Page, *parts: object, body: Any) -> Response:
+async def _act(shown: Page, handler: Act, body: dict[str, Any], **place: Any) -> Response:
+    """Do it; or the page again, with why it was refused."""
     try:
-        await shown.api.send("POST", "studies", shown.study, *parts, body=body)
-    except ApiRefusal as refusal:
-        return await _refused(shown, refusal)
-    return _done(shown)
-
-
-async def _refused(shown: Page, refusal: ApiRefusal) -> Response:
-    """The page again, with why something was refused."""
-    if refusal.status not in SHOWN:
-        raise refusal
-    words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
-    return await _show(shown, problem=words, code=refusal.status)
-
-
-def _done(shown: Page) -> Response:
+        await shown.call(handler, body=body, **place)
+    except Refusal as refusal:
+        if refusal.status not in SHOWN:
+            raise
+        return await _show(shown, problem=refusal.sentence, code=refusal.status)
     return RedirectResponse(f"/studies/{quote(shown.study, safe='')}/administration", status_code=303)
 
 
@@ -95,13 +88,13 @@ async def act(shown: Page) -> Response:
     what = shown.form.get("do", "")
     if what not in ACTS:
         return await _show(shown, problem="Nothing was chosen", code=422)
-    return await _act(shown, what, body={"reason": shown.form.get("reason", "").strip()})
+    return await _act(shown, ACTS[what], {"reason": shown.form.get("reason", "").strip()})
 
 
 async def freeze(shown: Page) -> Response:
     """Confirm a freeze whose preview was shown, and the way to go on that was chosen."""
     body = _confirmed(shown) | {"reweigh": shown.form.get("way") == "reweigh"}
-    return await _act(shown, "agents", shown.form.get("agent", ""), "freeze", body=body)
+    return await _act(shown, admin.freeze_agent, body, agent=shown.form.get("agent", ""))
 
 
 async def reweigh(shown: Page) -> Response:
@@ -112,12 +105,12 @@ async def reweigh(shown: Page) -> Response:
         columns = columns_of(shown.form.get("columns", ""))
     except BadColumns as error:
         return await _show(shown, problem=str(error), code=422)
-    return await _act(shown, "reweigh", body={**_confirmed(shown), "columns": columns})
+    return await _act(shown, admin.reweigh_study, _confirmed(shown) | {"columns": columns})
 
 
 async def thaw(shown: Page) -> Response:
     """Confirm that an agent is asked again."""
-    return await _act(shown, "agents", shown.form.get("agent", ""), "thaw", body=_confirmed(shown))
+    return await _act(shown, admin.thaw_agent, _confirmed(shown), agent=shown.form.get("agent", ""))
 
 
 def _confirmed(shown: Page) -> dict[str, Any]:
@@ -126,33 +119,37 @@ def _confirmed(shown: Page) -> dict[str, Any]:
 
 async def close_early(shown: Page) -> Response:
     """Confirm that a phase is closed with what is in."""
-    return await _act(shown, "phases", shown.form.get("phase", ""), "close-early", body=_confirmed(shown))
+    return await _act(shown, admin.close_early, _confirmed(shown), phase=shown.form.get("phase", ""))
 
 
 async def amend(shown: Page) -> Response:
     """Let a quarantined report stand instead."""
     wanted = shown.form.get("sequence", "")
     place = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 16 else 0
-    aside = await shown.api.get("studies", shown.study, "quarantine", after=max(place - 1, 0) or None, limit=1)
-    chosen = [entry["report"] for entry in aside["quarantine"] if entry["sequence"] == place]
+    aside = await shown.call(admin.list_quarantine, {"after": max(place - 1, 0), "limit": 1})
+    chosen = [entry for entry in aside.quarantine if entry.sequence == place]
     if not chosen:
         return await _show(shown, problem="There is no such report in quarantine", code=404)
-    report = chosen[0]
-    body = {"reason": shown.form.get("reason", "").strip(), "report": report}
-    return await _act(shown, "phases", report["phase"], "reports", report["agent"], "amend", body=body)
+    return await _settle(shown, chosen[0], admin.amend_report)
 
 
 async def held(shown: Page) -> Response:
     """Take or refuse a report that is held."""
-    aside = (await shown.api.get("studies", shown.study, "quarantine", held=True))["quarantine"]
-    chosen = [entry for entry in aside if str(entry["sequence"]) == shown.form.get("sequence")]
-    what = {"take": "amend", "refuse": "refuse"}.get(shown.form.get("do", ""))
+    aside = await shown.call(admin.list_quarantine, {"held": True})
+    chosen = [entry for entry in aside.quarantine if str(entry.sequence) == shown.form.get("sequence")]
+    ways: dict[str, Act] = {"take": admin.amend_report, "refuse": admin.refuse_report}
+    what = ways.get(shown.form.get("do", ""))
     if not chosen or what is None:
         return await _show(shown, problem="There is no such report that is held", code=404)
-    report = chosen[0]["report"]
-    named = report if what == "amend" else chosen[0]["digest"]
+    return await _settle(shown, chosen[0], what)
+
+
+async def _settle(shown: Page, entry: Aside, handler: Act) -> Response:
+    """Take a report that was put aside, or refuse it by its digest."""
+    report = entry.report
+    named = entry.digest if handler is admin.refuse_report else report.to_json()
     body = {"reason": shown.form.get("reason", "").strip(), "report": named}
-    return await _act(shown, "phases", report["phase"], "reports", report["agent"], what, body=body)
+    return await _act(shown, handler, body, phase=report.phase, agent=report.agent)
 
 
 MOST_PAIRS = 30  # of a freeze that are listed one by one
@@ -195,23 +192,16 @@ async def considered(shown: Page) -> tuple[dict[str, Any], str]:
     try:
         if shown.asked("thaw") or shown.form.get("do") == "thaw":
             agent = shown.asked("thaw") or agent
-            where = ("studies", shown.study, "agents", agent, "thaw")
-            considering["thawing"] = (await shown.api.read(PreviewedThaw, *where)).preview
+            considering["thawing"] = (await shown.call(admin.preview_thaw, agent=agent)).preview
         elif agent:
-            where = ("studies", shown.study, "agents", agent, "freeze")
-            considering["freezing"] = (await shown.api.read(PreviewedFreeze, *where)).preview
+            considering["freezing"] = (await shown.call(admin.preview_freeze, agent=agent)).preview
         elif shown.asked("reweigh") or "columns" in shown.form:
             considering |= {"columns": shown.form.get("columns", ""), "asks_weights": True}
-            considering["reweighing"] = await _reweighing(shown, considering["columns"])
-    except (ApiRefusal, BadColumns) as refusal:
+            body = {"columns": columns_of(considering["columns"])}
+            considering["reweighing"] = (await shown.call(admin.preview_reweigh, body=body)).preview
+    except (Refusal, BadColumns) as refusal:
         return considering, str(refusal)
     return considering, ""
-
-
-async def _reweighing(shown: Page, columns: str) -> ReweighPreview:
-    body = {"columns": columns_of(columns)}
-    where = ("studies", shown.study, "reweigh", "preview")
-    return (await shown.api.act(PreviewedReweigh, "POST", *where, body=body)).preview
 
 
 routes: list[Route] = [

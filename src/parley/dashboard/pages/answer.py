@@ -7,16 +7,20 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import anyio.to_thread
 from markupsafe import Markup
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.coordinator.answers import Verified
-from parley.dashboard.calls import ApiRefusal
+from parley.coordinator.answers import Findings
+from parley.coordinator.http.routes import studies
+from parley.coordinator.http.routes.administration import verify_study
+from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import forest_chart
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
 from parley.formatting import arm_state, csv_safe, estimate_text, findings_csv, ranged
+from parley.protocol.codec import read_json
 from parley.status import OutcomeStatus
 
 WHOLE = 20  # agents up to which a report has them all, arm by arm
@@ -30,11 +34,12 @@ HEAD = (
 async def _certificate(shown: Page) -> dict[str, Any] | None:
     """The certificate, or None where there is none yet or the reader may not see it."""
     try:
-        found: dict[str, Any] = await shown.api.get("studies", shown.study, "certificate")
-    except ApiRefusal as refusal:
+        text = await shown.call(studies.get_certificate)
+    except Refusal as refusal:
         if refusal.status in (403, 404):
             return None
         raise
+    found: dict[str, Any] = await anyio.to_thread.run_sync(read_json, text)
     return found
 
 
@@ -108,13 +113,14 @@ async def answer_page(shown: Page) -> Response:
 
 async def report(shown: Page) -> Response:
     """The answer on paper, with a verification made for it."""
-    found = await shown.api.act(Verified, "POST", "studies", shown.study, "verify")
+    found = await shown.call(verify_study)
     return await _show(shown, "report.html", verification=found)
 
 
 async def answer_json(shown: Page) -> Response:
     """The certificate as the API has it, byte for byte."""
-    content = await shown.api.text("studies", shown.study, "certificate")
+    text = await shown.call(studies.get_certificate)
+    content = await shown.draw(text.encode)
     return attached(shown, content, "application/json", "answer.json")
 
 
@@ -131,8 +137,8 @@ def answer_csv(certificate: Mapping[str, Any]) -> str:
 
 async def answer_table(shown: Page) -> Response:
     """The answer as CSV."""
-    certificate = await shown.api.get("studies", shown.study, "certificate")
-    content = await shown.draw(lambda: answer_csv(certificate).encode())
+    text = await shown.call(studies.get_certificate)
+    content = await shown.draw(lambda: answer_csv(read_json(text)).encode())
     return attached(shown, content, "text/csv; charset=utf-8", "answer.csv")
 
 
@@ -141,9 +147,8 @@ AT_ONCE = 500  # agents asked for at once, for the file
 
 async def found_so_far(shown: Page, first: int, columns: int) -> dict[str, Any] | None:
     """The findings of some agents; None before the first phase is decided. The page has `panels` of them."""
-    some = {"first": first or None, "columns": columns}
-    found: dict[str, Any] = await shown.api.get("studies", shown.study, "findings", **some)
-    return found if found["phase"] else None
+    found = await shown.call(studies.get_findings, {"first": first, "columns": columns})
+    return found.to_json() if found.phase else None
 
 
 def with_panels(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -188,12 +193,16 @@ def attached(shown: Page, content: bytes, kind: str, name: str) -> Response:
 
 async def estimates_table(shown: Page) -> Response:
     """Every agent's estimates as CSV, in full precision."""
-    whole: dict[str, Any] = {"agents": [], "agent_count": 1}
-    while len(whole["agents"]) < whole["agent_count"]:
-        some = {"first": len(whole["agents"]) or None, "columns": AT_ONCE}
-        part = await shown.api.get("studies", shown.study, "findings", **some)
-        whole = part | {"agents": [*whole["agents"], *part["agents"]]}
-    content = await shown.draw(lambda: findings_csv(whole).encode())
+    parts, place = list[Findings](), 0
+    while not parts or place < parts[0].agent_count:
+        parts.append(await shown.call(studies.get_findings, {"first": place, "columns": AT_ONCE}))
+        place += len(parts[-1].agents)
+
+    def drawn() -> bytes:
+        whole = parts[0].to_json() | {"agents": [agent for part in parts for agent in part.to_json()["agents"]]}
+        return findings_csv(whole).encode()
+
+    content = await shown.draw(drawn)
     return attached(shown, content, "text/csv; charset=utf-8", "estimates.csv")
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.coordinator.answers import LogPage
+from parley.coordinator.http.routes import administration as admin
 from parley.dashboard.pages.study import heading, verified
 from parley.dashboard.session import Page, page
 from parley.protocol import EVENTS, read_event
@@ -40,24 +42,14 @@ async def audit_page(shown: Page) -> Response:
     head = await heading(shown)
     kind, actor = shown.asked("kind"), shown.asked("actor").strip()[:300]
     kind = kind if kind in EVENTS else ""
-    found = await shown.api.read(
-        LogPage,
-        "studies",
-        shown.study,
-        "log",
-        after=shown.place("after") or None,
-        limit=A_PAGE,
-        kind=kind,
-        actor=actor,
-        newest_first="true",
-    )
-    records = [{**record, "words": in_words(record["kind"], record["payload"])} for record in found.records]
+    wanted = {"after": shown.place("after"), "limit": A_PAGE, "kind": kind, "actor": actor, "newest_first": True}
+    records, following = _worded(await shown.call(admin.get_log, wanted))
     return await shown.show(
         "audit.html",
         tab="audit",
         **head,
         records=records,
-        next=found.next,
+        next=following,
         kinds=list(EVENTS),
         kind=kind,
         actor=actor,
@@ -68,10 +60,15 @@ async def audit_page(shown: Page) -> Response:
 
 async def server_log_page(shown: Page) -> Response:
     """Tokens issued and revoked."""
-    some = {"after": shown.place("after") or None, "limit": A_PAGE, "newest_first": "true"}
-    found = await shown.api.read(LogPage, "log", **some)
-    records = [{**record, "words": in_words(record["kind"], record["payload"])} for record in found.records]
-    return await shown.show("server_log.html", records=records, next=found.next, unbroken=unbroken(records))
+    some = {"after": shown.place("after"), "limit": A_PAGE, "newest_first": True}
+    records, following = _worded(await shown.call(admin.get_server_log, some))
+    return await shown.show("server_log.html", records=records, next=following, unbroken=unbroken(records))
+
+
+def _worded(page: str) -> tuple[list[dict[str, Any]], int | None]:
+    """The records of a page of a log, each with its sentence, and what the page after it continues from."""
+    found = msgspec.json.decode(page, type=LogPage)
+    return [{**one, "words": in_words(one["kind"], one["payload"])} for one in found.records], found.next
 
 
 routes: list[Route] = [

@@ -7,14 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import anyio.to_thread
 from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.coordinator.answers import Board, History, StudyStatus
+from parley.coordinator.http.routes import studies
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
 from parley.dashboard.pages.study import agents_on_page, heading, is_answer
 from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
+from parley.protocol.codec import read_json
 
 AGENTS = 4  # on one page
 PHASES = 20  # of a long study: the latest; the log has them all
@@ -64,10 +67,10 @@ async def evidence_page(shown: Page) -> Response:
             pages = replace(pages, first=0, size=pages.total)
             parts = [(group[0], 1, _named([status.agent_names[place] for place in group])) for group in groups]
         for first, columns, name in parts:
-            some = {"first": first or None, "columns": columns}
-            board = await shown.api.read(Board, "studies", shown.study, "board", **some)
-            latest_ones = {"after": max(board.phases - PHASES, 0) or None, "limit": PHASES, **some}
-            history = await shown.api.read(History, "studies", shown.study, "history", **latest_ones)
+            some = {"first": first, "columns": columns}
+            board = await shown.call(studies.get_board, some)
+            latest_ones = {"after": max(board.phases - PHASES, 0), "limit": PHASES, **some}
+            history = await shown.call(studies.get_history, latest_ones)
             latest = history.phases[-1].explanation if history.phases else None
             if latest is not None:
                 words = latest.words
@@ -82,7 +85,7 @@ async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:
     """The study as it was created, where it is not too large to be looked at for a page."""
     if max(status.arms, status.agents) * status.agents > LARGEST_LOOKED_AT:
         return {}
-    document: dict[str, Any] = await shown.api.get("studies", shown.study, "document")
+    document = await anyio.to_thread.run_sync(read_json, await shown.call(studies.get_document))
     inner: dict[str, Any] = document.get("problem", document)
     return inner
 

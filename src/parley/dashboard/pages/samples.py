@@ -8,7 +8,8 @@ from markupsafe import Markup
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.coordinator.answers import Board, History
+from parley.coordinator.answers import Board
+from parley.coordinator.http.routes import studies
 from parley.dashboard.charts import bullet, calendar_chart
 from parley.dashboard.pages.study import agents_on_page, forecast, heading, spent
 from parley.dashboard.render import number
@@ -22,8 +23,7 @@ async def samples_page(shown: Page) -> Response:
     head = await heading(shown)
     status = head["status"]
     pages = agents_on_page(shown, status.agent_names)
-    some = {"first": pages.first or None, "columns": pages.size}
-    board = await shown.api.read(Board, "studies", shown.study, "board", **some)
+    board = await shown.call(studies.get_board, pages.query)
     ahead = await forecast(shown, pages)
     # At estimates that nearly tie, the bound says nothing of the truth: more than a forecast of the end is no bound.
     unsure = bool(ahead and ahead.total and (ahead.bound or 0) > ahead.total["p90"])
@@ -63,8 +63,8 @@ async def _calendar(shown: Page, board: Board) -> Markup | None:
     """Who draws when, where rates are stated; only with all agents on the page, for the slowest makes the phase."""
     if board.rates is None:
         return None
-    some = {"limit": MOST_PHASES, "columns": board.agent_count, "explain": "false"}
-    history = await shown.api.read(History, "studies", shown.study, "history", **some)
+    some = {"limit": MOST_PHASES, "columns": board.agent_count, "explain": False}
+    history = await shown.call(studies.get_history, some)
     drawn = [phase.drawn for phase in history.phases]
     if len(drawn) < board.phases or not (drawn or any(board.planned)):
         return None

@@ -10,14 +10,14 @@ from urllib.parse import quote
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from parley.coordinator.answers import Studies
-from parley.coordinator.http.context import context_of
-from parley.dashboard.calls import ApiRefusal
+from parley.coordinator.answers import Estimated
+from parley.coordinator.http.routes import studies
+from parley.coordinator.http.schemas import NewStudyBody
+from parley.coordinator.problems import Refusal
 from parley.dashboard.render import STAGES
 from parley.dashboard.session import ADMINISTRATORS, Page, page
 from parley.errors import InvalidInput, ParleyError
 from parley.protocol import StudyMessage
-from parley.protocol.codec import canonical
 from parley.settings import full_name
 from parley.study import SECTIONS, parse_study, read_toml
 
@@ -82,7 +82,7 @@ async def studies_page(shown: Page) -> Response:
     search, stage = shown.asked("search")[:100], shown.asked("stage")
     stage = stage if stage in STAGES else ""
     wanted = {"search": search, "stage": stage, "after": shown.asked("after")[:64], "limit": A_PAGE}
-    found = await shown.api.read(Studies, "studies", **wanted)
+    found = await shown.call(studies.list_studies, wanted)
     return await shown.show(
         "studies.html",
         studies=found.studies,
@@ -98,36 +98,32 @@ async def new_study_page(shown: Page) -> Response:
     return await shown.show("new_study.html", **FORM)
 
 
-def _read(text: str, name: str, limits: tuple[int, int]) -> tuple[StudyMessage, dict[str, Any], bytes]:
-    """A study, its document, and what the API takes to create it."""
+def _read(text: str, name: str, limits: tuple[int, int]) -> tuple[StudyMessage, NewStudyBody]:
+    """A study, and what creates it."""
     study = uploaded_study(text, *limits)
-    document = study.to_json()
-    return study, document, canonical({"study": document} | ({"id": name} if name else {})).encode()
+    return study, NewStudyBody.from_json({"study": study.to_json(), "id": name or None})
 
 
 async def new_study(shown: Page) -> Response:
     """Check the file and show the estimate; launch when asked to."""
     text, name = shown.form.get("study", ""), shown.form.get("id", "").strip()
     known = FORM | {"text": text, "id": name}
-    settings = context_of(shown.request).settings
+    settings = shown.context.settings
     limits = (settings.max_agents, settings.max_cells)
     try:
-        study, document, body = await shown.compute(partial(_read, text, name, limits))
+        study, body = await shown.compute(partial(_read, text, name, limits))
         if shown.form.get("do") == "launch":
-            made = await shown.api.send("POST", "studies", body=body)
-            return RedirectResponse(f"/studies/{quote(made['id'], safe='')}", status_code=303)
-        estimate = await shown.api.send("POST", "estimates", body=body)
+            made = await shown.call(studies.create_study, body=body)
+            return RedirectResponse(f"/studies/{quote(made.id, safe='')}", status_code=303)
+        estimate: Estimated = await shown.call("estimate_study", body=body)
     except ParleyError as error:
         return await shown.show("new_study.html", code=422, **known | {"problem": str(error)})
-    except ApiRefusal as refusal:
+    except Refusal as refusal:
         if refusal.status not in (409, 413, 422):
             raise
-        words = f"{refusal.problem['title']}: {refusal.problem['detail']}"
-        return await shown.show("new_study.html", code=refusal.status, **known | {"problem": words})
-    descriptions = study.problem.descriptions()
-    return await shown.show(
-        "new_study.html", **known | {"document": document, "descriptions": descriptions, "estimate": estimate}
-    )
+        return await shown.show("new_study.html", code=refusal.status, **known | {"problem": refusal.sentence})
+    read = {"document": body.study, "descriptions": study.problem.descriptions(), "estimate": estimate}
+    return await shown.show("new_study.html", **known | read)
 
 
 routes: list[Route] = [

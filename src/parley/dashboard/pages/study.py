@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from parley.coordinator.answers import Board, Explained, Forecast, History, StudyStatus, Verified
-from parley.dashboard.calls import relay
+from parley.coordinator.answers import Board, Explained, Forecast, StudyStatus, Verified
+from parley.coordinator.http.context import Call
+from parley.coordinator.http.routes import administration, studies
+from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import meter
 from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
@@ -19,6 +22,8 @@ from parley.formatting import measured
 
 AGENTS = 25  # on one page
 ROUNDS = 20  # on one page
+LONGEST = 300.0  # seconds of a stream of events
+RETRY = "retry: 1000\n\n"  # milliseconds after which a browser comes back
 WIDE = 10  # arms up to which a cell of the board says its numbers in full
 
 
@@ -29,6 +34,11 @@ class Pages:
     first: int
     size: int
     total: int
+
+    @property
+    def query(self) -> dict[str, int]:
+        """What asks for them."""
+        return {"first": self.first, "columns": self.size}
 
     @property
     def last(self) -> int:
@@ -87,7 +97,7 @@ class BoardCell:
 
 async def heading(shown: Page) -> dict[str, Any]:
     """What stands at the top of every page of a study."""
-    status = await shown.api.read(StudyStatus, "studies", shown.study)
+    status = await shown.call(studies.get_study)
     return {"status": status, "mark": status.version, "blinded": shown.who is not None and shown.who.blinded}
 
 
@@ -95,8 +105,8 @@ async def forecast(shown: Page, pages: Pages) -> Forecast | None:
     """What is to come, for those who may know."""
     if not shown.may("analyst", "auditor", "administrator"):
         return None
-    some = {"first": pages.first or None, "columns": pages.size}
-    return await shown.api.read(Forecast, "studies", shown.study, "forecast", **some)
+    found: Forecast = await shown.call("get_forecast", pages.query)
+    return found
 
 
 def likely_left(status: StudyStatus, ahead: Forecast | None) -> dict[str, float] | None:
@@ -116,7 +126,7 @@ async def verified(shown: Page) -> Verified | None:
     """The replay of a study from its log, if the reader asks for it; not again when the page renews itself."""
     if not shown.asked("verify") or "parley-live" in shown.request.headers:
         return None
-    return await shown.api.act(Verified, "POST", "studies", shown.study, "verify")
+    return await shown.call(administration.verify_study)
 
 
 async def overview(shown: Page) -> Response:
@@ -124,16 +134,14 @@ async def overview(shown: Page) -> Response:
     head = await heading(shown)
     status = head["status"]
     pages = agents_on_page(shown, status.agent_names)
-    some = {"first": pages.first or None, "columns": pages.size}
-    board = await shown.api.read(Board, "studies", shown.study, "board", **some)
+    board = await shown.call(studies.get_board, pages.query)
     last = min(shown.place("rounds") or board.phases, board.phases)  # the newest, unless earlier ones are asked for
     before = max(last - ROUNDS, 0)
-    query = {"after": before or None, "limit": ROUNDS, "columns": 1, "explain": "false"}
-    rounds = await shown.api.read(History, "studies", shown.study, "history", **query)
+    query = {"after": before, "limit": ROUNDS, "columns": 1, "explain": False}
+    rounds = await shown.call(studies.get_history, query)
     case = None
     if board.phases and not board.blinded:
-        newest = {"after": board.phases - 1 or None, "limit": 1, **some}
-        latest = await shown.api.read(History, "studies", shown.study, "history", **newest)
+        latest = await shown.call(studies.get_history, {"after": board.phases - 1, "limit": 1, **pages.query})
         case = latest.phases[0].explanation if latest.phases else None
     ahead = await forecast(shown, pages)
     return await shown.show(
@@ -193,12 +201,32 @@ def _rows(board: Board, case: Explained | None, *, rates: bool) -> list[list[Boa
 
 async def events(shown: Page) -> Response:
     """The study's own events, for the page's script."""
-    return await relay(shown.api, "studies", shown.study, "events")
+    return await _relay(shown, studies.follow_study)
 
 
 async def all_events(shown: Page) -> Response:
     """The list's events."""
-    return await relay(shown.api, "events")
+    return await _relay(shown, studies.follow_studies)
+
+
+async def _relay(shown: Page, handler: Callable[[Call[None, None]], Awaitable[StreamingResponse]]) -> Response:
+    """A stream of events, for a while; an empty answer that ends it for good where the reader may not have it."""
+    try:
+        stream = await shown.call(handler)
+    except Refusal as refusal:
+        return Response(status_code=204 if refusal.status in (401, 403, 404) else 503)
+    stream.body_iterator = _for_a_while(stream.body_iterator)
+    return stream
+
+
+async def _for_a_while(events: AsyncIterable[Any]) -> AsyncIterator[Any]:
+    yield RETRY
+    try:
+        async with asyncio.timeout(LONGEST):
+            async for event in events:
+                yield event
+    except TimeoutError:
+        return
 
 
 routes: list[Route] = [

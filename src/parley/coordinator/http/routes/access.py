@@ -5,42 +5,36 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 
 from parley.coordinator.access import sessions, tokens
 from parley.coordinator.access.tokens import Role, TokenRow
 from parley.coordinator.answers import IssuedToken, RevokedToken, SessionEnd, SessionOpened, TokenLine, Tokens, Who
-from parley.coordinator.http.context import Call, reply
+from parley.coordinator.http.context import Call
 from parley.coordinator.http.schemas import TokenBody, TokensQuery
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Transaction
 
-NOT_KEPT = {"Cache-Control": "no-store"}
 
-
-async def whoami(call: Call[None, None]) -> Response:
+async def whoami(call: Call[None, None]) -> Who:
     """Role and scope of the token."""
     who = call.by
-    return reply(
-        Who(
-            kid=who.kid,
-            role=str(who.role),
-            principal=who.name,
-            study=who.study,
-            agent=who.agent,
-            blinded=who.role is Role.VIEWER,
-        )
+    return Who(
+        kid=who.kid,
+        role=str(who.role),
+        principal=who.name,
+        study=who.study,
+        agent=who.agent,
+        blinded=who.role is Role.VIEWER,
     )
 
 
-async def list_tokens(call: Call[TokensQuery, None]) -> Response:
+async def list_tokens(call: Call[TokensQuery, None]) -> Tokens:
     """Every token without its secret, revoked ones too."""
     found = await call.context.read(lambda transaction: tokens.list_tokens(transaction, call.query.study))
-    return reply(Tokens(tokens=[TokenLine(**_shown(row)) for row in found]))
+    return Tokens(tokens=[TokenLine(**_shown(row)) for row in found])
 
 
-async def issue_token(call: Call[None, TokenBody]) -> Response:
+async def issue_token(call: Call[None, TokenBody]) -> IssuedToken:
     """Issue a token; the answer is the only place where its secret ever stands."""
     scope, by, at = msgspec.structs.asdict(call.body), call.by.name, call.context.clock()
 
@@ -48,17 +42,17 @@ async def issue_token(call: Call[None, TokenBody]) -> Response:
         return tokens.issue_token(transaction, **scope, by=by, at=at)
 
     token, row = await call.change(work)
-    return reply(IssuedToken(**_shown(row), token=token), 201, NOT_KEPT)
+    return IssuedToken(**_shown(row), token=token)
 
 
-async def revoke_token(call: Call[None, None]) -> Response:
+async def revoke_token(call: Call[None, None]) -> RevokedToken:
     """Revoke a token, at once and for good."""
     kid, by, at = call.at.kid, call.by.name, call.context.clock()
     try:
         row = await call.change(lambda transaction: tokens.revoke(transaction, kid, by=by, at=at))
     finally:  # also when it is not known whether the commit went through
         call.context.tokens.forget(kid)
-    return reply(RevokedToken(kid=row.kid, principal=row.principal, revoked=True))
+    return RevokedToken(kid=row.kid, principal=row.principal, revoked=True)
 
 
 def _shown(row: TokenRow) -> dict[str, Any]:
@@ -66,25 +60,25 @@ def _shown(row: TokenRow) -> dict[str, Any]:
     return {name: getattr(row, name) for name in TokenLine.__struct_fields__}
 
 
-async def open_session(call: Call[None, None]) -> Response:
+async def open_session(call: Call[None, None]) -> SessionOpened:
     """Open a session of the token that asks; send it as `Authorization: Session <session>` until it expires."""
-    if _session_of(call.request) is not None:
+    if _session_of(call.credential) is not None:
         raise Refusal("not-allowed", "a session is opened with a token, not with another session")
     kid, hours, now = call.by.kid, call.context.settings.session_hours, call.context.session_clock
     secret, expires = await call.change(
         lambda transaction: sessions.open_session(transaction, kid, at=now(), hours=hours)
     )
-    return reply(SessionOpened(session=secret, expires_at=expires), 201, NOT_KEPT)
+    return SessionOpened(session=secret, expires_at=expires)
 
 
-async def end_session(call: Call[None, None]) -> Response:
+async def end_session(call: Call[None, None]) -> SessionEnd:
     """Sign out: end the session that asks. Asked with a token, it ends nothing."""
-    secret = _session_of(call.request)
+    secret = _session_of(call.credential)
     if secret is not None:
         await call.change(lambda transaction: sessions.end(transaction, secret))
-    return reply(SessionEnd(ended=secret is not None))
+    return SessionEnd(ended=secret is not None)
 
 
-def _session_of(request: Request) -> str | None:
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+def _session_of(credential: str) -> str | None:
+    scheme, _, secret = credential.partition(" ")
     return secret.strip() if scheme.lower() == "session" else None

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import StreamingResponse
 
 from parley.coordinator import answers
-from parley.coordinator.answers import Answer, Verified
+from parley.coordinator.answers import Verified
 from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Call
 from parley.coordinator.problems import Refusal
@@ -26,21 +26,22 @@ from parley.coordinator.studies.proposals import Proposal
 from parley.protocol.previews import EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 
 ATTEMPTS = 10
+A = TypeVar("A")
 P = TypeVar("P", EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
 Propose: TypeAlias = Callable[[], Proposal[P]]
 
 
-async def pause_study(call: Call[None, schemas.ReasonBody]) -> Response:
+async def pause_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
     """Take no report until resumed."""
     return await call.act(partial(acts.pause_study, study=call.study, reason=call.body.reason))
 
 
-async def resume_study(call: Call[None, schemas.ReasonBody]) -> Response:
+async def resume_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
     """Go on where it was."""
     return await call.act(partial(acts.resume_study, study=call.study, reason=call.body.reason))
 
 
-async def cancel_study(call: Call[None, schemas.ReasonBody]) -> Response:
+async def cancel_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
     """Stop for good, with a certificate of the candidates that remain."""
     storage = call.context.storage
     for _ in range(ATTEMPTS):  # reports may come while the certificate of a large study is made
@@ -53,22 +54,22 @@ async def cancel_study(call: Call[None, schemas.ReasonBody]) -> Response:
     raise Refusal("changed-meanwhile", "reports came in all the time: try again")
 
 
-async def preview_early_close(call: Call[None, None]) -> Response:
+async def preview_early_close(call: Call[None, None]) -> answers.PreviewedEarlyClose:
     """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
     return await _previewed(call, answers.PreviewedEarlyClose, _early_close(call))
 
 
-async def close_early(call: Call[None, schemas.ConfirmBody]) -> Response:
+async def close_early(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
     """Close the phase in progress with the reports that are in. Refused unless the preview is the one that was seen."""
     return call.line((await _confirmed(call, _early_close(call)))[1])
 
 
-async def preview_freeze(call: Call[None, None]) -> Response:
+async def preview_freeze(call: Call[None, None]) -> answers.PreviewedFreeze:
     """What freezing an agent would do to termination and guarantee, and both ways to go on; `digest` confirms it."""
     return await _previewed(call, answers.PreviewedFreeze, _freeze(call))
 
 
-async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> Response:
+async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLine:
     """Ask nothing more of an agent: its counts stay. Refused unless the preview is the one that was seen.
 
     With `reweigh`, everybody else's question is asked anew without it, with the weights that the preview showed.
@@ -93,22 +94,22 @@ async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> Response:
         raise Refusal(refusal.slug, words, **refusal.extra) from None
 
 
-async def preview_reweigh(call: Call[None, schemas.ColumnsBody]) -> Response:
+async def preview_reweigh(call: Call[None, schemas.ColumnsBody]) -> answers.PreviewedReweigh:
     """What asking anew without the frozen agents would do, with given columns or without; `digest` confirms it."""
     return await _previewed(call, answers.PreviewedReweigh, _reweigh(call, call.body.columns))
 
 
-async def reweigh_study(call: Call[None, schemas.ReweighBody]) -> Response:
+async def reweigh_study(call: Call[None, schemas.ReweighBody]) -> answers.StudyLine:
     """Ask anew without the frozen agents: the state is the fold of all recorded phases under the new weights."""
     return call.line((await _confirmed(call, _reweigh(call, call.body.columns)))[1])
 
 
-async def preview_thaw(call: Call[None, None]) -> Response:
+async def preview_thaw(call: Call[None, None]) -> answers.PreviewedThaw:
     """What asking a frozen agent again would do; `digest` confirms it."""
     return await _previewed(call, answers.PreviewedThaw, _thaw(call))
 
 
-async def thaw_agent(call: Call[None, schemas.ConfirmBody]) -> Response:
+async def thaw_agent(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
     """Ask a frozen agent again. Refused unless the preview is the one that was seen."""
     return call.line((await _confirmed(call, _thaw(call)))[1])
 
@@ -129,14 +130,15 @@ def _thaw(call: Call[Any, Any]) -> Propose[ThawPreview]:
     return partial(proposals.propose_thaw, call.context.storage, call.study, call.at.agent)
 
 
-async def _previewed(call: Call[Any, Any], kind: Callable[..., Answer], propose: Propose[P]) -> Response:
+async def _previewed(call: Call[Any, Any], kind: Callable[..., A], propose: Propose[P]) -> A:
     """What an act would do, and the digest with which to confirm it."""
 
-    def work() -> Answer:
+    def work() -> A:
         shown = propose().preview
-        return kind(preview=shown, digest=shown.digest)
+        finished: A = call.finish(kind(preview=shown, digest=shown.digest))
+        return finished
 
-    return await call.computed(work)
+    return await call.compute(work)
 
 
 async def _confirmed(
@@ -154,7 +156,7 @@ async def _confirmed(
     raise Refusal("changed-meanwhile", "the preview is not the one that was confirmed: look again")
 
 
-async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> Response:
+async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.Quarantine:
     """Reports that came for a taken place, and those that are or were held; `after` continues. `held`: what waits."""
     query = call.query
     return await call.answer(
@@ -162,7 +164,7 @@ async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> Response
     )
 
 
-async def amend_report(call: Call[None, schemas.AmendBody]) -> Response:
+async def amend_report(call: Call[None, schemas.AmendBody]) -> answers.StudyLine:
     """Put another report in the place of an accepted or held one, while its phase is in progress. Both are kept."""
     report, at = call.body.report, call.at
     if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
@@ -172,14 +174,14 @@ async def amend_report(call: Call[None, schemas.AmendBody]) -> Response:
     )
 
 
-async def refuse_report(call: Call[None, schemas.RefuseBody]) -> Response:
+async def refuse_report(call: Call[None, schemas.RefuseBody]) -> answers.StudyLine:
     """Refuse a report that is held, since the stated model rules out a mean of it: the agent is asked for another."""
     at, body = call.at, call.body
     place: dict[str, Any] = {"study": at.study, "phase": at.phase, "agent": at.agent}
     return await call.act(partial(acts.refuse_report, **place, digest=body.report, reason=body.reason))
 
 
-async def get_log(call: Call[schemas.StudyLogQuery, None]) -> Response:
+async def get_log(call: Call[schemas.StudyLogQuery, None]) -> str:
     """Records of a study's log. `after` continues: later records, or earlier ones with `newest_first`."""
     query = call.query
     which = {"after": query.after, "kind": query.kind, "actor": query.actor, "newest_first": query.newest_first}
@@ -191,14 +193,14 @@ async def get_log(call: Call[schemas.StudyLogQuery, None]) -> Response:
     return await call.answer(work)
 
 
-async def get_server_log(call: Call[schemas.LogQuery, None]) -> Response:
+async def get_server_log(call: Call[schemas.LogQuery, None]) -> str:
     """Records of the server's own log: tokens issued and revoked."""
     query = call.query
     which = {"after": query.after, "limit": query.limit, "newest_first": query.newest_first}
     return await call.answer(lambda transaction: log_page(transaction, ledger.SERVER, **which))
 
 
-async def export_log(call: Call[None, None]) -> Response:
+async def export_log(call: Call[None, None]) -> StreamingResponse:
     """The whole log, one record a line: all that `parley verify` needs on another machine."""
     await call.context.read(lambda transaction: require_study(transaction, call.study))
     call.context.streams.check(call.by.kid)
@@ -221,9 +223,9 @@ async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
                 yield line
 
 
-async def verify_study(call: Call[None, None]) -> Response:
+async def verify_study(call: Call[None, None]) -> Verified:
     """Check the chain, take every decision again, and compare with what the database says."""
-    return await call.computed(partial(_verified, call))
+    return await call.compute(partial(_verified, call))
 
 
 def _verified(call: Call[None, None]) -> Verified:

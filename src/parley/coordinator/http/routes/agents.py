@@ -9,7 +9,9 @@ from time import monotonic
 from starlette.responses import Response
 
 from parley.coordinator.access.rights import INSPECTORS
-from parley.coordinator.http.context import Call, Context, reply
+from parley.coordinator.answers import AgentAssignment, ReportOfAgent, Reports
+from parley.coordinator.http.context import Call, Context
+from parley.coordinator.http.guard import encoded
 from parley.coordinator.http.schemas import PlanQuery
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.reports import agent_assignment, report_of_agent, reports_of_phase
@@ -39,7 +41,7 @@ def known_receipt(text: str | None) -> tuple[int, str] | None:
     return int(form[1]), form[2]
 
 
-async def get_agent_plan(call: Call[PlanQuery, None]) -> Response:
+async def get_agent_plan(call: Call[PlanQuery, None]) -> AgentAssignment:
     """What an agent is asked to draw now. With `wait`, answers when the study moves past phase `after`, or in time.
 
     A site may say how far it is; nothing is decided by that.
@@ -52,7 +54,7 @@ async def get_agent_plan(call: Call[PlanQuery, None]) -> Response:
         context.storage.cache.recruited.put(key, progress)
     while row.phase <= query.after and row.stage in IN_PROGRESS and await _moved(context, row, query.after, until):
         row, found = await context.read(look)
-    return reply(found)
+    return found
 
 
 async def _moved(context: Context, row: StudyRow, after: int, until: float) -> bool:
@@ -71,7 +73,7 @@ async def _moved(context: Context, row: StudyRow, after: int, until: float) -> b
 async def put_report(call: Call[None, Report]) -> Response:
     """Report a phase. The same body again, at any time, gives the first receipt (200); the first time gives 201."""
     context, by, at = call.context, call.by.name, call.at
-    report, known = call.body, known_receipt(call.request.headers.get("parley-receipt"))
+    report, known = call.body, known_receipt(call.headers.get("parley-receipt"))
     if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
         raise Refusal("invalid-request", "study, phase and agent of the body are not those of the address")
 
@@ -87,10 +89,11 @@ async def put_report(call: Call[None, Report]) -> Response:
     context.changed(accepted.row)
     if not accepted.repeated and accepted.row.phase > at.phase:
         context.metrics.phases.inc()
-    return reply(accepted.receipt, 200 if accepted.repeated else 201)
+    status = 200 if accepted.repeated else 201
+    return Response(encoded(accepted.receipt), status, media_type="application/json")
 
 
-async def get_report(call: Call[None, None]) -> Response:
+async def get_report(call: Call[None, None]) -> ReportOfAgent:
     """The report that counts, its receipt, and earlier revisions if it was amended.
 
     With the salt of its record, for the agent itself and for those who may read the log: with it the head can be
@@ -102,6 +105,6 @@ async def get_report(call: Call[None, None]) -> Response:
     )
 
 
-async def list_reports(call: Call[None, None]) -> Response:
+async def list_reports(call: Call[None, None]) -> Reports:
     """Every report of a phase that counts."""
     return await call.answer(lambda transaction: reports_of_phase(transaction, call.study, call.at.phase))

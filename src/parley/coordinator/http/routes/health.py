@@ -10,21 +10,21 @@ from starlette.responses import JSONResponse, Response
 
 from parley import __version__
 from parley.coordinator.answers import Health, Ready
-from parley.coordinator.http.context import Call, reply
+from parley.coordinator.http.context import Call
 from parley.coordinator.record import Transaction
 from parley.coordinator.record.tables import studies
 from parley.protocol import Stage
 
 
-async def healthz(_: Call[None, None]) -> Response:
+async def healthz(_: Call[None, None]) -> Health:
     """The process runs."""
-    return reply(Health(status="ok", version=__version__))
+    return Health(status="ok", version=__version__)
 
 
-async def readyz(call: Call[None, None]) -> Response:
+async def readyz(call: Call[None, None]) -> Ready:
     """A report that came now would be on the disk; 503 when it would not (no database, no room, no right to write)."""
     await call.context.readiness.check()
-    return reply(Ready(status="ready"))
+    return Ready(status="ready")
 
 
 async def metrics(call: Call[None, None]) -> Response:
@@ -42,5 +42,5 @@ def _counts(transaction: Transaction) -> dict[str, int]:
 
 async def openapi(call: Call[None, None]) -> Response:
     """The description of this API."""
-    document: dict[str, Any] = call.request.app.state.openapi
+    document: dict[str, Any] = call.app.state.openapi
     return JSONResponse(document)

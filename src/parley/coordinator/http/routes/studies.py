@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import StreamingResponse
 
-from parley.coordinator.answers import Findings, History
+from parley.coordinator.answers import Board, Findings, History, Studies, StudyLine, StudyStatus
 from parley.coordinator.http.context import Call
 from parley.coordinator.http.guard import still_welcome
 from parley.coordinator.http.schemas import FindingsQuery, HistoryQuery, NewStudyBody, SomeAgents, StudiesQuery
@@ -30,7 +30,7 @@ HEARTBEAT = 15  # seconds without news after which a comment keeps a proxy from 
 STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-async def list_studies(call: Call[StudiesQuery, None]) -> Response:
+async def list_studies(call: Call[StudiesQuery, None]) -> Studies:
     """Studies by id; `search` looks into names and ids, `after` continues a list."""
     query = call.query
     work = partial(listed, visibility=call.visibility, etags=call.context.etags, only=call.by.study)
@@ -38,11 +38,11 @@ async def list_studies(call: Call[StudiesQuery, None]) -> Response:
     return await call.answer(partial(work, limit=query.limit, **which))
 
 
-async def create_study(call: Call[None, NewStudyBody]) -> Response:
+async def create_study(call: Call[None, NewStudyBody]) -> StudyLine:
     """Create a study and open its first phase. The document is a study file's content with the weights as a matrix."""
     trial = await call.compute(partial(_prepare, call.body, call.context.settings))
     row = await call.change(partial(acts.create_study, trial=trial, actor=call.by.name, at=call.context.clock()))
-    return call.line(row, 201)
+    return call.line(row)
 
 
 def _prepare(body: NewStudyBody, settings: ServerSettings) -> Trial:
@@ -68,7 +68,7 @@ def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
         raise Refusal("invalid-study", str(error)[:400]) from None
 
 
-async def get_study(call: Call[None, None]) -> Response:
+async def get_study(call: Call[None, None]) -> StudyStatus:
     """Where a study is, whom it waits for and since when."""
     visibility, etags = call.visibility, call.context.etags
     return await call.answer(
@@ -76,14 +76,14 @@ async def get_study(call: Call[None, None]) -> Response:
     )
 
 
-async def get_document(call: Call[None, None]) -> Response:
+async def get_document(call: Call[None, None]) -> str:
     """The study as it is asked now: canonical JSON, whose SHA-256 is the study's digest."""
     return await call.answer(
         lambda transaction: studies.message(transaction, require_study(transaction, call.study)).text
     )
 
 
-async def get_board(call: Call[SomeAgents, None]) -> Response:
+async def get_board(call: Call[SomeAgents, None]) -> Board:
     """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned; of some agents only,
     from the `first` on. Blinded, what is told of single arms is null."""
     columns = Columns(first=call.query.first, limit=call.query.columns)
@@ -94,7 +94,7 @@ async def get_board(call: Call[SomeAgents, None]) -> Response:
     )
 
 
-async def get_history(call: Call[HistoryQuery, None]) -> Response:
+async def get_history(call: Call[HistoryQuery, None]) -> History:
     """What every decided phase brought, of some agents: draws and, unless blinded, who is out, means, scores."""
     query, some = call.query, Columns(first=call.query.first, limit=call.query.columns)
 
@@ -107,7 +107,7 @@ async def get_history(call: Call[HistoryQuery, None]) -> Response:
     return await call.answer(work)
 
 
-async def get_findings(call: Call[FindingsQuery, None]) -> Response:
+async def get_findings(call: Call[FindingsQuery, None]) -> Findings:
     """What the study has found so far: every mean and difference, with intervals that hold jointly at every phase.
 
     Of large studies an answer has fewer agents than asked for: go on with `first`."""
@@ -121,7 +121,7 @@ async def get_findings(call: Call[FindingsQuery, None]) -> Response:
     return await call.answer(work)
 
 
-async def get_plan(call: Call[None, None]) -> Response:
+async def get_plan(call: Call[None, None]) -> str:
     """The whole plan of a phase, every agent's draws."""
     phase = call.at.phase
 
@@ -134,7 +134,7 @@ async def get_plan(call: Call[None, None]) -> Response:
     return await call.answer(work)
 
 
-async def get_decision(call: Call[None, None]) -> Response:
+async def get_decision(call: Call[None, None]) -> str:
     """What a phase decided, and from which data."""
     phase = call.at.phase
 
@@ -147,7 +147,7 @@ async def get_decision(call: Call[None, None]) -> Response:
     return await call.answer(work)
 
 
-async def get_certificate(call: Call[None, None]) -> Response:
+async def get_certificate(call: Call[None, None]) -> str:
     """The certificate, once the study is over."""
 
     def work(transaction: Transaction) -> str:
@@ -159,7 +159,7 @@ async def get_certificate(call: Call[None, None]) -> Response:
     return await call.answer(work)
 
 
-async def follow_study(call: Call[None, None]) -> Response:
+async def follow_study(call: Call[None, None]) -> StreamingResponse:
     """Server-sent events: `study` with stage, phase, awaited and version, at first and after every change."""
     row = await call.context.read(lambda transaction: require_study(transaction, call.study))
     call.context.streams.check(call.by.kid)
@@ -172,7 +172,7 @@ async def _events(call: Call[None, None], glance: Glance) -> AsyncIterator[str]:
         yield _event(call, glance)
         while context.watch.running:
             following = await context.watch.next(glance.study, glance.sequence, HEARTBEAT)
-            if not await still_welcome(call.request):
+            if not await still_welcome(call):
                 return
             glance = following or glance
             yield _event(call, glance) if following else ": still here\n\n"
@@ -185,7 +185,7 @@ def _event(call: Call[None, None], glance: Glance) -> str:
     return f"id: {version}\nevent: study\ndata: {canonical(shown)}\n\n"
 
 
-async def follow_studies(call: Call[None, None]) -> Response:
+async def follow_studies(call: Call[None, None]) -> StreamingResponse:
     """Events named `studies` with their number and a version, at first and after every change."""
     call.context.streams.check(call.by.kid)
     return StreamingResponse(_changes(call), media_type="text/event-stream", headers=STREAM)
@@ -199,7 +199,7 @@ async def _changes(call: Call[None, None]) -> AsyncIterator[str]:
                 now = await context.read(partial(pulse, only=only))
             except StorageUnavailable:
                 return  # whoever listens connects again
-            if not await still_welcome(call.request):
+            if not await still_welcome(call):
                 return
             if now != known:
                 known, quiet = now, 0
