@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-servers test-kills test-mutants test-engines test-browser quick installs bare lint bench reproduction correctness estimates tolerance savings peers rewards prices regret mutants chaos screenshots generated docs links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser quick installs bare lint bench reproduction correctness estimates tolerance savings peers rewards prices regret mutants chaos screenshots generated docs links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,14 +37,15 @@ demo: $(LIGHT)   ## the main job, end to end, on the paper's instance; writes an
 	$(BIN)/parley demo
 
 # The layers of the tests are markers in pyproject.toml; together these targets run every test, and .ci/run runs them all.
-LAYERS := servers kills mutants engines browser
-RULES := not servers and not kills and not mutants and not engines and not browser
+LAYERS := simulations servers kills mutants engines browser
+RULES := not simulations and not servers and not kills and not mutants and not engines and not browser
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist worksteal --durations 20
 
 test: setup      ## linters, types, import directions, doctests and every quick test (minutes)
 	$(MAKE) --no-print-directory lint
 	$(PYTEST) -m "$(RULES)"
 
+test-simulations: setup ## studies by the hundred: errors at ties, plans, tables of the paper, random walks
 test-servers: setup ## real server processes, PostgreSQL too, hostile connections, whole trials over HTTP
 test-kills: setup ## processes killed at every point, power loss, restarts of PostgreSQL
 test-mutants: setup ## changed copies of the product: broken ones are caught, those made by a recipe of CONTRIBUTING work

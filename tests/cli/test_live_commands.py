@@ -20,6 +20,8 @@ from parley.coordinator.studies import proposals
 from parley.errors import BrokenChain, Conflict, InvalidInput, Unreachable
 from parley.formatting import estimate_text
 
+pytestmark = pytest.mark.servers
+
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "examples" / "two-by-two.toml")
 

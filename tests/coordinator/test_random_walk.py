@@ -17,6 +17,8 @@ from parley.coordinator.studies import acts, phases, proposals
 from parley.coordinator.studies.reports import take_report
 from parley.protocol import Report, Stage, Trial
 
+pytestmark = pytest.mark.simulations
+
 WALKS = int(os.environ.get("PARLEY_WALKS", "3"))
 STEPS = 30
 # Agents 1 and 2 ask about everybody, 3 and 4 mostly about themselves: freezing stalls some and lets others go on.

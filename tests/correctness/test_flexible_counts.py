@@ -4,6 +4,8 @@ import pytest
 from tools.correctness.flexible import deliver
 from tools.correctness.near_ties import Cell, allowance
 
+pytestmark = pytest.mark.simulations
+
 NEAR_TIE = Cell(arms=2, agents=1)
 
 

@@ -4,6 +4,8 @@ import pytest
 from tools.correctness.lost_sites import CELLS, lose
 from tools.correctness.near_ties import allowance
 
+pytestmark = pytest.mark.simulations
+
 
 @pytest.mark.parametrize("name", ["one question", "the lost site disagreed"])
 def test_a_lost_site_and_a_re_weighing_keep_the_error_below_delta(name):

@@ -11,6 +11,8 @@ from tools.correctness.ties import Measured, Tie
 
 from parley.rewards import bets as wagered
 
+pytestmark = pytest.mark.simulations
+
 SEED = 77
 SHORT = [
     (Cell(arms=5, agents=1), 2000),

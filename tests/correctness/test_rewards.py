@@ -6,6 +6,8 @@ from tools.correctness.rewards import FIGURES, WEB, Figure
 
 from parley.study import load_study
 
+pytestmark = pytest.mark.simulations
+
 SHORT = [figure for figure in FIGURES if figure.most and figure.study != "web"]
 
 

@@ -1,7 +1,10 @@
 """The short version of `make savings`."""
 
 import numpy as np
+import pytest
 from tools.correctness.savings import DELTA, LEAST_GAP, TOPS, Case, geometric_mean
+
+pytestmark = pytest.mark.simulations
 
 CASES = [Case(number=number, seed=1, replications=8) for number in range(12)]
 

@@ -13,6 +13,8 @@ from parley.errors import InvalidInput, NotConverged
 from parley.harmonic import ArmPrograms, ContrastPrograms, Status, proven_gap, solve
 from parley.harmonic.pace import Pace, days_needed
 
+pytestmark = pytest.mark.simulations
+
 JUDGE_TOLERANCE = 5e-6  # what Clarabel is trusted with; our own gap is proven
 KINDS = ("prices", "time", "mix")
 

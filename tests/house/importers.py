@@ -2,11 +2,13 @@
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 SRC = Path(__file__).parents[2] / "src"
 
 
+@cache
 def modules():
     """Name -> tree of every module of the product."""
     found = {}
@@ -26,6 +28,7 @@ def imports(tree):
             yield from ((node.module, alias.name) for alias in node.names)
 
 
+@cache
 def importers():
     """Module -> the modules that import something of it."""
     trees = modules()

@@ -10,6 +10,8 @@ from parley import Instance, Problem, make_policy, simulate
 from parley.rewards import make_model
 from parley.weights import personalized
 
+pytestmark = pytest.mark.simulations
+
 COUNT = 300
 RATE = 0.25
 

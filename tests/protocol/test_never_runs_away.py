@@ -4,6 +4,7 @@ Freezing, thawing, re-weighing, cutting phases, pausing, budgets and arms that t
 same over HTTP, with crashes.
 """
 
+import pytest
 from hypothesis import Phase, assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -13,6 +14,8 @@ from parley.errors import InvalidInput
 from parley.protocol import Stage
 from parley.protocol.events import Paused, PhaseClosedEarly, Resumed
 from parley.status import OutcomeStatus
+
+pytestmark = pytest.mark.simulations
 
 # Agent 4 matters to 1 and 2; 3 asks for itself alone, and nobody else about it.
 FOUR = ((0.7, 0.2, 0.0, 0.1), (0.2, 0.6, 0.0, 0.1), (0.0, 0.0, 1.0, 0.0), (0.1, 0.2, 0.0, 0.8))

@@ -21,6 +21,8 @@ from parley.study import parse_study
 from parley.totals import Totals
 from parley.weights import personalized
 
+pytestmark = pytest.mark.simulations
+
 MODEL = BinaryNormal()
 
 

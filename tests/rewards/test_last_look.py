@@ -15,6 +15,8 @@ from parley.rewards import Bets, make_model
 from parley.rewards.payoffs import NOTHING, log_conditional_error, log_final_payoff
 from parley.totals import Totals
 
+pytestmark = pytest.mark.simulations
+
 DIGITS = 40
 ZEROS = Totals(counts=np.full((2, 1), 5), sums=np.zeros((2, 1)), squares=np.zeros((2, 1)))
 CAPS = [1e-6, 0.1, 0.69, 0.7, 1.0, 3.0, 12.0, 50.0, 300.0]

@@ -12,6 +12,8 @@ from parley.bounds import bai, expected_samples
 from parley.policies import make_policy
 from parley.simulation import simulate
 
+pytestmark = pytest.mark.simulations
+
 THEIRS, COUNT = 20_000, 4_000
 ERROR = math.sqrt(1 / THEIRS + 1 / COUNT)  # of a difference of means, in standard deviations
 WCPE = {

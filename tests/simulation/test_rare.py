@@ -12,6 +12,8 @@ from parley.cli.main import main
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.simulation.rare import hardest_ties, ruled_out_probability
 
+pytestmark = pytest.mark.simulations
+
 CAP = 20_000  # both are stopped here: what is compared is the same event
 
 

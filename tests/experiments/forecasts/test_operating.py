@@ -21,6 +21,8 @@ from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.problem import Instance, Problem
 
+pytestmark = pytest.mark.simulations
+
 WEIGHTS = [[0.7, 0.2], [0.3, 0.8]]
 
 

@@ -11,6 +11,8 @@ from parley.problem import Instance, Problem
 from parley.rewards import Noise
 from parley.weights import personalized
 
+pytestmark = pytest.mark.simulations
+
 PROBLEM = Problem(arms=4, weights=personalized(3, 0.5), delta=0.1)
 
 

@@ -13,6 +13,8 @@ from parley.experiments.forecasts.power import budget_warning, powered_budget, s
 from parley.experiments.forecasts.scenarios import gap_scenario, standard_error, tie_scenario
 from parley.problem import Problem
 
+pytestmark = pytest.mark.simulations
+
 PROBLEM = Problem(arms=3, weights=[[0.7, 0.2], [0.3, 0.8]], delta=0.1)
 PLANNER = Planner(policy="evidence", options={}, replications=200, seed=0)
 

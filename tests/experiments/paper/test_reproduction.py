@@ -15,6 +15,8 @@ from parley.experiments.paper.published import TABLE1, TABLE2
 from parley.experiments.paper.reproduction import jobs, measure_all, measured, paper_instance
 from parley.simulation import simulate
 
+pytestmark = pytest.mark.simulations
+
 REPLICATIONS = 1_000
 DOCUMENTED = Path(__file__).parents[3] / "docs" / "reproduction"
 # An independent implementation's means: 20,000 replications of W-CPE-BAI; PF-UCB-BAI to within 1%.

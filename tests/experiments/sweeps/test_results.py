@@ -21,6 +21,8 @@ from parley.experiments.sweeps.runner import run_sweep
 from parley.experiments.sweeps.storage import Folder
 from parley.experiments.sweeps.sweep import parse_sweep
 
+pytestmark = pytest.mark.simulations
+
 SWEEP = {
     "name": "alpha <and> friends",
     "study": {
