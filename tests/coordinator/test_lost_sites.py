@@ -207,6 +207,28 @@ def test_what_was_not_shown_does_not_happen(sqlite_house):
     sound(house)
 
 
+def test_a_look_at_unblinded_results_is_a_record(house):
+    """Who saw which preview is in the server's log; the preview of an early close is computed from counts alone."""
+    agents = house.create(STUDY)
+    phase(agents)
+    phase(agents, only=[0])
+    analyst = house.issue("analyst", name="ana")
+    before = house.admin.status("trial")["sequence"]
+    shown = [analyst.request("GET", "studies", "trial", "agents", "agent 6", "freeze")]
+    freeze(house, "agent 6")
+    column = {"agent 1": [1.0, 0, 0, 0, 0, 0]}
+    shown.append(analyst.request("POST", "studies", "trial", "reweigh", "preview", json={"columns": column}))
+    shown.append(analyst.request("GET", "studies", "trial", "agents", "agent 6", "thaw"))
+    analyst.request("GET", "studies", "trial", "phases", 2, "close-early")
+    records = house.admin.request("GET", "log", params={"limit": 1000})["records"]
+    looks = [one["payload"] for one in records if one["kind"] == "preview-shown" and one["actor"] == "analyst:ana"]
+    assert [look["preview"] for look in looks] == ["freeze-preview", "reweigh-preview", "thaw-preview"]
+    assert [look["digest"] for look in looks] == [one["digest"] for one in shown]
+    assert {look["study"] for look in looks} == {"trial"}
+    assert house.admin.status("trial")["sequence"] == before + 1, "a look moves no study: only the freeze did"
+    sound(house)
+
+
 def test_who_sees_a_re_weighing(sqlite_house):
     """Everybody sees that it happened, why and who left; what it would do is for those who may see the data."""
     house = sqlite_house

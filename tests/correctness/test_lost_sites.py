@@ -1,7 +1,7 @@
-"""A re-weighing for reasons that are not in the rewards keeps the error below delta; others do not."""
+"""A re-weighing keeps the error below delta, also of somebody who tries every question on the rewards first."""
 
 import pytest
-from tools.correctness.lost_sites import CELLS, lose
+from tools.correctness.lost_sites import CELLS, HOWS, lose
 from tools.correctness.near_ties import allowance
 
 pytestmark = pytest.mark.simulations
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.simulations
 @pytest.mark.parametrize("name", ["one question", "the lost site disagreed"])
 def test_a_lost_site_and_a_re_weighing_keep_the_error_below_delta(name):
     loss, size = CELLS[name][0], 1200
-    assert 0.03 < lose(loss, "re-weighed", replications=size, seed=5) <= allowance(loss.delta, size)
+    assert lose(loss, "re-weighed", replications=size, seed=5) <= allowance(loss.delta, size)
 
 
 def test_going_on_from_the_old_state_is_found_out():
@@ -18,6 +18,9 @@ def test_going_on_from_the_old_state_is_found_out():
     assert lose(loss, "from the old state", replications=size, seed=5) > allowance(loss.delta, size, deviations=6)
 
 
-def test_re_weighing_because_of_the_rewards_is_found_out():
-    loss, size = CELLS["four sites, one question"][0], 400
-    assert lose(loss, "because of the rewards", replications=size, seed=5) > allowance(loss.delta, size, deviations=4)
+def test_trying_every_set_of_six_sites_on_the_rewards_keeps_the_error_below_delta():
+    """With all of delta for each, 0.43 of these studies have a set of sites that gives the wrong answer."""
+    loss, size = CELLS["six sites, one question"][0], 400
+    honest, flawed = (lose(loss, how, replications=size, seed=5) for how in HOWS[2:])
+    assert honest <= loss.delta
+    assert flawed > allowance(loss.delta, size, deviations=10)

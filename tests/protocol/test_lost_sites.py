@@ -1,6 +1,7 @@
 """A site is lost in mid-study: the question is kept, or asked anew without it; and a lost site may come back."""
 
 from dataclasses import replace
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from parley.protocol.events import (
     Reweighed,
     StudyCreated,
 )
-from parley.protocol.lost_sites import weights_without
+from parley.protocol.lost_sites import share_of_delta, weights_without
 from parley.protocol.previews import reweigh_preview, thaw_preview
 from parley.protocol.trial import reweigh, thaw
 from parley.status import OutcomeStatus, overall
@@ -177,7 +178,7 @@ def test_the_state_is_that_of_a_study_that_asked_from_the_start():
     course.freeze("agent 6")
     course.report(count=1)
     trial, before = course.reweigh(), course.events[0].study
-    asked = create("s", structs.replace(before, weights=trial.study.weights))
+    asked = create("s", structs.replace(before, weights=trial.study.weights, delta=trial.study.problem.delta))
     policy = replace(asked.policy, idle=(4, 5), unasked=trial.policy.unasked)
     state = policy.start()
     for totals in trial.past:
@@ -227,11 +228,64 @@ def test_who_can_be_weighed_anew_and_who_needs_weights():
         weights_without(study, ["agent 3"])
     found = weights_without(study, ["agent 3"], {"agent 2": (0.5, 0.5, 0.0)})
     assert np.allclose(found, [[5 / 7, 0.5, 0.0], [2 / 7, 0.5, 0.0], [0.0, 0.0, 1.0]])
-    for wrong in ([0.5, 0.5], [1.0, 0.5, -0.5], [0.5, 0.4, 0.0], ["x", 0, 1], [float("nan"), 0.5, 0.5]):
+    short = ([0.5, 0.5], [1.0, 0.5, -0.5], [0.5, 0.4, 0.0], ["x", 0, 1], [float("nan"), 0.5, 0.5])
+    for wrong in (*short, [0.12345678, 0.87654322, 0], [0.3333333, 0.6666667, 0]):
         with pytest.raises(InvalidInput, match="weights"):
             weights_without(study, ["agent 3"], {"agent 2": wrong})
     with pytest.raises(InvalidInput, match="nobody"):
         weights_without(study, ["agent 3"], {"agent 2": (0.5, 0.5, 0.0), "nobody": (1.0, 0.0, 0.0)})
+
+
+def test_the_shares_of_all_questions_that_can_be_asked_anew_sum_to_at_most_one():
+    """Every set of lost sites, and every column with up to one decimal for every set of agents, of a study of three."""
+    weights = ((0.5, 0.1, 0.3), (0.2, 0.6, 0.3), (0.3, 0.3, 0.4))
+    study = study_message(agents=3, arms=3, policy="evidence", weights=weights)
+    tenths = [np.array(parts) / 10 for parts in product(range(11), repeat=3) if sum(parts) == 10]
+    total, asked = 0.0, set()
+    for size in range(3):
+        for lost in combinations(study.agents, size):
+            for agent in (None, *study.agents):
+                for column in tenths if agent else [None]:
+                    weights = weights_without(study, lost, {agent: column} if agent else {})
+                    if (lost, weights) not in asked and weights != study.weights:
+                        asked.add((lost, weights))
+                        total += share_of_delta(study, weights, lost)
+    assert len(asked) > 1000
+    assert 0.5 < total < 1
+    wide = study_message(agents=6, arms=3, policy="evidence", weights=SIX)
+    losses = [lost for size in range(1, 6) for lost in combinations(wide.agents, size)]
+    asked = [(weights_without(wide, lost), lost) for lost in losses]
+    shares = [share_of_delta(wide, weights, lost) for weights, lost in asked if weights != wide.weights]
+    assert 0.7 < sum(shares) < 0.9
+    assert shares[0] > shares[-1] > shares[30]
+    given = (
+        [1, 0, 0, 0, 0, 0],
+        [0.5, 0.5, 0, 0, 0, 0],
+        [0.25, 0.25, 0.5, 0, 0, 0],
+    )  # the figures of docs/lost-sites.md
+    columns = [weights_without(wide, ["agent 6"], {"agent 1": column}) for column in given]
+    shares = [share_of_delta(wide, weights, ["agent 6"]) for weights in columns]
+    assert shares == pytest.approx([3.6e-6, 1.8e-9, 2.5e-14], rel=0.02)
+
+
+def test_a_re_weighed_study_spends_its_share_and_claims_the_whole_of_delta():
+    course = six()
+    course.freeze("agent 6")
+    shown = reweigh_preview(course.trial)
+    trial = course.reweigh()
+    share = share_of_delta(course.events[0].study, trial.study.weights, ["agent 6"])
+    assert course.events[-1].delta == shown.delta == trial.study.problem.delta == 0.1 * share < 0.01
+    assert "whatever was looked at before" in shown.guarantee
+    assert "at least 0.9, of the new question" in shown.guarantee
+    course.to_the_end()
+    certificate = course.certify()
+    assert (certificate.delta, certificate.evidence["delta"]) == (0.1, trial.study.problem.delta)
+    assert certificate.guarantee.startswith("all answers right with probability at least 0.9;")
+    assert certificate.evidence["estimates"]["level"] == 0.9
+    course.verified()
+    place = next(place for place, event in enumerate(course.events) if isinstance(event, Reweighed))
+    with pytest.raises(InvalidInput, match="'delta'"):
+        apply(replay(course.events[:place]), structs.replace(course.events[place], delta=0.1))
 
 
 def test_what_cannot_be_asked():
@@ -255,6 +309,7 @@ def test_what_cannot_be_asked():
 def reweighed_anyhow(course):
     """An event for a study whose policy allows none."""
     nothing = {"left": (), "states": (), "eliminated_in": ((0, 0, 0),) * 3, "plan": None, "consequences": ""}
+    nothing["delta"] = 0.1
     weights = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.5), (0.0, 0.0, 0.5))
     return Reweighed(phase=course.trial.phase, reason="why", weights=weights, finished=False, **nothing)
 
@@ -351,7 +406,9 @@ def test_what_a_log_says_of_a_re_weighing_is_computed_again():
     trial = course.trial
     event = reweigh(trial, weights_without(trial.study, ["agent 6"])).event("closed", "")
     other = weights_without(trial.study, ["agent 6"], {"agent 1": (1.0, 0, 0, 0, 0, 0)})
-    apply(trial, structs.replace(event, weights=other))  # legal: what was found under them is what differs, if at all
+    theirs = reweigh(trial, other).event("", "").delta
+    # Legal: what was found under them is what differs, if at all.
+    apply(trial, structs.replace(event, weights=other, delta=theirs))
     wrong = [
         {"left": ()},
         {"left": ("agent 1",)},
@@ -361,6 +418,8 @@ def test_what_a_log_says_of_a_re_weighing_is_computed_again():
         {"phase": 2},
         {"plan": trial.plan},
         {"weights": trial.study.weights},
+        {"weights": other},
+        {"delta": 0.1},
     ]
     for change in wrong:
         with pytest.raises((InvalidInput, IllegalMove)):

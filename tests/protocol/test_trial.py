@@ -29,6 +29,7 @@ from parley.protocol.events import (
     StudyCreated,
     kind_of,
 )
+from parley.protocol.lost_sites import share_of_delta
 from parley.protocol.state_machine import allowed
 from parley.protocol.trial import thaw
 from parley.rewards import Noise
@@ -111,8 +112,10 @@ def trial_at(stage):
 
 def any_reweighing(trial):
     """Weights that could be asked for."""
+    weights = ((1.0, 0.5), (0.0, 0.5))
     nothing = {"left": (), "states": (), "eliminated_in": ((0, 0), (0, 0)), "plan": None, "consequences": ""}
-    return Reweighed(phase=trial.phase, reason="why", weights=((1.0, 0.5), (0.0, 0.5)), finished=False, **nothing)
+    nothing["delta"] = 0.1 * share_of_delta(trial.study, weights, ())
+    return Reweighed(phase=trial.phase, reason="why", weights=weights, finished=False, **nothing)
 
 
 def any_event(trial, kind):

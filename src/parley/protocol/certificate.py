@@ -42,7 +42,7 @@ def issue_certificate(
     phases = trial.past or () if phases is None else phases
     ends = trial.ends
     end = overall(ends.values())
-    guarantee, gone = policy.guarantee, [name for name, how in ends.items() if how is OutcomeStatus.LEFT]
+    guarantee, gone = trial.guarantee, [name for name, how in ends.items() if how is OutcomeStatus.LEFT]
     if not end.answered:
         without = [name for name, how in ends.items() if not how.answered and how is not OutcomeStatus.LEFT]
         who = "" if end is OutcomeStatus.CANCELLED else f" for {', '.join(without)}"
@@ -57,7 +57,7 @@ def issue_certificate(
         policy=study.policy,
         options=study.options,
         version=version,
-        delta=study.problem.delta,
+        delta=trial.claim.problem.delta,
         guarantee=guarantee,
         complete=end.answered,
         ends=None
@@ -70,7 +70,7 @@ def issue_certificate(
         phases=len(data),
         samples=_drawn(trial, phases),
         frozen=tuple(sorted(trial.frozen)),
-        evidence=_finite(policy.certificate(state) | _estimated(trial, phases)),
+        evidence=_finite(policy.certificate(state) | {"guarantee": trial.guarantee} | _estimated(trial, phases)),
         state=state.to_json(),
         sequence=sequence,
         head=head,
@@ -92,7 +92,8 @@ def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
         return {}
     problem, state = trial.study.problem, trial.state
     leader = leading(problem, state.totals, np.asarray(state.answers))
-    return {"estimates": estimates(problem, phases, leader).document()}
+    level = {"level": 1 - trial.claim.problem.delta}  # of all questions that could be asked, together
+    return {"estimates": estimates(problem, phases, leader).document() | level}
 
 
 def _added(missing: Sequence[Rows]) -> Rows:

@@ -148,6 +148,7 @@ class Reweighed(_Event, tag="parley/event/reweighed/1"):
     phase: Annotated[Phase, described("The phase in progress, which goes on as it was asked; or the last one.")]
     reason: str
     weights: Annotated[Weights, described("From here on.")]
+    delta: Annotated[float, described("What this question may spend of the study's delta.")]
     left: Annotated[tuple[str, ...], described("Agents whose own question rests.")]
     states: Annotated[tuple[str, ...], described("Digests of the policy's state after every recorded phase.")]
     eliminated_in: Annotated[Rows, described("After the last of them, as in a decision.")]

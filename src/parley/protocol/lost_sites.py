@@ -3,11 +3,17 @@
 A frozen agent leaves the mix: the rest of every column that weighs it is normalised anew, or other weights are given.
 A frozen agent's own column stays as it was asked; where it weighs a frozen agent (mostly itself) its question rests,
 and the agent has *left*, unless weights are given for it too. The state is then the fold of all recorded phases under
-the new weights, by the same pure policy. `docs/lost-sites.md` has the proof that the guarantee stays.
+the new weights, by the same pure policy.
+
+Whoever re-weighs may have seen the rewards, and may have tried any number of other weights on them. So each question
+has a share of delta that was fixed before the study began, and the shares of all questions that can be asked anew sum
+to at most 1 (`share_of_delta`): the chance that *any* of them is ever answered wrongly is at most delta, and so is the
+chance for the one that was picked. `docs/lost-sites.md` has the proof, and what it costs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -20,7 +26,10 @@ from parley.problem import FloatArray
 from parley.protocol.messages import StudyMessage, Weights
 from parley.totals import Totals
 
-__all__ = ["Weights", "ask_anew", "folded", "left_by", "not_reweighable", "weights_without"]
+DECIMALS = 6  # of a given weight
+ROUNDING = 1e-12
+LOSSES = 0.9  # of delta is for questions that only leave lost sites out; the rest is for those with given weights
+LEAST_SHARE = 1e-100
 
 
 def not_reweighable(study: StudyMessage) -> str | None:
@@ -44,31 +53,99 @@ def weights_without(
     places = _places(study, frozen)
     weights = np.array(study.weights, dtype=np.float64)
     for column, agent in enumerate(study.agents):
-        if agent in given:
-            weights[:, column] = _given(study, agent, given[agent])
-        elif column not in places and weights[places, column].any():
-            weights[places, column] = 0.0
-            if not weights[:, column].any():
-                raise InvalidInput(
-                    "weights",
-                    found=f"nothing left in the mix of {agent!r} without {', '.join(frozen)}",
-                    allowed="a column for it: whose rewards it asks about from now on",
-                )
-            weights[:, column] /= weights[:, column].sum()
+        found = _given(study, agent, given[agent]) if agent in given else _remaining(weights[:, column], places, column)
+        if found is None:
+            raise InvalidInput(
+                "weights",
+                found=f"nothing left in the mix of {agent!r} without {', '.join(frozen)}",
+                allowed="a column for it: whose rewards it asks about from now on",
+            )
+        weights[:, column] = found
     unknown = sorted(set(given) - set(study.agents))
     if unknown:
         raise InvalidInput("weights", found=f"a column for {unknown[0]!r}", allowed=", ".join(study.agents))
     return tuple(map(tuple, mixing_weights(weights).tolist()))
 
 
+def _remaining(column: FloatArray, places: list[int], own: int) -> FloatArray | None:
+    """A column without those at `places`; None if nothing is left of it. A lost agent's own stays as it was asked."""
+    if own in places or not column[places].any():
+        return column
+    rest = column.copy()
+    rest[places] = 0.0
+    return rest / rest.sum() if rest.any() else None
+
+
 def _given(study: StudyMessage, agent: str, column: Sequence[float]) -> FloatArray:
     count = len(study.agents)
-    allowed = f"{count} numbers of at least 0 that sum to 1, one for every agent's reward in its mix"
+    allowed = (
+        f"{count} numbers of at least 0 with up to {DECIMALS} decimals that sum to 1, one for every agent's reward in "
+        "its mix"
+    )
     values = real_array("weights", column, allowed)
-    if values.shape != (count,) or not np.isfinite(values).all() or (values < 0).any() or abs(values.sum() - 1) > 1e-6:
+    if values.shape != (count,) or not np.isfinite(values).all() or (values < 0).any() or _decimals(values) is None:
         shown = ", ".join(f"{value:g}" for value in values.ravel()[:8])
         raise InvalidInput(f"weights of {agent}", found=f"[{shown}]", allowed=allowed)
     return values
+
+
+def _decimals(column: FloatArray) -> int | None:
+    """How many decimals a column is written with; None if they are too many, or do not sum to 1."""
+    if abs(round(float(column.sum()), DECIMALS) - 1) > ROUNDING:
+        return None
+    exact = (d for d in range(DECIMALS + 1) if np.allclose(column, np.round(column, d), rtol=0, atol=ROUNDING))
+    return next(exact, None)
+
+
+def share_of_delta(study: StudyMessage, weights: Weights, frozen: Iterable[str]) -> float:
+    """The share of delta that a question may spend, of the `study` as it was created.
+
+    The original question has all of its own delta. Those that can be asked instead share another: they are numbered by
+    how they are described, by who was lost and which columns were given, with how many decimals. A shorter description
+    has a larger share. Nothing in it depends on data, nor on how often somebody looked.
+
+    >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y"), weights=((1, 0.5), (0, 0.5)), policy="wcpe")
+    >>> share_of_delta(study, study.weights, [])
+    1.0
+    >>> round(share_of_delta(study, weights_without(study, ["x"], {}), ["x"]), 3)
+    0.274
+    >>> round(share_of_delta(study, weights_without(study, [], {"x": (0.5, 0.5)}), []), 5)
+    0.0001
+    """
+    if weights == study.weights:
+        return 1.0
+    places, count = _places(study, frozen), len(study.agents)
+    asked, now = np.array(study.weights, dtype=np.float64), np.array(weights, dtype=np.float64)
+    usual = [_remaining(asked[:, m], places, m) for m in range(count)]
+    given = [
+        now[:, m]
+        for m, column in enumerate(usual)
+        if column is None or not np.allclose(now[:, m], column, rtol=0, atol=ROUNDING)
+    ]
+    lost = math.comb(count, len(places))
+    if not given:
+        return LOSSES * _one_of_many(len(places)) / lost
+    # Which agents, which different columns, and which agent has which of them.
+    columns = {tuple(np.round(column, DECIMALS).tolist()) for column in given}
+    who: int = count * math.comb(count, len(given)) * 2 ** len(columns) * len(columns) ** len(given)
+    share: float = (1 - LOSSES) * _one_of_many(len(places) + 1) / (lost * who)
+    for column in columns:
+        decimals = _decimals(np.array(column))
+        if decimals is None:
+            raise InvalidInput("weights", found=f"{column[0]:.12g}, ...", allowed=f"up to {DECIMALS} decimals")
+        share *= _one_of_many(decimals + 1) / math.comb(10**decimals + count - 1, count - 1)
+    if share < LEAST_SHARE:
+        raise InvalidInput(
+            "weights",
+            found=f"{len(columns)} columns of {count} numbers",
+            allowed="fewer, or with fewer decimals: of all that could be given, each has too small a share of delta",
+        )
+    return share
+
+
+def _one_of_many(j: int) -> float:
+    """The j-th of shares that sum to 1, for ever."""
+    return 6 / (math.pi * j) ** 2
 
 
 def left_by(study: StudyMessage, weights: Weights, frozen: Iterable[str]) -> tuple[str, ...]:
@@ -93,9 +170,9 @@ def _places(study: StudyMessage, names: Iterable[str]) -> list[int]:
     return sorted(study.agents.index(name) for name in names)
 
 
-def ask_anew(study: StudyMessage, weights: Weights) -> StudyMessage:
-    """The same study with other weights, checked as a new one is."""
-    return msgspec.structs.replace(study, weights=weights)
+def ask_anew(study: StudyMessage, weights: Weights, delta: float) -> StudyMessage:
+    """The same study with other weights and what they may spend, checked as a new one is."""
+    return msgspec.structs.replace(study, weights=weights, delta=delta)
 
 
 def folded(policy: Policy, past: Sequence[Totals]) -> list[State]:

@@ -120,6 +120,7 @@ class ReweighPreview(Message, tag="parley/reweigh-preview/1"):
     phase: Phase
     frozen: Agents
     weights: Weights
+    delta: Annotated[float, described("What the new question may spend of the study's delta.")]
     columns: Annotated[tuple[Column, ...], described("The columns that change.")]
     left: Annotated[Agents, described("Agents whose own question rests.")]
     withdrawn: Annotated[Agents, described("Agents who have an answer now, and would have none or another one.")]
@@ -149,6 +150,7 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
         phase=trial.phase,
         frozen=tuple(sorted(trial.frozen)),
         weights=weights,
+        delta=after.study.problem.delta,
         columns=tuple(
             Column(agent=agents[m], before=tuple(before[:, m].tolist()), after=tuple(now[:, m].tolist()))
             for m in changed
@@ -159,8 +161,9 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
         projection=ahead,
         effect=_effect(trial, ahead, changed=len(changed), finished=finished),
         guarantee=(
-            f"{after.policy.guarantee}, of the new question: kept, if neither the reason nor the new weights come from "
-            "the rewards. Every recorded phase is weighed again as if the question had been asked from the start"
+            f"{trial.guarantee}, of the new question: kept, whatever was looked at before. Every "
+            "recorded phase is weighed again as if the question had been asked from the start, and the question may "
+            f"spend {after.study.problem.delta:.3g}: its share among all that could have been asked instead"
         ),
     )
 
@@ -211,7 +214,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
         weighed_by=weighed,
         projection=project(replace(trial, frozen=back.frozen)),
         effect=f"{where}. Weights stay as they are{rests}",
-        guarantee=f"{trial.policy.guarantee}: kept, if the reason is not in the rewards",
+        guarantee=f"{trial.guarantee}: kept, if the reason is not in the rewards",
     )
 
 
@@ -283,7 +286,7 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
         pairs=pairs,
         termination=_termination(pairs, without),
         guarantee=(
-            f"{trial.policy.guarantee}: kept, if the reason for freezing is not in the rewards themselves. What "
+            f"{trial.guarantee}: kept, if the reason for freezing is not in the rewards themselves. What "
             "was reported stays and counts; answers may be lost, but the error rate does not grow"
         ),
         keep=project(alone),
@@ -378,7 +381,7 @@ def early_close_preview(trial: Trial) -> EarlyClosePreview:
             "counted. The next phase asks every agent for what is still needed"
         ),
         guarantee=(
-            f"{trial.policy.guarantee}: kept, if the reason for not waiting is not in the rewards of this phase. Only "
+            f"{trial.guarantee}: kept, if the reason for not waiting is not in the rewards of this phase. Only "
             "reported draws count, and nothing is decided that needs others"
         ),
     )

@@ -239,7 +239,7 @@ def admit(here: Situation, event: Event) -> Situation:
         case Reweighed():
             after = _reweighed(here, event, kind)
         case PhaseClosedEarly(phase=phase):
-            _check_cut(here, phase, kind)
+            _check_early_close(here, phase, kind)
             after = _settled(replace(here, closed_early=True))
         case PhaseClosed(decision=decision, plan=plan):
             if plan is None:
@@ -303,10 +303,10 @@ def _reweighed(here: Situation, event: Reweighed, kind: str) -> Situation:
     after = here if event.plan is None else _resumed_with(here, event.plan, kind)
     if event.finished:
         after = replace(here, stage=Stage.FINISHED)
-    return replace(after, study=ask_anew(here.study, event.weights))
+    return replace(after, study=ask_anew(here.study, event.weights, event.delta))
 
 
-def _check_cut(here: Situation, phase: int, kind: str) -> None:
+def _check_early_close(here: Situation, phase: int, kind: str) -> None:
     """A phase is closed with what is in where the policy's guarantee allows other counts, and if something is in."""
     require(here.stage, kind)
     _require_phase(here, phase, kind)

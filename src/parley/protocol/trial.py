@@ -31,7 +31,7 @@ from parley.protocol.events import (
     StudyCreated,
     kind_of,
 )
-from parley.protocol.lost_sites import ask_anew, folded, left_by
+from parley.protocol.lost_sites import ask_anew, folded, left_by, share_of_delta
 from parley.protocol.messages import Decision, Plan, Report, Rows, StudyMessage, Weights
 from parley.protocol.state_machine import OVER, Held, Place, Situation, Stage, admit, agent_of
 from parley.rewards import Past
@@ -39,7 +39,7 @@ from parley.status import OutcomeStatus
 from parley.totals import Totals
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
-RECOMPUTED_BY_REWEIGHING = ("phase", "weights", "left", "eliminated_in", "finished")
+RECOMPUTED_BY_REWEIGHING = ("phase", "weights", "delta", "left", "eliminated_in", "finished")
 RECOMPUTED_BY_STEP = ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished", "missing")
 
 
@@ -92,6 +92,16 @@ class Trial:
     def policy(self) -> Policy:
         """Drives the study, and knows who is frozen."""
         return self.policy_without(self.frozen)
+
+    @property
+    def claim(self) -> StudyMessage:
+        """The study as it was created. What it promises, with its delta, holds for whichever question is in force."""
+        return self.origin or self.study
+
+    @property
+    def guarantee(self) -> str:
+        """What may be claimed of the answers, with that delta."""
+        return self.claim.make_policy().guarantee
 
     def policy_without(self, frozen: Iterable[str]) -> Policy:
         """The study's policy, were these agents frozen."""
@@ -247,6 +257,7 @@ class Reweighing:
             phase=trial.phase if self.plan is None else trial.phase - 1,
             reason=reason,
             weights=trial.study.weights,
+            delta=trial.study.problem.delta,
             left=tuple(sorted(trial.leaves)),
             states=tuple(digest(state.to_json()) for state in self.states),
             eliminated_in=_rows(trial.state.eliminated_in),
@@ -266,9 +277,9 @@ def reweigh(trial: Trial, weights: Weights) -> Reweighing:
     left = left_by(trial.study, weights, trial.frozen)
     if weights == trial.study.weights and trial.leaves & trial.frozen == frozenset(left):
         raise InvalidInput("weights", found="those in force", allowed="others: nothing would change")
-    asked = replace(
-        trial, study=ask_anew(trial.study, weights), origin=trial.origin or trial.study, leaves=frozenset(left)
-    )
+    origin = trial.origin or trial.study
+    delta = origin.problem.delta * share_of_delta(origin, weights, trial.frozen)
+    asked = replace(trial, study=ask_anew(origin, weights, delta), origin=origin, leaves=frozenset(left))
     start, *states = folded(asked.policy, trial.past)
     asked = replace(asked, state=states[-1] if states else start)
     plan = _going_on(asked)

@@ -255,7 +255,7 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase
         stage=str(row.stage),
         phase=shown,
         phases=last,
-        level=1 - study.problem.delta,
+        level=1 - studies.claim(transaction, row).problem.delta,
         control=study.problem.control,
         rates=study.problem.noise.means_are_rates,
         words=WORDS,

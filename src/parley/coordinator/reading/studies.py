@@ -116,7 +116,7 @@ def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
 
 def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> StudyStatus:
     """Where a study is, whom it waits for and since when."""
-    study = studies.message(transaction, row)
+    study, claim = studies.message(transaction, row), studies.claim(transaction, row)
     asked = phases.asked_agents(transaction, row.id, row.phase)
     reported = reports.reported_agents(transaction, row.id, row.phase)
     frozen = studies.frozen_agents(transaction, row.id)
@@ -129,9 +129,9 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         **msgspec.structs.asdict(summary(row, visibility, etags)),
         arm_names=list(study.arms),
         agent_names=list(study.agents),
-        settings={name: value for name, value in study.settings.items() if not isinstance(value, list)},
+        settings={name: value for name, value in claim.settings.items() if not isinstance(value, list)},
         descriptions=study.problem.descriptions(),
-        guarantee=study.make_policy().guarantee,
+        guarantee=claim.make_policy().guarantee,
         rates=study.problem.noise.means_are_rates,
         warnings=list(warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),

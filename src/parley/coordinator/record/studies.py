@@ -162,12 +162,18 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
 
     def parsed() -> StudyMessage:
         study, last = created(transaction, row), reweighing(transaction, row.id)
-        asked = study if last is None else ask_anew(study, last.weights)
+        asked = study if last is None else ask_anew(study, last.weights, last.delta)
         if asked.digest != row.digest:  # or it would be cached under another's name
             raise StorageUnavailable(f"the study {row.id} has another document than its row says: damaged data")
         return asked
 
     return transaction.cache.studies.get_or_compute(row.digest, parsed)
+
+
+def claim(transaction: Transaction, row: StudyRow) -> StudyMessage:
+    """The study whose delta is promised: the one that was created, whichever question is in force."""
+    unchanged = reweighing(transaction, row.id) is None
+    return message(transaction, row) if unchanged else created(transaction, row)
 
 
 def created(transaction: Transaction, row: StudyRow) -> StudyMessage:

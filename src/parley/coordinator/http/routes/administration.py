@@ -26,7 +26,7 @@ from parley.coordinator.studies.proposals import Proposal
 from parley.protocol.previews import EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 
 ATTEMPTS = 10
-A = TypeVar("A")
+A = TypeVar("A", answers.PreviewedEarlyClose, answers.PreviewedFreeze, answers.PreviewedReweigh, answers.PreviewedThaw)
 P = TypeVar("P", EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
 Propose: TypeAlias = Callable[[], Proposal[P]]
 
@@ -56,7 +56,7 @@ async def cancel_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLin
 
 async def preview_early_close(call: Call[None, None]) -> answers.PreviewedEarlyClose:
     """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedEarlyClose, _early_close(call))
+    return await _previewed(call, answers.PreviewedEarlyClose, _early_close(call), blind=True)
 
 
 async def close_early(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
@@ -74,7 +74,8 @@ async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLin
 
     With `reweigh`, everybody else's question is asked anew without it, with the weights that the preview showed.
     """
-    wanted = (await call.compute(_freeze(call))).preview.reweigh if call.body.reweigh else None
+    shown = (await call.compute(_freeze(call))).preview if call.body.reweigh else None
+    wanted, had = (None, ()) if shown is None or shown.keep is None else (shown.reweigh, shown.keep.answered)
     if call.body.reweigh and wanted is None:
         raise Refusal("illegal-move", "nothing was frozen: the others cannot be re-weighed as they are asked")
     _, row = await _confirmed(call, _freeze(call))
@@ -82,11 +83,12 @@ async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLin
         return call.line(row)
     call.context.changed(row)
     try:
-        # Its costs may be others now: the freeze may have been what a phase waited for. Its effect on answers may not.
+        # Its costs may be others now: the freeze may have been what a phase waited for. Its effect on the answers that
+        # there were may not; those that the phase brought were seen by nobody.
         anew = await call.compute(_reweigh(call, {}))
         if anew.preview.weights != wanted.weights:
             raise Refusal("changed-meanwhile", "the weights are others than those that were shown")
-        if not set(anew.preview.withdrawn) <= set(wanted.withdrawn):
+        if not set(anew.preview.withdrawn) & set(had) <= set(wanted.withdrawn):
             raise Refusal("changed-meanwhile", "it would withdraw answers that were not shown")
         return call.line((await _confirmed(call, _reweigh(call, {}), anew.preview.digest))[1])
     except Refusal as refusal:
@@ -130,15 +132,23 @@ def _thaw(call: Call[Any, Any]) -> Propose[ThawPreview]:
     return partial(proposals.propose_thaw, call.context.storage, call.study, call.at.agent)
 
 
-async def _previewed(call: Call[Any, Any], kind: Callable[..., A], propose: Propose[P]) -> A:
-    """What an act would do, and the digest with which to confirm it."""
+async def _previewed(call: Call[Any, Any], kind: Callable[..., A], propose: Propose[P], *, blind: bool = False) -> A:
+    """What an act would do, and the digest with which to confirm it.
 
-    def work() -> A:
+    What is computed from rewards is a look at unblinded results, which the server's log keeps before it is shown. It is
+    not the study's own log: those who only look could keep a phase from closing there.
+    """
+
+    def work() -> tuple[dict[str, str], A]:
         shown = propose().preview
-        finished: A = call.finish(kind(preview=shown, digest=shown.digest))
-        return finished
+        what = {"preview": shown.schema.split("/")[1], "digest": shown.digest}
+        return what, call.finish(kind(preview=shown, digest=shown.digest))
 
-    return await call.compute(work)
+    what, found = await call.compute(work)
+    if not blind:
+        look, by, at = {"study": call.study, **what}, call.by.name, call.context.clock()
+        await call.change(lambda transaction: ledger.append_server(transaction, "preview-shown", look, actor=by, at=at))
+    return found
 
 
 async def _confirmed(
@@ -194,7 +204,7 @@ async def get_log(call: Call[schemas.StudyLogQuery, None]) -> str:
 
 
 async def get_server_log(call: Call[schemas.LogQuery, None]) -> str:
-    """Records of the server's own log: tokens issued and revoked."""
+    """Records of the server's own log: tokens issued and revoked, previews that were shown."""
     query = call.query
     which = {"after": query.after, "limit": query.limit, "newest_first": query.newest_first}
     return await call.answer(lambda transaction: log_page(transaction, ledger.SERVER, **which))
