@@ -1,5 +1,6 @@
 """People one by one: the same arm for ever, every order equally likely, nothing lost, nothing told too early."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -110,20 +111,88 @@ def test_outcomes_are_correctable_until_the_phase_is_reported(tmp_path):
         assert site(asked).totals == totals
 
 
-def test_where_the_plan_must_be_met_the_missing_are_replaced_on_their_arm(tmp_path):
-    with open_site(tmp_path, draws=(1, 1)) as site:
-        first, second = fill(site, 2)
+def test_where_the_plan_must_be_met_the_missing_are_replaced_by_people_drawn_from_the_whole_plan(tmp_path):
+    with open_site(tmp_path, draws=(2, 2)) as site:
+        given = fill(site, 4)
         assert not site.assign("late").counted
-        site.missing(first.participant)
-        third = site.assign("p-2")
-        assert third.arm == first.arm
-        assert third.probability == 1
-        with pytest.raises(NotNow, match="another person has the place"):
-            site.outcome(first.participant, 1.0)
-        site.outcome(second.participant, 1.0)
-        site.outcome("p-2", 0.0)
-        assert site(plan(draws=(1, 1))).totals.counts.tolist() == [1, 1]
-        assert site.people.phases[1].reported.missing in ((1, 0), (0, 1))
+        site.missing("p-0")
+        more = []
+        while site.status()["to_assign"]:
+            more.append(site.assign(f"more-{len(more)}"))
+            assert more[-1].probability == Fraction(1, 2)
+        assert [one.arm for one in more].count(given[0].arm) == 1
+        assert site.status()["reserve"] == len(more) - 1
+        with pytest.raises(NotNow, match="the place is gone"):
+            site.outcome("p-0", 1.0)
+        for one in (*given[1:], more[-1]):
+            site.outcome(one.participant, 1.0)
+        assert site.status()["pending"] == 0, "the reserve is not waited for"
+        report = site(plan(draws=(2, 2)))
+        assert report.totals == Totals.of([[1.0, 1.0], [1.0, 1.0]])
+        assert sorted(report.missing) == [0, 1]
+
+
+def test_a_reserve_takes_the_next_place_of_its_arm(tmp_path):
+    with open_site(tmp_path, key=b"3" * 32, draws=(2, 2)) as site:
+        given = fill(site, 4)
+        site.missing("p-0")
+        while site.status()["to_assign"]:
+            given.append(site.assign(f"p-{len(given)}"))
+        reserve = [one for one in given[4:] if one.arm != given[0].arm]
+        assert reserve, "the secret of this test draws one"
+        for one in given[1:]:
+            site.outcome(one.participant, 2.0 if one in reserve else 1.0)
+        lost = next(one for one in given[1:4] if one.arm == reserve[0].arm)
+        site.missing(lost.participant)
+        assert (site.status()["to_assign"], site.status()["withdrawn"], site.status()["late"]) == (0, 1, 2)
+        assert sum(site(plan(draws=(2, 2))).totals.sums) == 5.0, "the first of the reserve is counted in its place"
+
+
+def wins(tmp_path, tricked, *, draws=(4, 4), tries=60):
+    """How often the next person gets the arm that somebody wants for them."""
+    won = 0
+    for number in range(tries):
+        with open_site(tmp_path / str(number), key=number.to_bytes(32, "big"), draws=draws) as site:
+            won += tricked(site)
+    return won
+
+
+def marks_when_the_phase_is_full(site):
+    """Wants x, and marks somebody of x as missing: 60 of 60 times the next person got x."""
+    given = fill(site, 8)
+    site.missing(next(one.participant for one in given if one.arm == "x"))
+    return site.assign("favourite").arm == "x"
+
+
+def marks_assigns_and_unmarks(site):
+    """Wants x for the last one, and marks all of x as missing meanwhile: 107 of 150 such tries got x."""
+    given = fill(site, 7)
+    for one in given:
+        if one.arm == "x":
+            site.missing(one.participant)
+    arm = site.assign("favourite").arm
+    for one in given:
+        if one.arm == "x":
+            with contextlib.suppress(NotNow):
+                site.outcome(one.participant, 1.0)
+    return arm == "x"
+
+
+@pytest.mark.parametrize("tricked", [marks_when_the_phase_is_full, marks_assigns_and_unmarks])
+def test_nobody_chooses_an_arm_by_marking_people_as_missing(tmp_path, tricked):
+    won = wins(tmp_path, tricked)
+    assert abs(won - 30) <= 12, f"{won} of 60: 30 is chance, and 12 three standard deviations"
+
+
+def test_marks_do_not_change_who_gets_what(tmp_path):
+    """Whatever is marked, and unmarked, the order of the phase is the one that the secret gives."""
+    with open_site(tmp_path / "a", draws=(4, 4)) as honest, open_site(tmp_path / "b", draws=(4, 4)) as tricked:
+        arms = [one.arm for one in fill(honest, 8)]
+        for number in range(8):
+            assert tricked.assign(f"p-{number}").arm == arms[number]
+            tricked.missing(f"p-{number}")
+            if number % 2:
+                tricked.outcome(f"p-{number}", 1.0)  # a slip is taken back while nobody came after it
 
 
 def test_a_person_who_comes_when_nobody_is_needed_stays_outside_or_on_the_leading_arm(tmp_path):

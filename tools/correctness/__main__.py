@@ -1,5 +1,6 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
-`... flexible`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`, `... normal`.
+`... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
+`... normal`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
+from tools.correctness.concealment import concealment
 from tools.correctness.coverage import coverage
 from tools.correctness.flexible import flexible
 from tools.correctness.full_savings import savings
@@ -45,6 +47,8 @@ def main() -> int:
     models.add_argument("--replications", type=int, default=2000, help="of every row")
     counts = work.add_parser("flexible", help="error rates when sites deliver other counts than planned")
     counts.add_argument("--share", type=float, default=1.0, help="of the full size")
+    guesses = work.add_parser("concealment", help="how well the next arm of a site can be guessed")
+    guesses.add_argument("--replications", type=int, default=400, help="phases of every row")
     lost = work.add_parser("lost-sites", help="error rates when a site is lost and the others are re-weighed")
     lost.add_argument("--share", type=float, default=1.0, help="of the full size")
     held = work.add_parser("coverage", help="how often the intervals of estimates hold, and how wide they are")
@@ -69,6 +73,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "lost-sites": lambda: lost_sites(arguments.share),
         "tolerance": lambda: tolerance(runs, arguments.seconds, first=arguments.first, top=arguments.top),
         "coverage": lambda: coverage(runs, arguments.only),
+        "concealment": lambda: concealment(runs),
         "flexible": lambda: flexible(arguments.share),
         "normal": lambda: normal(runs, workers),
         "rewards": lambda: rewards(runs, workers),

@@ -1,8 +1,13 @@
 """The people of a site: the fold of its journal, and the randomization that gives the next one an arm. Pure memory.
 
-An arm is drawn without replacement from what a phase still needs: with probability (what is left of it) / (what is left
-in all). So every order of the phase's draws is equally likely, and at the end exactly the plan was given out. The block
-is the whole phase: there is no shorter one whose end could be guessed.
+An arm is drawn without replacement from the phase's plan: with probability (what is left of it) / (what is left in
+all). So every order of the phase's draws is equally likely. The block is the whole phase: shorter ones, even of random
+sizes, make the next arm easier to guess (`python -m tools.correctness concealment`).
+
+Nothing that somebody enters changes the next arm. A person marked as missing gives no place back to the plan: who comes
+after all places were given out gets an arm drawn from the whole plan anew, whoever is missing. Where the counts must be
+the plan's, this goes on until every arm has its number; those beyond it are a reserve, and the first of an arm, in the
+order they came, are counted. Otherwise whoever marks somebody of an arm would choose that arm for the next one.
 
 A draw is a keyed hash of its place. Whoever holds the key can repeat every draw of a study; whoever does not learns
 nothing of the next one from all those before. The key never leaves the site's journal.
@@ -42,6 +47,7 @@ class Person:
     probability: Fraction | None  # None outside of the study
     reward: float | None = None
     missing: bool = False
+    marked_at: int = 0  # how many were assigned in the phase when the last mark as missing came
 
     @property
     def counted(self) -> bool:
@@ -63,17 +69,37 @@ class PhaseBook:
     missing: list[int]
     keys: list[str] = field(default_factory=list)  # of those in the study, in the order they came
     pending: int = 0
+    withdrawn: int = 0  # marks as missing of people whose outcome was in
+    late: int = 0  # marks as missing when all places of the plan were given out
     closed: str = ""  # the reason why nobody more is assigned, if so
     reported: Reported | None = None
     lost: bool = False  # the study moved on without this site's report
 
-    def left(self, *, replace_missing: bool) -> list[int]:
-        """Per arm: how many people are still to be assigned. A site that must meet the plan replaces the missing."""
+    @property
+    def full(self) -> bool:
+        """Whether all places of the plan were given out."""
+        return len(self.keys) >= sum(self.plan.draws)
+
+    @property
+    def shares(self) -> list[int]:
+        """Per arm: from what the next one is drawn. What is left of the plan, and after that the plan anew."""
+        lines = zip(self.plan.draws, self.assigned, strict=True)
+        return list(self.plan.draws) if self.full else [asked - given for asked, given in lines]
+
+    def to_assign(self, *, replace_missing: bool) -> int:
+        """How many people are still needed at least. A site that must meet the plan replaces the missing."""
         if self.closed or self.reported or self.lost:
-            return [0] * len(self.assigned)
-        spared = self.missing if replace_missing else [0] * len(self.missing)
-        lines = zip(self.plan.draws, self.assigned, spared, strict=True)
-        return [max(asked - given + gone, 0) for asked, given, gone in lines]
+            return 0
+        if not replace_missing:
+            return sum(self.plan.draws) - len(self.keys)
+        lines = zip(self.plan.draws, self.assigned, self.missing, strict=True)
+        return sum(max(asked - given + gone, 0) for asked, given, gone in lines)
+
+    @property
+    def reserve(self) -> int:
+        """People who replace somebody of their arm who may yet be missing; if nobody is, they are not counted."""
+        lines = zip(self.plan.draws, self.assigned, self.missing, strict=True)
+        return sum(max(given - gone - asked, 0) for asked, given, gone in lines)
 
     @property
     def over(self) -> bool:
@@ -87,7 +113,7 @@ class People:
     >>> people = People()
     >>> people.take(PhaseBegun(phase=1, plan="ab", arms=("A", "B"), draws=(1, 2)))
     >>> people.take(Assigned(participant="p-1", phase=1, arm=1, probability="2/3"))
-    >>> people.phases[1].left(replace_missing=False), people["p-1"].pending
+    >>> people.phases[1].shares, people["p-1"].pending
     ([1, 1], True)
     """
 
@@ -125,9 +151,24 @@ class People:
         """Per arm the outcomes of a phase, in the order in which their people came."""
         book = self.phases[phase]
         found: list[list[float]] = [[] for _ in book.plan.arms]
-        for person in (self.persons[key] for key in book.keys):
+        for person in self._with_a_place(book):
             if person.reward is not None and person.arm is not None:
                 found[person.arm].append(person.reward)
+        return found
+
+    def awaited(self, book: PhaseBook) -> int:
+        """How many outcomes the report still needs: of people in reserve none is waited for."""
+        if len(book.keys) <= sum(book.plan.draws):
+            return book.pending
+        return sum(person.pending for person in self._with_a_place(book))
+
+    def _with_a_place(self, book: PhaseBook) -> list[Person]:
+        """Of every arm the first who are not missing, in the order they came, as many as the plan asks for."""
+        places, found = list(book.plan.draws), []
+        for person in (self.persons[key] for key in book.keys):
+            if person.arm is not None and not person.missing and places[person.arm]:
+                places[person.arm] -= 1
+                found.append(person)
         return found
 
     def take(self, entry: Entry) -> None:
@@ -153,7 +194,11 @@ class People:
             case Observed(participant=key, reward=reward):
                 self._settle(replace(self.persons[key], reward=reward, missing=False))
             case Missing(participant=key):
-                self._settle(replace(self.persons[key], reward=None, missing=True))
+                person = self.persons[key]
+                book = self.phases[person.phase]
+                book.withdrawn += person.reward is not None
+                book.late += book.full
+                self._settle(replace(person, reward=None, missing=True, marked_at=len(book.keys)))
             case PartClosed():
                 self.phases[entry.phase].closed = entry.reason
             case Reported():

@@ -114,9 +114,8 @@ class Site:
             if person is None:
                 self._require_running()
                 book = self._book()
-                left = book.left(replace_missing=self._replaces)
-                if sum(left):
-                    arm, share = drawn_arm(self._key, book.plan.phase, len(book.keys), left)
+                if book.to_assign(replace_missing=self._replaces):
+                    arm, share = drawn_arm(self._key, book.plan.phase, len(book.keys), book.shares)
                     write(Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))
                 else:
                     write(Outside(participant=key, phase=book.plan.phase, arm=self._leading(book)))
@@ -129,7 +128,9 @@ class Site:
             write(*self._noted(participant, checked_reward(self.people.rules, reward)))
 
     def missing(self, participant: str) -> None:
-        """No outcome will come of a person; may be taken back by an outcome until the phase is reported."""
+        """No outcome will come of a person. An outcome takes it back until the phase is reported; where the missing are
+        replaced, only until somebody was assigned after it.
+        """
         with self._journal.turn() as write:
             write(*self._noted(participant, None))
 
@@ -172,9 +173,9 @@ class Site:
         self.begin(phase=plan.phase, plan=plan.plan, arms=plan.arms, draws=plan.draws)
         with self._journal.turn() as write:
             book = self.people.phases[plan.phase]
-            open_places = sum(book.left(replace_missing=self._replaces))
-            if open_places or book.pending:
-                raise NotYet(f"{open_places} people to assign, {book.pending} outcomes to come")
+            needed, awaited = book.to_assign(replace_missing=self._replaces), self.people.awaited(book)
+            if needed or awaited:
+                raise NotYet(f"{needed} people to assign, {awaited} outcomes to come")
             entry = book.reported or closing(self.people, book)
             if book.reported is None:
                 write(entry)
@@ -202,8 +203,8 @@ class Site:
         return (
             book is not None
             and not book.over
-            and not book.pending
-            and not sum(book.left(replace_missing=self._replaces))
+            and not book.to_assign(replace_missing=self._replaces)
+            and not self.people.awaited(book)
         )
 
     def status(self) -> dict[str, Any]:
@@ -251,15 +252,12 @@ class Site:
             raise NotNow(f"phase {person.phase}, in which {key!r} was assigned, is {how}: nothing in it changes")
         if value is None:
             return [Missing(participant=key)]
-        self._refuse_replaced(person, book)
+        if person.missing and self._replaces and len(book.keys) > person.marked_at:
+            raise NotNow(
+                f"{key!r} was marked as missing and people were assigned since: the place is gone, and an outcome is "
+                "not counted"
+            )
         return [Observed(participant=key, reward=value)]
-
-    def _refuse_replaced(self, person: Person, book: PhaseBook) -> None:
-        """Somebody marked as missing may have been replaced; then there is no place for an outcome."""
-        assert person.arm is not None
-        kept = book.assigned[person.arm] - book.missing[person.arm]
-        if person.missing and self._replaces and kept >= book.plan.draws[person.arm]:
-            raise NotNow(f"{person.key!r} was marked as missing and another person has the place: it is not counted")
 
 
 LONGEST_KEY = 200
@@ -343,7 +341,18 @@ def _shown(reward: object) -> str:
 def standing(people: People, *, replaces: bool) -> dict[str, Any]:
     """How far it is. Nothing here, and nothing that follows from it, tells the next arm: no count is by arm."""
     book, stage = people.current, people.stage
-    names = ("phase", "asked", "assigned", "to_assign", "pending", "observed", "missing")
+    names = (
+        "phase",
+        "asked",
+        "assigned",
+        "to_assign",
+        "pending",
+        "observed",
+        "missing",
+        "withdrawn",
+        "late",
+        "reserve",
+    )
     shown: dict[str, Any] = {"stage": stage.stage, "reason": stage.reason, **dict.fromkeys(names, 0)}
     shown |= {"reported": False, "closed": ""}
     if book is not None:
@@ -352,10 +361,13 @@ def standing(people: People, *, replaces: bool) -> dict[str, Any]:
             "phase": book.plan.phase,
             "asked": sum(book.plan.draws),
             "assigned": len(book.keys),
-            "to_assign": sum(book.left(replace_missing=replaces)),
-            "pending": book.pending,
+            "to_assign": book.to_assign(replace_missing=replaces),
+            "pending": people.awaited(book),
             "observed": len(book.keys) - book.pending - gone,
             "missing": gone,
+            "withdrawn": book.withdrawn,
+            "late": book.late,
+            "reserve": book.reserve,
             "reported": book.reported is not None,
             "closed": book.closed,
         }

@@ -99,6 +99,7 @@ class Pages:
             status=status,
             **(known | dict(shown)),
             standing=standing,
+            asked=about(standing["asked"]) if standing["to_assign"] else standing["asked"],
             limits=(people.rules.low, people.rules.high),
             coordinator=self._runtime.words,
             contact=contact_words(self._runtime.silence),
@@ -150,6 +151,15 @@ def contact_words(silence: float | None) -> str:
     if silence is None:
         return "no contact yet"
     return "last contact just now" if silence < 2 * PATIENCE else f"last contact {duration(silence)} ago"
+
+
+def about(asked: int) -> int:
+    """A number of people to the nearest ten: who knew it exactly, and counted, would know the last arms of a phase.
+
+    >>> about(24), about(3), about(212)
+    (20, 10, 210)
+    """
+    return max(10, 10 * round(asked / 10))
 
 
 def _number(text: str) -> float:

@@ -1,0 +1,110 @@
+"""How well the next arm of a site can be guessed by somebody who saw all before it and knows that the plan is equal.
+
+`python -m tools.correctness concealment` prints the table of docs/site.md. The observer guesses the likeliest arm, by
+Bayes' rule: the best that anybody can do without the site's key.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import lgamma
+
+import numpy as np
+from tools.correctness.common import DOCS, SEED, table
+
+from parley.site.pages import about
+
+SIZES = tuple(range(2, 7))  # people of an arm in a block of random size
+PAGE = DOCS / "site.md"
+SURE = 1 - 1e-12
+MARKS = ("<!-- concealment -->", "<!-- /concealment -->")
+Guess = tuple[float, float]  # the share of people whose arm is certain, and of those whose arm is guessed right
+
+
+def shuffled(generator: np.random.Generator, each: int, arms: int) -> list[int]:
+    """Arms of a block in which every one occurs `each` times."""
+    order: list[int] = generator.permutation(np.repeat(np.arange(arms), each)).tolist()
+    return order
+
+
+def whole_phase(generator: np.random.Generator, each: int, arms: int, totals: list[int]) -> Guess:
+    """One block. The observer knows that the phase has one of the `totals` per arm."""
+    seen, certain, right = np.zeros(arms, dtype=int), 0, 0
+    for place, arm in enumerate(shuffled(generator, each, arms)):
+        possible = [total for total in totals if total >= seen.max() and total * arms > place]
+        logs = [_log_orders(total - seen) - _log_orders(np.full(arms, total)) for total in possible]
+        belief = np.exp(np.array(logs) - max(logs))
+        shares = [(total - seen) / (total * arms - place) for total in possible]
+        guess = belief / belief.sum() @ np.array(shares)
+        certain, right = certain + (guess.max() > SURE), right + (guess.argmax() == arm)
+        seen[arm] += 1
+    return certain / (each * arms), right / (each * arms)
+
+
+def random_blocks(generator: np.random.Generator, each: int, arms: int) -> Guess:
+    """Blocks of random sizes, the last one cut to the plan. The observer knows the plan and the sizes there may be."""
+    order: list[int] = []
+    while len(order) < each * arms:
+        order += shuffled(generator, min(int(generator.choice(SIZES)), each - len(order) // arms), arms)
+    belief = {((0,) * arms, each): 1.0}  # what is left in the block, and per arm after it
+    certain, right = 0, 0
+    for arm in order:
+        begun: dict[tuple[tuple[int, ...], int], float] = defaultdict(float)
+        for (block, after), chance in belief.items():
+            for size in SIZES if not any(block) else (0,):
+                inside = min(size, after)
+                key = (block, after) if any(block) else ((inside,) * arms, after - inside)
+                begun[key] += chance / (1 if any(block) else len(SIZES))
+        guess = np.sum([chance * np.array(block) / sum(block) for (block, _), chance in begun.items()], axis=0)
+        certain, right = certain + (guess.max() > SURE), right + (guess.argmax() == arm)
+        moved: dict[tuple[tuple[int, ...], int], float] = defaultdict(float)
+        for (block, after), chance in begun.items():
+            if block[arm]:
+                rest = tuple(count - (place == arm) for place, count in enumerate(block))
+                moved[rest, after] += chance * block[arm] / sum(block)
+        total = sum(moved.values())
+        belief = {key: chance / total for key, chance in moved.items()}
+    return certain / (each * arms), right / (each * arms)
+
+
+def _log_orders(left: np.ndarray) -> float:
+    return lgamma(left.sum() + 1) - sum(lgamma(count + 1) for count in left)
+
+
+def guessed(each: int, arms: int, how: str, phases: int) -> Guess:
+    """The mean over phases."""
+    generator = np.random.default_rng([SEED, each, arms])
+    near = [total for total in range(1, 2 * each + 20) if about(total * arms) == about(each * arms)]
+    work = {
+        "whole phase, number known": lambda: whole_phase(generator, each, arms, [each]),
+        "blocks of random size, number known": lambda: random_blocks(generator, each, arms),
+        # Of all phases of which the page says the same: the observer does not know which one this is.
+        "whole phase, number to the nearest ten": lambda: whole_phase(
+            generator, int(generator.choice(near)), arms, near
+        ),
+    }
+    found = np.mean([work[how]() for _ in range(phases)], axis=0)
+    return float(found[0]), float(found[1])
+
+
+WAYS = (
+    "whole phase, number known",
+    "blocks of random size, number known",
+    "whole phase, number to the nearest ten",
+)
+
+
+def concealment(phases: int = 400) -> bool:
+    """The table; whether what the page shows leaves half as many arms certain as the number itself would, or fewer."""
+    lines, good = [], True
+    for arms, each in ((2, 6), (2, 12), (2, 50), (3, 8), (3, 20)):
+        found = [guessed(each, arms, how, phases) for how in WAYS]
+        good &= found[2][0] <= found[0][0] / 2
+        cells = [f"{100 * certain:.1f} % / {100 * right:.0f} %" for certain, right in found]
+        lines.append([f"{arms} x {each}", f"{100 / arms:.0f} %", *cells])
+        print(" | ".join(lines[-1]), flush=True)
+    shown = table(("arms x people of each", "chance", *WAYS), lines)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    PAGE.write_text(f"{before}{MARKS[0]}\n{shown}\n{MARKS[1]}{after}", encoding="utf-8")
+    return good
