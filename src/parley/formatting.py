@@ -13,11 +13,13 @@ from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import Any
 
+from parley.status import ArmStatus
+
 DASH = "–"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 NUMBER = re.compile(
     r"(at least |above |below |about )?[-+−±<>~]?[\d.,]+(e[-+]?\d+)?"
-    r"( ?(x|%|s|MB)( fewer| more)?|( ±| to| of) .*)?( \(.*\))?"
+    r"( ?(x|%|s|MB|points)( fewer| more)?|( ±| to| of) .*)?( \(.*\))?"
 )
 
 
@@ -92,21 +94,24 @@ def decimals(radius: float) -> int:
     return min(max(1 - math.floor(math.log10(radius)), 0), 9) if math.isfinite(radius) and radius > 0 else 3
 
 
-def ranged(value: float | None, low: float | None, high: float | None, *, rates: bool = False) -> str:
+def ranged(value: float | None, low: float | None, high: float | None, *, unit: str = "") -> str:
     """An estimate and its interval, with as many decimals as the half-width justifies.
 
     >>> ranged(0.05124, 0.0202, 0.0911), ranged(-12.34, -90.0, 30.0), ranged(None, None, None), ranged(0.0, 0.0, 0.0)
     ('0.051 (0.020 to 0.091)', '−12 (−90 to 30)', '–', '0')
-    >>> ranged(0.05124, 0.0202, 0.0911, rates=True)
-    '5.1 % (2.0 to 9.1)'
+
+    Shares are in per cent, and differences of shares in points: "14 % less" would be something else.
+
+    >>> ranged(0.05124, 0.0202, 0.0911, unit="%"), ranged(-0.141, -0.37, 0.06, unit="points")
+    ('5.1 % (2.0 to 9.1)', '−14 points (−37 to 6)')
     """
     if value is None or low is None or high is None:
         return DASH
     if low == high:
         return real(value, 0 if value == round(value) else 3)
-    if rates:
+    if unit:
         first, rest = ranged(100 * value, 100 * low, 100 * high).split(" ", 1)
-        return f"{first} % {rest}"
+        return f"{first} {unit} {rest}"
     digits = decimals((high - low) / 2)
     return f"{real(value, digits)} ({real(low, digits)} to {real(high, digits)})"
 
@@ -158,26 +163,32 @@ def is_number(cell: str) -> bool:
 
 KINDS = ("mean", "to_leader", "to_control")
 ENDS = ("estimate", "low", "high", "fixed_low", "fixed_high")
-HEAD = ("agent", "end", "leader", "arm", "state", "draws", *(f"{kind}_{end}" for kind in KINDS for end in ENDS))
+NUMBERS = tuple(f"{kind}_{end}" for kind in KINDS for end in ENDS)
+HEAD = ("agent", "end", "leader", "arm", "status", "dropped_in", "draws", *NUMBERS)
 
 
-def estimate_text(cell: Mapping[str, float | None] | None, *, rates: bool = False) -> str:
+def unit_of(kind: str, *, rates: bool) -> str:
+    """The unit of a mean or of a difference: of shares per cent, and points."""
+    return "" if not rates else "%" if kind == "mean" else "points"
+
+
+def estimate_text(cell: Mapping[str, float | None] | None, *, unit: str = "") -> str:
     """An estimate with the interval that holds jointly and at every phase.
 
     >>> estimate_text({"estimate": 0.5124, "low": 0.31, "high": 0.72}), estimate_text(None)
     ('0.51 (0.31 to 0.72)', '–')
     """
     found = cell or {}
-    return ranged(found.get("estimate"), found.get("low"), found.get("high"), rates=rates)
+    return ranged(found.get("estimate"), found.get("low"), found.get("high"), unit=unit)
 
 
-def arm_state(arm: Mapping[str, Any]) -> str:
-    """The state of an arm in words.
+def status_text(arm: Mapping[str, Any]) -> str:
+    """The status of an arm of an agent, from the API or from a certificate.
 
-    >>> arm_state({"candidate": False, "chosen": False, "ruled_out_in": 3})
-    'out in phase 3'
+    >>> status_text({"status": "ruled out", "dropped_in": 3})
+    'ruled out in phase 3'
     """
-    return "chosen" if arm["chosen"] else "candidate" if arm["candidate"] else f"out in phase {arm['ruled_out_in']}"
+    return ArmStatus(arm["status"]).described(arm["dropped_in"])
 
 
 def finding_rows(agent: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -185,7 +196,8 @@ def finding_rows(agent: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for arm in agent["arms"]:
         numbers = {f"{kind}_{end}": (arm[kind] or {}).get(end) for kind in KINDS for end in ENDS}
         known = {"agent": agent["agent"], "end": agent["end"], "leader": agent["leader"], "arm": arm["arm"]}
-        yield known | {"state": arm_state(arm), "draws": arm["draws"]} | numbers
+        status = {"status": arm["status"], "dropped_in": arm["dropped_in"] or None}
+        yield known | status | {"draws": arm["draws"]} | numbers
 
 
 def findings_csv(found: Mapping[str, Any]) -> str:

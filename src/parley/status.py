@@ -1,4 +1,7 @@
-"""The outcome status of an agent and of a study: one word, the same in policy, log, certificate, API and pages."""
+"""The status of a study, of an agent and of an arm of an agent: one word each, the same everywhere.
+
+Policy, log, certificate, API, pages, files and commands render these, and have no words of their own.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,27 @@ class OutcomeStatus(StrEnum):
             OutcomeStatus.LEFT: "the others were re-weighed without it",
         }.get(self)
         return f"{self.value}: {meaning}" if meaning else self.value
+
+
+class ArmStatus(StrEnum):
+    """What a study says of an arm of an agent."""
+
+    CHOSEN = "chosen"  # an answer, under the study's guarantee
+    OPEN = "open"  # still a candidate: the agent has no answer
+    RULED_OUT = "ruled out"  # proven worse than the agent's N best
+    SET_ASIDE = "set aside"  # the agent accepted others, within the tolerance; this one may be as good
+    LEFT = "left"  # the agent is gone, and has no answer
+
+    def described(self, phase: int) -> str:
+        """The status with the `phase` that dropped the arm, if one did.
+
+        >>> ArmStatus.SET_ASIDE.described(4), ArmStatus.RULED_OUT.described(3), ArmStatus.OPEN.described(0)
+        ('set aside within the tolerance in phase 4', 'ruled out in phase 3', 'open')
+        """
+        if self not in (ArmStatus.RULED_OUT, ArmStatus.SET_ASIDE):
+            return self.value
+        how = " within the tolerance" if self is ArmStatus.SET_ASIDE else ""
+        return f"{self.value}{how} in phase {phase:,}"
 
 
 def overall(ends: Iterable[str]) -> OutcomeStatus:

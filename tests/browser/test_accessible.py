@@ -79,6 +79,6 @@ def test_a_large_board_scrolls_in_its_own_frame(visit, server):
     server.create('name = "Large"\narms = 50\nagents = 30\n[weights]\nkind = "personalized"\nalpha = 0.5', "large")
     window = visit(server, server.token, viewport={"width": 390, "height": 800}, bypass_csp=True)
     window.page.goto("/studies/large")
-    expect(window.page.locator("table.board td.candidate")).to_have_count(25 * 50)
+    expect(window.page.locator("table.board td.open")).to_have_count(25 * 50)
     assert window.page.evaluate("document.scrollingElement.scrollWidth") <= 390
     assert _serious(Axe(), window.page) == []

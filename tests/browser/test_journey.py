@@ -108,10 +108,10 @@ def test_a_restart_in_mid_study_leaves_the_page_right(visit, tmp_path):
         expect(page.locator("td.chosen")).to_have_count(3)
         assert page.evaluate("window.sameDocument") is True  # still signed in, still the same page
         board = server.call("GET", "studies/restarted/board")
-        for arm, row in enumerate(board["chosen"]):
-            for agent, chosen in enumerate(row):
+        for arm, row in enumerate(board["statuses"]):
+            for agent, status in enumerate(row):
                 cell = page.locator("#board tbody tr").nth(agent).locator("td").nth(arm)
-                assert ("chosen" in cell.get_attribute("class")) == chosen
+                assert ("chosen" in cell.get_attribute("class")) == (status == "chosen")
         page.close()
         # While the server was away the browser itself says that it could not connect; nothing else may be wrong.
         gone = (

@@ -98,9 +98,9 @@ def test_what_is_blinded_is_denied_by_the_server_itself(visit, server, path):
     headers = {"Authorization": f"Bearer {token}"}
     assert window.context.request.get(f"/v1/studies/finished/{path}", headers=headers).status == 403
     board = window.context.request.get("/v1/studies/finished/board", headers=headers).json()
-    assert board["active"] is board["eliminated_in"] is board["chosen"] is board["counts"] is board["by_arm"] is None
+    assert board["statuses"] is board["dropped_in"] is board["counts"] is board["by_arm"] is None
     history = window.context.request.get("/v1/studies/finished/history", headers=headers).json()
-    assert all(phase["explanation"] is phase["eliminated"] is phase["counts"] is None for phase in history["phases"])
+    assert all(phase["explanation"] is phase["dropped_arms"] is phase["counts"] is None for phase in history["phases"])
 
 
 def test_downloads_and_forms_are_denied_to_who_may_not(visit, server):

@@ -382,7 +382,7 @@ def test_the_live_demo_decides_like_the_simulator():
     result = run_live(STUDY, seed=5, notify=said.append)
     study = load_study(STUDY)
     last = list(phases(make_policy(study.policy, study.problem), study.instance, seed=5))[-1]
-    assert result["eliminated_in"] == last.after.eliminated_in.tolist()
+    assert result["dropped_in"] == last.after.dropped_in.tolist()
     assert result["samples"] == int(last.after.counts.sum())
     assert result["correct"]
     assert result["verification"]["sound"]

@@ -68,7 +68,7 @@ def test_a_site_is_lost_the_study_stalls_is_re_weighed_and_everybody_else_is_dec
     blocked = house.admin.request("GET", "studies", "trial", "certificate")
     assert blocked["ends"]["agent 1"] == "blocked"
     board = house.admin.request("GET", "studies", "trial", "board")
-    assert np.array(board["chosen"]).any(axis=0).tolist() == [False, False, False, True, True, False]
+    assert (np.array(board["statuses"]) == "chosen").any(axis=0).tolist() == [False, False, False, True, True, False]
     sound(house)
     seen, line = reweigh(house)
     assert seen["projection"]["expected"] or seen["finished"]
@@ -82,9 +82,12 @@ def test_a_site_is_lost_the_study_stalls_is_re_weighed_and_everybody_else_is_dec
     certificate = house.admin.request("GET", "studies", "trial", "certificate")
     assert certificate["complete"]
     assert certificate["ends"] == dict.fromkeys(STUDY.agents[:5], "decided") | {"agent 6": "left"}
+    gone = certificate["evidence"]["agents"][5]
+    assert (certificate["answers"]["agent 6"], gone["chosen"]) == ([], []), "who left chose nothing"
+    assert {arm["status"] for arm in gone["arms"]} == {"left"}
     findings = house.admin.request("GET", "studies", "trial", "findings")
     assert [agent["end"] for agent in findings["agents"]] == ["decided"] * 5 + ["left"]
-    assert not any(arm["chosen"] for arm in findings["agents"][5]["arms"])
+    assert {arm["status"] for arm in findings["agents"][5]["arms"]} == {"left"}
     assert sound(house).certificate is not None
 
 

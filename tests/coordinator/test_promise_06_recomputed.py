@@ -27,9 +27,9 @@ def test_an_exported_log_is_enough(house, policy, cell):
     certificate = house.admin.request("GET", "studies", "trial", "certificate")
     board = house.admin.request("GET", "studies", "trial", "board")
     assert found.phases == certificate["phases"] == board["phases"]
-    assert board["eliminated_in"] == found.trial.state.eliminated_in.tolist()
+    assert board["dropped_in"] == found.trial.state.dropped_in.tolist()
     for place, agent in enumerate(message.agents):
-        kept = [arm for row, arm in enumerate(message.arms) if board["chosen"][row][place]]
+        kept = [arm for row, arm in enumerate(message.arms) if board["statuses"][row][place] == "chosen"]
         assert kept == certificate["answers"][agent]
     assert certificate["problem"] == message.digest
 
@@ -87,5 +87,5 @@ def test_live_and_simulated_studies_decide_alike(house, policy, noise, tmp_path)
         plan = agents[0].whole_plan("trial", phase.number)
         assert np.array_equal(plan.array, phase.quotas), f"plan of phase {phase.number}"
         decision = house.admin.request("GET", "studies", "trial", "phases", phase.number, "decision")
-        assert decision["eliminated_in"] == phase.after.eliminated_in.tolist()
+        assert decision["dropped_in"] == phase.after.dropped_in.tolist()
     assert decision["finished"]

@@ -100,7 +100,7 @@ def test_a_viewer_still_sees_progress(two_runs):
     assert board["candidates"] == [1, 1, 1]
     assert min(board["drawn"]) > 0
     history = two_runs["as it is", "viewer", LAST]["/v1/studies/blinded/history"]["phases"]
-    assert sum(phase["ruled_out"] for phase in history) == 9
+    assert sum(phase["dropped"] for phase in history) == 9
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parley.dashboard.charts import LOUD, Arm, bullet, course_chart, evidence_chart, meter, spread, ticks
+from parley.status import ArmStatus
 
 numbers = st.none() | st.floats(-1e6, 1e6)
 
@@ -16,15 +17,15 @@ numbers = st.none() | st.floats(-1e6, 1e6)
 def agents(draw):
     phases = draw(st.integers(1, 15))
     several = st.lists(numbers, min_size=phases, max_size=phases)
-    positive = st.lists(st.floats(0, 1e3), min_size=phases, max_size=phases)
     arm = st.builds(
         Arm,
         name=st.text(alphabet="aé<&\"'日★ ", min_size=1, max_size=40),
         means=several,
-        radii=positive,
+        lows=several,
+        highs=several,
         scores=several,
-        out_in=st.integers(0, phases),
-        chosen=st.booleans(),
+        dropped_in=st.integers(0, phases),
+        status=st.sampled_from(ArmStatus),
     )
     return draw(st.lists(arm, min_size=2, max_size=12))
 
@@ -55,7 +56,7 @@ def test_whatever_the_numbers_a_figure_is_valid_and_stays_in_its_frame(arms):
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", '"onload="x', "a&b", "]]>"])
 def test_names_come_out_as_text(name):
-    arm = Arm(name=name, means=[0.1], radii=[0.1], scores=[1.0], out_in=0)
+    arm = Arm(name=name, means=[0.1], lows=[0.0], highs=[0.2], scores=[1.0])
     for figure in (course_chart([arm, arm], name), evidence_chart([arm, arm], 3.4, name), bullet(1, 2, 3, 4, name)):
         root = parsed(figure)
         assert root.get("aria-label") == name
@@ -63,7 +64,10 @@ def test_names_come_out_as_text(name):
 
 
 def test_arms_differ_by_shape_as_well_as_by_colour():
-    arms = [Arm(name=f"arm {k}", means=[k, k], radii=[1, 1], scores=[0, 0], out_in=0) for k in range(LOUD)]
+    arms = [
+        Arm(name=f"arm {k}", means=[k, k], lows=[k - 1, k - 1], highs=[k + 1, k + 1], scores=[0, 0])
+        for k in range(LOUD)
+    ]
     root = parsed(course_chart(arms, "x"))
     shapes = {
         found.attrib.get("points", "").split(",")[0]
@@ -74,7 +78,7 @@ def test_arms_differ_by_shape_as_well_as_by_colour():
 
 
 def test_of_many_arms_the_best_are_told_apart_and_the_rest_stays_in_the_background():
-    arms = [Arm(name=f"arm {k}", means=[float(k)], radii=[1.0], scores=[0.0], out_in=0) for k in range(50)]
+    arms = [Arm(name=f"arm {k}", means=[k], lows=[k - 1], highs=[k + 1], scores=[0.0]) for k in range(50)]
     text = "".join(parsed(course_chart(arms, "x")).itertext())
     assert "arm 49" in text
     assert "arm 3" not in text.replace("arm 4", "")

@@ -1,11 +1,20 @@
-"""Pages claim what is proven and no more: of arms that were let go, of play, of studies that may end early."""
+"""Pages claim what is proven and no more: of arms that were set aside, of play, of studies that may end early."""
 
+import csv
+import io
+import json
 import re
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from tests.dashboard.site import TWO
-from tests.dashboard.test_prices import forecast_of
+from tests.dashboard.test_prices import PRICED, forecast_of
+
+from parley.agent.plans import AgentPlan
+from parley.cli.main import main
+from parley.status import ArmStatus
+from parley.totals import Totals
 
 TIED = np.array([[0.5, 0.5], [0.49, 0.51], [-3.0, -3.0]])
 TOLERANT = TWO.replace('name = "Two sites"', 'name = "A tie"\ntolerance = 0.4')
@@ -34,30 +43,142 @@ def tie(here):
     return played(here, TOLERANT, "tie", TIED)
 
 
-def test_an_arm_that_was_let_go_is_not_called_worse(here, tie):
+def command(here, *arguments):
+    """What a command of an administrator prints."""
+    found = CliRunner().invoke(main, [*arguments, "--server", here.address], env={"PARLEY_TOKEN": here.token})
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def lines(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_every_arm_of_an_agent_has_one_status_wherever_it_is_read(here, tie):
+    """Certificate, API, both files, the command in all its forms, and the tables of three pages."""
+    cells = [(agent["agent"], arm["arm"], arm) for agent in tie["evidence"]["agents"] for arm in agent["arms"]]
+    words = {(agent, name): (arm["status"], arm["dropped_in"]) for agent, name, arm in cells}
+    assert sorted(status for status, _ in words.values()) == ["chosen"] * 2 + ["ruled out"] * 2 + ["set aside"] * 2
+    assert all((phase > 0) == (status != "chosen") for status, phase in words.values())
+    board = here.call("GET", "studies/tie/board")
+    for row, arm in enumerate(board["arms"]):
+        for column, agent in enumerate(board["agents"]):
+            assert words[agent, arm] == (board["statuses"][row][column], board["dropped_in"][row][column])
+    for status, counts in board["by_arm"]["statuses"].items():
+        assert counts == [sum(words[agent, arm][0] == status for agent in board["agents"]) for arm in board["arms"]]
+    findings = here.call("GET", "studies/tie/findings")["agents"]
+    told = json.loads(command(here, "admin", "answer", "tie", "--json"))["agents"]
+    for agent in [*findings, *({"agent": one["agent"], **one["estimates"]} for one in told)]:
+        assert all(words[agent["agent"], arm["arm"]] == (arm["status"], arm["dropped_in"]) for arm in agent["arms"])
+    with here.browser() as browser:
+        files = [browser.get(f"/studies/tie/{name}.csv").text for name in ("answer", "estimates")]
+        pages = [browser.get(f"/studies/tie{path}").text for path in ("", "/answer", "/report", "/evidence")]
+    for row in [line for file in [*files, command(here, "admin", "answer", "tie", "--csv")] for line in lines(file)]:
+        assert words[row["agent"], row["arm"]] == (row["status"], int(row["dropped_in"] or 0))
+    said = [ArmStatus(status).described(phase) for status, phase in words.values()]
+    screen = " ".join(command(here, "admin", "answer", "tie").split())
+    assert sum(screen.count(word) for word in ("ruled out in", "set aside")) >= 4
+    for page in pages:
+        assert all(page.count(word) >= said.count(word) for word in said), "the same words on every page"
+        assert "let go" not in page
+        assert not re.search(r"[> ]out in phase|Pairs dropped", page.replace("ruled out in phase", ""))
+
+
+@pytest.mark.usefixtures("tie")
+def test_the_rounds_count_what_was_ruled_out_and_what_was_set_aside(here):
+    history = here.call("GET", "studies/tie/history")["phases"]
+    assert sum(phase["dropped"] for phase in history) == 4
+    assert sum(phase["set_aside"] for phase in history) == 2
+    assert (
+        sorted(one["status"] for phase in history for one in phase["dropped_arms"])
+        == ["ruled out"] * 2 + ["set aside"] * 2
+    )
+    with here.browser() as browser:
+        page = browser.get("/studies/tie").text
+    rounds = page[page.index('id="rounds"') :]
+    assert "Pairs ruled out" in rounds
+    assert "Set aside" in rounds
+
+
+@pytest.mark.usefixtures("tie")
+def test_a_mean_has_one_interval_on_every_page(here):
+    shown = {}
+    with here.browser() as browser:
+        for path in ("", "/answer", "/evidence"):
+            page = browser.get(f"/studies/tie{path}").text
+            assert "±" not in page
+            shown[path] = set(re.findall(r"[−\d.]+ \([−\d.]+ to [−\d.]+\)", page))
+    assert len(shown[""]) >= 3
+    assert shown[""] <= shown["/answer"] & shown["/evidence"]
+
+
+def test_an_answer_before_the_end_of_the_study_is_shown_and_stays(here):
+    """South is decided long before North: its arm stands there at once, and later for that phase."""
+    here.create(TWO.replace("alpha = 0.5", "alpha = 1.0"), "early")
+    means = np.array([[0.55, 0.0], [0.5, 9.0], [0.0, 0.0]])
+    while here.call("GET", "studies/early/board")["ends"] != ["open", "decided"]:
+        here.phase("early", means)
+    then = json.loads(command(here, "admin", "answer", "early", "--json"))
+    phase = then["phase"]
+    assert [one["end"] for one in then["agents"]] == ["open", "decided"]
+    assert then["agents"][1]["arms"] == ["b"]
+    assert len(then["agents"][0]["arms"]) > 1
+    while here.call("GET", "studies/early")["stage"] == "running":
+        here.phase("early", means)
+    later = json.loads(command(here, "admin", "answer", "early", "--phase", str(phase), "--json"))
+    assert {**later, "stage": "", "phases": 0} == {**then, "stage": "", "phases": 0}
+
+
+def test_money_counts_the_samples_that_are_called_spent(here):
+    study = here.create(PRICED, "paid")
+    here.phase(study)
+    here.phase(study, but=("South",))
+    status, board = here.call("GET", f"studies/{study}"), here.call("GET", f"studies/{study}/board")
+    assert status["reported"]
+    assert status["missing"]
+    assert sum(board["spent"]) == status["samples"] > sum(board["drawn"])
+    assert board["money"] == 40 * board["spent"][0] + 2 * board["spent"][1]
+    with here.browser() as browser:
+        page = browser.get(f"/studies/{study}").text
+    assert re.search(rf"<dt>Money spent</dt><dd>{board['money']:,.0f}<", page)
+
+
+def test_differences_of_rates_are_points(here):
+    text = TWO.replace("[weights]", '[noise]\nkind = "binary"\n\n[weights]')
+    here.create(text, "rates")
+    for agent in ("North", "South"):
+        token = here.agent_token("rates", agent)
+        plan = AgentPlan.from_json(here.call("GET", f"studies/rates/agents/{agent}/plan", token=token))
+        counts = np.array(plan.draws)
+        report = plan.report(Totals(counts=counts, sums=counts * [1.0, 0.0, 0.0], squares=counts * [1.0, 0.0, 0.0]))
+        here.call("PUT", f"studies/rates/phases/1/reports/{agent}", token=token, json=report.to_json())
+    with here.browser() as browser:
+        page = browser.get("/studies/rates/answer").text
+    assert re.search(r"−\d+(\.\d+)? points \(−", page)
+    assert not re.search(r"−[\d.]+ % \(", page)
+    assert " points (" in command(here, "admin", "answer", "rates")
+
+
+def test_an_arm_that_was_set_aside_is_not_called_worse(here, tie):
     assert set(tie["ends"].values()) == {"accepted"}
     with here.browser() as browser:
         for path in ("answer", "report"):
             page = browser.get(f"/studies/tie/{path}").text
             told = list(rows_of(page))
             assert len(told) == 6
-            assert sum("let go in phase" in decision for _, decision, _ in told) == 2
+            assert sum("set aside within the tolerance in phase" in decision for _, decision, _ in told) == 2
             for arm, decision, bound in told:
-                assert (bound == "–") == ("out in phase" not in decision), (arm, decision, bound)
-                assert arm != "c" or "out in phase" in decision
+                assert (bound == "–") == ("ruled out in phase" not in decision), (arm, decision, bound)
+                assert arm != "c" or "ruled out in phase" in decision
             assert "this arm may be as good" in page
-            assert "bars are" not in page
-        assert "let go in" in browser.get("/studies/tie/evidence").text
-        lines = browser.get("/studies/tie/answer.csv").text.splitlines()
-    assert len(lines) == 7
-    assert "let_go" not in lines[0]
+        assert "set aside in" in browser.get("/studies/tie/evidence").text
 
 
 def test_of_exact_studies_every_arm_that_is_out_is_worse(here):
     played(here, TWO, "exact", np.array([[0.9, 0.2], [0.1, 0.8], [0.4, 0.1]]))
     with here.browser() as browser:
         page = browser.get("/studies/exact/answer").text
-        assert "let go" not in page + browser.get("/studies/exact/evidence").text
+        assert "set aside" not in page + browser.get("/studies/exact/evidence").text
     assert "Error probability" in page
     assert all((bound == "–") == ("chosen" in decision) for _, decision, bound in rows_of(page))
 

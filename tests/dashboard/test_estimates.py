@@ -42,7 +42,7 @@ def test_at_the_end_they_are_what_the_certificate_says(here):
         assert [{kind: arm[kind] for kind in KINDS} for arm in one["arms"]] == [
             {kind: arm[kind] for kind in KINDS} for arm in other["arms"]
         ]
-        assert [arm["arm"] for arm in one["arms"] if arm["chosen"]] == [one["leader"]]
+        assert [arm["arm"] for arm in one["arms"] if arm["status"] == "chosen"] == [one["leader"]]
 
 
 def test_they_are_there_at_every_phase_and_of_some_agents(here, half):
@@ -104,7 +104,7 @@ def test_a_viewer_gets_none_of_it(here, half):
 def arm_of(name, middle, half, **changes):
     cell = {"estimate": middle, "low": middle - half, "high": middle + half}
     cell |= {"fixed_low": middle - half / 2, "fixed_high": middle + half / 2}
-    known = {"arm": name, "candidate": True, "chosen": False, "ruled_out_in": 0, "draws": 9, "mean": cell}
+    known = {"arm": name, "status": "open", "dropped_in": 0, "draws": 9, "mean": cell}
     return known | {"to_leader": cell, "to_control": None} | changes
 
 

@@ -11,11 +11,12 @@ from parley.coordinator.settings import ServerSettings
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
 from parley.dashboard.pages.evidence import _panels, arms_of
 from parley.errors import InvalidInput
+from parley.status import ArmStatus
 
 
 def arm(name="a", *, means, radius=0.4, scores=None, first=1, **more):
-    radii = [radius] * len(means)
-    return Arm(name=name, means=means, radii=radii, scores=scores or [0.0] * len(means), out_in=0, first=first, **more)
+    lows, highs = ([mean + sign * radius for mean in means] for sign in (-1, 1))
+    return Arm(name=name, means=means, lows=lows, highs=highs, scores=scores or [0.0] * len(means), first=first, **more)
 
 
 def height_of_zero(figure):
@@ -35,8 +36,9 @@ def test_of_a_long_study_the_latest_phases_are_drawn_with_their_numbers():
     figure = str(course_chart(late, "x"))
     assert ">50<" in figure
     assert ">1<" not in figure
-    gone = Arm(name="c", means=[None] * 20, radii=[None] * 20, scores=[3.4] * 20, out_in=4, first=31)
-    assert "out in 4" in str(evidence_chart([*late, gone], 3.4, "x"))
+    none, out = [None] * 20, ArmStatus.RULED_OUT
+    gone = Arm(name="c", means=none, lows=none, highs=none, scores=[3.4] * 20, status=out, dropped_in=4, first=31)
+    assert "ruled out in 4" in str(evidence_chart([*late, gone], 3.4, "x"))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_after_many_phases_intervals_are_bands_and_notches_few():
 def test_an_agent_with_one_arm_left_has_its_answer_before_the_study_ends():
     history, board = told([(0.1, 0.2), (0.3, 0.2)], 0.5)
     assert not any(one.chosen for one in arms_of(history, board, 0))
-    board.active, board.candidates = [[False, True], [True, True]], [1, 2]
+    board.statuses = [["ruled out", "open"], ["chosen", "open"]]
     assert [one.chosen for one in arms_of(history, board, 0)] == [False, True]
     assert not any(one.chosen for one in arms_of(history, board, 1))
 
@@ -69,15 +71,14 @@ def test_an_agent_with_one_arm_left_has_its_answer_before_the_study_ends():
 def told(columns, scores):
     """A history of one phase and a board, with one column an agent."""
     count, cells = len(columns), list(zip(*columns, strict=True))
-    explanation = SimpleNamespace(mixed_means=cells, radius=[[0.1] * count] * 2, score=[[scores] * count] * 2)
+    explanation = SimpleNamespace(mixed_means=cells, low=cells, high=cells, score=[[scores] * count] * 2)
     board = SimpleNamespace(
         agents=[f"agent {place}" for place in range(count)],
         arms=["a", "b"],
         candidates=[2] * count,
         top=1,
-        active=[[True] * count] * 2,
-        eliminated_in=[[0] * count] * 2,
-        chosen=[[False] * count] * 2,
+        statuses=[["open"] * count] * 2,
+        dropped_in=[[0] * count] * 2,
     )
     return SimpleNamespace(phases=[SimpleNamespace(phase=1, explanation=explanation)]), board
 

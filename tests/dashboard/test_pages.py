@@ -41,7 +41,7 @@ def many(here):
 def test_a_large_board_is_paged_and_summed_up(here, many):
     with here.browser() as browser:
         page = browser.get(f"/studies/{many}").text
-        assert page.count('class="candidate"') + page.count('class="out"') <= 25 * 30
+        assert page.count('class="open"') + page.count('class="ruled-out"') <= 25 * 30
         assert "Arm by arm, over all 60 agents" in page
         assert "Agents 1–25 of 60" in page
         last = browser.get(f"/studies/{many}?first=50").text
@@ -104,7 +104,7 @@ def test_the_downloads_say_what_the_certificate_says(here, done):
         assert answer.headers["content-disposition"] == 'attachment; filename="done-answer.csv"'
         rows = list(csv.DictReader(io.StringIO(answer.text)))
         assert len(rows) == 6
-        chosen = {row["agent"]: row["arm"] for row in rows if row["chosen"] == "True"}
+        chosen = {row["agent"]: row["arm"] for row in rows if row["status"] == "chosen"}
         assert {agent: [arm] for agent, arm in chosen.items()} == certificate["answers"]
         report = browser.get(f"/studies/{done}/report").text
         assert "Verified." in report
@@ -114,7 +114,7 @@ def test_the_downloads_say_what_the_certificate_says(here, done):
 def test_the_margin_of_an_answer_is_the_smallest_bound(here, done):
     with here.api() as client, here.browser() as browser:
         certificate = client.request("GET", "studies", done, "certificate")
-        gaps, out = np.array(certificate["state"]["gap_at_least"]), np.array(certificate["state"]["eliminated_in"])
+        gaps, out = np.array(certificate["state"]["gap_at_least"]), np.array(certificate["state"]["dropped_in"])
         margins = [gaps[out[:, place] > 0, place].min() for place in range(2)]
         page = browser.get(f"/studies/{done}/answer").text
         told = re.findall(r"ahead of every other arm by at least ([\d.]+)", page)

@@ -166,7 +166,7 @@ def test_what_holds_in_every_phase(name, seed):
         assert (after.phase == state.phase + ~state.finished).all()
         assert (after.active <= state.active).all(), "what is out stays out"
         assert (after.active.sum(axis=-2) >= instance.problem.top).all()
-        assert ((after.eliminated_in > 0) == ~after.active).all()
+        assert ((after.dropped_in > 0) == ~after.active).all()
         if plays(name):
             played = after.counts.sum(axis=-2)
             assert (played == played[..., :1]).all(), "nobody waits"
@@ -174,7 +174,7 @@ def test_what_holds_in_every_phase(name, seed):
         else:
             assert (after.finished == (after.active.sum(axis=-2) == instance.problem.top).all(axis=-1)).all()
         case = policy.explain(after)
-        for value in (case.mixed_means, case.radius, case.score):
+        for value in (case.mixed_means, case.score):
             assert value.shape == after.counts.shape
             assert np.isfinite(value).all()
         state = after

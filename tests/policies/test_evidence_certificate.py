@@ -81,15 +81,15 @@ def test_the_certificate_says_what_decided():
         document = json.loads(json.dumps(policy.certificate(last), allow_nan=False))
         assert document["line"] == policy.line
         for m, agent in enumerate(document["agents"]):
-            assert agent["chosen"] == [arm["arm"] for arm in agent["arms"] if arm["chosen"]]
+            assert agent["chosen"] == [arm["arm"] for arm in agent["arms"] if arm["status"] == "chosen"]
             for k, arm in enumerate(agent["arms"]):
-                if arm["chosen"]:
+                if arm["status"] == "chosen":
                     assert arm["gap_at_least"] == 0
                     assert arm["log_wealth"] < policy.line
                     continue
                 assert arm["log_wealth"] == policy.line
                 assert arm["gap_at_least"] == last.gap_at_least[k, m]
-                deciding = steps[arm["eliminated_in"] - 1]
+                deciding = steps[arm["dropped_in"] - 1]
                 assert not deciding.after.active[k, m]
                 assert deciding.before.active[k, m]
                 met = policy.contrasts(deciding.before).opponents[:, k, m]
@@ -121,6 +121,6 @@ def test_the_certificate_tells_the_bounds_that_the_evidence_gives():
     last = list(phases(policy, study.instance, seed=SEED))[-1].after
     told = policy.certificate(last)["agents"]
     bounds = np.array([[arm["gap_at_least"] for arm in agent["arms"]] for agent in told]).T
-    assert np.array_equal(bounds, np.where(last.eliminated_in > 0, last.gap_at_least, 0.0))
+    assert np.array_equal(bounds, np.where(last.dropped_in > 0, last.gap_at_least, 0.0))
     assert bounds.max() > 0
     assert (bounds <= study.instance.gaps).all()

@@ -106,7 +106,7 @@ def test_an_arm_is_out_only_when_all_its_slots_are_on_the_line():
     both = policy.update(state, Totals(counts=counts, sums=400 * np.array([[0.9], [0.8], [0.0], [0.0]])))
     assert (both.log_wealth[:, 3, 0] == policy.line).all()
     assert not both.active[3, 0]
-    assert both.eliminated_in[3, 0] == 2
+    assert both.dropped_in[3, 0] == 2
 
 
 def test_a_slot_on_the_line_asks_for_no_more_draws():

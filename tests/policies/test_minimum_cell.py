@@ -10,6 +10,7 @@ from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
 from parley.simulation import simulate
+from parley.thresholds import make_threshold, radius
 from parley.totals import Totals
 
 
@@ -30,14 +31,14 @@ def test_w_cpe_keeps_its_bounds_on_rounds_and_samples(seed, cell):
 def test_w_cpe_makes_intervals_as_narrow_as_proxy_gaps_whoever_is_raised(cell):
     """More draws by agent 1, whom agent 2 does not weigh, raise agent 2's threshold: it must draw more as well."""
     problem = Problem(arms=2, weights=[[0.01, 0.0], [0.99, 1.0]], minimum_cell=cell)
-    policy = make_policy("wcpe", problem)
+    policy, beta = make_policy("wcpe", problem), make_threshold("paper", problem)
     state = policy.start()
     assert (policy.plan(state) > [cell - 1, cell]).all(), "agent 2 is not raised itself"
     assert (policy.plan(state)[:, 0] == cell).all()
     for _ in range(6):
         quotas = policy.plan(state)
         after = policy.update(state, Totals(counts=quotas, sums=np.zeros(problem.shape)))
-        assert (policy.explain(after).radius <= np.exp2(-state.halvings.astype(float))).all()
+        assert (radius(problem, after.counts, beta) <= np.exp2(-state.halvings.astype(float))).all()
         state = after
 
 

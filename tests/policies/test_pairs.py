@@ -249,7 +249,7 @@ def test_a_study_whose_budget_came_first_keeps_the_leader_and_what_it_has_not_co
         if not last.accepted[0]:
             assert policy.statuses(last)[0] == "exhausted"
             kept.append(last.active[:, 0])
-            assert ((last.eliminated_in > 0) == ~last.active).all()
+            assert ((last.dropped_in > 0) == ~last.active).all()
     assert len(kept) > 10
     assert np.mean([one[:2].all() and not one[2:].any() for one in kept]) > 0.9
 

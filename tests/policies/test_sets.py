@@ -97,7 +97,7 @@ def _state(wealth, opponents, ranks, active):
     blank = np.zeros((arms, 1))
     return Wealth(
         phase=np.array(2), counts=blank.astype(int), sums=blank, active=active[:, None],
-        eliminated_in=blank.astype(int), finished=np.array(False), log_wealth=wealth[..., None],
+        dropped_in=blank.astype(int), finished=np.array(False), log_wealth=wealth[..., None],
         opponents=opponents[..., None], signal=blank, information=blank, gap_at_least=blank, ranks=ranks[:, None],
     )  # fmt: skip
 

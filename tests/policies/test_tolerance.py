@@ -90,7 +90,7 @@ def test_an_arm_is_out_or_set_aside_and_only_what_is_out_is_called_worse(name, d
         arms = certificate["agents"][0]["arms"]
         for place, arm in enumerate(arms):
             worse = arm["score"] >= certificate["line"]
-            assert arm["set_aside"] == (not arm["chosen"] and not worse)
+            assert (arm["status"] == "set aside") == (arm["status"] not in ("chosen", "open") and not worse)
             assert worse <= (place == 2)
             assert arm.get("gap_at_least", 0.0) <= (0.3 if worse else 0.0)
             proven += worse

@@ -145,7 +145,8 @@ def test_six_sites_one_lost_re_weighed_everybody_else_is_decided(policy, toleran
     assert all(end.answered for end in ends.values())
     certificate = course.certify()
     assert certificate.complete
-    assert certificate.answers["agent 6"] == []
+    assert certificate.answers["agent 6"] == certificate.evidence["agents"][5]["chosen"] == []
+    assert {arm["status"] for arm in certificate.evidence["agents"][5]["arms"]} == {"left"}
     assert all(certificate.answers[name] == ["arm 1"] for name in ends)
     assert "agent 6 left" in certificate.guarantee
     assert certificate.created == course.events[0].study.digest != certificate.problem
@@ -308,7 +309,7 @@ def test_what_cannot_be_asked():
 
 def reweighed_anyhow(course):
     """An event for a study whose policy allows none."""
-    nothing = {"left": (), "states": (), "eliminated_in": ((0, 0, 0),) * 3, "plan": None, "consequences": ""}
+    nothing = {"left": (), "states": (), "dropped_in": ((0, 0, 0),) * 3, "plan": None, "consequences": ""}
     nothing["delta"] = 0.1
     weights = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.5), (0.0, 0.0, 0.5))
     return Reweighed(phase=course.trial.phase, reason="why", weights=weights, finished=False, **nothing)
@@ -412,7 +413,7 @@ def test_what_a_log_says_of_a_re_weighing_is_computed_again():
     wrong = [
         {"left": ()},
         {"left": ("agent 1",)},
-        {"eliminated_in": tuple(tuple(1 - value for value in row) for row in event.eliminated_in)},
+        {"dropped_in": tuple(tuple(1 - value for value in row) for row in event.dropped_in)},
         {"finished": True},
         {"states": event.states[:-1]},
         {"phase": 2},

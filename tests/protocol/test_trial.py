@@ -78,7 +78,7 @@ def test_simulator_and_trial_decide_alike_on_the_same_rewards(policy, name, cell
         step = trial.step()
         events.append(step.event)
         trial = trial.close(step)
-        for field in ("counts", "sums", "active", "eliminated_in", "phase", "finished"):
+        for field in ("counts", "sums", "active", "dropped_in", "phase", "finished"):
             assert np.array_equal(getattr(trial.state, field), getattr(phase.after, field)), field
     assert trial.stage is Stage.FINISHED
     again = replay(events)
@@ -113,7 +113,7 @@ def trial_at(stage):
 def any_reweighing(trial):
     """Weights that could be asked for."""
     weights = ((1.0, 0.5), (0.0, 0.5))
-    nothing = {"left": (), "states": (), "eliminated_in": ((0, 0), (0, 0)), "plan": None, "consequences": ""}
+    nothing = {"left": (), "states": (), "dropped_in": ((0, 0), (0, 0)), "plan": None, "consequences": ""}
     nothing["delta"] = 0.1 * share_of_delta(trial.study, weights, ())
     return Reweighed(phase=trial.phase, reason="why", weights=weights, finished=False, **nothing)
 
@@ -190,7 +190,7 @@ def test_a_decision_that_the_reports_do_not_give_is_found():
 
     trial = trial_at(Stage.CLOSING)
     event = trial.step().event
-    for change in ({"finished": not event.decision.finished}, {"data": "0" * 64}, {"eliminated_in": ((9, 9), (9, 9))}):
+    for change in ({"finished": not event.decision.finished}, {"data": "0" * 64}, {"dropped_in": ((9, 9), (9, 9))}):
         with pytest.raises(InvalidInput, match="recorded"):
             apply(trial, replace(event, decision=replace(event.decision, **change)))
     if event.plan is not None:

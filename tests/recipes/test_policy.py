@@ -41,7 +41,7 @@ class Doubling(Elimination):
     def explain(self, state: State) -> Explanation:
         mixed, half, bar = self._intervals(state, state.active)
         score = np.where(state.phase[..., None, None] > 0, (bar - mixed) / half, 0.0)
-        return Explanation(mixed_means=mixed, radius=half, score=score, line=1.0, words="distance in half-widths")
+        return Explanation(mixed_means=mixed, score=score, line=1.0, words="distance in half-widths")
 
     def _intervals(self, state: State, among: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         mixed = self.problem.mixed(state.means)

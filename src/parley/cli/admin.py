@@ -14,8 +14,8 @@ from parley.cli.admin_changes import CHANGES
 from parley.cli.console import json_option, print_json, progress_bar, say, show_table, warn
 from parley.cli.remote import hand_over, paced, with_client, write_secret
 from parley.errors import InvalidInput, needs
-from parley.formatting import arm_state, estimate_text, findings_csv, number, plural
-from parley.status import OutcomeStatus, overall
+from parley.formatting import estimate_text, findings_csv, number, plural, status_text, unit_of
+from parley.status import ArmStatus, OutcomeStatus, overall
 from parley.study import load_study
 
 if TYPE_CHECKING:
@@ -243,7 +243,6 @@ def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
     """Agent by agent: the end, the arms that are answers or remain, the leader, and its estimates."""
     agents = []
     for entry in found["agents"]:
-        left = [arm for arm in entry["arms"] if arm["candidate"] or arm["chosen"]]
         end = OutcomeStatus(entry["end"])
         leads = next((arm["mean"] for arm in entry["arms"] if arm["arm"] == entry["leader"]), None)
         agents.append(
@@ -251,7 +250,7 @@ def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
                 "agent": entry["agent"],
                 "end": end.value,
                 "answered": end.answered,
-                "arms": [arm["arm"] for arm in left if arm["chosen"] or not end.answered],
+                "arms": [arm["arm"] for arm in entry["arms"] if arm["status"] in (ArmStatus.CHOSEN, ArmStatus.OPEN)],
                 "leader": entry["leader"],
                 "mixed_mean": leads and leads["estimate"],
                 "estimates": {"leader": entry["leader"], "arms": entry["arms"]},
@@ -265,15 +264,15 @@ def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
 def _show_answer(document: dict[str, Any], found: dict[str, Any]) -> None:
     rows = []
     for entry, findings in zip(document["agents"], found["agents"], strict=True):
-        arms = ", ".join(entry["arms"]) if entry["answered"] else "candidates: " + ", ".join(entry["arms"])
+        arms = ("" if entry["answered"] or not entry["arms"] else "candidates: ") + ", ".join(entry["arms"])
         mean = next((arm["mean"] for arm in findings["arms"] if arm["arm"] == entry["leader"]), None)
         rows.append(
             (
                 entry["agent"],
                 OutcomeStatus(entry["end"]).description,
-                arms if findings["arms"] else "",
+                arms,
                 entry["leader"] or "",
-                estimate_text(mean, rates=found["rates"]),
+                estimate_text(mean, unit=unit_of("mean", rates=found["rates"])),
             )
         )
     title = f"{document['study']}: {document['end']} after {plural(document['phase'], 'phase')}"
@@ -288,12 +287,13 @@ def _show_estimates(found: dict[str, Any]) -> None:
     heads = {"mean": "mixed mean", "to_leader": "to the leader"}
     if found["control"]:
         heads["to_control"] = f"to {found['control']}"
+    units = {kind: unit_of(kind, rates=found["rates"]) for kind in heads}
     lines = [(agent["agent"], arm) for agent in found["agents"] for arm in agent["arms"]]
     rows = [
-        (name, arm["arm"], arm_state(arm), *(estimate_text(arm[kind], rates=found["rates"]) for kind in heads))
+        (name, arm["arm"], status_text(arm), *(estimate_text(arm[kind], unit=units[kind]) for kind in heads))
         for name, arm in lines[:MOST_LINES]
     ]
-    show_table("Estimates", ("agent", "arm", "state", *heads.values()), rows)
+    show_table("Estimates", ("agent", "arm", "status", *heads.values()), rows)
     if len(lines) > MOST_LINES:
         say(f"And {number(len(lines) - MOST_LINES)} more: --csv and --json have all.")
     say(

@@ -347,8 +347,8 @@ def _follow(client: Any, study: str, notify: Callable[[str], None]) -> dict[str,
         for phase in range(reported + 1, found["phase"] + over):
             done = client.request("GET", "studies", study, "history", params={"after": phase - 1, "limit": 1})["phases"]
             if done:
-                out = ", ".join(f"{pair['arm']} for {pair['agent']}" for pair in done[0]["eliminated"]) or "nothing"
-                notify(f"phase {phase}: {plural(done[0]['samples'], 'sample')}; ruled out: {out}")
+                out = ", ".join(f"{one['arm']} for {one['agent']}, {one['status']}" for one in done[0]["dropped_arms"])
+                notify(f"phase {phase}: {plural(done[0]['samples'], 'sample')}; {out or 'no arm ruled out'}")
                 reported = phase
         if over:
             return found
@@ -364,7 +364,7 @@ def _result(client: Any, study: str, last: dict[str, Any], file: Study) -> dict[
         "samples": certificate["samples"],
         "answers": certificate["answers"],
         "correct": _correct(certificate["answers"], file),
-        "eliminated_in": client.request("GET", "studies", study, "board")["eliminated_in"],
+        "dropped_in": client.request("GET", "studies", study, "board")["dropped_in"],
         "guarantee": certificate["guarantee"],
         "verification": client.request("POST", "studies", study, "verify"),
     }

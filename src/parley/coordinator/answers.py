@@ -138,10 +138,9 @@ Numbers = list[list[float | None]]  # [arm][agent]; null where not finite
 
 
 class ByArm(Answer):
-    """Over all agents."""
+    """Over all agents: of how many an arm has each status, and its draws."""
 
-    candidate_of: list[int]
-    chosen_by: list[int]
+    statuses: dict[str, list[int]]  # a status -> the agents for whom the arm has it, arm by arm
     drawn: list[int]
 
 
@@ -165,7 +164,7 @@ class RegretStanding(Answer):
 
 
 class Board(Answer):
-    """Arm x agent: who is still a candidate of whom, who was ruled out when, and the answers once there are any."""
+    """Arm x agent: what may be said of every arm of every agent, and since which phase."""
 
     study: str
     stage: str
@@ -179,35 +178,40 @@ class Board(Answer):
     open_pairs: int
     decided_agents: int
     candidates: list[int]  # arms that an agent still has
-    drawn: list[int]
+    drawn: list[int]  # in decided phases
+    spent: list[int]  # in accepted reports, those of the phase in progress too
+    money: float | None  # what all samples in accepted reports cost, of all agents; null without prices, or blinded
     planned: list[int]  # in the phase in progress
     ends: list[str]  # how an agent's question ended: decided, accepted, exhausted, blocked, cancelled or open
     rates: list[float] | None  # draws a day, where the study states them
     round_days: float
-    active: list[list[bool]] | None
-    eliminated_in: Counts | None  # the phase, 0 while a candidate
-    chosen: list[list[bool]] | None  # the answers of a finished study
-    counts: Counts | None
+    statuses: list[list[str]] | None  # of arms: chosen, open, ruled out, set aside or left
+    dropped_in: Counts | None  # the phase that ruled it out or set it aside, else 0
+    counts: Counts | None  # in accepted reports
     plan: Counts | None
     by_arm: ByArm | None
     standing: RegretStanding | None = None  # with a horizon
 
 
 class Explained(Answer):
-    """The policy's case after a phase: an arm is out when its score passes the line."""
+    """The policy's case after a phase: an arm is out when its score passes the line. The intervals of the means are
+    those of the findings after that phase.
+    """
 
     mixed_means: Numbers
-    radius: Numbers
+    low: Numbers
+    high: Numbers
     score: Numbers
     line: float
     words: str  # what the score is
 
 
-class Elimination(Answer):
-    """An arm that a phase ruled out for an agent."""
+class DroppedArm(Answer):
+    """An arm that a phase ruled out or set aside for an agent."""
 
     arm: str
     agent: str
+    status: str  # as it is now
 
 
 class DecidedPhase(Answer):
@@ -219,9 +223,10 @@ class DecidedPhase(Answer):
     samples: int
     drawn: list[int]  # per agent
     finished: bool
-    ruled_out: int  # pairs of arm and agent
+    dropped: int  # pairs of arm and agent that it ruled out or set aside
+    set_aside: int | None  # of them, those that were only set aside within the tolerance
     counts: Counts | None
-    eliminated: list[Elimination] | None
+    dropped_arms: list[DroppedArm] | None
     explanation: Explained | None
 
 
@@ -249,9 +254,8 @@ class ArmFound(Answer):
     """An arm of an agent: its mixed mean, and how it differs from the leader and from the control."""
 
     arm: str
-    candidate: bool
-    chosen: bool  # an answer
-    ruled_out_in: int  # the phase, 0 while a candidate
+    status: str  # chosen, open, ruled out, set aside or left
+    dropped_in: int  # the phase that ruled it out or set it aside, else 0
     draws: int
     mean: Measured
     to_leader: Measured

@@ -11,7 +11,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from parley.formatting import estimate_text, number, real
+from parley.formatting import estimate_text, number, real, unit_of
+from parley.status import ArmStatus
 
 LOUD = 8  # arms that get a colour, a shape and a label; of more, the others stay in the background
 WIDTH = 480.0
@@ -25,12 +26,17 @@ class Arm:
 
     name: str
     means: Sequence[float | None]
-    radii: Sequence[float | None]
+    lows: Sequence[float | None]  # of the intervals that hold jointly and at every phase
+    highs: Sequence[float | None]
     scores: Sequence[float | None]
-    out_in: int  # the phase that ruled it out, 0 while it is a candidate
-    chosen: bool = False
-    let_go: bool = False  # not ruled out: its agent accepted another one, within the tolerance
+    status: ArmStatus = ArmStatus.OPEN
+    dropped_in: int = 0  # the phase that ruled it out or set it aside, else 0
     first: int = 1  # the phase of the first entry: of a long study only the latest are drawn
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it is an answer."""
+        return self.status is ArmStatus.CHOSEN
 
 
 def _loud(arms: Sequence[Arm]) -> list[int]:
@@ -38,17 +44,20 @@ def _loud(arms: Sequence[Arm]) -> list[int]:
 
     def rank(place: int) -> tuple[float, float]:
         arm = arms[place]
-        return (-(arm.out_in or 10**9), -(arm.means[-1] if arm.means and arm.means[-1] is not None else -1e300))
+        return (-(arm.dropped_in or 10**9), -(arm.means[-1] if arm.means and arm.means[-1] is not None else -1e300))
 
     return sorted(sorted(range(len(arms)), key=rank)[:LOUD])
 
 
-def _points(arm: Arm) -> list[tuple[int, float, float]]:
-    """Phase, mean and radius, while the arm was a candidate."""
-    last = arm.out_in or arm.first + len(arm.means)
+Point = tuple[int, float, float, float]  # phase, mean, and the ends of its interval
+
+
+def _points(arm: Arm) -> list[Point]:
+    """The phases with data in which the arm was a candidate; without an interval the mean stands alone."""
+    last = arm.dropped_in or arm.first + len(arm.means)
     return [
-        (phase, mean, radius or 0.0)
-        for phase, (mean, radius) in enumerate(zip(arm.means, arm.radii, strict=True), start=arm.first)
+        (phase, mean, mean if low is None else low, mean if high is None else high)
+        for phase, (mean, low, high) in enumerate(zip(arm.means, arm.lows, arm.highs, strict=True), start=arm.first)
         if mean is not None and phase <= last
     ]
 
@@ -56,13 +65,13 @@ def _points(arm: Arm) -> list[tuple[int, float, float]]:
 def course_chart(
     arms: Sequence[Arm], label: str, *, within: tuple[float, float] | None = None, rates: bool = False
 ) -> Markup:
-    """Mixed means with their intervals over the phases; a line ends where its arm was ruled out.
+    """Mixed means with their intervals over the phases; a line ends where its arm was dropped.
 
     `within` is the range of a reward, where there is one: no axis goes beyond what can be. Rates are in per cent.
     """
     first, phases = arms[0].first, len(arms[0].means)
     every, loud = [_points(arm) for arm in arms], _loud(arms)
-    ends = [mean + sign * radius for points in every for _, mean, radius in points for sign in (-1, 1)] or [0.0, 1.0]
+    ends = [end for points in every for point in points for end in point[1:]] or [0.0, 1.0]
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.05 or 0.5
     low, high = low - margin, high + margin
@@ -82,11 +91,11 @@ def course_chart(
     ]
     drawn.append(_phases(x, first, phases, bottom, height))
     quiet = [place for place in range(len(arms)) if place not in loud]
-    drawn += [path([(x(phase), y(mean)) for phase, mean, _ in every[place]], "quiet") for place in quiet]
+    drawn += [path([(x(phase), y(mean)) for phase, mean, *_ in every[place]], "quiet") for place in quiet]
     draw = _band if phases > MANY else _course
     drawn += [draw(every[place], order, len(loud), x, y) for order, place in enumerate(loud)]
     distinguished = zip(loud, names, strict=True)
-    labels = [(name, arms[place].out_in, order, every[place]) for order, (place, name) in enumerate(distinguished)]
+    labels = [(name, arms[place].dropped_in, order, every[place]) for order, (place, name) in enumerate(distinguished)]
     drawn.append(_labels(labels, y, right, bottom))
     if quiet:
         drawn.append(text(WIDTH - 4, height - 4, f"and {number(len(quiet))} more, in grey", "soft", "end"))
@@ -100,40 +109,38 @@ def _phases(x: Scale, first: int, phases: int, bottom: float, height: float) -> 
     return labels + text((x.start + x.end) / 2, height - 4, "phase", "soft", "middle")
 
 
-def _course(points: Sequence[tuple[int, float, float]], order: int, count: int, x: Scale, y: Scale) -> Markup:
+def _course(points: Sequence[Point], order: int, count: int, x: Scale, y: Scale) -> Markup:
     room = (x.end - x.start) / (x.high - x.low or 1.0)
     apart = min(5.0, 40.0 / max(count, 1), 0.7 * room / max(count, 1))  # so that intervals do not hide each other
     aside = (order - (count - 1) / 2) * apart
     class_, shape = f"s{order}", list(SHAPES)[order]
-    places = [(x(phase) + aside, y(mean)) for phase, mean, _ in points]
+    places = [(x(phase) + aside, y(mean)) for phase, mean, *_ in points]
     bars = [
-        line(across, y(max(mean - radius, y.low)), across, y(min(mean + radius, y.high)), f"{class_} interval")
-        for (across, _), (_, mean, radius) in zip(places, points, strict=True)
+        line(across, y(max(low, y.low)), across, y(min(high, y.high)), f"{class_} interval")
+        for (across, _), (_, _, low, high) in zip(places, points, strict=True)
     ]
     marks = [mark(shape, across, down, 4.5, class_) for across, down in places]
     return Markup("").join([path(places, class_), *bars, *marks])
 
 
-def _band(points: Sequence[tuple[int, float, float]], order: int, count: int, x: Scale, y: Scale) -> Markup:  # noqa: ARG001
+def _band(points: Sequence[Point], order: int, count: int, x: Scale, y: Scale) -> Markup:  # noqa: ARG001
     """As `_course`, for many phases: the intervals as a band behind the line."""
     if not points:
         return Markup("")
     class_, shape = f"s{order}", list(SHAPES)[order]
-    upper = [(x(phase), y(min(mean + radius, y.high))) for phase, mean, radius in points]
-    lower = [(x(phase), y(max(mean - radius, y.low))) for phase, mean, radius in points]
-    places = [(x(phase), y(mean)) for phase, mean, _ in points]
+    upper = [(x(phase), y(min(high, y.high))) for phase, _, _, high in points]
+    lower = [(x(phase), y(max(low, y.low))) for phase, _, low, _ in points]
+    places = [(x(phase), y(mean)) for phase, mean, *_ in points]
     return area([*upper, *lower[::-1]], f"{class_} band") + path(places, class_) + mark(shape, *places[-1], 4.5, class_)
 
 
-def _labels(
-    named: Sequence[tuple[str, int, int, Sequence[tuple[int, float, float]]]], y: Scale, right: float, bottom: float
-) -> Markup:
+def _labels(named: Sequence[tuple[str, int, int, Sequence[Point]]], y: Scale, right: float, bottom: float) -> Markup:
     with_data = [entry for entry in named if entry[3]]
     places = spread([y(points[-1][1]) for *_, points in with_data], 17.0, y.end + 6, bottom - 4)
     drawn = []
-    for (name, out_in, order, _), down in zip(with_data, places, strict=True):
+    for (name, dropped_in, order, _), down in zip(with_data, places, strict=True):
         drawn.append(mark(list(SHAPES)[order], right + 12, down - 4, 4.5, f"s{order}"))
-        drawn.append(text(right + 23, down, name, "soft" if out_in else "ink"))
+        drawn.append(text(right + 23, down, name, "soft" if dropped_in else "ink"))
     return Markup("").join(drawn)
 
 
@@ -159,19 +166,19 @@ def evidence_chart(arms: Sequence[Arm], limit: float, label: str) -> Markup:
 
 def _state(arm: Arm) -> str:
     """What stands beside the bar; evidence that is not above 0 is none."""
-    if arm.chosen or arm.out_in:
-        return "chosen ★" if arm.chosen else f"{'let go' if arm.let_go else 'out'} in {arm.out_in}"
+    if arm.chosen or arm.dropped_in:
+        return "chosen ★" if arm.chosen else f"{arm.status} in {arm.dropped_in}"
     score = arm.scores[-1]
     return "none" if score is not None and score < 0.005 else real(score, 2)
 
 
 def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: float) -> Markup:
-    last = max(arm.out_in - arm.first + 1, 0) if arm.out_in else len(arm.scores)
+    last = max(arm.dropped_in - arm.first + 1, 0) if arm.dropped_in else len(arm.scores)
     known = [min(max(score, 0.0), limit) for score in arm.scores[:last] if score is not None]
-    known = known or [limit] if arm.out_in else known  # out before the phases that are drawn
+    known = known or [limit] if arm.dropped_in else known  # out before the phases that are drawn
     score = known[-1] if known else 0.0
     middle = top + row / 2
-    height, past = row * 0.44, " past" if arm.out_in else ""
+    height, past = row * 0.44, " past" if arm.dropped_in else ""
     bar = element(
         "rect",
         x=x.start,
@@ -186,10 +193,10 @@ def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: flo
     ]
     drawn = [
         mark(list(SHAPES)[order], x.start - 12, middle, 4.5, f"s{order}"),
-        text(x.start - 22, middle + 4, clipped(arm.name), "soft" if arm.out_in else "ink", "end"),
+        text(x.start - 22, middle + 4, clipped(arm.name), "soft" if arm.dropped_in else "ink", "end"),
         bar,
         *notches,
-        text(x.end + 10, middle + 4, _state(arm), "soft" if arm.out_in else "ink"),
+        text(x.end + 10, middle + 4, _state(arm), "soft" if arm.dropped_in else "ink"),
     ]
     return Markup("").join(drawn)
 
@@ -271,9 +278,10 @@ def _axis(x: Scale, bottom: float, *, rates: bool) -> Markup:
 
 
 def _line(arm: Found, kind: str, x: Scale, middle: float, to: str | None, *, rates: bool) -> Markup:
-    found, soft = arm[kind], "ink" if arm["candidate"] or arm["chosen"] else "soft"
+    found, soft = arm[kind], "soft" if arm["dropped_in"] else "ink"
+    chosen, shown = arm["status"] == ArmStatus.CHOSEN, estimate_text(found, unit=unit_of(kind, rates=rates))
     past = "" if soft == "ink" else " past"
-    star = " ★" if arm["chosen"] else ""
+    star = " ★" if chosen else ""
     name = text(LEFT - 12, middle + 4, clipped(arm["arm"]) + star, soft, "end")
     if arm["arm"] == to:
         return name + text(RIGHT + 12, middle + 4, "0, by definition", "soft")
@@ -285,10 +293,10 @@ def _line(arm: Found, kind: str, x: Scale, middle: float, to: str | None, *, rat
         line(x(found["fixed_low"]), middle, x(found["fixed_high"]), middle, f"s0 fixed{past}"),
         line(low, middle, high, middle, f"s0 whole{past}"),
         *(line(end, middle - CAP, end, middle + CAP, f"s0 whole{past}") for end in (low, high)),
-        mark("star" if arm["chosen"] else "square", x(found["estimate"]), middle, 4.0, f"s0{past}"),
-        text(RIGHT + 12, middle + 4, estimate_text(found, rates=rates), soft),
+        mark("star" if chosen else "square", x(found["estimate"]), middle, 4.0, f"s0{past}"),
+        text(RIGHT + 12, middle + 4, shown, soft),
     ]
-    return element("g", element("title", f"{arm['arm']}: {estimate_text(found, rates=rates)}"), *drawn)
+    return element("g", element("title", f"{arm['arm']}: {shown}"), *drawn)
 
 
 WIDTH, LEFT, RIGHT, ROW, TOP = 720.0, 150.0, 704.0, 22.0, 22.0

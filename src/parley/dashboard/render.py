@@ -15,7 +15,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from parley import __version__
-from parley.formatting import DASH, gap, measured, number, plural, real
+from parley.formatting import DASH, gap, number, plural, ranged, real, status_text, unit_of
 from parley.status import OutcomeStatus
 
 __all__ = [
@@ -109,7 +109,6 @@ def environment(*folders: Path) -> Environment:
     made.context_class = _Forgetful
     made.filters |= {
         "n": number,
-        "case": case_words,
         "promise": lambda text: text.replace(" (docs/regret.md)", ""),  # a page has no such file; /help has it
         "real": real,
         "percent": percent,
@@ -120,13 +119,14 @@ def environment(*folders: Path) -> Environment:
         "clock": clock,
         "stamp": stamp,
         "gap": gap,
+        "status": status_text,
         "ended": lambda end: OutcomeStatus(end).description,
         "stage": _stage,
         "pretty": _pretty,
         "part": lambda text: quote(str(text), safe=""),
     }
     made.globals |= {"query": _query, "version": __version__, "name_of": principal, "STAGES": STAGES}
-    made.globals["measured"] = measured
+    made.globals |= {"ranged": ranged, "unit_of": unit_of}
     return made
 
 
@@ -163,15 +163,6 @@ def percent(share: float | None) -> str:
     ('90 %', '99.9 %')
     """
     return DASH if share is None else f"{100 * share:.4g} %"
-
-
-def case_words(words: str) -> str:
-    """What a policy's score is, on a page where bars are something else; certificates keep the words as they are.
-
-    >>> case_words("log evidence against the arm; bars are two standard errors")
-    'log evidence against the arm; intervals are two standard errors'
-    """
-    return words.replace("bars are", "intervals are")
 
 
 def _moment(text: str) -> datetime:

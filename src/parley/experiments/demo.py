@@ -12,12 +12,12 @@ from matplotlib.ticker import FuncFormatter
 from parley.experiments.report_kit.charts import DASHES, MARKERS, canvas, elimination_timeline
 from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import DASH, gap, real, size_text
+from parley.formatting import gap, real, size_text, status_text
 from parley.policies import Policy
 from parley.policies.playing import Playing
 from parley.problem import Instance, Problem
 from parley.simulation import Phase
-from parley.status import OutcomeStatus
+from parley.status import ArmStatus, OutcomeStatus
 
 Results = Sequence[Mapping[str, Any]]  # a document of `parley simulate --json` for every policy
 
@@ -29,23 +29,28 @@ def instance_size(instance: Instance) -> str:
 
 
 def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
-    """One sentence for every arm that this phase ruled out."""
+    """One sentence for every arm that this phase ruled out or set aside."""
     problem, agents = policy.problem, policy.certificate(phase.after)["agents"]
     for arm, agent in np.argwhere(phase.before.active & ~phase.after.active):
         entries = {entry["arm"]: entry for entry in agents[agent]["arms"]}
-        out, chosen = entries[problem.arms[arm]], agents[agent]["chosen"]
-        if out.get("set_aside"):
+        out, kept = entries[problem.arms[arm]], _kept(agents[agent])
+        if out["status"] == ArmStatus.SET_ASIDE:
             yield (
                 f"Phase {phase.number}: {out['arm']} is set aside for {problem.agents[agent]}, which accepts "
-                f"{' and '.join(chosen)}: nothing is better by {problem.tolerance:g} or more."
+                f"{' and '.join(kept)}: nothing is better by {problem.tolerance:g} or more."
             )
             continue
-        rivals = out.get("opponents") or chosen  # those that beat it, as the certificate has them
+        rivals = out.get("opponents") or kept  # those that beat it, as the certificate has them
         against = " and ".join(f"{real(entries[rival]['mixed_mean'])} of {rival}" for rival in rivals)
         yield (
             f"Phase {phase.number}: {out['arm']} is out for {problem.agents[agent]}, mixed mean "
             f"{real(out['mixed_mean'])} against {against}."
         )
+
+
+def _kept(agent: Mapping[str, Any]) -> list[str]:
+    """The arms that an agent chose or that are still open, of its part of a certificate."""
+    return [arm["arm"] for arm in agent["arms"] if arm["status"] in (ArmStatus.CHOSEN, ArmStatus.OPEN)]
 
 
 def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> str:
@@ -63,9 +68,9 @@ def ending(problem: Problem, ends: Sequence[OutcomeStatus], *, right: bool) -> s
 def answer_sentences(certificate: dict[str, Any]) -> Iterator[str]:
     """For every agent its answer, and what is proven of the gaps where the policy bounds them."""
     for agent in certificate["agents"]:
-        answer = f"{agent['agent']}: {', '.join(agent['chosen'])}"
-        out = [arm for arm in agent["arms"] if arm["eliminated_in"] and "gap_at_least" in arm]
-        beaten = [arm for arm in out if not arm.get("set_aside", False)]
+        answer = f"{agent['agent']}: {'' if agent['chosen'] else 'candidates '}{', '.join(_kept(agent))}"
+        out = [arm for arm in agent["arms"] if arm["dropped_in"] and "gap_at_least" in arm]
+        beaten = [arm for arm in out if arm["status"] == ArmStatus.RULED_OUT]
         much = [f"{arm['arm']} by {arm['gap_at_least']:.2f}" for arm in beaten if arm["gap_at_least"] >= 0.005]
         rest = [arm["arm"] for arm in beaten if arm["gap_at_least"] < 0.005]
         parts = [f"than {', '.join(much)} at least"] if much else []
@@ -180,7 +185,7 @@ def demo_page(
         reasons=reasons,
         score=certificate["score"].split(";")[0],
         line=certificate["line"],
-        tolerated=any(arm.get("set_aside", False) for agent in certificate["agents"] for arm in agent["arms"]),
+        tolerated=any(arm["status"] == ArmStatus.SET_ASIDE for agent in certificate["agents"] for arm in agent["arms"]),
         certificate=certificate_table(certificate),
         comparison=comparison,
         lower_bound=lower_bound,
@@ -190,16 +195,13 @@ def demo_page(
 def certificate_table(certificate: dict[str, Any]) -> Table:
     """What decided about every arm of every agent."""
     bounded = any("gap_at_least" in arm for agent in certificate["agents"] for arm in agent["arms"])
-    head = ["agent", "arm", "mixed mean", "ruled out in phase", "score"]
+    head = ["agent", "arm", "mixed mean", "status", "score"]
     rows = []
     for agent in certificate["agents"]:
         for arm in agent["arms"]:
-            tolerated = arm.get("set_aside", False)
-            out = str(arm["eliminated_in"]) if arm["eliminated_in"] else "chosen" if arm["chosen"] else DASH
-            out = f"set aside in {out}" if tolerated else out
-            row = [agent["agent"], arm["arm"], real(arm["mixed_mean"]), out, real(arm["score"], 2)]
+            row = [agent["agent"], arm["arm"], real(arm["mixed_mean"]), status_text(arm), real(arm["score"], 2)]
             if bounded:
-                beaten = arm["eliminated_in"] and not tolerated
+                beaten = arm["status"] == ArmStatus.RULED_OUT
                 row += [", ".join(arm["opponents"]), gap(arm["gap_at_least"])] if beaten else ["", ""]
             rows.append(row)
     return Table.of_text("", [*head, "beaten by", "worse than the chosen by at least"] if bounded else head, rows)

@@ -22,7 +22,7 @@ from parley.errors import InvalidInput
 from parley.once import once
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.quotas import cut_to, raise_cells
-from parley.status import OutcomeStatus
+from parley.status import ArmStatus, OutcomeStatus
 from parley.totals import Totals
 
 DTYPES: dict[str, type[np.generic]] = {
@@ -51,7 +51,7 @@ class State:
     sums: FloatArray  # (..., arm, agent): their rewards, added up
     squares: FloatArray | None = None  # (..., arm, agent): their squares, where the reward model needs them
     active: BoolArray  # (..., arm, agent): still a candidate of this agent
-    eliminated_in: IntArray  # (..., arm, agent): the phase that ruled it out (from 1), 0 while active
+    dropped_in: IntArray  # (..., arm, agent): the phase (from 1) that ruled it out or set it aside, 0 while active
     finished: BoolArray  # (...): the policy asks for nothing more
     accepted: BoolArray | None = None  # (..., agent): answered within the tolerance, where there is one
 
@@ -105,7 +105,6 @@ class Explanation:
     """Why arms are in or out, for people to look at; nothing decides by it."""
 
     mixed_means: FloatArray  # (..., arm, agent)
-    radius: FloatArray  # (..., arm, agent): half-width to draw around the mixed mean
     score: FloatArray  # (..., arm, agent): how far the case against the arm has come; out at `line`
     line: float
     words: str  # what the score is, in a sentence
@@ -248,7 +247,7 @@ class Policy(ABC):
     def certificate(self, state: State) -> dict[str, Any]:
         """Why the answers of one study may be believed, ready for JSON: per agent and arm, what decided."""
         case = self.explain(state)
-        aside = None if state.accepted is None else self.set_aside(state, case)
+        statuses = self.arm_statuses(state, case)
         return {
             "policy": self.name,
             "delta": self.problem.delta,
@@ -258,17 +257,16 @@ class Policy(ABC):
             "agents": [
                 {
                     "agent": agent,
-                    "chosen": [arm for k, arm in enumerate(self.problem.arms) if state.active[k, m]],
+                    "chosen": [arm for k, arm in enumerate(self.problem.arms) if statuses[k, m] == ArmStatus.CHOSEN],
                     "arms": [
                         {
                             "arm": arm,
-                            "chosen": bool(state.active[k, m]),
-                            "eliminated_in": int(state.eliminated_in[k, m]),
+                            "status": str(statuses[k, m]),
+                            "dropped_in": int(state.dropped_in[k, m]),
                             "draws": int(state.counts[k, m]),
                             "mixed_mean": float(case.mixed_means[k, m]),
                             "score": float(case.score[k, m]),
                         }
-                        | ({} if aside is None else {"set_aside": bool(aside[k, m])})
                         | self._certified(state, case, k, m)
                         for k, arm in enumerate(self.problem.arms)
                     ],
@@ -277,15 +275,29 @@ class Policy(ABC):
             ],
         }
 
-    def set_aside(self, state: State, case: Explanation) -> BoolArray:
+    def arm_statuses(self, state: State, case: Explanation | None = None) -> NDArray[np.str_]:
+        """`(..., arm, agent)`: what may be said of every arm of every agent, as values of `ArmStatus`.
+
+        The `case` is that of the state, if it is at hand. Only an agent with an answer has chosen arms.
+        """
+        ends = self.statuses(state)[..., None, :]
+        answered = np.isin(ends, [end.value for end in OutcomeStatus if end.answered])
+        aside = self._set_aside(state, case or self.explain(state))
+        return np.select(
+            [ends == OutcomeStatus.LEFT.value, aside, ~state.active, answered],
+            [ArmStatus.LEFT.value, ArmStatus.SET_ASIDE.value, ArmStatus.RULED_OUT.value, ArmStatus.CHOSEN.value],
+            default=ArmStatus.OPEN.value,
+        )
+
+    def _set_aside(self, state: State, case: Explanation) -> BoolArray:
         """`(..., arm, agent)`: out, and not proven worse: its agent answered with arms within the tolerance.
 
         An answer within the tolerance comes in one phase. An arm that went then, short of the line, was set aside.
         """
         if state.accepted is None:
             return np.zeros(state.active.shape, dtype=np.bool_)
-        last = state.eliminated_in.max(axis=-2, keepdims=True)
-        went = (state.eliminated_in == last) & ~state.active
+        last = state.dropped_in.max(axis=-2, keepdims=True)
+        went = (state.dropped_in == last) & ~state.active
         return np.asarray(state.accepted[..., None, :] & went & (case.score < case.line))
 
     def _certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:  # noqa: ARG002
@@ -329,7 +341,7 @@ class Policy(ABC):
             "sums": np.zeros(shape),
             "squares": np.zeros(shape) if self.problem.noise.needs_squares else None,
             "active": np.ones(shape, dtype=np.bool_),
-            "eliminated_in": np.zeros(shape, dtype=np.int64),
+            "dropped_in": np.zeros(shape, dtype=np.int64),
             "finished": np.zeros(batch, dtype=np.bool_),
             "accepted": np.zeros((*batch, shape[-1]), dtype=np.bool_) if self.problem.tolerance else None,
         }
@@ -348,13 +360,13 @@ def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class Elimination(Policy):
-    """Subclasses say which arms to keep. An arm is only ruled out on data; an agent always keeps at least N arms.
+    """Subclasses say which arms to keep. An arm is only dropped on data; an agent always keeps at least N arms.
 
     >>> import parley
     >>> problem = parley.Problem(arms=2, weights=[[0.7, 0.4], [0.3, 0.6]])
     >>> instance = parley.Instance(problem=problem, means=[[0.9, 0.7], [0.1, 0.2]])
     >>> *_, last = parley.phases(parley.make_policy("evidence", problem), instance, seed=0)
-    >>> last.after.active.tolist(), last.after.eliminated_in.tolist()  # the second arm, for both, in phase 2
+    >>> last.after.active.tolist(), last.after.dropped_in.tolist()  # the second arm, for both, in phase 2
     ([[True, True], [False, False]], [[0, 0], [2, 2]])
     """
 
@@ -368,7 +380,7 @@ class Elimination(Policy):
         return replace(
             after,
             active=active,
-            eliminated_in=np.where(ruled_out, after.phase[..., None, None], before.eliminated_in),
+            dropped_in=np.where(ruled_out, after.phase[..., None, None], before.dropped_in),
         )
 
     def _finished(self, state: State) -> BoolArray:

@@ -80,7 +80,6 @@ class Oracle(Elimination):
         mixed = self.problem.mixed(state.means)
         return Explanation(
             mixed_means=mixed,
-            radius=np.zeros_like(mixed),
             score=nth_largest(mixed, self.problem.top, state.active) - mixed,
             line=0.0,
             words="distance of the estimate below the N-th best estimate",

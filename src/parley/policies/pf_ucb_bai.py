@@ -80,7 +80,6 @@ class PfUcbBai(Elimination):
         known = np.isfinite(bar) & (state.phase[..., None, None] > 0)
         return Explanation(
             mixed_means=mixed,
-            radius=np.broadcast_to(half, mixed.shape),
             score=np.where(known, (np.where(known, bar, 0.0) - mixed) / half, 0.0),
             line=1.0,
             words="distance below the best lower confidence bound, in half-widths of the phase's interval",

@@ -91,7 +91,6 @@ class PfUcb(Playing):
         known = (state.phase > 0)[..., None, None]
         return Explanation(
             mixed_means=mixed,
-            radius=np.broadcast_to(half, mixed.shape),
             score=np.where(known, (nth_largest(mixed, 1, state.active) - half - mixed) / half, 0.0),
             line=1.0,
             words="distance below the best lower confidence bound, in half-widths of the phase's interval",
@@ -184,7 +183,6 @@ class OracleRegret(Playing):
         mixed = self.problem.mixed(state.means)
         return Explanation(
             mixed_means=mixed,
-            radius=np.zeros_like(mixed),
             score=np.where(state.active, 0.0, self.instance.gaps),
             line=0.0,
             words="the true gap of the arms that are not played",

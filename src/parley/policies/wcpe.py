@@ -112,7 +112,6 @@ class Wcpe(Elimination):
         mixed, half, bar = self._intervals(state, state.active)
         return Explanation(
             mixed_means=mixed,
-            radius=half,
             score=np.where(state.phase[..., None, None] > 0, (bar - mixed) / half, 0.0),
             line=1.0,
             words="distance below the N-th best lower confidence bound, in half-widths of the arm's own interval",
@@ -201,7 +200,7 @@ def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray,
     return replace(
         after,
         active=active,
-        eliminated_in=np.where(after.active & ~active, after.phase[..., None, None], after.eliminated_in),
+        dropped_in=np.where(after.active & ~active, after.phase[..., None, None], after.dropped_in),
         accepted=before.accepted | now,
     )
 

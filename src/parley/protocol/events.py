@@ -96,8 +96,8 @@ class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
     def sentence(self) -> str:
         """What happened."""
         decision = self.decision
-        out = sum(row.count(decision.phase) for row in decision.eliminated_in)
-        words = f"phase {decision.phase} decided: {out:,} {'pair' if out == 1 else 'pairs'} ruled out"
+        out = sum(row.count(decision.phase) for row in decision.dropped_in)
+        words = f"phase {decision.phase} decided: {out:,} {'pair' if out == 1 else 'pairs'} ruled out or set aside"
         return words + ("; the study is finished" if decision.finished else "")
 
 
@@ -151,7 +151,7 @@ class Reweighed(_Event, tag="parley/event/reweighed/1"):
     delta: Annotated[float, described("What this question may spend of the study's delta.")]
     left: Annotated[tuple[str, ...], described("Agents whose own question rests.")]
     states: Annotated[tuple[str, ...], described("Digests of the policy's state after every recorded phase.")]
-    eliminated_in: Annotated[Rows, described("After the last of them, as in a decision.")]
+    dropped_in: Annotated[Rows, described("After the last of them, as in a decision.")]
     finished: bool
     plan: Annotated[Plan | None, described("Of the next phase, if the study had stalled.")]
     consequences: Previewed

@@ -244,8 +244,8 @@ class Decision(Message, tag="parley/decision/1"):
     plan: Digest
     data: Annotated[Digest, described("Of the list of the digests of the phase's reports.")]
     counts: Annotated[Rows, described("Drawn in this phase.")]
-    eliminated_in: Annotated[
-        Rows, described("After this phase: the phase that ruled the arm out for the agent, 0 while a candidate.")
+    dropped_in: Annotated[
+        Rows, described("After this phase: the phase that ruled the arm out or set it aside for the agent, else 0.")
     ]
     finished: bool
     state: Annotated[Digest, described("Of the policy's state after this phase.")]

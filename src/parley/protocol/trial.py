@@ -39,8 +39,8 @@ from parley.status import OutcomeStatus
 from parley.totals import Totals
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
-RECOMPUTED_BY_REWEIGHING = ("phase", "weights", "delta", "left", "eliminated_in", "finished")
-RECOMPUTED_BY_STEP = ("study", "phase", "plan", "data", "counts", "eliminated_in", "finished", "missing")
+RECOMPUTED_BY_REWEIGHING = ("phase", "weights", "delta", "left", "dropped_in", "finished")
+RECOMPUTED_BY_STEP = ("study", "phase", "plan", "data", "counts", "dropped_in", "finished", "missing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,7 @@ class Trial:
             plan=self.plan.digest,
             data=digest([self.reports[name].digest for name in sorted(self.reports)]),
             counts=_rows(totals.counts),
-            eliminated_in=_rows(after.eliminated_in),
+            dropped_in=_rows(after.dropped_in),
             finished=bool(after.finished),
             state=digest(after.to_json()),
             missing=self._missing(),
@@ -260,7 +260,7 @@ class Reweighing:
             delta=trial.study.problem.delta,
             left=tuple(sorted(trial.leaves)),
             states=tuple(digest(state.to_json()) for state in self.states),
-            eliminated_in=_rows(trial.state.eliminated_in),
+            dropped_in=_rows(trial.state.dropped_in),
             finished=bool(trial.state.finished),
             plan=self.plan,
             consequences=consequences,

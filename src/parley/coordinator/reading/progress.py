@@ -5,6 +5,7 @@ What a blinded reader gets is told in `docs/api.md`, under Blinding; `tests/dash
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from parley.coordinator.answers import (
     Board,
     ByArm,
     DecidedPhase,
-    Elimination,
+    DroppedArm,
     EstimatedRegret,
     Explained,
     Findings,
@@ -29,6 +30,7 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.visibility import to_the_minute
 from parley.coordinator.record import Transaction, phases, reports, studies
 from parley.coordinator.record.studies import StudyRow
+from parley.costs import money_of
 from parley.estimates import WORDS, Estimates, estimates, fixed_quantile, leading
 from parley.policies import Explanation, Policy, State
 from parley.policies.playing import Playing
@@ -37,7 +39,7 @@ from parley.protocol import Stage, StudyMessage
 from parley.protocol.codec import read_json
 from parley.protocol.state_machine import CONCLUDED
 from parley.protocol.trial import ends_at
-from parley.status import OutcomeStatus, overall
+from parley.status import ArmStatus, OutcomeStatus, overall
 from parley.totals import Totals
 
 
@@ -55,15 +57,15 @@ class Columns:
 
 
 def board(transaction: Transaction, row: StudyRow, *, columns: Columns, blinded: bool) -> Board:
-    """Arm x agent: who is still a candidate of whom, who was ruled out when, and the answers once there are any."""
+    """Arm x agent: what may be said of every arm of every agent, and since which phase."""
     study, after = studies.message(transaction, row), latest_phase(row)
-    state, _ = _phase(transaction, row, after)
+    policy, (state, case) = policy_of(transaction, row), _phase(transaction, row, after)
     planned = _planned(transaction, row, columns)
     some = columns.slice
-    ends = ends_at(policy_of(transaction, row), state, row.stage)
-    answered = np.array([end.answered for end in ends], dtype=np.bool_)
-    chosen = np.asarray(state.answers) & answered & (row.stage in CONCLUDED)
+    ends, statuses = ends_at(policy, state, row.stage), policy.arm_statuses(state, case)
     left = state.active.sum(axis=0)
+    priced = "price" in study.problem.non_default() and not blinded
+    spent = _accepted(transaction, row, state, None if priced else study.agents[some])
     return Board(
         study=row.id,
         stage=str(row.stage),
@@ -78,16 +80,17 @@ def board(transaction: Transaction, row: StudyRow, *, columns: Columns, blinded:
         decided_agents=int((left <= study.problem.top).sum()),
         candidates=left[some].tolist(),
         drawn=state.counts.sum(axis=0)[some].tolist(),
+        spent=spent.sum(axis=0)[some].tolist(),
+        money=float(money_of(study.problem, spent)) if priced else None,
         planned=planned.sum(axis=0).tolist(),
         ends=[end.value for end in ends[some]],
         rates=None if study.problem.rate is None else study.problem.rate[some].tolist(),
         round_days=study.problem.round_days,
-        active=None if blinded else state.active[:, some].tolist(),
-        eliminated_in=None if blinded else state.eliminated_in[:, some].tolist(),
-        chosen=None if blinded else chosen[:, some].tolist(),
-        counts=None if blinded else state.counts[:, some].tolist(),
+        statuses=None if blinded else statuses[:, some].tolist(),
+        dropped_in=None if blinded else state.dropped_in[:, some].tolist(),
+        counts=None if blinded else spent[:, some].tolist(),
         plan=None if blinded else planned.tolist(),
-        by_arm=None if blinded else _by_arm(state, chosen),
+        by_arm=None if blinded else _by_arm(state, statuses),
         standing=_standing(study.make_policy(), state, planned, columns, blinded=blinded),
     )
 
@@ -109,12 +112,25 @@ def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
     return overall(ends_at(policy_of(transaction, row), latest_state(transaction, row), row.stage))
 
 
-def _by_arm(state: State, chosen: BoolArray) -> ByArm:
-    return ByArm(
-        candidate_of=state.active.sum(axis=1).tolist(),
-        chosen_by=chosen.sum(axis=1).tolist(),
-        drawn=state.counts.sum(axis=1).tolist(),
-    )
+def _by_arm(state: State, statuses: NDArray[np.str_]) -> ByArm:
+    counted = {status.value: (statuses == status.value).sum(axis=1).tolist() for status in ArmStatus}
+    return ByArm(statuses=counted, drawn=state.counts.sum(axis=1).tolist())
+
+
+def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequence[str] | None) -> IntArray:
+    """`(arm, agent)`: the samples of all accepted reports, as the study's row counts them.
+
+    Of the phase in progress only the reports of the agents `names` are read, unless it is None.
+    """
+    study, counts = studies.message(transaction, row), state.counts
+    decided = phases.decided(transaction, row.id)
+    if int(state.phase) < decided:  # re-weighed: the present question was answered before the last phase
+        counts = np.sum([_totals(transaction, row, phase).counts for phase in range(1, decided + 1)], axis=0)
+    if row.phase <= decided:
+        return np.asarray(counts)
+    taken = reports.of_phase(transaction, row.id, row.phase, names)
+    parts = [taken[name].report.totals if name in taken else None for name in study.agents]
+    return np.asarray(counts + Totals.columns(parts, len(study.arms)).counts)
 
 
 def _standing(
@@ -186,13 +202,16 @@ def history(
 ) -> History:
     """What each decided phase brought, oldest first; explanations are the slow part of a large study."""
     study, some = studies.message(transaction, row), columns.slice
+    state, case = _phase(transaction, row, latest_phase(row))
+    statuses = policy_of(transaction, row).arm_statuses(state, case)  # what is said of an arm now
     shown = []
     for phase in range(after + 1, min(after + limit, row.phase) + 1):
         found = phases.phase_row(transaction, row.id, phase)
         if found is None or found.decision is None:
             break
-        counts, out_in, finished = _decision(transaction, row, phase, found.decision)
+        counts, dropped_in, finished = _decision(transaction, row, phase, found.decision)
         when = to_the_minute if blinded else str
+        dropped, aside = dropped_in == phase, statuses == ArmStatus.SET_ASIDE.value
         shown.append(
             DecidedPhase(
                 phase=phase,
@@ -201,35 +220,43 @@ def history(
                 samples=int(counts.sum()),
                 drawn=counts.sum(axis=0)[some].tolist(),
                 finished=finished,
-                ruled_out=int((out_in == phase).sum()),
+                dropped=int(dropped.sum()),
+                set_aside=None if blinded else int((dropped & aside).sum()),
                 counts=None if blinded else counts[:, some].tolist(),
-                eliminated=None if blinded else _eliminated(study, columns, out_in[:, some] == phase),
-                explanation=None if blinded or not explain else _explained(_phase(transaction, row, phase)[1], some),
+                dropped_arms=None if blinded else _dropped(study, columns, dropped, statuses),
+                explanation=_explained(transaction, row, phase, columns) if explain and not blinded else None,
             )
         )
     return History(study=row.id, arms=list(study.arms), agents=list(study.agents[some]), blinded=blinded, phases=shown)
 
 
-def _eliminated(study: StudyMessage, columns: Columns, out: BoolArray) -> list[Elimination]:
-    names = study.agents[columns.slice]
-    return [Elimination(arm=study.arms[arm], agent=names[agent]) for arm, agent in np.argwhere(out)]
+def _dropped(study: StudyMessage, columns: Columns, dropped: BoolArray, statuses: NDArray[np.str_]) -> list[DroppedArm]:
+    return [
+        DroppedArm(arm=study.arms[arm], agent=study.agents[agent], status=str(statuses[arm, agent]))
+        for arm, agent in np.argwhere(dropped)
+        if columns.first <= agent < columns.first + columns.limit
+    ]
 
 
 def _decision(transaction: Transaction, row: StudyRow, phase: int, text: str) -> tuple[IntArray, IntArray, bool]:
-    """Draws of a phase and who was out after it, as arrays; without the message's checks, slow when it is large."""
+    """Draws of a phase and when each arm was dropped; without the message's checks, slow when it is large."""
 
     def read() -> tuple[IntArray, IntArray, bool]:
         document = read_json(text)
-        out_in = np.array(document["eliminated_in"], dtype=np.int64)
-        return np.array(document["counts"], dtype=np.int64), out_in, bool(document["finished"])
+        dropped_in = np.array(document["dropped_in"], dtype=np.int64)
+        return np.array(document["counts"], dtype=np.int64), dropped_in, bool(document["finished"])
 
     return transaction.cache.decisions.get_or_compute((row.id, row.digest, phase), read)
 
 
-def _explained(shown: Explanation, some: slice) -> Explained:
+def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: Columns) -> Explained:
+    """With the intervals of the findings after that phase: a mean has one interval, on whatever page."""
+    (state, shown), some = _phase(transaction, row, phase), columns.slice
+    mean = _estimated(transaction, row, studies.message(transaction, row), state, phase, columns).mean
     return Explained(
         mixed_means=finite(shown.mixed_means[:, some]),
-        radius=finite(shown.radius[:, some]),
+        low=finite(mean.low),
+        high=finite(mean.high),
         score=finite(shown.score[:, some]),
         line=shown.line,
         words=shown.words,
@@ -244,12 +271,12 @@ def finite(array: NDArray[Any]) -> list[list[float | None]]:
 def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase: int | None) -> Findings:
     """Of some agents, after a decided phase, or after the latest."""
     study = studies.message(transaction, row)
-    state, last = state_at(transaction, row, latest_phase(row)), phases.decided(transaction, row.id)
+    last = phases.decided(transaction, row.id)
     if phase is not None and phase > last:
         raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
-    now = phase is None or phase == last
-    state, shown = (state, last) if phase is None else (state_at(transaction, row, phase), phase)
-    ends = ends_at(policy_of(transaction, row), state, row.stage) if now else [OutcomeStatus.OPEN] * len(study.agents)
+    shown, policy = last if phase is None else phase, policy_of(transaction, row)
+    state, case = _phase(transaction, row, latest_phase(row) if phase is None else phase)
+    ends = ends_at(policy, state, row.stage if shown == last else Stage.RUNNING)
     return Findings(
         study=row.id,
         stage=str(row.stage),
@@ -261,38 +288,34 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase
         words=WORDS,
         first=columns.first,
         agent_count=len(study.agents),
-        agents=_agents(transaction, row, study, state, shown, ends, columns, over=now and row.stage in CONCLUDED),
+        agents=_agents(transaction, row, state, policy.arm_statuses(state, case), shown, ends, columns),
     )
 
 
 def _agents(
     transaction: Transaction,
     row: StudyRow,
-    study: StudyMessage,
     state: State,
+    statuses: NDArray[np.str_],
     last: int,
     ends: list[OutcomeStatus],
     columns: Columns,
-    *,
-    over: bool,
 ) -> list[AgentFound]:
+    study = studies.message(transaction, row)
     if not last:  # nothing is decided, and nobody is told what single reports say
         return [
             AgentFound(agent=name, end=OutcomeStatus.OPEN, leader=None, arms=[]) for name in study.agents[columns.slice]
         ]
     found = _estimated(transaction, row, study, state, last, columns)
     quantile, control = fixed_quantile(study.problem), found.control
-    answered = np.array([end.answered for end in ends], dtype=np.bool_) & over
-    some, answers = columns.slice, np.asarray(state.answers)
     agents = []
-    for place, name in enumerate(study.agents[some]):
+    for place, name in enumerate(study.agents[columns.slice]):
         agent = columns.first + place
         arms = [
             ArmFound(
                 arm=arm,
-                candidate=bool(state.active[k, agent]),
-                chosen=bool(answers[k, agent] and answered[agent]),
-                ruled_out_in=int(state.eliminated_in[k, agent]),
+                status=str(statuses[k, agent]),
+                dropped_in=int(state.dropped_in[k, agent]),
                 draws=int(state.counts[k, agent]),
                 mean=Measured(**found.mean.cell(k, place, quantile)),
                 to_leader=Measured(**found.lead.cell(k, place, quantile)),
@@ -312,18 +335,21 @@ def _estimated(
 
     A re-weighed study may have had its answers before the last of its phases: all of them count, as in a certificate.
     """
-    cache = transaction.cache
-
-    def drawn(phase: int) -> Totals:
-        def made() -> Totals:
-            taken = reports.of_phase(transaction, row.id, phase)
-            parts = [taken[name].report.totals if name in taken else None for name in study.agents]
-            return Totals.columns(parts, len(study.arms))
-
-        return cache.totals.get_or_compute((row.id, row.digest, phase), made)
 
     def made() -> Estimates:
         leader = leading(study.problem, state.totals, np.asarray(state.answers))
-        return estimates(study.problem, [drawn(phase) for phase in range(1, last + 1)], leader, columns.slice)
+        drawn = [_totals(transaction, row, phase) for phase in range(1, last + 1)]
+        return estimates(study.problem, drawn, leader, columns.slice)
 
-    return cache.estimates.get_or_compute((row.id, row.digest, last, columns.first, columns.limit), made)
+    return transaction.cache.estimates.get_or_compute((row.id, row.digest, last, columns.first, columns.limit), made)
+
+
+def _totals(transaction: Transaction, row: StudyRow, phase: int) -> Totals:
+    """`(arm, agent)`: what the reports of a decided phase add up to."""
+
+    def made() -> Totals:
+        study, taken = studies.message(transaction, row), reports.of_phase(transaction, row.id, phase)
+        parts = [taken[name].report.totals if name in taken else None for name in study.agents]
+        return Totals.columns(parts, len(study.arms))
+
+    return transaction.cache.totals.get_or_compute((row.id, row.digest, phase), made)

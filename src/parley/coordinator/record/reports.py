@@ -79,9 +79,12 @@ def revisions(transaction: Transaction, study: str, phase: int, agent: str) -> l
     return [_taken(row) for row in found]
 
 
-def of_phase(transaction: Transaction, study: str, phase: int) -> dict[str, Taken]:
-    """agent -> the report that counts."""
+def of_phase(
+    transaction: Transaction, study: str, phase: int, agents: Collection[str] | None = None
+) -> dict[str, Taken]:
+    """agent -> the report that counts; of all agents, or of some."""
     here = and_(reports.c.study == study, reports.c.phase == phase)
+    here = here if agents is None else and_(here, reports.c.agent.in_(agents))
     rows = transaction.execute(select(reports).where(here).order_by(reports.c.revision))
     return {row.agent: _taken(row) for row in rows}
 

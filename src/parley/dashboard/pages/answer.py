@@ -19,13 +19,13 @@ from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import forest_chart
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
-from parley.formatting import arm_state, csv_safe, estimate_text, findings_csv, ranged
+from parley.formatting import csv_safe, estimate_text, findings_csv, ranged, status_text, unit_of
 from parley.protocol.codec import read_json
-from parley.status import OutcomeStatus
+from parley.status import ArmStatus, OutcomeStatus
 
 WHOLE = 20  # agents up to which a report has them all, arm by arm
 HEAD = (
-    "agent", "arm", "chosen", "ruled_out_in_phase", "draws", "mixed_mean", "score", "line", "gap_at_least",
+    "agent", "arm", "status", "dropped_in", "draws", "mixed_mean", "score", "line", "gap_at_least",
     "mean_low", "mean_high", "to_leader", "to_leader_low", "to_leader_high",
     "to_control", "to_control_low", "to_control_high",
 )  # fmt: skip
@@ -47,19 +47,17 @@ def _cells(evidence: Mapping[str, Any], agent: int) -> Iterator[dict[str, Any]]:
     """Every arm of an agent, as a line of the table, the CSV and the report."""
     found = evidence["agents"][agent]
     for place, arm in enumerate(found["arms"]):
-        spared = arm.get("set_aside", False)
         yield {
             "agent": found["agent"],
             "arm": arm["arm"],
-            "chosen": arm["chosen"],
-            "ruled_out_in_phase": arm["eliminated_in"] or None,
+            "status": arm["status"],
+            "dropped_in": arm["dropped_in"] or None,
             "draws": arm["draws"],
             "mixed_mean": arm["mixed_mean"],
             "score": arm["score"],
             "line": evidence["line"],
-            "gap_at_least": arm.get("gap_at_least") if arm["eliminated_in"] and not spared else None,
+            "gap_at_least": arm.get("gap_at_least") if arm["status"] == ArmStatus.RULED_OUT else None,
             **_estimated(evidence, agent, place),
-            "let_go": spared,
         }
 
 
@@ -74,7 +72,7 @@ def _estimated(evidence: Mapping[str, Any], agent: int, arm: int) -> dict[str, A
 def _answer(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict[str, Any]:
     """One agent's answer, arm by arm where that is shown; its margin is the smallest of the bounds on its gaps."""
     cells = list(_cells(certificate["evidence"], agent))
-    bounds = [cell["gap_at_least"] for cell in cells if cell["ruled_out_in_phase"]]
+    bounds = [cell["gap_at_least"] for cell in cells if cell["dropped_in"]]
     name = certificate["evidence"]["agents"][agent]["agent"]
     known = bounds and all(bound is not None for bound in bounds)
     end = (certificate.get("ends") or {}).get(name)
@@ -165,8 +163,8 @@ def _panel(agent: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]
         "end": OutcomeStatus(agent["end"]).description,
         "pictures": [_picture(agent, kind, to, rates=rates) for kind, to in kinds.items()],
         "arms": [
-            {"arm": arm["arm"], "state": arm_state(arm), "draws": arm["draws"]}
-            | {kind: _cell(arm[kind], rates=rates) for kind in ("mean", "to_leader", "to_control")}
+            {"arm": arm["arm"], "status": status_text(arm), "draws": arm["draws"]}
+            | {kind: _cell(arm[kind], unit_of(kind, rates=rates)) for kind in ("mean", "to_leader", "to_control")}
             for arm in agent["arms"]
         ],
     }
@@ -178,11 +176,11 @@ def _picture(agent: Mapping[str, Any], kind: str, to: str | None, *, rates: bool
     return forest_chart(agent["arms"], kind, label, to=to, rates=rates)
 
 
-def _cell(found: Mapping[str, float | None] | None, *, rates: bool) -> dict[str, str]:
+def _cell(found: Mapping[str, float | None] | None, unit: str) -> dict[str, str]:
     """The interval to report, and the usual one."""
     usual = found or {}
-    shown = ranged(usual.get("estimate"), usual.get("fixed_low"), usual.get("fixed_high"), rates=rates)
-    return {"joint": estimate_text(found, rates=rates), "usual": shown.partition("(")[2].rstrip(")")}
+    shown = ranged(usual.get("estimate"), usual.get("fixed_low"), usual.get("fixed_high"), unit=unit)
+    return {"joint": estimate_text(found, unit=unit), "usual": shown.partition("(")[2].rstrip(")")}
 
 
 def attached(shown: Page, content: bytes, kind: str, name: str) -> Response:

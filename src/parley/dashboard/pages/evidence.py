@@ -14,10 +14,11 @@ from starlette.routing import Route
 from parley.coordinator.answers import Board, History, StudyStatus
 from parley.coordinator.http.routes import studies
 from parley.dashboard.charts import Arm, course_chart, evidence_chart
-from parley.dashboard.pages.study import agents_on_page, heading, is_answer
+from parley.dashboard.pages.study import agents_on_page, heading
 from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
 from parley.protocol.codec import read_json
+from parley.status import ArmStatus
 
 AGENTS = 4  # on one page
 PHASES = 20  # of a long study: the latest; the log has them all
@@ -25,28 +26,19 @@ LARGEST_LOOKED_AT = 20_000  # weights, or arms x agents, of a study whose docume
 MOST_NAMED = 6  # of many agents who share a panel
 
 
-def arms_of(history: History, board: Board, agent: int, tolerance: float = 0.0) -> list[Arm]:
+def arms_of(history: History, board: Board, agent: int) -> list[Arm]:
     """One agent's arms over the decided phases, of a board that is not blinded."""
     phases = [phase.explanation for phase in history.phases if phase.explanation is not None]
-    out_in = board.eliminated_in or []
-
-    def let_go(arm: int) -> bool:
-        """Without a tolerance arms go for one reason only; of phases before those that are told, nothing is known."""
-        place = out_in[arm][agent] - history.phases[0].phase
-        if not tolerance or not out_in[arm][agent] or not 0 <= place < len(phases):
-            return False
-        score = phases[place].score[arm][agent]
-        return score is not None and score < phases[place].line
-
+    statuses, dropped_in = board.statuses or [], board.dropped_in or []
     return [
         Arm(
             name=name,
             means=[phase.mixed_means[arm][agent] for phase in phases],
-            radii=[phase.radius[arm][agent] for phase in phases],
+            lows=[phase.low[arm][agent] for phase in phases],
+            highs=[phase.high[arm][agent] for phase in phases],
             scores=[phase.score[arm][agent] for phase in phases],
-            out_in=out_in[arm][agent],
-            chosen=is_answer(board, arm, agent),
-            let_go=let_go(arm),
+            status=ArmStatus(statuses[arm][agent]),
+            dropped_in=dropped_in[arm][agent],
             first=history.phases[0].phase,
         )
         for arm, name in enumerate(board.arms)
@@ -74,8 +66,8 @@ async def evidence_page(shown: Page) -> Response:
             latest = history.phases[-1].explanation if history.phases else None
             if latest is not None:
                 words = latest.words
-                asked = {"rates": status.rates, "tolerance": status.settings["tolerance"], "name": name}
-                drawn.append(partial(_panels, history, board, latest.line, _range(document), **asked))
+                limits = latest.line, _range(document)
+                drawn.append(partial(_panels, history, board, *limits, rates=status.rates, name=name))
     values: dict[str, Any] = {"pages": pages, "words": words}
     values["made"] = lambda: {"panels": [panel for draw in drawn for panel in draw()]}
     return await shown.show("evidence.html", tab="evidence", **head, **values)
@@ -127,13 +119,12 @@ def _panels(
     within: tuple[float, float] | None,
     *,
     rates: bool = False,
-    tolerance: float = 0.0,
     name: str = "",
 ) -> list[dict[str, Any]]:
     """A panel an agent; agents of whom everything is the same share one."""
     same: dict[str, tuple[list[Arm], list[int]]] = {}
     for place in range(len(board.agents)):
-        arms = arms_of(history, board, place, tolerance)
+        arms = arms_of(history, board, place)
         same.setdefault(repr(arms), (arms, []))[1].append(place)
     return [
         _panel(arms, board, places[0], name or _named([board.agents[place] for place in places]), limit, within, rates)

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from parley.coordinator.answers import Board
 from parley.coordinator.http.routes import studies
 from parley.dashboard.charts import bullet, calendar_chart
-from parley.dashboard.pages.study import agents_on_page, forecast, heading, spent
+from parley.dashboard.pages.study import agents_on_page, forecast, heading
 from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
 
@@ -31,7 +31,7 @@ async def samples_page(shown: Page) -> Response:
     likely = ahead.total_per_agent if ahead else None
     reported = {entry.agent: entry.at for entry in status.reported}
     frozen = {entry.agent for entry in status.frozen}
-    places, already = range(len(board.agents)), spent(board, status)
+    places, already = range(len(board.agents)), board.spent
     per_agent = [sum(row[place] for row in bounds) for place in places] if bounds else None
     largest = max([*(board.drawn[place] + board.planned[place] for place in places), *(per_agent or [0])])
     agents = []
@@ -76,7 +76,7 @@ def _cells(board: Board, bounds: list[list[float]] | None, place: int, in_alread
     counts, plan = board.counts or [], board.plan or []
     return [
         {
-            "spent": drawn[place] + planned[place] * in_already,
+            "spent": drawn[place],
             "planned": planned[place] * (not in_already),
             "bound": bounds[arm][place] if bounds else None,
         }

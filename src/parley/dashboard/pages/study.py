@@ -18,7 +18,8 @@ from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import meter
 from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
-from parley.formatting import measured
+from parley.formatting import ranged, unit_of
+from parley.status import ArmStatus
 
 AGENTS = 25  # on one page
 ROUNDS = 20  # on one page
@@ -66,12 +67,17 @@ def agents_on_page(shown: Page, names: Sequence[str], size: int = AGENTS) -> Pag
 
 @dataclass(frozen=True, kw_only=True)
 class BoardCell:
-    """An arm of an agent on the board: a state in a word and a sign, and beside it what the data say."""
+    """An arm of an agent on the board: its status, and beside it what the data say."""
 
-    state: str  # "candidate", "out" or "chosen"
-    words: str
+    status: ArmStatus
+    dropped_in: int
     share: float  # of the line that the evidence has come to
     interval: str
+
+    @property
+    def words(self) -> str:
+        """The status, with the phase of a dropped arm."""
+        return self.status.described(self.dropped_in)
 
     @property
     def bar(self) -> Markup:
@@ -80,18 +86,17 @@ class BoardCell:
 
     @classmethod
     def of(
-        cls, *, active: bool, out_in: int, chosen: bool, case: Explained | None, rates: bool, arm: int, agent: int
+        cls, *, status: str, dropped_in: int, case: Explained | None, rates: bool, arm: int, agent: int
     ) -> BoardCell:
         """From the board and the latest phase's explanation."""
         score = case.score[arm][agent] if case else None
         share = min(max((score or 0.0) / case.line, 0.0), 1.0) if case else 0.0
-        mean, radius = (case.mixed_means[arm][agent], case.radius[arm][agent]) if case else (None, None)
-        state = "chosen" if chosen else "candidate" if active else "out"
+        ends = (case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]) if case else None
         return cls(
-            state=state,
-            words={"chosen": "best", "candidate": "candidate", "out": f"out in {out_in}"}[state],
+            status=ArmStatus(status),
+            dropped_in=dropped_in,
             share=share,
-            interval=measured(mean, radius, rates=rates),
+            interval=ranged(*ends, unit=unit_of("mean", rates=rates)) if ends else "",
         )
 
 
@@ -157,7 +162,6 @@ async def overview(shown: Page) -> Response:
         rounds=rounds.phases,
         earlier_rounds=before,
         later_rounds=min(last + ROUNDS, board.phases) if last < board.phases else 0,
-        spent=spent(board, status),
         asked=f"{number(len(status.reported))} of {number(status.asked)}",
         planned=dict(zip(board.agents, board.planned, strict=True)),
         forecast=ahead,
@@ -166,28 +170,14 @@ async def overview(shown: Page) -> Response:
     )
 
 
-def spent(board: Board, status: StudyStatus) -> list[int]:
-    """Samples per agent: those of decided phases, and of the phase in progress where the report is in."""
-    reported = {entry.agent for entry in status.reported}
-    places = zip(board.agents, board.drawn, board.planned, strict=True)
-    return [drawn + (planned if name in reported else 0) for name, drawn, planned in places]
-
-
-def is_answer(board: Board, arm: int, agent: int) -> bool:
-    """Whether an arm is among the answers of an agent: of a finished study, or once only so many are left."""
-    left = bool(board.active and board.active[arm][agent]) and board.candidates[agent] <= board.top
-    return left or bool(board.chosen and board.chosen[arm][agent])
-
-
 def _rows(board: Board, case: Explained | None, *, rates: bool) -> list[list[BoardCell]]:
     """Agents down, arms across; of a board that is not blinded."""
-    active, out_in = board.active or [], board.eliminated_in or []
+    statuses, dropped_in = board.statuses or [], board.dropped_in or []
     return [
         [
             BoardCell.of(
-                active=active[arm][agent],
-                out_in=out_in[arm][agent],
-                chosen=is_answer(board, arm, agent),
+                status=statuses[arm][agent],
+                dropped_in=dropped_in[arm][agent],
                 case=case,
                 rates=rates,
                 arm=arm,

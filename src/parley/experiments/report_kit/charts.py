@@ -229,7 +229,7 @@ def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: st
 def _draw_timeline(panel: Axes, phases: Sequence[Phase], problem: Problem, agent: int, style: Theme) -> None:
     numbers = np.array([phase.number for phase in phases])
     means = np.stack([problem.mixed(phase.after.means)[:, agent] for phase in phases])
-    ruled_out = phases[-1].after.eliminated_in[:, agent]
+    ruled_out = phases[-1].after.dropped_in[:, agent]
     for arm, name in enumerate(problem.arms):
         last = int(ruled_out[arm]) or int(numbers[-1])
         seen = numbers <= last

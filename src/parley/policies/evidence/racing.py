@@ -371,7 +371,6 @@ class EvidenceRacing(Elimination):
 
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
-        error = np.sqrt(self._variances(state.counts, state.totals))
         score, words = np.minimum(scores(state), self.line), "against the arm, by the opponent that beats it least"
         if isinstance(state, Pairs):
             # The line is for arms that are proven worse; an arm that is only set aside stays just below it.
@@ -379,23 +378,22 @@ class EvidenceRacing(Elimination):
             words = f"that the arm is not better than the leaders by {self.problem.tolerance:g} or more"
         return Explanation(
             mixed_means=self.problem.mixed(state.means),
-            radius=np.where(self.problem.drawn(state.counts), 2 * error, 0.0),
             score=score,
             line=self.line,
-            words=f"log evidence {words}; bars are two standard errors",
+            words=f"log evidence {words}",
         )
 
-    def set_aside(self, state: State, case: Explanation) -> BoolArray:
+    def _set_aside(self, state: State, case: Explanation) -> BoolArray:
         """With a tolerance: all that are out, but for the arms that are proven worse by a bound on their gap."""
         if not isinstance(state, Pairs):
-            return super().set_aside(state, case)
-        return np.asarray((state.eliminated_in > 0) & (state.gap_at_least <= 0))
+            return super()._set_aside(state, case)
+        return np.asarray((state.dropped_in > 0) & (state.gap_at_least <= 0))
 
     def _certified(self, state: State, case: Explanation, arm: int, agent: int) -> dict[str, Any]:
         assert isinstance(state, Wealth)
         own, score = float(state.log_wealth[:, arm, agent].min()), float(case.score[arm, agent])
         ruled_out = score >= case.line
-        bound = state.gap_at_least[arm, agent] if state.eliminated_in[arm, agent] else 0.0  # it is about losers only
+        bound = state.gap_at_least[arm, agent] if state.dropped_in[arm, agent] else 0.0  # it is about losers only
         return {
             "log_wealth": own if ruled_out or state.ranks is None else score,
             "opponents": [self.problem.arms[place] for place in state.opponents[:, arm, agent] if place >= 0],

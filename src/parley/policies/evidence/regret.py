@@ -184,9 +184,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         """When an open horizon has moved on, more is at stake: arms come back and race on from the wealth they had."""
         decided = super()._decide(before, after)
         longer = (self.horizon(decided.counts) > self.horizon(before.counts))[..., None, None]
-        return replace(
-            decided, active=decided.active | longer, eliminated_in=np.where(longer, 0, decided.eliminated_in)
-        )
+        return replace(decided, active=decided.active | longer, dropped_in=np.where(longer, 0, decided.dropped_in))
 
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Lined)

@@ -206,5 +206,5 @@ def narrowed(problem: Problem, state: Pairs, over: BoolArray, line: float) -> Pa
 def _kept(state: Pairs, arms: BoolArray, who: BoolArray, accepted: BoolArray) -> Pairs:
     """The state in which the agents `who (..., agent)` have these arms left."""
     active = np.where(who[..., None, :], state.active & arms, state.active)
-    out_in = np.where(state.active & ~active, state.phase[..., None, None], state.eliminated_in)
-    return replace(state, active=active, eliminated_in=out_in, accepted=accepted)
+    out_in = np.where(state.active & ~active, state.phase[..., None, None], state.dropped_in)
+    return replace(state, active=active, dropped_in=out_in, accepted=accepted)
