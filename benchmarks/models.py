@@ -19,9 +19,9 @@ from parley.simulation.simulate import make_environment
 MODELS: dict[str, dict[str, Any]] = {
     "gaussian": {"kind": "gaussian", "scale": 1.0},
     "gaussian, 0.5 / 1 / 1.5 by agent": {"kind": "gaussian", "scale": [0.5, 1.0, 1.5]},
-    "gaussian, unknown": {"kind": "gaussian", "scale": "unknown"},
+    "gaussian, unknown, shared": {"kind": "gaussian", "scale": "unknown, shared"},
     "gaussian, unknown per agent": {"kind": "gaussian", "scale": "unknown per agent"},
-    "gaussian, unknown per cell": {"kind": "gaussian", "scale": "unknown per cell"},
+    "gaussian, unknown": {"kind": "gaussian", "scale": "unknown"},
     "subgaussian": {"kind": "subgaussian", "scale": 1.0},
     "bounded, hoeffding": {"kind": "bounded", "low": -1.0, "high": 1.0, "method": "hoeffding"},
     "bounded, variance": {"kind": "bounded", "low": -1.0, "high": 1.0, "method": "variance"},

@@ -21,9 +21,9 @@ DELTA = 0.05
 MODELS = {
     "known": {"kind": "gaussian", "scale": [0.5, 1.5]},
     "subgaussian": {"kind": "subgaussian", "scale": 1.0},
-    "unknown": {"kind": "gaussian", "scale": "unknown", "guess": 30.0},
+    "shared": {"kind": "gaussian", "scale": "unknown, shared", "guess": 30.0},
     "per agent": {"kind": "gaussian", "scale": "unknown per agent"},
-    "per cell": {"kind": "gaussian", "scale": "unknown per cell"},
+    "unknown": {"kind": "gaussian", "scale": "unknown"},
     "binary": {"kind": "binary"},
     "bounded": {"kind": "bounded", "low": 0, "high": 1, "method": "variance"},
     "hoeffding": {"kind": "bounded", "low": 0, "high": 1, "method": "hoeffding"},
@@ -107,7 +107,7 @@ def log_wealth(seen, theta):
     return np.logaddexp.reduce(logs, axis=-1) + np.log(grid[1] - grid[0]) - np.log(2 * np.pi) / 2
 
 
-@pytest.mark.parametrize("name", ["known", "unknown", "per cell"])
+@pytest.mark.parametrize("name", ["known", "shared", "unknown"])
 def test_an_end_is_where_the_bet_reaches_its_line(name):
     problem, phases = studied(name, "tie", first=3, phases=3, runs=5)
     every, line = shown(problem, phases), joint_line(problem)
@@ -190,9 +190,9 @@ def test_some_agents_alone_have_the_same_intervals():
 
 def test_the_scale_of_the_rewards_is_the_scale_of_the_intervals():
     """A guess that is far off changes nothing, and a thousandfold reward has a thousandfold interval."""
-    problem, phases = studied("unknown", "far", first=3, phases=3, runs=10)
+    problem, phases = studied("shared", "far", first=3, phases=3, runs=10)
     larger = [Totals(counts=p.counts, sums=1000 * p.sums, squares=1e6 * p.squares) for p in phases]
-    guessed = problem.with_(noise=make_model(kind="gaussian", scale="unknown", guess=0.001))
+    guessed = problem.with_(noise=make_model(kind="gaussian", scale="unknown, shared", guess=0.001))
     one, other = estimates(problem, phases), estimates(guessed, larger)
     assert np.allclose(1000 * one.lead.low, other.lead.low, rtol=1e-6)
     assert np.allclose(1000 * one.mean.high, other.mean.high, rtol=1e-6)

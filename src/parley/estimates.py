@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from parley.checks import BoolArray, FloatArray, IntArray
 from parley.problem import Problem
-from parley.rewards.intervals import stack_phases
+from parley.rewards.intervals import Interval, stack_phases
 from parley.totals import Totals
 
 EVERY = slice(None)
@@ -120,7 +120,10 @@ def estimates(
     value = problem.mixed(past.means)[..., some]
     variance = _usual_variances(problem, past)[..., some]
     leader = (leading(problem, past) if leader is None else leader)[..., some]
-    low, high = problem.noise.interval(every, line)
+    # What the sums may have lost when they were added up, in the worst phase: an interval of their means moves by that.
+    lost = [fresh.mixed_rounding(problem.weights)[..., some] for fresh in phases if problem.noise.needs_squares]
+    rounding = np.max(lost, axis=0) if lost else np.zeros(value.shape)
+    low, high = _widened(problem.noise.interval(every, line), rounding)
     if problem.noise.low is not None and problem.noise.high is not None:
         low, high = np.maximum(low, problem.noise.low), np.minimum(high, problem.noise.high)
     mean = Estimate(value=value, low=low, high=high, error=np.sqrt(variance))
@@ -132,7 +135,7 @@ def estimates(
         def other(values: FloatArray) -> FloatArray:
             return np.take_along_axis(values, place, axis=-2)
 
-        ends = problem.noise.interval(every.against(reference), line)
+        ends = _widened(problem.noise.interval(every.against(reference), line), rounding + other(rounding))
         # The intervals of the two means bound their difference too, at no further risk of error.
         lower, upper = np.maximum(ends[0], low - other(high)), np.minimum(ends[1], high - other(low))
         return Estimate(
@@ -148,6 +151,10 @@ def estimates(
     return Estimates(
         problem=problem, agents=problem.agents[some], leader=leader, mean=mean, lead=against(leader), control=control
     )
+
+
+def _widened(ends: Interval, by: FloatArray) -> Interval:
+    return ends[0] - by, ends[1] + by
 
 
 def _usual_variances(problem: Problem, totals: Totals) -> FloatArray:

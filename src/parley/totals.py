@@ -6,6 +6,7 @@ any order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ import numpy as np
 
 from parley.checks import FloatArray, IntArray
 from parley.errors import InvalidInput
+
+UNIT = 2.0**-52  # twice what one operation may lose, relative to its result
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,8 +54,8 @@ class Totals:
         drawn = [[float(value) for value in values] for values in rewards]
         return cls(
             counts=np.array([len(values) for values in drawn], dtype=np.int64),
-            sums=np.array([float(sum(values)) for values in drawn]),
-            squares=np.array([float(sum(value * value for value in values)) for values in drawn]),
+            sums=np.array([math.fsum(values) for values in drawn]),
+            squares=np.array([math.fsum(value * value for value in values) for values in drawn]),
         )
 
     @classmethod
@@ -104,6 +107,26 @@ class Totals:
         """
         around = self.require_squares() - np.square(self.sums) / np.maximum(self.counts, 1)
         return np.where(self.counts > 1, np.maximum(around, 0.0), 0.0)
+
+    @property
+    def loss(self) -> FloatArray:
+        """At most what adding up n numbers of one sign one by one loses, in any order, relative to the sum."""
+        return np.asarray((self.counts + 16.0) * UNIT, dtype=np.float64)
+
+    @property
+    def rounding(self) -> FloatArray:
+        """At most what `scatter` is off: where rewards scatter by little against their size, that may be all of it.
+
+        The squares lose the share `loss / 2`; the sum loses it of sum |x|, so its square twice that of n squares.
+        """
+        return np.asarray(2 * self.loss * self.require_squares())
+
+    def mixed_rounding(self, weights: FloatArray) -> FloatArray:
+        """`(..., arm, agent)`: at most what a mixed mean is off by the rounding of sums; no mean of |x| exceeds the
+        root of that of squares.
+        """
+        lost = self.loss + len(weights) * UNIT
+        return np.asarray((lost * np.sqrt(self.require_squares() / np.maximum(self.counts, 1))) @ weights)
 
     def require_squares(self) -> FloatArray:
         """The sums of squares, or an error if they were not kept."""

@@ -9,8 +9,9 @@ from parley.protocol import Report, apply, create, verify_log
 from parley.protocol.certificate import issue_certificate
 from parley.protocol.events import Certified, PhaseClosed, ReportAccepted, StudyCreated
 from parley.protocol.report_checks import LEVEL, added_scatter, scale_warnings
-from parley.rewards.plausibility import log_evidence_of_scale
+from parley.rewards.plausibility import log_evidence_of_ratio, log_evidence_of_scale, skew_product
 from parley.rewards.sampling import gaussian
+from parley.totals import Totals
 
 MEANS = np.array([[3.0, 2.0], [1.0, 0.5], [0.0, 0.0]])
 
@@ -20,7 +21,7 @@ def played(noise, true, *, seed=0, phases=3):
     study = study_message(agents=2, arms=3, policy="evidence", noise=noise, largest_gap=8.0)
     trial, generator, reports = create("s", study), np.random.default_rng(seed), []
     events = [StudyCreated(study_id="s", study=study, plan=trial.plan)]
-    draw = gaussian(MEANS, np.array(true, dtype=float))
+    draw = true if callable(true) else gaussian(MEANS, np.array(true, dtype=float))
     for _ in range(phases):
         if bool(trial.state.finished):
             break
@@ -63,6 +64,47 @@ def test_a_right_scale_an_unknown_one_and_a_subgaussian_that_scatters_less_are_n
     assert told({"kind": "gaussian", "scale": "unknown", "guess": 5.0}, 50.0) == ()
     assert told({"kind": "subgaussian", "scale": 5.0}, 1.0) == ()
     assert told({"kind": "subgaussian", "scale": 5.0}, 15.0) != ()
+
+
+def test_agents_that_do_not_share_a_scale_are_named_where_one_was_stated():
+    uneven = [[5.0, 15.0]] * 3
+    words = told({"kind": "gaussian", "scale": "unknown, shared", "guess": 5.0}, uneven)
+    assert words[0].startswith("the rewards of agent 1 scatter by about 0.3")
+    assert "the guarantee does not hold" in words[0]
+    per_arm = [[5.0, 5.0], [5.0, 5.0], [15.0, 5.0]]
+    assert any("arm 3 at agent 1" in line for line in told({"scale": "unknown per agent", "guess": 5.0}, per_arm))
+    for noise, true in (("unknown", uneven), ("unknown per agent", uneven), ("unknown, shared", 5.0)):
+        assert told({"kind": "gaussian", "scale": noise, "guess": 5.0}, true) == ()
+
+
+def revenue(generator, counts):
+    """One in twenty buys, for a lognormal amount; drawn one by one."""
+    values = [
+        Totals.of([(generator.random(n) < 0.05) * generator.lognormal(2.0, 1.0, n) for n in column])
+        for column in counts.T
+    ]
+    return Totals.columns(values, len(counts))
+
+
+@pytest.mark.parametrize("noise", [{"scale": "unknown", "guess": 5.0}, {"kind": "gaussian", "scale": 4.7}], ids=str)
+def test_skewed_rewards_are_noticed_where_they_are_taken_as_gaussian(noise):
+    noticed = [words for seed in range(6) for words in told(noise, revenue, seed=seed, phases=6) if "skewed" in words]
+    assert len(noticed) >= 4
+    assert noticed[0].startswith("all rewards are skewed (skewness about ")
+    assert not any("skewed" in w for seed in range(20) for w in told(noise, 4.7, seed=seed, phases=6))
+    assert told({"kind": "subgaussian", "scale": 50.0}, revenue, phases=6) == ()
+
+
+def test_the_evidence_of_unequal_scales_and_of_skew_is_1_on_average_or_less_where_there_is_none():
+    generator, runs = np.random.default_rng(2), 100_000
+    own, rest = generator.chisquare(9.0, runs), generator.chisquare(40.0, runs)
+    assert np.exp(log_evidence_of_ratio(own, np.full(runs, 9.0), rest, np.full(runs, 40.0))).mean() <= 1.05
+    past = gaussian(np.zeros((runs, 1)), 3.0)(generator, np.full((runs, 1), 40))
+    fresh = gaussian(np.zeros((runs, 1)), 3.0)(generator, np.full((runs, 1), 90))
+    products, known = skew_product(fresh, past.counts, past.sums, past.counts - 1.0, past.scatter)
+    assert known.all()
+    assert abs(products.mean()) < 0.015
+    assert products.std() == pytest.approx(1.0, abs=0.1)
 
 
 def test_looking_after_every_phase_alarms_no_more_often_than_the_level_says():

@@ -14,6 +14,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "unknown": {"scale": "unknown"},
     "unknown per agent": {"scale": "unknown per agent"},
     "unknown per cell": {"scale": "unknown per cell"},
+    "unknown, shared": {"scale": "unknown, shared"},
     "bounded": {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "hoeffding"},
     "bounded, variance": {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"},
     "binary": {"kind": "binary", "rate": 0.4},

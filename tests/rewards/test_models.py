@@ -14,7 +14,7 @@ from parley.simulation import simulate
 from parley.study import parse_study
 from parley.totals import Totals
 
-SCOPES = ["unknown", "unknown per agent", "unknown per cell"]
+SCOPES = ["unknown, shared", "unknown per agent", "unknown"]
 UNEVEN = [0.5, 1.0, 1.5]
 
 
@@ -36,7 +36,7 @@ def test_not_knowing_the_scale_costs_next_to_nothing():
 def test_uneven_scales_are_found_out_by_themselves():
     known = samples({"scale": UNEVEN})
     assert samples({"scale": "unknown per agent"}, UNEVEN) < 1.1 * known
-    assert samples({"scale": "unknown per cell"}, UNEVEN) < 1.15 * known
+    assert samples({"scale": "unknown"}, UNEVEN) < 1.15 * known
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
@@ -112,14 +112,14 @@ def test_a_truths_scale_is_refused_where_means_say_it_all():
 def test_the_degrees_of_freedom_are_those_of_the_group(scope):
     fresh = Totals(counts=np.array([[3, 5], [2, 9]]), sums=np.zeros((2, 2)), squares=np.array([[2.0, 8.0], [3.0, 8.0]]))
     variances, degrees = UnknownScale(scale=scope).fresh_variances(fresh)
-    wanted = {"unknown": [15, 15, 15, 15], "unknown per agent": [3, 12, 3, 12], "unknown per cell": [2, 4, 1, 8]}[scope]
+    wanted = {"unknown, shared": [15] * 4, "unknown per agent": [3, 12, 3, 12], "unknown": [2, 4, 1, 8]}[scope]
     assert degrees.ravel().tolist() == wanted
-    scatter = {"unknown": [21] * 4, "unknown per agent": [5, 16, 5, 16], "unknown per cell": [2, 8, 3, 8]}[scope]
+    scatter = {"unknown, shared": [21] * 4, "unknown per agent": [5, 16, 5, 16], "unknown": [2, 8, 3, 8]}[scope]
     assert (variances * degrees).ravel().tolist() == pytest.approx(scatter)
 
 
 def test_rewards_without_any_scatter_are_no_evidence_and_no_crash():
-    problem = Problem(arms=2, weights=[[1.0]], noise=UnknownScale(scale="unknown per cell"))
+    problem = Problem(arms=2, weights=[[1.0]], noise=UnknownScale())
     policy = make_policy("evidence", problem)
     state = policy.start()
     for _ in range(3):

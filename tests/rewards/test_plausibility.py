@@ -16,7 +16,7 @@ MODELS = {
     "subgaussian": {"kind": "subgaussian", "scale": 5.0},
     "unknown": {"scale": "unknown", "guess": 5.0},
     "per agent": {"scale": "unknown per agent", "guess": 5.0},
-    "per cell": {"scale": "unknown per cell", "guess": 5.0},
+    "shared": {"scale": "unknown, shared", "guess": 5.0},
 }
 
 

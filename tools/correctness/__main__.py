@@ -1,6 +1,6 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
-`... normal`.
+`... normal`, `... laws` (make laws).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -19,6 +19,7 @@ from tools.correctness.coverage import coverage
 from tools.correctness.flexible import flexible
 from tools.correctness.full_savings import savings
 from tools.correctness.full_ties import ties
+from tools.correctness.laws import laws
 from tools.correctness.lost_sites import lost_sites
 from tools.correctness.near_ties import NOISES
 from tools.correctness.normal import normal
@@ -39,6 +40,8 @@ def main() -> int:
     long.add_argument("--anew", action="store_true", help="every row again, also those that stand")
     approximate = work.add_parser("normal", help="errors of the normal approximation of rates, at ties")
     approximate.add_argument("--replications", type=int, default=20_000, help="of every counted row")
+    skew = work.add_parser("laws", help="errors where rewards are not Gaussian; rewrites part of docs/rewards.md")
+    skew.add_argument("--replications", type=int, default=5000, help="of every cell")
     short = work.add_parser("savings", help="samples against W-CPE")
     short.add_argument("--replications", type=int, default=20, help="of each policy on each instance")
     priced = work.add_parser("prices", help="days and money against the plan with the fewest draws")
@@ -76,6 +79,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "concealment": lambda: concealment(runs),
         "flexible": lambda: flexible(arguments.share),
         "normal": lambda: normal(runs, workers),
+        "laws": lambda: laws(runs, workers),
         "rewards": lambda: rewards(runs, workers),
         "prices": lambda: prices(runs, workers),
         "settings": lambda: settings(runs),

@@ -116,7 +116,7 @@ CELLS: dict[str, tuple[Loss, int]] = {
     "three agents": (Loss(weights=MIX, lost=1), 30_000),
     "six sites, one question": (Loss(weights=np.full((6, 6), 1 / 6).tolist(), lost=5), 12_000),
     "the lost site disagreed": (Loss(weights=ONE, lost=1, given=ALL, against=0.5), 60_000),
-    "unknown scale": (Loss(weights=ONE, lost=1, given=ALL, noise="unknown"), 30_000),
+    "unknown scale": (Loss(weights=ONE, lost=1, given=ALL, noise="unknown, shared"), 30_000),
     "rates near 0.1": (Loss(weights=ONE, lost=1, given=ALL, noise="binary 0.1"), 12_000),
     "three agents, W-CPE": (Loss(weights=MIX, lost=1, policy="wcpe"), 3_000),
 }

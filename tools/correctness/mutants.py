@@ -65,7 +65,7 @@ class PooledOverUnequalCells(UnknownScale):
     """Every cell has a scale of its own, and one is estimated for all, with all degrees of freedom."""
 
     def fresh_variances(self, fresh: Totals) -> tuple[FloatArray, FloatArray]:
-        return UnknownScale(scale="unknown").fresh_variances(fresh)
+        return UnknownScale(scale="unknown, shared").fresh_variances(fresh)
 
 
 class FloorLeftOut(UnknownScale):
@@ -128,11 +128,11 @@ MUTANTS = (
     Mutant(words="a line without the agents", make=_policy(ThresholdWithoutAgents), tie=_tie(agents=3)),
     Mutant(words="a third of the variance overlooked", make=_policy(VarianceUnderstated), tie=_tie()),
     Mutant(words="twice the multiplier", make=_model(TwiceTheMultiplier()), tie=_tie(arms=2)),
-    Mutant(words="floor left out", make=_model(FloorLeftOut()), tie=_tie("unknown", arms=2)),
+    Mutant(words="floor left out", make=_model(FloorLeftOut()), tie=_tie("unknown, shared", arms=2)),
     Mutant(
         words="scale pooled over unequal cells",
-        make=_model(PooledOverUnequalCells(scale="unknown per cell")),
-        tie=replace(_tie("unknown per cell", arms=2, agents=3), mixed=False),
+        make=_model(PooledOverUnequalCells(scale="unknown")),
+        tie=replace(_tie("unknown", arms=2, agents=3), mixed=False),
     ),
     Mutant(words="reference after the data", make=_model(RatesAfterTheData(rate=0.1)), tie=_tie("binary 0.1")),
     Mutant(

@@ -88,8 +88,9 @@ is given up.
 Counted and tilted measure the same event: {apart}. A pair that is more than three apart is tilted again, with four
 times the runs and another seed, and has to agree then. So many were: {again}.
 
-*Rewards* names a world of `tools/correctness/near_ties.py`. `unknown` is Gaussian of unknown scale (true scale 1). `5 /
-1 / 0.2` are the scales of three agents, known; those of `unknown per agent` and `unknown per cell` are the same.
+*Rewards* names a world of `tools/correctness/near_ties.py`. `unknown, shared` is Gaussian of unknown scale (true
+scale 1). `5 / 1 / 0.2` are the scales of three agents, known; those of `unknown per agent` and `unknown` (one per arm
+and agent) are the same.
 `bounded` takes half the range, `variance` the scatter there is; their rewards are 0 or 1 with a mean of 0.5 or 0.05.
 `binary` has its rate. Three agents mix each other's rewards by an asymmetric matrix with a zero.
 

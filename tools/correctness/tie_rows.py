@@ -16,7 +16,7 @@ COUNTED, TILTED = (0.1, 0.01), (0.1, 0.01, 1e-5, 1e-10)  # deltas
 TWO, ALL = False, True
 # Arms, agents, N, which arms tie: the cheap ones first. Other rates and guesses of a model go through three of them.
 SHAPES = ((2, 1, 1, TWO), (5, 1, 1, ALL), (5, 1, 3, TWO), (2, 3, 1, TWO), (5, 3, 2, TWO))
-FURTHER = {"unknown, guess 10", "variance 0.05", "binary 0.5", "binary 0.01"}
+FURTHER = {"unknown, shared, guess 10", "variance 0.05", "binary 0.5", "binary 0.01"}
 FEWER = ((2, 1, 1, TWO), (5, 1, 1, ALL), (5, 1, 2, TWO))
 UNEVEN = "gaussian 5 / 1 / 0.2"  # one scale an agent: three agents
 RUNS, TILTED_RUNS, MOST_TILTED = 100_000, 4000, 64_000

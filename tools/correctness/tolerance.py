@@ -57,7 +57,7 @@ class Cell:
 
 RANGE = {"kind": "bounded", "low": 0, "high": 1, "method": "variance"}
 EDGES, CHAIN = (0.5, 0.449, 0.0), (0.5, 0.46, 0.42, 0.38, 0.34)
-UNKNOWN, YES = {"kind": "gaussian", "scale": "unknown"}, {"kind": "binary"}
+UNKNOWN, YES = {"kind": "gaussian", "scale": "unknown, shared"}, {"kind": "binary"}
 CELLS = {
     "just beyond the tolerance": Cell(means=EDGES),
     "a tie": Cell(means=(0.5, 0.5, 0.0)),

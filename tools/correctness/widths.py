@@ -18,8 +18,8 @@ from parley.totals import Totals
 
 MODELS = {
     "gaussian, known scale": {"kind": "gaussian", "scale": 1.0},
+    "gaussian, unknown, shared": {"kind": "gaussian", "scale": "unknown, shared"},
     "gaussian, unknown scale": {"kind": "gaussian", "scale": "unknown"},
-    "gaussian, unknown per cell": {"kind": "gaussian", "scale": "unknown per cell"},
     "binary": {"kind": "binary"},
     "bounded": {"kind": "bounded", "low": -0.5, "high": 1.5, "method": "variance"},
 }

@@ -29,6 +29,7 @@ ANEW = "tests/protocol/test_lost_sites.py::"
 ENDS = "tests/protocol/test_never_runs_away.py::"
 RUNS = "tests/simulation/test_simulate.py::"
 DRAWS = "tests/simulation/test_environments.py::"
+ROUNDING = "tests/rewards/test_rounding.py::"
 ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
 GAUSSIAN_END = "return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)"
 STUDENT_END = "ends.append(np.where(known, centre + sign * out, sign * np.inf))"
@@ -126,6 +127,15 @@ MUTANTS = [
          "[aside & False, aside, ~state.active, ~aside]", ANEW + "test_six_sites_one_lost_re_weighed_everybody_else_is_decided"),
         ("an exhausted study claims answers", "protocol/certificate.py", "complete=end.answered,",
          "complete=True,", BUDGETS + "test_the_certificate_of_an_exhausted_study_claims_candidates_only"),
+    ),
+    *_of(
+        "rounding",
+        ("rounding counts as scatter", "rewards/unknown_scale.py", "np.where(scatter > lost, (scatter + lost) / np.maximum(degrees, 1.0), HIDDEN)",
+         "np.maximum(scatter, TINY) / np.maximum(degrees, 1.0)", ROUNDING + "test_a_tie_far_from_zero_is_no_more_often_decided_than_delta_says"),
+        ("a range far from 0 is taken to scatter by nothing", "rewards/bounded_variance.py", "np.minimum(past.scatter + past.rounding, past.counts * self.variance)",
+         "past.scatter", ROUNDING + "test_a_range_far_from_zero_ends_and_is_right"),
+        ("unequal scales are pooled unless stated", "rewards/unknown_scale.py", '"unknown": (),',
+         '"unknown": (-2, -1),', "tests/correctness/test_near_ties.py::test_sites_that_scatter_differently_are_no_danger_where_nothing_is_said_of_scales"),
     ),
     *_of(
         "estimates",

@@ -124,7 +124,7 @@ class StudyStatus(StudyLine):
     descriptions: dict[str, str]  # key of the study file -> a sentence, for each setting that is not the default
     guarantee: str
     rates: bool  # rewards are 0 or 1: means are shown in per cent
-    warnings: list[str]  # where the data contradict the stated scale; nothing for blinded readers
+    warnings: list[str]  # where the data contradict what the study assumes; nothing for blinded readers
     asked: int
     reported: list[Reported]
     missing: list[Awaited]

@@ -286,4 +286,6 @@ class Certificate(Message, tag="parley/certificate/1"):
         str | None, described("Digest of the study as it was created, where it was re-weighed since.")
     ] = None
     missing: Annotated[Rows, described("Per arm and agent, over all phases: people without an outcome.")] = ()
-    warnings: Annotated[tuple[str, ...], described("Where the data contradict the stated scale.")] = ()
+    warnings: Annotated[
+        tuple[str, ...], described("Where the data contradict what the study assumes of its rewards.")
+    ] = ()

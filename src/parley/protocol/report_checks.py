@@ -1,7 +1,7 @@
 """What makes a report believable, alone and together with the others.
 
 Alone: it follows the plan or says why not, and its sums are those of some rewards of the model (`check_report`).
-Together: the scatter of all reports is compared with the scale that the study states (`scale_warnings`).
+Together: all reports are compared with what the study assumes of its rewards (`scale_warnings`).
 
 The guarantee needs counts that do not depend on the rewards of the same phase (docs/evidence-racing.md). So a report
 with other counts than the plan's gives a reason from a list in which the rewards do not occur. Nobody can check it, but
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from parley.checks import FloatArray
 from parley.errors import ImpossibleReport
 from parley.protocol.messages import Report, StudyMessage
 from parley.rewards import RewardModel
-from parley.rewards.plausibility import log_evidence_of_scale
+from parley.rewards.plausibility import log_evidence_of_ratio, log_evidence_of_scale, skew_product, skewed
 from parley.totals import Totals
 
 # The word in a report -> what it means to people.
@@ -38,8 +38,20 @@ LEVEL = 0.01  # chance of any warning at all in a whole study whose scale is rig
 MOST_WARNINGS = 12
 SMALL = "was stated: too small, so the guarantee does not hold"
 LARGE = "was stated: too large, so the study costs more than it must"
+UNEQUAL = "{what} scatter by about {ratio:.3g} times as much as others that share their scale: {UNSOUND}"
+SKEWED = "{what} are skewed (skewness about {skew:.2g}), their means too, and are taken as Gaussian: {UNSOUND}"
+UNSOUND = "the guarantee does not hold"
 
-Scatter = tuple[FloatArray, FloatArray, FloatArray]  # (arm, agent): draws, degrees of freedom, scatter
+
+class Scatter(NamedTuple):
+    """What the reports of all phases say together, `(arm, agent)` each."""
+
+    draws: FloatArray
+    degrees: FloatArray  # of freedom of the scatter
+    scatter: FloatArray  # every phase's around its own mean
+    sums: FloatArray
+    leans: FloatArray  # sum of `skew_product` over later phases: each is skewness / sqrt(2) on average
+    turns: FloatArray  # of how many
 
 
 def check_report(report: Report, draws: tuple[int, ...], noise: RewardModel, least: int | None = None) -> None:
@@ -107,25 +119,63 @@ def _some(numbers: tuple[int, ...]) -> str:
 
 
 def added_scatter(study: StudyMessage, reports: Iterable[Report], before: Scatter | None = None) -> Scatter:
-    """Reports of any phases, each around its own means, added up, to what there was `before`."""
+    """Reports, phase by phase, each around its own means, added up, to what there was `before`."""
     shape = (len(study.arms), len(study.agents))
-    draws, degrees, scatter = (np.zeros(shape) if before is None else before[i].copy() for i in range(3))
+    added = Scatter(*(part.copy() for part in before or [np.zeros(shape)] * len(Scatter._fields)))
     place = {name: i for i, name in enumerate(study.agents)}
     for report in reports:
         totals: Totals = report.totals
-        column = place[report.agent]
-        draws[:, column] += totals.counts
-        degrees[:, column] += np.maximum(totals.counts - 1, 0)
-        scatter[:, column] += totals.scatter
-    return draws, degrees, scatter
+        past = Scatter(*(part[:, place[report.agent]] for part in added))
+        lean, known = skew_product(totals, past.draws, past.sums, past.degrees, past.scatter)
+        fresh = (totals.counts, np.maximum(totals.counts - 1, 0), totals.scatter, totals.sums, lean, known)
+        for part, more in zip(past, fresh, strict=True):
+            part += more  # noqa: PLW2901 -- a view of `added`
+    return added
 
 
 def scale_warnings(study: StudyMessage, added: Scatter) -> tuple[str, ...]:
-    """What the data contradict, in words; nothing where no scale is stated or nothing is wrong."""
-    model, (draws, degrees, scatter) = study.problem.noise, added
+    """What the data contradict, in words: a stated scale, one that is shared, or rewards that are Gaussian."""
+    found = [*_against_scale(study, added), *_against_sharing(study, added), *_against_symmetry(study, added)]
+    more = len(found) - MOST_WARNINGS
+    return tuple(found[:MOST_WARNINGS]) + ((f"and {more} more",) if more > 0 else ())
+
+
+def _against_sharing(study: StudyMessage, added: Scatter) -> list[str]:
+    """Cells, or agents, that scatter otherwise than those with which they share an unknown scale."""
+    shared = study.problem.noise.shared_axes
+    line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
+    found = []
+    for words, axes in (("the rewards of {agent}", (-2,)), ("{arm} at {agent}", ())):
+        if len(shared) <= len(axes):
+            continue
+        own, nu = (values.sum(axis=axes, keepdims=True) for values in (added.scatter, added.degrees))
+        rest, others = (values.sum(axis=shared, keepdims=True) - values for values in (own, nu))
+        for arm, agent in np.argwhere(log_evidence_of_ratio(own, nu, rest, others) >= line).tolist():
+            ratio = math.sqrt(own[arm, agent] / nu[arm, agent] * others[arm, agent] / rest[arm, agent])
+            names = _names(study, (arm, agent) if not axes else (agent,))
+            found.append(UNEQUAL.format(what=words.format(**names), ratio=ratio, UNSOUND=UNSOUND))
+    return found
+
+
+def _against_symmetry(study: StudyMessage, added: Scatter) -> list[str]:
+    """Arms, or all rewards, whose means and scatters go together as those of skewed rewards do."""
+    if not study.problem.noise.assumes_gaussian:
+        return []
+    found = []
+    for words, axes in (("all rewards", (-2, -1)), ("the rewards of {arm}", (-1,))):
+        skew, alarmed = skewed(*(part.sum(axis=axes) for part in (added.leans, added.turns, added.draws)))
+        for arm in np.flatnonzero(alarmed).tolist():
+            what = words.format(arm=study.arms[arm])
+            found.append(SKEWED.format(what=what, skew=float(skew.flat[arm]), UNSOUND=UNSOUND))
+    return found
+
+
+def _against_scale(study: StudyMessage, added: Scatter) -> list[str]:
+    """A scale that was stated, and is another."""
+    model, (draws, degrees, scatter, *_) = study.problem.noise, added
     stated = model.stated_variance
     if stated is None:
-        return ()
+        return []
     each = np.broadcast_to(stated, scatter.shape)
     tried = scatter.size + len(study.agents) + 1
     line = math.log(2 * tried) - math.log(LEVEL)
@@ -144,8 +194,7 @@ def scale_warnings(study: StudyMessage, added: Scatter) -> tuple[str, ...]:
             found_wrong.append(
                 f"{words.format(**names)} scatter by about {found:.3g} times the stated scale; {scale}{verdict}"
             )
-    more = len(found_wrong) - MOST_WARNINGS
-    return tuple(found_wrong[:MOST_WARNINGS]) + ((f"and {more} more",) if more > 0 else ())
+    return found_wrong
 
 
 def _names(study: StudyMessage, at: tuple[int, ...]) -> dict[str, Any]:

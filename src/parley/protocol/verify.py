@@ -58,7 +58,7 @@ class Verification:
     amended: tuple[Amendment, ...]  # of the agents that hold the receipts, in the order of the log
     problem: str | None
     trial: Trial | None  # where the log leads
-    warnings: tuple[str, ...] = ()  # where the data contradict the stated scale
+    warnings: tuple[str, ...] = ()  # where the data contradict what the study assumes
 
     @property
     def sound(self) -> bool:

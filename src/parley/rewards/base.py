@@ -58,6 +58,8 @@ class RewardModel(ABC):
     optimism: ClassVar[float] = 1.0  # times the policy's: what is not boosted gains more by planning in smaller steps
     caution: ClassVar[float] = 1.0
     knows_scale: ClassVar[bool] = True  # whether `variance` is known before the first draw
+    shared_axes: ClassVar[tuple[int, ...]] = ()  # of (arm, agent): over which an unknown scale is assumed to be one
+    assumes_gaussian: ClassVar[bool] = False  # so that skewed rewards break the guarantee
     least_draws: ClassVar[int] = 1  # of every cell that a plan needs
     guarantee_note: ClassVar[str] = ""  # what a guarantee must add, where the evidence is only approximate
 

@@ -103,8 +103,12 @@ class BoundedVariance(Bounded):
         return np.asarray((past.sums + (self.low + self.high) / 2) / (past.counts + 1.0))
 
     def cell_variances(self, past: Totals) -> FloatArray:
-        """Each cell's own, drawn towards that over all; a quarter of the squared range before there is any."""
-        scatter, degrees = past.scatter, np.maximum(past.counts - 1, 0).astype(np.float64)
+        """Each cell's own, drawn towards that over all; a quarter of the squared range before there is any.
+
+        What rounding may hide counts as scatter. So in a range far from 0 bets by the range alone are the better ones.
+        """
+        scatter = np.minimum(past.scatter + past.rounding, past.counts * self.variance)
+        degrees = np.maximum(past.counts - 1, 0).astype(np.float64)
         axes = (-2, -1)
         overall = (scatter.sum(axis=axes, keepdims=True) + self.variance) / (degrees.sum(axis=axes, keepdims=True) + 1)
         return np.asarray(np.maximum((scatter + PRIOR * overall) / (degrees + PRIOR), SMALLEST_SHARE * self.width**2))
@@ -115,8 +119,9 @@ class BoundedVariance(Bounded):
         references = (self.references(bets.past) - self.low) / self.width
         variances = self.cell_variances(bets.past) / self.width**2
         around = self._around(bets.fresh, self.references(bets.past)) / self.width**2
+        lost = bets.fresh.mixed_rounding(bets.weights)
+        scaled = replace(bets, contrast=(bets.contrast - sum(at_bets(bets, lost, lost))) / self.width)
         if len(bets.weights) >= MANY_AGENTS:
-            scaled = replace(bets, contrast=bets.contrast / self.width)
             variance, wide = contrast_variance(bets, variances), contrast_variance(bets, 0.25)
             expected = bets.fresh.counts * variances
             logs, hoped = log_spread_products(scaled, references, around, expected, gaps, variance)
@@ -124,17 +129,17 @@ class BoundedVariance(Bounded):
             return np.asarray(np.logaddexp.reduce(chosen_logs + LOG_SHARES, axis=-1))
         for part in in_parts(bets):
             chosen, reference = part.chosen, part.of(references)
-            contrast = bets.contrast[chosen] / self.width
+            contrast = scaled.contrast[chosen]
             logs = self._logs(part, reference, part.of(variances), part.of(around), contrast, gaps[chosen])
             paid[chosen] = np.logaddexp.reduce(logs + LOG_SHARES, axis=-1)
         return paid
 
     def _around(self, fresh: Totals, references: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: the sum of (x - r)^2, from sums and squares."""
-        squares = fresh.require_squares()
-        around = squares - 2 * references * fresh.sums + fresh.counts * np.square(references)
-        rounding = 1e-15 * (squares + np.abs(references * fresh.sums))  # what cancellation may have lost
-        return np.asarray(np.maximum(around, 0.0) + rounding)
+        """`(..., arm, agent)`: the sum of (x - r)^2, from sums and squares, and what rounding may have hidden of it."""
+        squares, counts = fresh.require_squares(), fresh.counts
+        around = squares - 2 * references * fresh.sums + counts * np.square(references)
+        lost = fresh.loss * np.square(np.sqrt(squares) + np.abs(references) * np.sqrt(counts))
+        return np.asarray(np.maximum(around, 0.0) + lost)
 
     def _logs(
         self,
@@ -156,7 +161,7 @@ class BoundedVariance(Bounded):
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
         around = self._around(phase.fresh, self.references(phase.past))
-        return betting_bound(phase, signal, information, around=around, width=self.width)
+        return betting_bound(phase.rounded_down(), signal, information, around=around, width=self.width)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         references = self.references(past)

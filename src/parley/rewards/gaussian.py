@@ -72,6 +72,7 @@ class Gaussian(Scaled):
     keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE, "guess": GUESS}
     study_defaults: ClassVar[Mapping[str, Any]] = {"scale": "unknown"}
     boosted: ClassVar[bool] = True
+    assumes_gaussian: ClassVar[bool] = True
     bound_note: ClassVar[str] = ""
 
     def final_payoff(self, bets: Bets) -> FloatArray:

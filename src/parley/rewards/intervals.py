@@ -235,6 +235,10 @@ class PhaseContrasts:
         """Opponent plus arm, from `(..., arm, agent)`."""
         return np.take_along_axis(values[..., None, :, :], self.opponents, axis=-2) + values[..., None, :, :]
 
+    def rounded_down(self) -> PhaseContrasts:
+        """With contrasts no larger than those of the exact rewards."""
+        return replace(self, contrast=self.contrast - self.both(self.fresh.mixed_rounding(self.weights)))
+
 
 def known_variance_bound(phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
     """Signal, information and bound after the phase, where a contrast is sub-Gaussian with known variance."""

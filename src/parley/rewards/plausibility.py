@@ -42,7 +42,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from parley.checks import FloatArray
+from parley.checks import BoolArray, FloatArray
 from parley.totals import Totals
 
 Flaw = tuple[str, str]  # which of "sums" and "squares" cannot be, and what can
@@ -57,6 +57,10 @@ LEVEL = 1e-6  # chance that any report at all is held, in a whole study whose mo
 FAR = 100.0  # arms of one agent do not differ by more, in scales or largest gaps
 GUESSED = 1e6  # nor by more than this, in guessed scales or largest gaps, where no scale is known yet
 DRIFT = 0.25  # of the scale: a site's people change with the seasons
+LEAST_COMPARED = 20  # draws of a cell, in a phase and before, whose mean and variance say something of skew
+SKEWS = np.array([-0.8, -0.4, -0.2, 0.2, 0.4, 0.8])  # stakes on `skew_product`
+SKEW_LEVEL = 0.001  # of a warning of skew, for any arm
+SKEW_OF_MEANS = 0.1  # with less, Student's t of a phase is good to a third of delta
 
 # Factors below 1 by which a variance may be smaller than claimed; the evidence for each is a martingale.
 SMALLER = np.array([0.9, 0.75, 0.5, 0.25, 0.1, 0.01])
@@ -249,3 +253,50 @@ def log_evidence_of_scale(scatter: FloatArray, degrees: FloatArray) -> tuple[Flo
         return np.asarray(np.logaddexp.reduce(logs, axis=-1) - np.log(len(factors)))
 
     return mixed(FACTORS), mixed(1 / FACTORS)
+
+
+def log_evidence_of_ratio(scatter: FloatArray, degrees: FloatArray, rest: FloatArray, others: FloatArray) -> FloatArray:
+    """log e of "these scatter otherwise than the rest", which share an unknown scale if the study is right.
+
+    By the likelihood ratio of the share that these have of all scatter, which has a Beta distribution whatever the
+    scale: exact for counts fixed in advance, and close to it where they follow the data. Nothing is decided by it.
+
+    >>> log_evidence_of_ratio(np.array([20.0, 80.0]), np.full(2, 20.0), np.full(2, 100.0), np.full(2, 100.0)).round(1)
+    array([-1.6, 15.6])
+    """
+    factors = np.concatenate([FACTORS, 1 / FACTORS])
+    whole = np.maximum(scatter + rest, 1e-300)
+    share = (scatter / whole)[..., None] / factors + (rest / whole)[..., None]
+    logs = -(degrees[..., None] * np.log(factors) + (degrees + others)[..., None] * np.log(share)) / 2
+    return np.asarray(np.logaddexp.reduce(logs, axis=-1) - np.log(len(factors)))
+
+
+def skew_product(
+    fresh: Totals, draws: FloatArray, sums: FloatArray, degrees: FloatArray, scatter: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """A cell's mean in a phase against that before, times its variance against that before, each as a normal score.
+
+    Means and variances of Gaussian rewards are independent, so the product is 0 on average. Those of skewed rewards go
+    together: it is then about the skewness over the square root of 2. And whether there is enough to compare, 0 or 1.
+    """
+    known = (fresh.counts >= LEAST_COMPARED) & (degrees >= LEAST_COMPARED) & (scatter > fresh.rounding)
+    count, before, nu = (np.where(known, part, LEAST_COMPARED) for part in (fresh.counts, draws, degrees))
+    variance = np.where(known, scatter, 1.0) / nu
+    moved = (fresh.means - sums / before) / np.sqrt(variance * (1 / count + 1 / before))
+    root, own, other = np.cbrt(fresh.scatter / (count - 1) / variance), 2 / (9 * (count - 1)), 2 / (9 * nu)
+    grown = ((1 - other) * root - (1 - own)) / np.sqrt(own + root**2 * other)  # of an F ratio (Wilson and Hilferty)
+    return np.where(known, moved * grown, 0.0), known.astype(np.float64)
+
+
+def skewed(leans: FloatArray, turns: FloatArray, draws: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """The skewness of rewards by sums of `skew_product`, `turns` of them, and whether it is cause for a warning.
+
+    It is where it is no chance, since E exp(s z y) = (1 - s^2)^(-1/2) for independent normal scores z and y, and large
+    enough for so many draws that the mean of a phase is skewed too. A diagnostic: it says nothing of other ways not to
+    be Gaussian, and is no part of the guarantee.
+    """
+    logs = SKEWS * leans[..., None] + turns[..., None] / 2 * np.log1p(-np.square(SKEWS))
+    evidence = np.logaddexp.reduce(logs, axis=-1) - np.log(len(SKEWS))
+    each = np.sqrt(2) * leans / np.maximum(turns, 1.0)
+    of_means = np.abs(each) * np.sqrt(turns / np.maximum(draws, 1.0))
+    return each, (evidence >= -np.log(SKEW_LEVEL)) & (of_means >= SKEW_OF_MEANS)

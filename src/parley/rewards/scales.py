@@ -13,7 +13,7 @@ from parley.settings import NUMBER, Key
 SCALE = Key(
     kinds=(int, float, list, str),
     meaning="the standard deviation: a number, a row per agent, or a matrix with a row per arm. Gaussian also "
-    '`"unknown"`, `"unknown per agent"` or `"unknown per cell"`',
+    '`"unknown"` (one scale per arm and agent), `"unknown per agent"` or `"unknown, shared"`',
     default='gaussian: `"unknown"`; subgaussian: 1.0',
 )
 GUESS = Key(

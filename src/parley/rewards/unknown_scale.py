@@ -1,4 +1,4 @@
-"""Gaussian rewards whose scale nobody knows: one for all, one per agent, or one per arm and agent.
+"""Gaussian rewards whose scale nobody knows: one per arm and agent, unless fewer are stated.
 
 Student's t of a phase becomes a normal score, and a bet that is fair for it.
 
@@ -32,19 +32,20 @@ from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_va
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts, phase_reach
 from parley.rewards.payoffs import LARGEST_STAKE, NOTHING, log_bet, log_boost, log_final_payoff
 from parley.rewards.plausibility import LEVEL, largest_variance
-from parley.rewards.plausibility import ROUNDING as ROUNDING_OF_SUMS
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, squared_scale
 from parley.totals import Totals
 
 SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale
-    "unknown": (-2, -1),
-    "unknown per agent": (-2,),
+    "unknown": (),
     "unknown per cell": (),
+    "unknown per agent": (-2,),
+    "unknown, shared": (-2, -1),
 }
 PRIOR = 4.0  # degrees of freedom that an estimate to plan by borrows from the wider one
-LEAST_DRAWS = {"unknown": 2, "unknown per agent": 4, "unknown per cell": 12}
+LEAST_DRAWS = {(): 12, (-2,): 4, (-2, -1): 2}
 TINY = 1e-280
+HIDDEN, HIDDEN_MIX = 1e250, 1e200  # a variance of which nothing is known; a mixed mean's that has one in it
 
 SMALLEST_TAIL = 1e-290
 LARGEST_EXPONENT = 600.0
@@ -65,6 +66,7 @@ class UnknownScale(RewardModel):
 
     kind: ClassVar[str] = "gaussian"
     boosted: ClassVar[bool] = True
+    assumes_gaussian: ClassVar[bool] = True
     bound_note: ClassVar[str] = ""
     needs_squares: ClassVar[bool] = True
     knows_scale: ClassVar[bool] = False
@@ -106,7 +108,11 @@ class UnknownScale(RewardModel):
     @property
     def least_draws(self) -> int:  # type: ignore[override]
         """Of every cell that a plan needs: without degrees of freedom there is no evidence."""
-        return LEAST_DRAWS[self.scale]
+        return LEAST_DRAWS[self.shared_axes]
+
+    @property
+    def shared_axes(self) -> tuple[int, ...]:  # type: ignore[override]
+        return SCOPES[self.scale]
 
     def cell_variances(self, past: Totals) -> FloatArray:
         """Each group's own, drawn towards that of the next wider one; the guess where nothing was drawn."""
@@ -115,15 +121,20 @@ class UnknownScale(RewardModel):
         for axes, prior in (((-2, -1), 1e-9), ((-2,), PRIOR), ((), PRIOR)):
             pooled, nu = _pooled(scatter, axes), _pooled(degrees, axes)
             each = (pooled + prior * each) / (nu + prior)
-            if axes == SCOPES[self.scale]:
+            if axes == self.shared_axes:
                 break
         return np.maximum(np.broadcast_to(each, past.counts.shape), TINY)
 
     def fresh_variances(self, fresh: Totals) -> tuple[FloatArray, FloatArray]:
-        """`(..., arm, agent)` each: a cell's variance by the phase alone, and the degrees of freedom of it."""
-        axes = SCOPES[self.scale]
+        """`(..., arm, agent)` each: a cell's variance by the phase alone, and the degrees of freedom of it.
+
+        No less than that of the exact rewards, whatever was lost when they were added up: so no score is above theirs.
+        Scatter that may be all rounding says nothing, and counts as HIDDEN: such a bet cannot win.
+        """
+        axes = self.shared_axes
         degrees = _pooled(np.maximum(fresh.counts - 1, 0).astype(np.float64), axes)
-        variances = _pooled(fresh.scatter, axes) / np.maximum(degrees, 1.0)
+        scatter, lost = _pooled(fresh.scatter, axes), _pooled(fresh.rounding, axes)
+        variances = np.where(scatter > lost, (scatter + lost) / np.maximum(degrees, 1.0), HIDDEN)
         return np.broadcast_to(variances, fresh.counts.shape), np.broadcast_to(degrees, fresh.counts.shape)
 
     def payoff(self, bets: Bets) -> FloatArray:
@@ -132,25 +143,23 @@ class UnknownScale(RewardModel):
         Stakes come from the past's scale; V is estimated by the phase alone, independent of its means.
         """
         stakes = np.minimum(BOLDNESS * staked_gaps(bets) / np.sqrt(bets.variance)[:, None], LARGEST_STAKE)
-        score, nu = self._scores(bets)
+        score, nu = self.scores(bets)
         paid, _ = log_floored_bet(score, stakes, LOG_SHARES, bets.missing)
         return np.where(nu > 0, paid, 0.0)
 
     def final_payoff(self, bets: Bets) -> FloatArray:
         """By Student's quantile: a score above 0 is at most N(0, 1), so none at 0 or below may win."""
-        score, nu = self._scores(bets)
+        score, nu = self.scores(bets)
         paid = np.where(score > 0, log_final_payoff(score, bets.missing), NOTHING)
         return np.where(nu > 0, paid, 0.0)
 
-    def _scores(self, bets: Bets) -> tuple[FloatArray, FloatArray]:
+    def scores(self, bets: Bets) -> tuple[FloatArray, FloatArray]:
         """`(bet,)` each: Student's t of the phase as a normal score, and its degrees of freedom; 0 without any."""
         variances, degrees = self.fresh_variances(bets.fresh)
         least = self._least(degrees, bets.weights)
-        estimated = contrast_variance(bets, variances)
-        observed = estimated > TINY
-        nu = np.where(observed, np.minimum(*at_bets(bets, least, least)), 0.0)
-        t = bets.contrast / np.sqrt(np.where(observed, estimated, 1.0))
-        return normal_score(t, nu), nu
+        nu, lost = np.minimum(*at_bets(bets, least, least)), bets.fresh.mixed_rounding(bets.weights)
+        contrast = bets.contrast - sum(at_bets(bets, lost, lost))
+        return normal_score(contrast / np.sqrt(contrast_variance(bets, variances)), nu), nu
 
     def _fresh_mixed(self, fresh: Totals, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """`(..., arm, agent)` each: a mixed mean's variance by the phase alone, and its least degrees of freedom."""
@@ -163,7 +172,7 @@ class UnknownScale(RewardModel):
         """A phase weighs by its draws alone: no scale is known, and none is needed."""
         known = super().summary(Totals.zero(past.counts.shape), fresh, weights)
         estimated, degrees = self._fresh_mixed(fresh, weights)
-        return replace(known, estimated=estimated, degrees=degrees)
+        return replace(known, estimated=estimated, degrees=np.where(estimated < HIDDEN_MIX, degrees, 0.0))
 
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
         return student_interval(summary, line)
@@ -172,25 +181,27 @@ class UnknownScale(RewardModel):
         mixed, least = self._fresh_mixed(phase.fresh, phase.weights)
         estimated = phase.both(mixed)
         pair = np.minimum(least[..., None, :, :], np.take_along_axis(least[..., None, :, :], phase.opponents, axis=-2))
-        return student_bound(phase, signal, information, estimated=estimated, degrees=pair.min(axis=-3))
+        return student_bound(phase.rounded_down(), signal, information, estimated=estimated, degrees=pair.min(axis=-3))
 
     def _least(self, degrees: FloatArray, weights: FloatArray) -> FloatArray:
         """`(..., arm, agent m)`: the smallest degrees of freedom among the agents that m weighs."""
-        return degrees if self.scale == "unknown" else least_weighed(degrees, weights)
+        return degrees if self.shared_axes == (-2, -1) else least_weighed(degrees, weights)
 
     def estimated_scale(self, past: Totals) -> FloatArray:
         return np.sqrt(self.cell_variances(past))
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
         """By the scatter of the past around its own mean: no less than that of each phase, of which it has the degrees
-        of freedom.
+        of freedom. The largest of an agent's arms: rare or skewed rewards may look alike in the first phases, and a
+        report is held for what no arm of its agent can be.
         """
-        axes = SCOPES[self.scale]
-        scatter = past.scatter + ROUNDING_OF_SUMS * past.require_squares()
+        axes = self.shared_axes
+        scatter, lost = _pooled(past.scatter, axes), _pooled(past.rounding, axes)
         degrees = np.maximum(past.counts - phases, 0).astype(np.float64)
-        level = LEVEL / 4 / past.counts.size
-        most = largest_variance(_pooled(scatter, axes), _pooled(degrees, axes), level)
-        return np.broadcast_to(most, past.counts.shape)
+        most = largest_variance(scatter + lost, _pooled(degrees, axes), LEVEL / 4 / past.counts.size)
+        known = (scatter > lost) & np.isfinite(most)
+        largest = np.where(known, most, 0.0).max(axis=-2, keepdims=True)
+        return np.broadcast_to(np.where(largest > 0, largest, np.inf), past.counts.shape)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
         return squared_scale(self.guess if scale is None else scale)
@@ -246,7 +257,7 @@ def student_quantile_bound(log_level: FloatArray | float, degrees: FloatArray) -
 
 def student_interval(summary: ContrastSummary, line: float) -> Interval:
     """Gaussian rewards of unknown scale: normal scores of every phase's own Student's t, added up."""
-    observed = summary.observed & (summary.degrees > 0) & (summary.estimated > 0)
+    observed = summary.observed & (summary.degrees > 0)
     each, first = summary.weights(observed)
     stakes, root = np.sqrt(each), np.sqrt(np.where(observed, summary.estimated, 1.0))
     reach = phase_reach(each.sum(axis=0), first, line)

@@ -150,11 +150,12 @@ def held(transaction: Transaction, study: str, phase: int) -> Sequence[Row[*tupl
 def warnings(
     transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int, settled: int | None = None
 ) -> tuple[str, ...]:
-    """What the reports of so many decided phases say against the stated scale; each phase is read once, and cached.
+    """What the reports of so many decided phases say against what it assumes; each phase is read once, and cached.
 
     Where only so many of them are `settled`, those after them are not cached: they may still change.
     """
-    if study.problem.noise.stated_variance is None or not decided:
+    model = study.problem.noise
+    if not decided or (model.stated_variance is None and not model.assumes_gaussian):
         return ()
     return scale_warnings(study, _scatter(transaction, row, study, decided, decided if settled is None else settled))
 
