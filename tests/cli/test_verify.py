@@ -15,7 +15,7 @@ from tests.coordinator.support import House, far_off, report_of, study_message
 from parley.agent.outbox import Outbox
 from parley.cli.main import main
 from parley.coordinator.record import initialise, open_storage
-from parley.errors import BrokenChain, Unreachable
+from parley.errors import BrokenChain, InvalidInput, Unreachable
 from parley.protocol import Record
 
 ROOT = Path(__file__).parents[2]
@@ -167,3 +167,34 @@ def test_the_script_is_short_and_needs_nothing():
     lines = SCRIPT.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 30
     assert {line.split()[1] for line in lines if line.startswith("import")} <= sys.stdlib_module_names | {"rfc8785"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"\x7fELF\x02\x01\x01" + bytes(range(256)), "line 1 is no record"), (b"\xff\xfe{\x00}\x00\n", "line 1"),
+     (b"PK\x03\x04" * 99, "line 1 is no record"), (b"", "no record")],
+    ids=["a program", "UTF-16", "an archive", "nothing"],
+)  # fmt: skip
+def test_a_file_that_is_no_log_is_refused_as_one(tmp_path, content, words):
+    """By a sentence that names the line, not as a fault of Parley; so is a file of receipts that is none."""
+    file = tmp_path / "file.bin"
+    file.write_bytes(content)
+    with pytest.raises(BrokenChain, match=words):
+        run("verify", str(file))
+    if content:
+        with pytest.raises(InvalidInput, match="receipt"):
+            run("verify", str(GOLDEN / "log-gaussian.ndjson"), "--receipts", str(file))
+
+
+@pytest.mark.parametrize("where", ["record", "payload"])
+def test_a_key_twice_does_not_verify(tmp_path, where):
+    """Readers differ in which of the two they take: a line that one of them reads otherwise proves nothing."""
+    lines = (GOLDEN / "log-gaussian.ndjson").read_text(encoding="utf-8").splitlines()
+    file = tmp_path / "twice.ndjson"
+    file.write_text("\n".join(json.dumps(json.loads(line)) for line in lines), encoding="utf-8")
+    assert "Sound." in run("verify", str(file)), "spaces and the order of keys are nobody's business"
+    start = '{"actor":"a friend",' if where == "record" else '"payload":{"schema":"parley/event/other/1",'
+    lines[1] = lines[1].replace("{" if where == "record" else '"payload":{', start, 1)
+    file.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(BrokenChain, match=r"line 2 is no record: record: found the key .* twice"):
+        run("verify", str(file))

@@ -11,7 +11,7 @@ from parley.agent.client import Client
 from parley.coordinator.record import open_for_reading, open_storage, parse_url
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.backup import backup
-from parley.errors import Conflict
+from parley.errors import Conflict, Unreachable
 from parley.protocol import Receipt, Report, read_log, verify_log
 
 
@@ -152,6 +152,47 @@ def test_a_record_changed_in_the_file_behind_the_triggers_is_found(sqlite_house)
     found = sqlite_house.admin.request("POST", "studies", "trial", "verify")
     assert not found["sound"]
     assert "record 2 was changed" in found["problem"]
+
+
+def test_a_stored_payload_with_a_key_twice_is_found(sqlite_house):
+    message = study_message(policy="uniform")
+    sqlite_house.run(message, sqlite_house.create(message))
+    with sqlite3.connect(sqlite_house.storage.path) as connection:
+        connection.execute("DROP TRIGGER log_no_update")
+        connection.execute('UPDATE log SET payload = \'{"schema":"x",\' || substr(payload, 2) WHERE sequence = 2')
+    connection.close()
+    found = sqlite_house.admin.request("POST", "studies", "trial", "verify")
+    assert not found["sound"]
+    assert "record 2 is stored as another text" in found["problem"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["stage = 'asleep'", "phase = 'one'", "samples = NULL", "name = x'00ff'", "arms = 2.5"],
+)
+def test_one_damaged_row_does_not_hide_the_other_studies(sqlite_house, damage):
+    for name in ("a", "damaged", "z"):
+        sqlite_house.create(study_message(policy="uniform"), study_id=name)
+    with sqlite3.connect(sqlite_house.storage.path) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        schema = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'studies'").fetchone()[0]
+        connection.execute("PRAGMA writable_schema = ON")
+        loose = (schema.replace(" NOT NULL", ""),)
+        connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'studies'", loose)
+    connection.close()
+    with sqlite3.connect(sqlite_house.storage.path) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(f"UPDATE studies SET {damage} WHERE id = 'damaged'")
+    connection.close()
+    admin = sqlite_house.admin
+    found = admin.request("GET", "studies")
+    assert ([line["id"] for line in found["studies"]], found["damaged"]) == (["a", "z"], ["damaged"])
+    page = admin.request("GET", "studies", params={"limit": 2})
+    assert (page["next"], page["damaged"]) == ("damaged", ["damaged"])
+    assert [line["id"] for line in admin.request("GET", "studies", params={"after": page["next"]})["studies"]] == ["z"]
+    assert admin.status("a")["stage"] == "running"
+    with pytest.raises(Unreachable):
+        admin.status("damaged")
 
 
 def test_an_old_backup_is_noticed_by_the_first_agent_and_pauses_the_study(sqlite_house, tmp_path):

@@ -80,7 +80,7 @@ def _verify(
 ) -> Verification:
     path = Path(study)
     if path.is_file():
-        with path.open(encoding="utf-8") as lines:
+        with path.open("rb") as lines:
             return verify_log(read_log(lines), held)
     if db is not None:
         with needs("server", "parley verify --db"):
@@ -114,7 +114,7 @@ def _study_of(study: str) -> str | None:
     path = Path(study)
     if not path.is_file():
         return study
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         try:
             first = next(read_log(lines), None)
         except BrokenChain:  # the verification says so
@@ -125,11 +125,11 @@ def _study_of(study: str) -> str | None:
 def _receipts(path: Path, study: str) -> list[Receipt]:
     """From a file of lines, or from every receipt below an outbox folder, those that are about this study."""
     if path.is_file():
-        texts = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        texts = [line for line in path.read_bytes().splitlines() if line.strip()]
     else:
         folders = [path, *path.rglob("*")]
         files = [file for folder in folders if folder.name == "receipts" for file in kept_files(folder)]
-        texts = [file.read_text(encoding="utf-8") for file in sorted(files)]
+        texts = [file.read_bytes() for file in sorted(files)]
     found = [Receipt.from_json(read_json(text, "receipt")) for text in texts]
     mine = [receipt for receipt in found if receipt.study == study]
     if not mine:

@@ -74,11 +74,12 @@ class ListedStudy(StudyLine):
 
 
 class Studies(Answer):
-    """The studies that a token reaches; `next` continues the list."""
+    """The studies that a token reaches; `next` continues the list, `damaged` are ids whose rows cannot be read."""
 
     studies: list[ListedStudy]
     next: str | None
     version: str
+    damaged: list[str]
 
 
 class Reported(Answer):

@@ -16,12 +16,16 @@ def utc_now() -> str:
 
 
 def later(at: str, hours: float) -> str:
-    """A time some hours after another, in the clock's own form, in which later sorts after earlier.
+    """A time some hours after another, in the clock's own form, in which later sorts after earlier; at most the last.
 
     >>> later("2026-01-31T23:30:00.000Z", 1)
     '2026-02-01T00:30:00.000Z'
+    >>> later("9999-12-31T23:30:00.000Z", 1)
+    '9999-12-31T23:59:59.999Z'
     """
-    moment = datetime.fromisoformat(at) + timedelta(hours=hours)
+    last = datetime.max.replace(tzinfo=UTC)
+    moment = datetime.fromisoformat(at).astimezone(UTC)
+    moment = last if last - moment < timedelta(hours=hours) else moment + timedelta(hours=hours)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

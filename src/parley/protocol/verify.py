@@ -5,6 +5,7 @@ Needs the records and nothing else, so a log exported from one machine is verifi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -200,11 +201,28 @@ class _Seen:
         self.certificate = event.certificate.digest
 
 
-def read_log(lines: Iterable[str]) -> Iterator[Record]:
+def read_log(lines: Iterable[str | bytes]) -> Iterator[Record]:
     """The records of an exported log, one JSON object a line; blank lines are skipped."""
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield Record.read(line)
+                record = Record.read(line)
+                text = line if isinstance(line, str) else line.decode()
+                if record.text != text.strip():  # spaces are nobody's business; what another reader reads otherwise is
+                    _require_keys_once(text)
             except InvalidInput as error:
                 raise BrokenChain(f"line {number} is no record: {error}") from None
+            yield record
+
+
+def _require_keys_once(text: str) -> None:
+    """Raise if an object has a key twice: readers differ in which of the two they take, and the hash covers one."""
+
+    def once(pairs: list[tuple[str, object]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InvalidInput("record", found=f"the key {key!r:.80} twice", allowed="each key once")
+            seen.add(key)
+
+    json.loads(text, object_pairs_hook=once)

@@ -63,7 +63,7 @@ def listed(
     transaction: Transaction, visibility: Visibility, etags: ETags, *, only: str | None, limit: int, **which: Any
 ) -> Studies:
     """Studies by id, as many of them as somebody may see: `only` one, or those that `which` finds."""
-    found = studies.find(transaction, only=only, limit=limit, **which)
+    found, damaged = studies.find(transaction, only=only, limit=limit, **which)
     asked, reported = phases.reports_due(transaction, [row.id for row in found])
     lines = [
         ListedStudy(
@@ -73,8 +73,9 @@ def listed(
         )
         for row in found
     ]
-    following = lines[-1].id if len(lines) == limit else None
-    return Studies(studies=lines, next=following, version=etags.of(only, *pulse(transaction, only)))
+    following = max([*(line.id for line in lines), *damaged]) if len(lines) + len(damaged) == limit else None
+    version = etags.of(only, *pulse(transaction, only))
+    return Studies(studies=lines, next=following, version=version, damaged=damaged)
 
 
 def log_page(transaction: Transaction, stream: str, *, limit: int, **which: Any) -> str:

@@ -91,7 +91,7 @@ class Watch:
 
     def _glances(self, watched: list[str]) -> list[Glance]:
         def work(transaction: Transaction) -> list[Glance]:
-            return [Glance.of(row) for row in studies.find(transaction, among=watched, limit=None)]
+            return [Glance.of(row) for row in studies.find(transaction, among=watched, limit=None)[0]]
 
         return self._storage.read(work)
 

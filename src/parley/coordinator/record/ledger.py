@@ -12,7 +12,7 @@ from sqlalchemy import Row, and_, insert, select, update
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import chains, log
-from parley.errors import InvalidInput
+from parley.errors import BrokenChain, InvalidInput
 from parley.protocol import Event, Record, kind_of, require_readable
 from parley.protocol.codec import canonical, read_json
 
@@ -97,7 +97,10 @@ def _record(row: Row[*tuple[Any, ...]], payload: Mapping[str, Any]) -> Record:
 
 
 def _read(row: Row[*tuple[Any, ...]]) -> Record:
-    return _record(row, read_json(row.payload))
+    payload = read_json(row.payload)
+    if canonical(payload) != row.payload:
+        raise BrokenChain(f"record {row.sequence} is stored as another text than it was written: {row.payload:.40}...")
+    return _record(row, payload)
 
 
 def has(transaction: Transaction, stream: str, sequence: int, head: str) -> bool:

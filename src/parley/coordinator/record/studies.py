@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import msgspec
 from sqlalchemy import (
     ColumnElement,
     Row,
@@ -92,12 +93,14 @@ SAVE = update(studies).where(studies.c.id == bindparam("study")).values({n: bind
 
 
 def _row(found: Row[*tuple[Any, ...]]) -> StudyRow:
+    """A row as it is stored. SQLite keeps anything in any column, so what was written by others is checked here."""
     values = dict(zip(NAMES, found, strict=True))
     try:
-        stage = Stage(values["stage"])
-    except ValueError:
-        raise StorageUnavailable(f"the study {values['id']} has the stage {values['stage']!r}: damaged data") from None
-    return StudyRow(**{**values, "stage": stage})
+        return msgspec.convert(values, StudyRow)
+    except msgspec.ValidationError as error:
+        name = str(error).rpartition("`$.")[2].rstrip("`")
+        words = f"the study {values['id']} has the {name} {str(values.get(name))!r:.80}: damaged data"
+        raise StorageUnavailable(words) from None
 
 
 def get(transaction: Transaction, study: str) -> StudyRow | None:
@@ -125,8 +128,11 @@ def find(
     among: Sequence[str] | None = None,
     after: str = "",
     limit: int | None = 100,
-) -> list[StudyRow]:
-    """Studies by id, in order, those after `after` or `among` some; `search` is looked for in names and ids."""
+) -> tuple[list[StudyRow], list[str]]:
+    """Studies by id, in order, those after `after` or `among` some; `search` is looked for in names and ids.
+
+    The second list has the ids of studies whose rows are damaged: one of them is no reason to find no other.
+    """
     query = select(*COLUMNS).where(studies.c.id > after).order_by(studies.c.id).limit(limit)
     if search:
         escaped = search.lower().replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
@@ -140,7 +146,13 @@ def find(
         query = query.where(studies.c.id.in_(among))
     if only is not None:
         query = query.where(studies.c.id == only)
-    return [_row(found) for found in transaction.execute(query)]
+    rows, damaged = [], []
+    for found in transaction.execute(query):
+        try:
+            rows.append(_row(found))
+        except StorageUnavailable:
+            damaged.append(str(found.id))
+    return rows, damaged
 
 
 def add(transaction: Transaction, row: StudyRow) -> None:

@@ -164,7 +164,7 @@ def _store(
 
 def closing_studies(transaction: Transaction) -> list[str]:
     """Studies whose step is due."""
-    return [row.id for row in studies.find(transaction, stage=Stage.CLOSING, limit=1000)]
+    return [row.id for row in studies.find(transaction, stage=Stage.CLOSING, limit=1000)[0]]
 
 
 def take_step(storage: Storage, study: str, at: str) -> bool:

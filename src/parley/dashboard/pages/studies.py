@@ -86,6 +86,7 @@ async def studies_page(shown: Page) -> Response:
     return await shown.show(
         "studies.html",
         studies=found.studies,
+        damaged=found.damaged,
         next=found.next,
         search=search,
         stage=stage,
