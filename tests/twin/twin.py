@@ -1,0 +1,691 @@
+"""A second, slow evidence racing: plain loops, one study at a time, written from the docs and not from the code.
+
+It takes the totals of a study phase by phase and says what follows from them: orders, opponents, the wealth of every
+slot or pair, bounds on gaps, and who is out, answered or blocked. Sets are enumerated and multipliers bisected, so it
+shares no shortcut with the policy. What a phase should draw is not its business.
+
+It follows docs/evidence-racing.md, rewards.md, tolerance.md and lost-sites.md. Where twin and policy differ, one of
+them or the docs is wrong: change the twin only together with the docs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from scipy.special import ndtri, stdtr, stdtrit
+
+ON_THE_LINE = 1e-9  # what rounding may take of a wealth that is capped at the line
+SHARES = (1 / 6, 2 / 3, 1 / 6)
+OWN = "own"  # the slot of the leaders' own set
+Rows = list[list[float]]
+
+
+def normal(x: float) -> float:
+    """Phi."""
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+def log_sum(values: Sequence[float]) -> float:
+    """The logarithm of a sum of exponentials."""
+    top = max(values)
+    return top if math.isinf(top) else top + math.log(sum(math.exp(value - top) for value in values))
+
+
+def log_mixture(z: float, stakes: Sequence[float]) -> float:
+    """log f(z) = log sum_i share_i exp(u_i z - u_i^2 / 2)."""
+    return log_sum([math.log(share) + u * z - u * u / 2 for share, u in zip(SHARES, stakes, strict=True)])
+
+
+def log_multiplier(stakes: Sequence[float], missing: float) -> float:
+    """The largest log b with E min(b f(z), cap) <= 1 for z ~ N(0, 1), by bisection over where b f meets the cap."""
+    if max(stakes) == 0:
+        return 0.0
+
+    def expectation(c: float) -> float:
+        below = sum(share * normal(c - u) for share, u in zip(SHARES, stakes, strict=True))
+        return math.exp(missing) * (math.exp(-log_mixture(c, stakes)) * below + normal(-c))
+
+    largest = max(stakes)
+    low, high = -40.0, (missing + math.log(6)) / largest + largest / 2  # there f alone is at the cap, or above it
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expectation(middle) > 1 else (low, middle)
+    return max(missing - log_mixture(high, stakes), 0.0)
+
+
+class Cells:
+    """Counts, sums and squares of every arm at every agent."""
+
+    def __init__(self, counts: Any, sums: Any, squares: Any = None) -> None:
+        self.counts = [[int(value) for value in row] for row in counts]
+        self.sums = [[float(value) for value in row] for row in sums]
+        self.squares = None if squares is None else [[float(value) for value in row] for row in squares]
+
+    def mean(self, k: int, n: int) -> float:
+        """0 without a draw."""
+        return self.sums[k][n] / self.counts[k][n] if self.counts[k][n] else 0.0
+
+    def scatter(self, k: int, n: int) -> float:
+        """The sum of squares around the cell's mean."""
+        assert self.squares is not None
+        return max(self.squares[k][n] - self.sums[k][n] ** 2 / self.counts[k][n], 0.0) if self.counts[k][n] > 1 else 0.0
+
+    def plus(self, other: Cells) -> Cells:
+        """Both together."""
+
+        def added(ours: Any, theirs: Any) -> Any:
+            return [[a + b for a, b in zip(x, y, strict=True)] for x, y in zip(ours, theirs, strict=True)]
+
+        squares = None if None in (self.squares, other.squares) else added(self.squares, other.squares)
+        return Cells(added(self.counts, other.counts), added(self.sums, other.sums), squares)
+
+
+class Contrast:
+    """Opponent j against arm k for agent m: what past and fresh draws say of theta."""
+
+    def __init__(self, twin: Twin, j: int, k: int, m: int, past: Cells, fresh: Cells) -> None:
+        self.twin, self.j, self.k, self.m, self.past, self.fresh = twin, j, k, m, past, fresh
+        self.weighed = [(n, twin.weights[n][m]) for n in range(twin.agents) if twin.weights[n][m] > 0]
+        self.sides = ((j, 1.0), (k, -1.0))
+
+    def cells(self) -> list[tuple[int, int, float]]:
+        """Arm, agent and weight of every cell that it needs."""
+        return [(arm, n, w) for arm, _ in self.sides for n, w in self.weighed]
+
+    def value(self, cells: Cells) -> float:
+        """Y, from these draws."""
+        return sum(sign * w * cells.mean(arm, n) for arm, sign in self.sides for n, w in self.weighed)
+
+    def drawn(self, cells: Cells) -> bool:
+        """Whether nothing that the contrast needs is missing."""
+        return all(cells.counts[arm][n] > 0 for arm, n, _ in self.cells())
+
+    def variance(self, cells: Cells, each: Rows) -> float:
+        """V with these counts, where single rewards have these variances; no draw counts as one, of 0."""
+        return sum(w * w * each[arm][n] / max(cells.counts[arm][n], 1) for arm, n, w in self.cells())
+
+
+class Model:
+    """What a phase pays. Subclasses know their rewards."""
+
+    boosted = False
+
+    def __init__(self, noise: Any, arms: int, agents: int) -> None:
+        self.noise, self.arms, self.agents = noise, arms, agents
+
+    def past_variances(self, past: Cells) -> Rows:
+        """Variances of single rewards, as they are known before a phase."""
+        raise NotImplementedError
+
+    def gaps(self, bet: Contrast, shift: float) -> list[float]:
+        """Three points of a rough posterior of the gap; negative ones are no bet."""
+        estimate = bet.value(bet.past) + shift
+        error = math.sqrt(bet.variance(bet.past, self.past_variances(bet.past)))
+        boost = 1.2 if self.boosted else 1.0
+        return [boost * max(estimate + side * math.sqrt(3) * error, 0.0) for side in (-1, 0, 1)]
+
+    def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
+        """The logarithm of what a slot's wealth is multiplied by."""
+        raise NotImplementedError
+
+    def gap_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float) -> float:
+        """A lower bound on an arm's gap by the inverted mixture, from contrasts with its N opponents."""
+        each, tau = self.past_variances(bets[0].past), bound.tau
+        variance = max(bet.variance(bet.fresh, each) for bet in bets)
+        bound.signal += min(bet.value(bet.fresh) for bet in bets) / variance
+        bound.information += 1 / variance
+        spread = 1 + tau**2 * bound.information
+        height = math.sqrt(2 * line + math.log(spread))
+        return (bound.signal - math.sqrt(spread) / tau * height) / bound.information
+
+    def range_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float, around: Rows, width: float) -> float:
+        """The same for rewards in a range; `around` is the sum of (x - r)^2 of every cell."""
+        each, fresh = self.past_variances(bets[0].past), bets[0].fresh
+        reach = max(width * sum((w / fresh.counts[arm][n]) ** 8 for arm, n, w in bet.cells()) ** 0.125 for bet in bets)
+        wished = math.sqrt(2 * line / max(bet.variance(fresh, each) for bet in bets))
+        stake = wished / (1 + wished * reach)
+        logs = []
+        for bet in bets:
+            penalty = sum((w / fresh.counts[arm][n]) ** 2 * around[arm][n] for arm, n, w in bet.cells())
+            logs.append(stake * bet.value(fresh) - stake**2 * penalty / (2 * (1 - stake * reach)))
+        bound.signal += min(logs)
+        bound.information += stake
+        return (bound.signal - line) / bound.information
+
+
+class KnownScale(Model):
+    """`gaussian` and `subgaussian` of stated scale; `bounded` by Hoeffding has half the range for the scale."""
+
+    def __init__(self, noise: Any, arms: int, agents: int) -> None:
+        super().__init__(noise, arms, agents)
+        name = type(noise).__name__
+        self.boosted = name == "Gaussian"
+        scale = (noise.high - noise.low) / 2 if name == "Bounded" else noise.scale
+        self.each = []
+        for k in range(arms):
+            row = scale[k] if isinstance(scale, tuple) and isinstance(scale[0], tuple) else scale
+            self.each.append([float(row[n] if isinstance(row, tuple) else row) ** 2 for n in range(agents)])
+
+    def past_variances(self, past: Cells) -> Rows:
+        """As stated."""
+        return self.each
+
+    def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
+        """A mixture of three stakes. Where rewards are Gaussian: boosted, capped, and all in if it is the last."""
+        root = math.sqrt(bet.variance(bet.fresh, self.each))
+        z = (bet.value(bet.fresh) + shift) / root
+        if last and self.boosted:
+            return missing if z >= -float(ndtri(math.exp(-missing))) else -math.inf
+        stakes = [min(gap / root, 40.0) for gap in self.gaps(bet, shift)]
+        if not self.boosted:
+            return log_mixture(z, stakes)
+        return min(log_mixture(z, stakes) + log_multiplier(stakes, missing), missing)
+
+
+class UnknownScale(Model):
+    """`gaussian` of a scale that nobody knows: shared by all cells, by an agent's, or by none."""
+
+    boosted = True
+
+    def _groups(self) -> list[list[tuple[int, int]]]:
+        cells = [(k, n) for k in range(self.arms) for n in range(self.agents)]
+        if self.noise.scale == "unknown":
+            return [cells]
+        if self.noise.scale == "unknown per agent":
+            return [[(k, n) for k in range(self.arms)] for n in range(self.agents)]
+        return [[cell] for cell in cells]
+
+    def pooled(self, cells: Cells) -> tuple[Rows, Rows]:
+        """Variances and their degrees of freedom."""
+        variances, freedom = ([[0.0] * self.agents for _ in range(self.arms)] for _ in range(2))
+        for group in self._groups():
+            nu = sum(max(cells.counts[k][n] - 1, 0) for k, n in group)
+            scatter = sum(cells.scatter(k, n) for k, n in group)
+            for k, n in group:
+                variances[k][n], freedom[k][n] = scatter / nu if nu else 0.0, nu
+        return variances, freedom
+
+    def past_variances(self, past: Cells) -> Rows:
+        """Those of the groups, each with 4 degrees of freedom of the next wider one."""
+        wider, arms, agents = self.noise.guess**2, range(self.arms), range(self.agents)
+
+        def drawn_to(cells: list[tuple[int, int]], prior: float, value: float) -> float:
+            nu = sum(max(past.counts[k][n] - 1, 0) for k, n in cells)
+            return (sum(past.scatter(k, n) for k, n in cells) + prior * value) / (nu + prior)
+
+        wider = drawn_to([(k, n) for k in arms for n in agents], 1e-9, wider)
+        if self.noise.scale == "unknown":
+            return [[wider] * self.agents for _ in arms]
+        columns = [drawn_to([(k, n) for k in arms], 4.0, wider) for n in agents]
+        if self.noise.scale == "unknown per agent":
+            return [columns for _ in arms]
+        return [[drawn_to([(k, n)], 4.0, columns[n]) for n in agents] for k in arms]
+
+    def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
+        """The mixture of the normal score of T above 0, its average below; boosted and capped."""
+        each, freedom = self.pooled(bet.fresh)
+        estimated = bet.variance(bet.fresh, each)
+        nu = min(freedom[arm][n] for arm, n, _ in bet.cells())
+        if nu == 0 or estimated == 0:
+            return 0.0
+        t = (bet.value(bet.fresh) + shift) / math.sqrt(estimated)
+        if last:
+            return missing if t > 0 and t >= -float(stdtrit(nu, math.exp(-missing))) else -math.inf
+        root = math.sqrt(bet.variance(bet.fresh, self.past_variances(bet.past)))
+        stakes = [min(gap / root, 40.0) if root else 0.0 for gap in self.gaps(bet, shift)]
+        if t > 0:
+            log_f = log_mixture(-float(ndtri(stdtr(nu, -t))), stakes)
+        else:
+            log_f = math.log(2 * sum(share * normal(-u) for share, u in zip(SHARES, stakes, strict=True)))
+        multiplier = min(log_multiplier(stakes, missing), missing - log_mixture(0.0, stakes))
+        return min(log_f + multiplier, missing)
+
+    def gap_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float) -> float:
+        """The interval of the t-th phase by itself, at the share 6 / (pi t)^2 of the level."""
+        fresh = bets[0].fresh
+        each, freedom = self.pooled(fresh)
+        nu = min(freedom[arm][n] for bet in bets for arm, n, _ in bet.cells())
+        if nu == 0:
+            return -math.inf
+        level = 6 / (math.pi * bound.phases) ** 2 * math.exp(-line)
+        c = math.sqrt(nu * ((2 * level) ** (-2 / nu) - 1))
+        return min(bet.value(fresh) for bet in bets) - c * math.sqrt(max(bet.variance(fresh, each) for bet in bets))
+
+
+def faster(mine: list[float], expected: float, y: float, gaps: Sequence[float], wide: float) -> float:
+    """The mixture of these log payoffs, or of sub-Gaussian ones where those are expected to grow by more."""
+    if gaps[1] ** 2 / (2 * wide) > expected:
+        mine = [gap / wide * y - gap * gap / wide / 2 for gap in gaps]
+    return log_sum([math.log(share) + one for share, one in zip(SHARES, mine, strict=True)])
+
+
+class Binary(Model):
+    """Zeros and ones: a likelihood ratio against the nearest rates without a gap."""
+
+    def rates(self, past: Cells) -> Rows:
+        """Each with two draws of the rate over all, which has one of the stated rate."""
+        usual = 0.5 if self.noise.rate is None else self.noise.rate
+        overall = (sum(map(sum, past.sums)) + usual) / (sum(map(sum, past.counts)) + 1)
+        return [
+            [min(max((s + 2 * overall) / (d + 2), 1e-9), 1 - 1e-9) for s, d in zip(sums, counts, strict=True)]
+            for sums, counts in zip(past.sums, past.counts, strict=True)
+        ]
+
+    def past_variances(self, past: Cells) -> Rows:
+        """By the rates."""
+        return [[rate * (1 - rate) for rate in row] for row in self.rates(past)]
+
+    def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
+        """There is no all or nothing for zeros and ones."""
+        return self.exact(bet, shift)
+
+    def exact(self, bet: Contrast, shift: float) -> float:
+        """The product of its factors, by cells of d draws with s ones, coefficient a and past rate q."""
+        rates, gaps, fresh = self.rates(bet.past), self.plain_gaps(bet, shift), bet.fresh
+        cells = [
+            (fresh.counts[arm][n], fresh.sums[arm][n], sign * w / fresh.counts[arm][n], rates[arm][n])
+            for arm, sign in bet.sides
+            for n, w in bet.weighed
+        ]
+
+        def moved(q: float, step: float) -> tuple[float, float]:
+            root = math.sqrt(max((1 + step) ** 2 - 4 * step * q, 1e-12))
+            return 2 * q / max(1 + step + root, 1e-12), root
+
+        gap = sum(d * a * q for d, _, a, q in cells) + shift
+        variance = sum(d * a * a * q * (1 - q) for d, _, a, q in cells)
+        multiplier = max(gap / variance, 0.0)
+        if gap > 0:
+            for _ in range(2):
+                left, slope = shift, 0.0
+                for d, _, a, q in cells:
+                    r, root = moved(q, multiplier * a)
+                    left += d * a * r
+                    slope += d * a * a * r * (1 - r) / root
+                multiplier = max(multiplier + left / slope, 0.0)
+        reference = [min(max(moved(q, multiplier * a)[0], 1e-9), 1 - 1e-9) for _, _, a, q in cells]
+        per_gap = multiplier / gaps[1] if multiplier > 0 and gaps[1] > 0 else 1 / variance
+        limit = 0.9 / max(a * r if a > 0 else -a * (1 - r) for (_, _, a, _), r in zip(cells, reference, strict=True))
+        paid, hoped = [], []
+        for stake in (min(gap * per_gap, limit) for gap in gaps):
+            start = stake * (sum(d * a * r for (d, _, a, _), r in zip(cells, reference, strict=True)) + shift)
+            came = hope = start
+            for (d, ones, a, q), r in zip(cells, reference, strict=True):
+                up, down = math.log(1 + stake * a * (1 - r)), math.log(1 - stake * a * r)
+                came += ones * up + (d - ones) * down
+                hope += d * q * up + d * (1 - q) * down
+            paid.append(came)
+            hoped.append(hope)
+        wide = sum(d * a * a for d, _, a, _ in cells) / 4
+        if gaps[1] == 0:
+            hoped[1] = -1.0  # neither is expected to grow: the sub-Gaussian payoff is taken
+        return faster(paid, hoped[1], bet.value(fresh) + shift, gaps, wide)
+
+    def plain_gaps(self, bet: Contrast, shift: float) -> list[float]:
+        """Not 1.2 times: exact bets are not boosted."""
+        return self.gaps(bet, shift)
+
+    def gap_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float) -> float:
+        """In the range from 0 to 1, around the rates of the past; x^2 = x."""
+        rates, fresh = self.rates(bets[0].past), bets[0].fresh
+        around = [
+            [s * (1 - 2 * r) + d * r * r for s, d, r in zip(*rows, strict=True)]
+            for rows in zip(fresh.sums, fresh.counts, rates, strict=True)
+        ]
+        return self.range_bound(bound, bets, line, around, 1.0)
+
+
+class BinaryNormal(Binary):
+    """Zeros and ones by the normal approximation, where either side is large enough."""
+
+    boosted = True
+
+    def plain_gaps(self, bet: Contrast, shift: float) -> list[float]:
+        """Of the exact bets."""
+        return [gap / 1.2 for gap in self.gaps(bet, shift)]
+
+    def large(self, bet: Contrast, missing: float) -> bool:
+        """By counts of the phase and rates of the past."""
+        rates, counts = self.rates(bet.past), bet.fresh.counts
+        for arm, _ in bet.sides:
+            for least, rare in ((30.0, False), (max(5.0, missing**2 / 4), True)):
+                squares = cubes = 0.0
+                for n, w in bet.weighed:
+                    value = counts[arm][n] * (min(rates[arm][n], 1 - rates[arm][n]) if rare else 1.0)
+                    if value < least / 2:
+                        return False
+                    a = w / counts[arm][n]
+                    squares, cubes = squares + a * a * value, cubes + a**3 * value
+                if squares**3 / cubes**2 < least * (1 - 1e-9):
+                    return False
+        return True
+
+    def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
+        """As Gaussian, with the variance of rates of the past and the phase together; else exact."""
+        if not self.large(bet, missing):
+            return self.exact(bet, shift)
+        both = bet.past.plus(bet.fresh)
+        each = [
+            [v * d / max(d - 1, 1) for v, d in zip(row, counts, strict=True)]
+            for row, counts in zip(self.past_variances(both), both.counts, strict=True)
+        ]
+        z = (bet.value(bet.fresh) + shift) / math.sqrt(bet.variance(bet.fresh, each))
+        if last:
+            return missing if z >= -float(ndtri(math.exp(-missing))) else -math.inf
+        root = math.sqrt(bet.variance(bet.fresh, self.past_variances(bet.past)))
+        stakes = [min(gap / root, 40.0) for gap in self.gaps(bet, shift)]
+        return min(log_mixture(z, stakes) + log_multiplier(stakes, missing), missing)
+
+
+class BoundedVariance(Model):
+    """Numbers in a range, by the variance there is."""
+
+    @property
+    def width(self) -> float:
+        """Of the range."""
+        return float(self.noise.high - self.noise.low)
+
+    def past_variances(self, past: Cells) -> Rows:
+        """Each cell's with three degrees of freedom of that over all, which has one of the largest possible."""
+        cells = [(k, n) for k in range(self.arms) for n in range(self.agents)]
+        nu = sum(max(past.counts[k][n] - 1, 0) for k, n in cells)
+        overall = (sum(past.scatter(k, n) for k, n in cells) + self.width**2 / 4) / (nu + 1)
+        return [
+            [
+                max((past.scatter(k, n) + 3 * overall) / (max(past.counts[k][n] - 1, 0) + 3), 1e-8 * self.width**2)
+                for n in range(self.agents)
+            ]
+            for k in range(self.arms)
+        ]
+
+    def around(self, bet: Contrast) -> tuple[Rows, Rows]:
+        """References: past means with one draw of the middle of the range; and sums of (x - r)^2 of the phase."""
+        fresh, middle = bet.fresh, (self.noise.low + self.noise.high) / 2
+        assert fresh.squares is not None
+        reference, around = ([[0.0] * self.agents for _ in range(self.arms)] for _ in range(2))
+        for k in range(self.arms):
+            for n in range(self.agents):
+                r = reference[k][n] = (bet.past.sums[k][n] + middle) / (bet.past.counts[k][n] + 1)
+                around[k][n] = max(fresh.squares[k][n] - 2 * r * fresh.sums[k][n] + fresh.counts[k][n] * r * r, 0.0)
+        return reference, around
+
+    def gap_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float) -> float:
+        """Around the references."""
+        return self.range_bound(bound, bets, line, self.around(bets[0])[1], self.width)
+
+    def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
+        """In units of the range."""
+        width, low, fresh = self.width, self.noise.low, bet.fresh
+        each, gaps = self.past_variances(bet.past), [gap / width for gap in self.gaps(bet, shift)]
+        reference, around = self.around(bet)
+        cells = []  # |a|, the reach c, sum (x - r)^2 and what is expected of it
+        variance = wide = 0.0
+        for arm, sign in bet.sides:
+            for n, w in bet.weighed:
+                d, short = fresh.counts[arm][n], (reference[arm][n] - low) / width
+                c = max(short if sign > 0 else 1 - short, 1e-6)
+                cells.append((w / d, c, around[arm][n] / width**2, d * each[arm][n] / width**2))
+                variance += w * w / d * each[arm][n] / width**2
+                wide += w * w / d / 4
+        y, most = (bet.value(fresh) + shift) / width, max(a * c for a, c, _, _ in cells)
+        stakes = [min(gap / (variance + gap * most), 0.95 / most) for gap in gaps]
+
+        def psi(value: float) -> float:
+            return -math.log1p(-value) - value
+
+        paid = [u * y - sum(psi(u * a * c) / c**2 * around for a, c, around, _ in cells) for u in stakes]
+        u = stakes[1]
+        expected = u * gaps[1] - sum(psi(u * a * c) / c**2 * hoped for a, c, _, hoped in cells)
+        return faster(paid, expected, y, gaps, wide)
+
+
+MODELS: dict[str, type[Model]] = {
+    "Gaussian": KnownScale,
+    "SubGaussian": KnownScale,
+    "Bounded": KnownScale,
+    "UnknownScale": UnknownScale,
+    "Binary": Binary,
+    "BinaryNormal": BinaryNormal,
+    "BoundedVariance": BoundedVariance,
+}
+
+
+class GapBound:
+    """How much worse an arm is, at least, than the N-th best of its agent."""
+
+    def __init__(self, tau: float) -> None:
+        self.tau, self.phases, self.signal, self.information, self.at_least = tau, 0, 0.0, 0.0, 0.0
+
+
+class Question:
+    """What agent m asks: who is still a candidate, and how much worse the others are, at least."""
+
+    status = "decided"
+
+    def __init__(self, twin: Twin, m: int) -> None:
+        self.twin, self.m, self.top, self.line = twin, m, twin.top, twin.line
+        self.active = list(range(twin.arms))
+        self.eliminated_in = [0] * twin.arms
+        self.bounds = [GapBound(twin.tau) for _ in range(twin.arms)]
+        self.bounded = twin.arms - twin.top  # how many arms the union over bounds pays for
+
+    @property
+    def decided(self) -> bool:
+        """N arms are left."""
+        return len(self.active) <= self.top
+
+    def on_the_line(self, wealth: float) -> bool:
+        """Rejected."""
+        return wealth >= self.line - ON_THE_LINE
+
+    def ranked(self, cells: Cells) -> list[int]:
+        """All arms, the best estimate first."""
+        return sorted(range(self.twin.arms), key=lambda arm: (-self.twin.mixed_mean(cells, arm, self.m), arm))
+
+    def begin(self, first: Cells) -> None:
+        """The first phase is no evidence."""
+
+    def prepare(self, past: Cells) -> list[int]:
+        """What is fixed before a phase, by all data so far; all arms, the leaders first."""
+        raise NotImplementedError
+
+    def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
+        """What follows from the fresh draws of a phase; `last` if none may follow."""
+        raise NotImplementedError
+
+    def contrast(self, j: int, k: int, past: Cells, fresh: Cells) -> Contrast:
+        """ "j beats k"."""
+        return Contrast(self.twin, j, k, self.m, past, fresh)
+
+    def take(self, past: Cells, fresh: Cells, last: bool) -> None:
+        """A phase after the first. Bounds on gaps are kept for arms and agents that are done, too."""
+        candidates = [arm for arm in self.prepare(past) if arm in self.active]
+        for k, bound in enumerate(self.bounds):
+            opponents = [arm for arm in candidates if arm != k][: self.top]
+            bets = [self.contrast(j, k, past, fresh) for j in opponents]
+            bound.phases += 1
+            if len(bets) == self.top and all(bet.drawn(fresh) for bet in bets):
+                line = math.log(self.bounded * self.twin.agents / self.twin.problem.delta)
+                bound.at_least = max(bound.at_least, self.twin.model.gap_bound(bound, bets, line))
+        if not self.decided:
+            self.settle(past, fresh, last)
+
+    def log_payoff(self, bet: Contrast, had: float, last: bool, shift: float = 0.0) -> float:
+        """0 where something that the contrast needs was not drawn."""
+        return self.twin.model.log_payoff(bet, self.line - had, shift, last) if bet.drawn(bet.fresh) else 0.0
+
+    def keep(self, stay: Sequence[int]) -> None:
+        """The others are out."""
+        for arm in self.active:
+            if arm not in stay:
+                self.eliminated_in[arm] = self.twin.phase
+        self.active = [arm for arm in self.active if arm in stay]
+
+
+class Sets(Question):
+    """Without a tolerance: sets of N arms, and the slots that they bet in."""
+
+    def __init__(self, twin: Twin, m: int) -> None:
+        super().__init__(twin, m)
+        self.order: list[int] = []
+        self.wealth: dict[Any, float] = {}  # by slot: (arm, opponent), or OWN
+        self.own_bet = (-1, -1)
+
+    def sets(self) -> list[frozenset[int]]:
+        """Every set of N candidates."""
+        return [frozenset(chosen) for chosen in combinations(self.active, self.top)]
+
+    def slot(self, members: frozenset[int], order: list[int]) -> Any:
+        """The last member against the first outsider; the leaders' own set has a slot by itself."""
+        if members == frozenset(order[: self.top]):
+            return OWN
+        last = [arm for arm in order if arm in members][-1]
+        first = next(arm for arm in order if arm not in members)
+        return last, first
+
+    def prepare(self, past: Cells) -> list[int]:
+        """The order, what every slot starts with, and the leaders' own bet."""
+        everyone = self.ranked(past)
+        if self.decided:
+            return everyone
+        ranked = [arm for arm in everyone if arm in self.active]
+        leaders, before = ranked[: self.top], self.order
+        if not before:
+            self.order = ranked
+            self.wealth = {self.slot(members, ranked): 0.0 for members in self.sets()}
+        elif set(leaders) == set(before[: self.top]):
+            self.order = [arm for arm in before if arm in self.active]
+        else:
+            stay = [arm for arm in before[: self.top] if arm in leaders]
+            new = [arm for arm in leaders if arm not in stay]
+            former = [arm for arm in ranked if arm in before[: self.top] and arm not in leaders]
+            losers = [arm for arm in before[self.top :] if arm in self.active and arm not in leaders]
+            self.order = stay + new + former + losers
+            start: dict[Any, float] = {}
+            for members in self.sets():
+                place, had = self.slot(members, self.order), self.wealth[self.slot(members, before)]
+                start[place] = min(start.get(place, self.line), had)
+            self.wealth = start
+        self.own_bet = (ranked[self.top - 1], ranked[self.top])
+        return everyone
+
+    def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
+        """Every slot below the line bets; an arm goes when all sets that have it are rejected."""
+        for place, had in self.wealth.items():
+            k, j = self.own_bet if place == OWN else place
+            if not self.on_the_line(had):
+                self.wealth[place] = had + self.log_payoff(self.contrast(j, k, past, fresh), had, last)
+        open_sets = [one for one in self.sets() if not self.on_the_line(self.wealth[self.slot(one, self.order)])]
+        stay = [arm for arm in self.active if any(arm in members for members in open_sets)]
+        if len(stay) < self.top:
+            stay = [arm for arm in self.ranked(past.plus(fresh)) if arm in self.active][: self.top]
+        self.keep(stay)
+
+
+class Pairs(Question):
+    """With a tolerance: ordered pairs (l, j), which bet on "j is not better than l by the tolerance or more"."""
+
+    status = "accepted"
+
+    def __init__(self, twin: Twin, m: int) -> None:
+        super().__init__(twin, m)
+        self.wealth: dict[tuple[int, int], float] = {}
+        self.bounded = twin.arms
+
+    def begin(self, first: Cells) -> None:
+        """The first phase divides the error probability."""
+        arms, nth = range(self.twin.arms), self.ranked(first)[self.top - 1]
+        each = self.twin.model.past_variances(first)
+        chance = []
+        for arm in arms:
+            contrast = self.contrast(arm, nth, first, first)
+            score = contrast.value(first) / math.sqrt(contrast.variance(first, each))
+            chance.append(max(normal(score), 1e-4))
+        for j in arms:
+            rivals = [arm for arm in arms if arm != j]
+            for arm in rivals:
+                share = 0.9 * chance[arm] / sum(chance[i] for i in rivals) + 0.1 / len(rivals)
+                self.wealth[arm, j] = math.log(share / self.top)
+
+    def prepare(self, past: Cells) -> list[int]:
+        """Who leads: by the estimate, and by up to half the tolerance for how far its pairs have come."""
+
+        def standing(arm: int) -> float:
+            pairs = sorted(had for (row, _), had in self.wealth.items() if row == arm)
+            ahead = min(pairs[self.top - 1] / self.line, 1.0)
+            return self.twin.mixed_mean(past, arm, self.m) + self.twin.problem.tolerance / 2 * ahead
+
+        return sorted(range(self.twin.arms), key=lambda arm: (-standing(arm), arm))
+
+    def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
+        """Every pair below the line bets; N arms on the line against all others are an answer."""
+        tolerance, arms = self.twin.problem.tolerance, range(self.twin.arms)
+        for (row, j), had in self.wealth.items():
+            if not self.on_the_line(had):
+                self.wealth[row, j] = had + self.log_payoff(self.contrast(row, j, past, fresh), had, last, tolerance)
+
+        def covers(row: int) -> set[int]:
+            return {j for j in arms if j != row and self.on_the_line(self.wealth[row, j])}
+
+        chosen = sorted(self.ranked(past.plus(fresh)), key=lambda arm: -len(covers(arm)))[: self.top]
+        missing = [j for j in arms if any(j not in covers(row) for row in chosen) and j not in chosen]
+        if last or not missing:
+            self.keep([*chosen, *missing])
+
+
+class Twin:
+    """One study, driven by what its phases brought."""
+
+    def __init__(self, problem: Any, *, largest: int | None = None, gap_scale: float = 0.2) -> None:
+        self.problem, self.largest = problem, largest  # the most samples, by a budget or by the tolerance
+        self.weights = [[float(value) for value in row] for row in problem.weights]
+        self.arms, self.agents, self.top = problem.arm_count, problem.agent_count, problem.top
+        self.model = MODELS[type(problem.noise).__name__](problem.noise, self.arms, self.agents)
+        columns = {tuple(row[m] for row in self.weights) for m in range(self.agents)}
+        self.line = math.log(len(columns) / problem.delta)
+        self.tau = gap_scale * problem.largest_gap
+        self.phase, self.finished = 0, False
+        self.idle: tuple[int, ...] = ()  # who draws no more
+        self.left: tuple[int, ...] = ()  # of them, whose question is no longer asked
+        blank = [[0] * self.agents for _ in range(self.arms)]
+        self.past = Cells(blank, blank, blank)
+        self.questions: list[Any] = [(Pairs if problem.tolerance else Sets)(self, m) for m in range(self.agents)]
+
+    def mixed_mean(self, cells: Cells, arm: int, m: int) -> float:
+        """The estimate of an arm's mixed mean."""
+        return sum(self.weights[n][m] * cells.mean(arm, n) for n in range(self.agents))
+
+    def exhausted(self, now: Cells) -> bool:
+        """Whether the budget of samples or rounds is used up."""
+        left = math.inf if self.largest is None else self.largest - sum(map(sum, now.counts))
+        rounds = math.inf if self.problem.max_rounds is None else self.problem.max_rounds
+        return left < self.problem.minimum_cell or self.phase >= rounds
+
+    def take(self, fresh: Cells) -> None:
+        """What follows from a phase."""
+        if self.finished:
+            return
+        self.phase += 1
+        now = self.past.plus(fresh)
+        over = self.exhausted(now)
+        for question in self.questions:
+            if self.phase == 1:
+                question.begin(now)
+            else:
+                question.take(self.past, fresh, over)
+        self.past = now
+        asked = [question for question in self.questions if question.m not in self.left]
+        self.finished = over or all(question.decided for question in asked)
+
+    def blocked(self, m: int) -> bool:
+        """Undecided, and the mix weighs somebody who draws no more."""
+        return not self.questions[m].decided and any(self.weights[n][m] > 0 for n in self.idle)
+
+    def status(self, m: int) -> str:
+        """How the study ended for an agent."""
+        if self.questions[m].decided:
+            return str(self.questions[m].status)
+        return "left" if m in self.left else "exhausted" if self.finished else "open"
