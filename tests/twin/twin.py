@@ -1,7 +1,7 @@
 """A second, slow evidence racing: plain loops, one study at a time, written from the docs and not from the code.
 
 It takes the totals of a study phase by phase and says what follows from them: orders, opponents, the wealth of every
-slot or pair, bounds on gaps, and who is out, answered or blocked. Sets are enumerated and multipliers bisected, so it
+slot or pair, bounds on gaps, and who is out, answered or blocked. Sets are enumerated and multipliers searched, so it
 shares no shortcut with the policy. What a phase should draw is not its business.
 
 It follows docs/evidence-racing.md, rewards.md, tolerance.md and lost-sites.md. Where twin and policy differ, one of
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+from scipy.optimize import brentq
 from scipy.special import ndtri, stdtr, stdtrit
 
 ON_THE_LINE = 1e-9  # what rounding may take of a wealth that is capped at the line
@@ -40,20 +41,18 @@ def log_mixture(z: float, stakes: Sequence[float]) -> float:
 
 
 def log_multiplier(stakes: Sequence[float], missing: float) -> float:
-    """The largest log b with E min(b f(z), cap) <= 1 for z ~ N(0, 1), by bisection over where b f meets the cap."""
-    if max(stakes) == 0:
+    """The largest log b with E min(b f(z), cap) <= 1 for z ~ N(0, 1), found by where b f meets the cap."""
+    largest = max(stakes)
+    if largest == 0:
         return 0.0
 
-    def expectation(c: float) -> float:
+    def excess(c: float) -> float:
         below = sum(share * normal(c - u) for share, u in zip(SHARES, stakes, strict=True))
-        return math.exp(missing) * (math.exp(-log_mixture(c, stakes)) * below + normal(-c))
+        return math.exp(missing) * (math.exp(-log_mixture(c, stakes)) * below + normal(-c)) - 1
 
-    largest = max(stakes)
-    low, high = -40.0, (missing + math.log(6)) / largest + largest / 2  # there f alone is at the cap, or above it
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if expectation(middle) > 1 else (low, middle)
-    return max(missing - log_mixture(high, stakes), 0.0)
+    far = (missing + math.log(6)) / largest + largest / 2  # here f without b is at the cap, or above it
+    meeting = brentq(excess, -40.0, far, xtol=1e-13) if excess(far) < 0 else far
+    return max(missing - log_mixture(meeting, stakes), 0.0)
 
 
 class Cells:
