@@ -2,6 +2,8 @@
 
 from tools.generated import answers, every_answer, keys
 
+from parley.coordinator.http.operations import OPERATIONS, openapi
+
 # What is sent as it is stored, byte for byte, or goes on and on; and the receipt, whose form is the protocol's.
 AS_STORED = {"get_document", "get_plan", "get_decision", "get_certificate", "export_log", "put_report"} | {
     "follow_study", "follow_studies", "metrics",
@@ -14,3 +16,15 @@ def test_every_answer_is_a_class_that_openapi_lists():
     for kind in every_answer():
         if kind.__name__ in schemas:
             assert list(schemas[kind.__name__]["properties"]) == keys(kind)
+
+
+def test_every_json_answer_has_its_schema():
+    """A generated client gets a class of each, also of what is answered as it is stored."""
+    document = openapi(OPERATIONS)
+    for path, methods in document["paths"].items():
+        for method, described in methods.items():
+            for status, answer in described["responses"].items():
+                schema = answer["content"].get("application/json", {}).get("schema")
+                assert schema is None or schema["$ref"].rpartition("/")[2] in document["components"]["schemas"], (
+                    f"{method} {path} {status} has no schema"
+                )

@@ -198,3 +198,31 @@ def test_a_token_that_asks_too_fast_is_told_when_to_come_back(storage):
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     assert answers[-1].json()["retry"]
     assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "words"),
+    [
+        ("GET", "studies?limit=many", None, "query: limit: found 'many'; allowed: a whole number"),
+        ("GET", "studies?limit=0", None, "query: limit: found '0'; allowed: a whole number >= 1"),
+        ("GET", "studies?stage=asleep", None,
+         "query: stage: found 'asleep'; allowed: running, closing, paused, stalled, finished, cancelled"),
+        ("GET", "studies/trial/quarantine?held=perhaps", None, "query: held: found 'perhaps'; allowed: true or false"),
+        ("GET", "studies/trial/phases/last/plan", None, "path: phase: found 'last'; allowed: a whole number"),
+        ("POST", "studies/trial/pause", {"reason": 3}, "body: reason: found 3; allowed: text"),
+        ("POST", "studies/trial/pause", {"why": "x"}, "body: ReasonBody: found missing or unknown keys: "),
+        ("POST", "tokens", {"role": "king"}, "body: role: found 'king'; allowed: agent, viewer, analyst, "),
+        ("POST", "studies/trial/reweigh", {"reason": "x", "preview": "0"}, "allowed: a SHA-256 in hexadecimal"),
+        ("PUT", "studies/trial/phases/1/reports/agent 1", {"counts": ["1", 2, 3]},
+         "body: counts[0]: found '1'; allowed: a whole number"),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_in_our_words_what_was_found_and_allowed(sqlite_house, report, method, path, body, words):
+    """Not in those of the library that reads it."""
+    token = sqlite_house.tokens["trial", "agent 1"] if method == "PUT" else sqlite_house.token
+    body = report[0] | body if method == "PUT" else body
+    with httpx2.Client(transport=sqlite_house.application, base_url="http://parley.test/v1/") as client:
+        answer = client.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 422
+    assert words in answer.json()["detail"]
+    assert not {"`", "$", "Expected"} & {*answer.json()["detail"], *answer.json()["detail"].split()}

@@ -102,7 +102,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
         except msgspec.ValidationError as error:
             if isinstance(error.__cause__, InvalidInput):  # raised by a struct's own checks
                 raise error.__cause__ from None
-            raise cls._refusal(document, str(error)) from None
+            raise refused(cls, document, error, cls._label()) from None
         for where, kind in _unnamed(cls, document):
             raise InvalidInput(f"{where}schema", found="none", allowed=kind.schema)
         return made
@@ -130,23 +130,6 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
     @classmethod
     def _label(cls) -> str:
         return cls.schema or cls.__name__
-
-    @classmethod
-    def _refusal(cls, document: Any, message: str) -> InvalidInput:
-        """What `msgspec` found, in our words: the place, what stands there, and what may."""
-        words, _, path = message.partition(" - at `$")
-        place = path.rstrip("`").lstrip(".")
-        if words.startswith("Object "):  # a missing or an unknown key
-            key = words.partition("`")[2].rstrip("`")
-            allowed = ", ".join(_kind_at(cls, path).known_keys())
-            return InvalidInput(place or cls._label(), found=f"missing or unknown keys: {key}", allowed=allowed)
-        found = _found(_at(document, path))
-        if words.startswith("Invalid value") and place.endswith("schema"):
-            return InvalidInput(place, found=found, allowed=_kind_at(cls, path).schema)
-        if words.startswith("Invalid enum value"):
-            return InvalidInput(place, found=found, allowed=", ".join(_choices_at(cls, path)))
-        allowed = words.partition("Expected ")[2].partition(", got ")[0] or words
-        return InvalidInput(place or cls._label(), found=found, allowed=_in_words(allowed))
 
 
 class Message(Model, omit_defaults=True, tag_field="schema", tag="parley/message"):
@@ -388,6 +371,33 @@ IN_WORDS = {
 }
 
 
+def refused(kind: type[msgspec.Struct], document: Any, error: msgspec.ValidationError, label: str) -> InvalidInput:
+    """What `msgspec` found in a document for a `kind`, in our words: the place, what stands there, and what may.
+
+    >>> class Page(msgspec.Struct):
+    ...     limit: Annotated[int, msgspec.Meta(le=500)] = 100
+    >>> try:
+    ...     msgspec.convert({"limit": "many"}, Page)
+    ... except msgspec.ValidationError as error:
+    ...     print(refused(Page, {"limit": "many"}, error, "query"))
+    limit: found 'many'; allowed: a whole number
+    """
+    words, _, path = str(error).partition(" - at `$")
+    place = path.rstrip("`").lstrip(".")
+    inner = _kind_at(kind, path)
+    if words.startswith("Object "):  # a missing or an unknown key
+        key = words.partition("`")[2].rstrip("`")
+        allowed = ", ".join(field.encode_name for field in msgspec.structs.fields(inner))
+        return InvalidInput(place or label, found=f"missing or unknown keys: {key}", allowed=allowed)
+    found = _found(_at(document, path))
+    if words.startswith("Invalid value") and place.endswith("schema"):
+        return InvalidInput(place, found=found, allowed=str(inner.__struct_config__.tag))
+    if words.startswith("Invalid enum value"):
+        return InvalidInput(place, found=found, allowed=", ".join(_choices_at(kind, path)))
+    allowed = words.partition("Expected ")[2].partition(", got ")[0] or words
+    return InvalidInput(place or label, found=found, allowed=_in_words(allowed))
+
+
 def _at(document: Any, path: str) -> Any:
     """What stands at a path of `msgspec`, such as `.report.counts[1]`; what holds it where the path is not so exact."""
     for name, index in STEP.findall(path.rstrip("`")):
@@ -400,14 +410,14 @@ def _at(document: Any, path: str) -> Any:
     return document
 
 
-def _kind_at(kind: type[Model], path: str) -> type[Model]:
-    """The class of the message at a path."""
+def _kind_at(kind: type[msgspec.Struct], path: str) -> type[msgspec.Struct]:
+    """The class of the struct at a path."""
     for name, _ in STEP.findall(path.rstrip("`")):
         kind = _messages_in(kind).get(name, kind)
     return kind
 
 
-def _choices_at(kind: type[Model], path: str) -> list[str]:
+def _choices_at(kind: type[msgspec.Struct], path: str) -> list[str]:
     name = path.rstrip("`").rpartition(".")[2]
     hints = (field.type for field in msgspec.structs.fields(_kind_at(kind, path)) if field.encode_name == name)
     enums = (part for hint in hints for part in _parts(hint) if isinstance(part, type) and issubclass(part, Enum))

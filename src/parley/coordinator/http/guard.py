@@ -29,7 +29,7 @@ from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import StorageUnavailable, studies
 from parley.errors import InvalidInput, ParleyError
-from parley.protocol.codec import LARGE, Model
+from parley.protocol.codec import LARGE, Model, refused
 
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; a count, a sum and a square at their longest
@@ -62,7 +62,7 @@ class Operation:
     public: bool = False  # no token is needed
     query: type[msgspec.Struct] | None = None
     body: type[Model] | None = None
-    answer: type[Model] | None = None  # None: as it is stored, byte for byte, or a stream
+    answer: type[Model] | None = None  # None: a stream, or no JSON
     media_type: str = "application/json"
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)  # that the handler reads -> what they are for
@@ -200,22 +200,7 @@ def _converted(given: Mapping[str, Any], kind: type[Any], where: str) -> Any:
     try:
         return msgspec.convert(dict(given), kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Refusal("invalid-request", _words(error, where, kind)) from None
-
-
-def _words(error: msgspec.ValidationError, where: str, kind: type[msgspec.Struct]) -> str:
-    """What msgspec says of a wrong value, and where it is; of a word that is none of a few, which they are.
-
-    >>> _words(msgspec.ValidationError("Expected `int` >= 0 - at `$.phase`"), "path", Place)
-    'path.phase: Expected `int` >= 0'
-    """
-    words, _, place = str(error).rpartition(" - at `$")
-    if not words:
-        return f"{where}: {error}"[:400]
-    schema = parameters_of(kind).get(place[1:-1], {})
-    choices = [word for one in (schema, *schema.get("anyOf", [])) for word in one.get("enum", [])]
-    allowed = f"; allowed: {', '.join(choices)}" if choices else ""
-    return f"{where}{place[:-1]}: {words[:200]}{allowed}"[:400]
+        raise Refusal("invalid-request", f"{where}: {refused(kind, given, error, where)}"[:400]) from None
 
 
 def parameters_of(kind: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:

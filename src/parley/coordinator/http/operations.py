@@ -22,7 +22,7 @@ from parley.coordinator.http.guard import Operation, parameters_of
 from parley.coordinator.http.routes import access, agents, health, studies
 from parley.coordinator.http.routes import administration as admin
 from parley.coordinator.problems import MEDIA_TYPE, Problem
-from parley.protocol import Receipt, Report
+from parley.protocol import Certificate, Decision, Plan, Receipt, Report, StudyMessage
 
 STUDY = "/v1/studies/{study}"
 AGENT = STUDY + "/agents/{agent}"
@@ -65,7 +65,7 @@ OPERATIONS: tuple[Operation, ...] = (
         ),
         _row("GET", "/v1/events", studies.follow_studies, READERS, media_type=STREAM),
         _row("GET", STUDY, studies.get_study, EVERYONE, answer=answers.StudyStatus),
-        _row("GET", STUDY + "/document", studies.get_document, EVERYONE),
+        _row("GET", STUDY + "/document", studies.get_document, EVERYONE, answer=StudyMessage),
         _row("GET", STUDY + "/board", studies.get_board, READERS, query=schemas.SomeAgents, answer=answers.Board),
         _row(
             "GET", STUDY + "/history", studies.get_history, READERS,
@@ -75,9 +75,9 @@ OPERATIONS: tuple[Operation, ...] = (
             "GET", STUDY + "/findings", studies.get_findings, UNBLINDED,
             query=schemas.FindingsQuery, answer=answers.Findings,
         ),
-        _row("GET", PHASE + "/plan", studies.get_plan, AGENTS | UNBLINDED),
-        _row("GET", PHASE + "/decision", studies.get_decision, UNBLINDED),
-        _row("GET", STUDY + "/certificate", studies.get_certificate, UNBLINDED),
+        _row("GET", PHASE + "/plan", studies.get_plan, AGENTS | UNBLINDED, answer=Plan),
+        _row("GET", PHASE + "/decision", studies.get_decision, UNBLINDED, answer=Decision),
+        _row("GET", STUDY + "/certificate", studies.get_certificate, UNBLINDED, answer=Certificate),
         _row("GET", STUDY + "/events", studies.follow_study, READERS, media_type=STREAM),
     ),
     *_tagged(
