@@ -32,7 +32,7 @@ def models(scales):
         "bounded, variance": BoundedVariance(low=-0.5, high=1.5),
         "unknown": UnknownScale(guess=0.4),
         "unknown per agent": UnknownScale(scale="unknown per agent", guess=0.4),
-        "unknown per cell": UnknownScale(scale="unknown per cell", guess=0.4),
+        "unknown, shared": UnknownScale(scale="unknown, shared", guess=0.4),
         "binary": Binary(),
         "binary, a stated rate": Binary(rate=0.4),
         "binary, normal": BinaryNormal(),
@@ -108,7 +108,7 @@ def differences(policy, state, twin):
     compare("blocked", policy.blocked(state).tolist(), [twin.blocked(m) for m in range(twin.agents)])
     for m, question in enumerate(twin.questions):
         compare(f"candidates of {m}", np.flatnonzero(state.active[:, m]).tolist(), question.active)
-        compare(f"phases of {m}", state.eliminated_in[:, m].tolist(), question.eliminated_in)
+        compare(f"phases of {m}", state.dropped_in[:, m].tolist(), question.dropped_in)
         wealth = pairs_of(state, m, question) if isinstance(question, Pairs) else slots_of(state, m, question)
         for bet, ours in wealth.items():
             had = question.wealth[bet]

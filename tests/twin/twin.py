@@ -191,7 +191,7 @@ class UnknownScale(Model):
 
     def _groups(self) -> list[list[tuple[int, int]]]:
         cells = [(k, n) for k in range(self.arms) for n in range(self.agents)]
-        if self.noise.scale == "unknown":
+        if self.noise.scale == "unknown, shared":
             return [cells]
         if self.noise.scale == "unknown per agent":
             return [[(k, n) for k in range(self.arms)] for n in range(self.agents)]
@@ -199,12 +199,15 @@ class UnknownScale(Model):
 
     def pooled(self, cells: Cells) -> tuple[Rows, Rows]:
         """Variances and their degrees of freedom."""
+        assert cells.squares is not None
         variances, freedom = ([[0.0] * self.agents for _ in range(self.arms)] for _ in range(2))
         for group in self._groups():
             nu = sum(max(cells.counts[k][n] - 1, 0) for k, n in group)
             scatter = sum(cells.scatter(k, n) for k, n in group)
+            lost = sum((cells.counts[k][n] + 16) * 2.0**-51 * cells.squares[k][n] for k, n in group)
             for k, n in group:
-                variances[k][n], freedom[k][n] = scatter / nu if nu else 0.0, nu
+                variances[k][n] = (scatter + lost) / nu if scatter > lost else math.inf  # all of it may be rounding
+                freedom[k][n] = nu
         return variances, freedom
 
     def past_variances(self, past: Cells) -> Rows:
@@ -216,7 +219,7 @@ class UnknownScale(Model):
             return (sum(past.scatter(k, n) for k, n in cells) + prior * value) / (nu + prior)
 
         wider = drawn_to([(k, n) for k in arms for n in agents], 1e-9, wider)
-        if self.noise.scale == "unknown":
+        if self.noise.scale == "unknown, shared":
             return [[wider] * self.agents for _ in arms]
         columns = [drawn_to([(k, n) for k in arms], 4.0, wider) for n in agents]
         if self.noise.scale == "unknown per agent":
@@ -228,7 +231,7 @@ class UnknownScale(Model):
         each, freedom = self.pooled(bet.fresh)
         estimated = bet.variance(bet.fresh, each)
         nu = min(freedom[arm][n] for arm, n, _ in bet.cells())
-        if nu == 0 or estimated == 0:
+        if nu == 0:
             return 0.0
         t = (bet.value(bet.fresh) + shift) / math.sqrt(estimated)
         if last:
@@ -467,7 +470,7 @@ class Question:
     def __init__(self, twin: Twin, m: int) -> None:
         self.twin, self.m, self.top, self.line = twin, m, twin.top, twin.line
         self.active = list(range(twin.arms))
-        self.eliminated_in = [0] * twin.arms
+        self.dropped_in = [0] * twin.arms
         self.bounds = [GapBound(twin.tau) for _ in range(twin.arms)]
         self.bounded = twin.arms - twin.top  # how many arms the union over bounds pays for
 
@@ -520,7 +523,7 @@ class Question:
         """The others are out."""
         for arm in self.active:
             if arm not in stay:
-                self.eliminated_in[arm] = self.twin.phase
+                self.dropped_in[arm] = self.twin.phase
         self.active = [arm for arm in self.active if arm in stay]
 
 
