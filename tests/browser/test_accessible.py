@@ -3,7 +3,7 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
-from tests.browser.live import THREE
+from tests.browser.live import MEANS, THREE, Agents
 
 PAGES = {
     "sign-in": "/sign-in",
@@ -41,6 +41,38 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(visit, server, theme, 
     # A page that does not exist is answered with 404, which Chromium writes to the console: as it should be.
     window.wrong = [wrong for wrong in window.wrong if "404" not in wrong]
     assert {name: problems for name, problems in found.items() if problems} == {}
+
+
+def test_on_a_phone_numbers_and_actions_are_in_sight(visit, server):
+    page = visit(server, server.token, viewport={"width": 390, "height": 900}).page
+    for path, wanted in {
+        "/tokens": "button:text('Rotate')",
+        "/studies/lost/administration?reweigh=1": "td[data-label=Then]",
+        "/studies/finished/answer": ".forest text[text-anchor=end]",
+        "/studies/finished/report": ".ranged",
+    }.items():
+        page.goto(path)
+        found = page.locator(wanted).all()
+        assert found, path
+        for one in found[:20]:
+            box = one.bounding_box()
+            assert box["x"] >= 0, (path, box)
+            assert box["x"] + box["width"] <= 390, (path, box)
+
+
+def test_what_a_study_asks_for_is_folded_and_its_report_is_not_cut(visit, server):
+    text = THREE.replace("delta = 0.1", 'delta = 0.1\ntolerance = 0.1\ncontrol = "placebo"\nmax_samples = 9000')
+    agents = Agents(server, server.create(text, "asks-much"), MEANS)
+    agents.phase()
+    page = visit(server, server.token, viewport={"width": 1280, "height": 900}).page
+    page.goto("/studies/asks-much")
+    settings = page.locator("details.settings")
+    expect(settings.locator("li").first).not_to_be_visible()
+    settings.locator("summary").click()
+    expect(settings).to_contain_text("9,000 samples at most")
+    page.goto("/studies/asks-much/report")
+    for frame in page.locator(".scroll").all():
+        assert frame.evaluate("frame => frame.scrollWidth <= frame.clientWidth"), frame.get_attribute("aria-label")
 
 
 def _serious(axe, page):

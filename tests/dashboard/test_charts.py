@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parley.dashboard.charts import LOUD, Arm, bullet, course_chart, evidence_chart, meter, spread, ticks
+from parley.dashboard.charts import LOUD, Arm, bullet, course_chart, evidence_chart, meter
+from parley.experiments.report_kit.svg import spread, ticks
 from parley.status import ArmStatus
 
 numbers = st.none() | st.floats(-1e6, 1e6)

@@ -9,6 +9,7 @@ import pytest
 from tests.dashboard.site import TWO
 
 from parley.dashboard.charts import MOST, forest_chart
+from parley.experiments.report_kit.svg import breadth
 from parley.formatting import KINDS, estimate_text
 
 CONTROLLED = TWO.replace("[weights]", 'control = "c"\n\n[weights]')
@@ -127,7 +128,12 @@ def test_whatever_the_numbers_the_picture_stays_in_its_frame(middle, half, to):
 
 def test_a_picture_says_its_numbers_and_marks_the_reference():
     arms = [arm_of("placebo", 0.0, 0.0), arm_of("<b>dose</b>", 0.21, 0.11)]
-    text = "".join(ElementTree.fromstring(str(forest_chart(arms, "to_leader", "x", to="placebo"))).itertext())
+    root = ElementTree.fromstring(str(forest_chart(arms, "to_leader", "x", to="placebo")))
+    text = "".join(root.itertext())
     assert "0.21 (0.10 to 0.32)" in text
     assert "0, by definition" in text
     assert "<b>dose</b>" in text
+    width = float(root.get("viewBox").split()[2])
+    for found in root.iter("text"):
+        reach = breadth(found.text) * {"start": 1, "middle": 0.5, "end": -1}[found.get("text-anchor")]
+        assert -1 <= float(found.get("x")) + reach <= width + 1, f"{found.text} is cut off"

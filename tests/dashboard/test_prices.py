@@ -6,7 +6,7 @@ import time
 import pytest
 from tests.dashboard.site import TWO, form_token
 
-from parley.dashboard.charts import calendar_chart
+from parley.experiments.report_kit.svg import calendar_chart
 
 PRICED = (
     TWO
@@ -73,7 +73,7 @@ def test_a_study_without_prices_and_rates_speaks_of_samples_alone(here):
 
 
 def test_a_calendar_waits_for_the_slowest():
-    chart = calendar_chart(["A", "B"], [1.0, 10.0], [[10, 10], [5, 100]], [20, 20], round_days=2.0)
+    chart = calendar_chart(["A", "B"], [[10, 1], [5, 10], [20, 2]], [0.0, 0.0], 2.0, decided=2)
     bars = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="14" class="(\w+)"', chart)
     day = (704.0 - 150.0) / (12 + 12 + 22)
     expected = [(0, 10, "s0"), (12, 5, "s1"), (24, 20, "planned"), (0, 1, "s0"), (12, 10, "s1"), (24, 2, "planned")]
@@ -84,5 +84,7 @@ def test_a_calendar_waits_for_the_slowest():
         assert width == pytest.approx(day * lasts, abs=0.01)
     assert "46 days" in chart
     assert "A draws longest" in chart
-    idle = calendar_chart(["A", "B"], [1.0, 0.0], [[10, 0]], [0, 0], round_days=0.0)
+    late = calendar_chart(["A", "B"], [[10, 1], [5, 10]], [30.0, 0.0], 2.0, decided=2)
+    assert "79 days" in late, "outcomes of A come 30 days later: 10 + 30 + 2, and 5 + 30 + 2"
+    idle = calendar_chart(["A", "B"], [[10, 0]], [0.0, 0.0], 0.0, decided=1)
     assert "planned" not in idle

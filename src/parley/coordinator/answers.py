@@ -186,6 +186,7 @@ class Board(Answer):
     ends: list[str]  # how an agent's question ended: decided, accepted, exhausted, blocked, cancelled or open
     rates: list[float] | None  # draws a day, where the study states them
     round_days: float
+    delay: list[float]  # days after which the outcome of a draw is known
     statuses: list[list[str]] | None  # of arms: chosen, open, ruled out, set aside or left
     dropped_in: Counts | None  # the phase that ruled it out or set it aside, else 0
     counts: Counts | None  # in accepted reports

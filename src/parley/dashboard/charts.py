@@ -1,16 +1,29 @@
-"""Charts of the pages as SVG: the drawing, bars and lines, intervals as a forest, the calendar of a study."""
+"""Charts of the pages: the timeline of an agent's arms, the evidence against them, estimates as a forest, bars."""
 
 from __future__ import annotations
 
-import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from parley.experiments.report_kit.svg import (
+    SHAPES,
+    Scale,
+    area,
+    breadth,
+    clipped,
+    element,
+    line,
+    mark,
+    path,
+    spread,
+    svg,
+    text,
+    tick_words,
+    ticks,
+)
 from parley.formatting import estimate_text, number, real, unit_of
 from parley.status import ArmStatus
 
@@ -227,9 +240,9 @@ def bullet(spent: float, planned: float, bound: float | None, largest: float, la
     return element("svg", *drawn, class_="bullet", viewBox="0 0 240 20", role="img", aria_label=label)
 
 
-MOST = 24  # arms in one picture; the table has them all
-WIDTH, LEFT, RIGHT, TOP, ROW = 560.0, 132.0, 366.0, 14.0, 27.0
+MOST = 24  # arms in one forest; the table has them all
 CAP = 4.0  # half the height of an interval's ends
+FOREST, ROW, TOP = 420.0, 44.0, 6.0  # narrow enough for a phone: names and numbers stand above their intervals
 Found = Mapping[str, Any]
 
 
@@ -245,18 +258,21 @@ def forest_chart(arms: Sequence[Found], kind: str, label: str, *, to: str | None
     ends = (ends if to is None else [*ends, 0.0]) or [0.0, 1.0]
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.04 or 0.5
-    x = Scale(low - margin, high + margin, LEFT, RIGHT)
-    bottom = TOP + ROW * len(shown)
+    x, bottom = Scale(low - margin, high + margin, 0.0, FOREST), TOP + ROW * len(shown)
     height = bottom + (44.0 if len(shown) == len(arms) else 62.0)
-    drawn = [_axis(x, bottom, rates=rates)]
-    if to is not None:
-        drawn.append(line(x(0.0), TOP - 8, x(0.0), bottom, "limit"))
-    drawn += [_line(arm, kind, x, TOP + ROW * (place + 0.5), to, rates=rates) for place, arm in enumerate(shown)]
-    what = "mixed mean" if to is None else f"difference to {clipped(to)}"
-    drawn.append(text((LEFT + RIGHT) / 2, bottom + 37, what, "soft", "middle"))
+    marks = ticks(x.low, x.high, 4)
+    lines = [(x(value), "grid") for value in marks] + ([(x(0.0), "limit")] if to is not None else [])
+    words = zip(marks, tick_words(marks, rates=rates), strict=True)
+    drawn = [text(x(value), bottom + 18, shown_as, "soft", "middle") for value, shown_as in words]
+    for place in range(len(shown)):  # behind the intervals, not behind the words
+        begin = TOP + ROW * place + 20
+        drawn += [line(across, begin, across, begin + 20, class_) for across, class_ in lines]
+    drawn += [_row(arm, kind, x, TOP + ROW * place, to, rates=rates) for place, arm in enumerate(shown)]
+    what = "mixed mean" if to is None else f"difference to {clipped(to, 24)}"
+    drawn.append(text(FOREST / 2, bottom + 37, what, "soft", "middle"))
     if len(shown) < len(arms):
         drawn.append(text(0, height - 4, f"and {number(len(arms) - len(shown))} more, in the table", "soft"))
-    return svg(WIDTH, height, label, *drawn, kind="figure forest")
+    return svg(FOREST, height, label, *drawn, kind="figure forest")
 
 
 def _shown(arms: Sequence[Found]) -> list[Found]:
@@ -269,243 +285,23 @@ def _shown(arms: Sequence[Found]) -> list[Found]:
     return sorted(arms, key=rank)[:MOST]
 
 
-def _axis(x: Scale, bottom: float, *, rates: bool) -> Markup:
-    places = ticks(x.low, x.high, 4)
-    return Markup("").join(
-        line(x(value), TOP - 8, x(value), bottom, "grid") + text(x(value), bottom + 18, label, "soft", "middle")
-        for value, label in zip(places, tick_words(places, rates=rates), strict=True)
-    )
-
-
-def _line(arm: Found, kind: str, x: Scale, middle: float, to: str | None, *, rates: bool) -> Markup:
+def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: bool) -> Markup:
+    """An arm: its name and its numbers, and below them the interval."""
     found, soft = arm[kind], "soft" if arm["dropped_in"] else "ink"
-    chosen, shown = arm["status"] == ArmStatus.CHOSEN, estimate_text(found, unit=unit_of(kind, rates=rates))
     past = "" if soft == "ink" else " past"
-    star = " ★" if chosen else ""
-    name = text(LEFT - 12, middle + 4, clipped(arm["arm"]) + star, soft, "end")
-    if arm["arm"] == to:
-        return name + text(RIGHT + 12, middle + 4, "0, by definition", "soft")
-    if found["estimate"] is None or found["low"] is None:
-        return name + text(RIGHT + 12, middle + 4, "no data", "soft")
-    low, high = x(found["low"]), x(found["high"])
+    chosen, words = arm["status"] == ArmStatus.CHOSEN, estimate_text(found, unit=unit_of(kind, rates=rates))
+    if arm["arm"] == to or found["estimate"] is None or found["low"] is None:
+        words = "0, by definition" if arm["arm"] == to else "no data"
     drawn = [
-        name,
-        line(x(found["fixed_low"]), middle, x(found["fixed_high"]), middle, f"s0 fixed{past}"),
-        line(low, middle, high, middle, f"s0 whole{past}"),
-        *(line(end, middle - CAP, end, middle + CAP, f"s0 whole{past}") for end in (low, high)),
-        mark("star" if chosen else "square", x(found["estimate"]), middle, 4.0, f"s0{past}"),
-        text(RIGHT + 12, middle + 4, shown, soft),
+        text(0, top + 16, clipped(arm["arm"], 20) + (" ★" if chosen else ""), soft),
+        text(FOREST, top + 16, words, soft, "end"),
     ]
-    return element("g", element("title", f"{arm['arm']}: {shown}"), *drawn)
-
-
-WIDTH, LEFT, RIGHT, ROW, TOP = 720.0, 150.0, 704.0, 22.0, 22.0
-COLOURS, LONGEST = 8, 20
-
-
-def calendar_chart(
-    agents: Sequence[str],
-    rates: Sequence[float],
-    drawn: Sequence[Sequence[float]],
-    planned: Sequence[float],
-    round_days: float,
-) -> Markup:
-    """A row per site, a bar per decided phase, outlined bars for the phase in progress; gaps wait for the slowest.
-
-    `drawn` is `(phase, agent)` samples, `planned` those of the phase in progress (nothing once all is over).
-    """
-    phases = [*drawn, planned] if any(planned) else list(drawn)
-    days = [[draws / rate if rate else 0.0 for draws, rate in zip(row, rates, strict=True)] for row in phases]
-    begins = [0.0]
-    for row in days:
-        begins.append(begins[-1] + max(row) + round_days)
-    x = Scale(0.0, begins[-1] or 1.0, LEFT, RIGHT)
-    bottom = TOP + ROW * len(agents)
-    made = [line(x(begin), TOP - 4, x(begin), bottom, "grid") for begin in begins[:-1]]
-    free = LEFT
-    for phase, begin in enumerate(begins[:-1], start=1):
-        if x(begin) >= free:  # a label that would lie on the one before is left out
-            made.append(text(x(begin), TOP - 9, f"phase {phase}", "soft"))
-            free = x(begin) + 58
-    for place, name in enumerate(agents):
-        middle = TOP + ROW * place + ROW / 2
-        made.append(text(LEFT - 10, middle + 4, clipped(name, LONGEST), "ink", "end"))
-        for phase, row in enumerate(days):
-            if row[place] > 0:
-                made.append(
-                    element(
-                        "rect",
-                        x=x(begins[phase]),
-                        y=middle - 7,
-                        width=x(row[place]) - x(0.0),
-                        height=14,
-                        class_="planned" if phase >= len(drawn) else f"s{phase % COLOURS}",
-                    )
-                )
-    made += [text(x(day), bottom + 18, number(day), "soft", "middle") for day in ticks(0.0, begins[-1])]
-    made.append(text(LEFT - 10, bottom + 18, "days", "soft", "end"))
-    slow = agents[max(range(len(agents)), key=lambda place: sum(row[place] for row in days))] if agents else ""
-    label = f"Phases by site over {number(begins[-1])} days at the stated rates; {slow} draws longest"
-    return svg(WIDTH, bottom + 28, label, *made)
-
-
-LETTER = 8.6  # of a figure's units, at the size that a phone shows
-
-
-def element(name: str, *inside: str, **attributes: object) -> Markup:
-    """An element; attributes and text are escaped, `_` stands for `-` and `class_` for `class`.
-
-    >>> str(element("text", "<b>", x=1.23456, text_anchor="end"))
-    '<text x="1.23" text-anchor="end">&lt;b&gt;</text>'
-    """
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    return Markup(f"<{name}{written}>{''.join(map(escape, inside))}</{name}>")  # every part is escaped above
-
-
-def _short(value: object) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
-def svg(width: float, height: float, label: str, *inside: str, kind: str = "figure") -> Markup:
-    """A picture with words for those who do not see it."""
-    box = f"0 0 {_short(float(width))} {_short(float(height))}"
-    return element("svg", *inside, class_=kind, viewBox=box, role="img", aria_label=label)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """From values to places.
-
-    >>> Scale(0.0, 10.0, 100.0, 200.0)(2.5)
-    125.0
-    """
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        width = self.high - self.low or 1.0
-        return self.start + (value - self.low) / width * (self.end - self.start)
-
-
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers within a range.
-
-    >>> ticks(-0.13, 0.52)
-    [0.0, 0.2, 0.4]
-    """
-    if not high > low:
-        return [low]
-    raw = (high - low) / about
-    size = 10 ** math.floor(math.log10(raw))
-    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw)
-    digits = max(0, 1 - math.floor(math.log10(step)))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(place * step, digits) + 0.0 for place in range(first, last + 1)]
-
-
-def tick_words(values: Sequence[float], *, rates: bool = False) -> list[str]:
-    """The ticks of an axis with the decimals that tell them apart; rates in per cent.
-
-    >>> tick_words([0.03, 0.035]), tick_words([8e6, 1e7]), tick_words([0.03, 0.035], rates=True)
-    (['0.030', '0.035'], ['8,000,000', '10,000,000'], ['3.0 %', '3.5 %'])
-    """
-    shown = [100 * value for value in values] if rates else list(values)
-    step = min((after - before for before, after in pairwise(shown)), default=1.0)
-    digits = next((count for count in range(9) if math.isclose(round(step, count), step, rel_tol=1e-6)), 9)
-    return [real(value, digits) + (" %" if rates else "") for value in shown]
-
-
-def breadth(words: str) -> float:
-    """About how wide a label is; a character of Chinese or Japanese counts twice.
-
-    >>> round(breadth("A"), 1), round(breadth("日"), 1)
-    (8.6, 17.2)
-    """
-    return LETTER * sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in words)
-
-
-def clipped(words: str, longest: int = 16) -> str:
-    """A name as far as there is room for it in a figure.
-
-    >>> clipped("combination"), clipped("variety one of the northern plain")
-    ('combination', 'variety one of …')
-    """
-    if breadth(words) <= LETTER * longest:
-        return words
-    while breadth(words) > LETTER * (longest - 1):
-        words = words[:-1]
-    return words + "…"
-
-
-def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """Places for labels, as near as possible to those wanted, in their order, and no closer than `apart`.
-
-    >>> spread([10.0, 11.0, 50.0], 12.0, 0.0, 100.0)
-    [10.0, 22.0, 50.0]
-    """
-    order = sorted(range(len(wanted)), key=lambda place: wanted[place])
-    places = [min(max(value, low), high) for value in wanted]
-    for before, after in pairwise(order):
-        places[after] = max(places[after], places[before] + apart)
-    if order and places[order[-1]] > high:
-        places[order[-1]] = high
-        for after, before in pairwise(order[::-1]):
-            places[before] = min(places[before], places[after] - apart)
-    return places
-
-
-def _polygon(x: float, y: float, size: float, corners: Sequence[tuple[float, float]], class_: str) -> Markup:
-    points = " ".join(f"{_short(x + dx * size)},{_short(y + dy * size)}" for dx, dy in corners)
-    return element("polygon", points=points, class_=class_)
-
-
-_STAR = [
-    (math.sin(turn * math.pi / 5) * radius, -math.cos(turn * math.pi / 5) * radius)
-    for turn, radius in ((turn, 1.5 if turn % 2 == 0 else 0.65) for turn in range(10))
-]
-_CROSS = [(-1.2, -0.5), (-0.5, -1.2), (0, -0.7), (0.5, -1.2), (1.2, -0.5), (0.7, 0), (1.2, 0.5), (0.5, 1.2), (0, 0.7)]
-_CROSS += [(-0.5, 1.2), (-1.2, 0.5), (-0.7, 0)]
-SHAPES: dict[str, Sequence[tuple[float, float]]] = {
-    "circle": (),
-    "square": [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
-    "triangle": [(0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
-    "diamond": [(0, -1.3), (1.1, 0), (0, 1.3), (-1.1, 0)],
-    "wedge": [(0, 1.2), (1.1, -0.8), (-1.1, -0.8)],
-    "bar": [(-1.2, -0.45), (1.2, -0.45), (1.2, 0.45), (-1.2, 0.45)],
-    "cross": _CROSS,
-    "star": _STAR,
-}
-
-
-def mark(shape: str, x: float, y: float, size: float, class_: str) -> Markup:
-    """A mark by its shape's name."""
-    if shape == "circle":
-        return element("circle", cx=x, cy=y, r=size, class_=class_)
-    return _polygon(x, y, size, SHAPES[shape], class_)
-
-
-def text(x: float, y: float, words: object, class_: str, anchor: str = "start") -> Markup:
-    """A label."""
-    return element("text", escape(words), x=x, y=y, class_=class_, text_anchor=anchor)
-
-
-def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """A line through points."""
-    return element("polyline", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), class_=class_)
-
-
-def area(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """What lies between points."""
-    return element("polygon", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), class_=class_)
-
-
-def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
-    """A straight line."""
-    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+    if arm["arm"] != to and found["low"] is not None:
+        low, high, middle = x(found["low"]), x(found["high"]), top + 30
+        drawn += [
+            line(x(found["fixed_low"]), middle, x(found["fixed_high"]), middle, f"s0 fixed{past}"),
+            line(low, middle, high, middle, f"s0 whole{past}"),
+            *(line(end, middle - CAP, end, middle + CAP, f"s0 whole{past}") for end in (low, high)),
+            mark("star" if chosen else "square", x(found["estimate"]), middle, 4.0, f"s0{past}"),
+        ]
+    return element("g", element("title", f"{arm['arm']}: {words}"), *drawn)

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from tests.support import paper_study
 
 from parley.cli.main import main
-from parley.experiments.forecasts.plan_page import calendar, calendar_figure, trade_off_figure, trade_off_table
+from parley.costs import phase_days, stated_rates
+from parley.experiments.forecasts.plan_page import trade_off_figure, trade_off_table
 from parley.experiments.forecasts.planning import (
     Planner,
     day_costs,
@@ -19,6 +20,8 @@ from parley.experiments.forecasts.planning import (
     trade_off_studies,
 )
 from parley.experiments.forecasts.scenarios import Scenario, with_weights
+from parley.experiments.report_kit.svg import calendar_chart, clipped, phase_begins
+from parley.harmonic.pace import agent_days
 from parley.problem import Problem
 
 RATES, PRICES = [1.0, 3.0, 10.0], [1.0, 10.0, 100.0]
@@ -75,13 +78,16 @@ def test_there_is_no_curve_where_there_is_nothing_to_trade(scenario):
 def test_a_calendar_has_every_site_draw_within_its_phase(scenario):
     problem = paper_study().problem.with_(rate=RATES, round_days=4.0)
     timeline = logistics(planner(policy="wcpe"), problem, scenario).timeline
-    begins, draws = calendar(problem, timeline)
-    ends = np.append(begins[1:], np.inf)
-    assert (begins[:, None] + draws + 4.0 <= ends[:, None] + 1e-9).all()
-    assert begins[1:] == pytest.approx((begins + draws.max(axis=1) + 4.0)[:-1])
-    assert [label.get_text() for label in calendar_figure(problem, timeline).axes[0].get_yticklabels()] == list(
-        problem.agents
-    )
+    draws = agent_days(np.stack(timeline), stated_rates(problem))
+    begins = np.array(phase_begins(draws.tolist(), problem.delay.tolist(), problem.round_days))
+    assert (begins[:-1, None] + draws + 4.0 <= begins[1:, None] + 1e-9).all()
+    assert np.diff(begins) == pytest.approx(phase_days(problem, np.stack(timeline)))
+    late = problem.with_(delay=[7.0, 0.0, 0.0])
+    assert np.diff(phase_begins(draws.tolist(), late.delay.tolist(), 4.0)) == pytest.approx(
+        phase_days(late, np.stack(timeline))
+    ), "a phase lasts until its last outcome is known"
+    shown = calendar_chart(problem.agents, draws.tolist(), problem.delay.tolist(), problem.round_days)
+    assert all(f">{clipped(name, 20)}</text>" in shown for name in problem.agents)
 
 
 def test_a_site_that_cannot_recruit_is_not_asked_alone_at_no_speed():

@@ -86,6 +86,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: Columns, blinded:
         ends=[end.value for end in ends[some]],
         rates=None if study.problem.rate is None else study.problem.rate[some].tolist(),
         round_days=study.problem.round_days,
+        delay=study.problem.delay[some].tolist(),
         statuses=None if blinded else statuses[:, some].tolist(),
         dropped_in=None if blinded else state.dropped_in[:, some].tolist(),
         counts=None if blinded else spent[:, some].tolist(),

@@ -10,10 +10,11 @@ from starlette.routing import Route
 
 from parley.coordinator.answers import Board
 from parley.coordinator.http.routes import studies
-from parley.dashboard.charts import bullet, calendar_chart
+from parley.dashboard.charts import bullet
 from parley.dashboard.pages.study import agents_on_page, forecast, heading
 from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
+from parley.experiments.report_kit.svg import calendar_chart
 
 MOST_PHASES = 200
 
@@ -68,7 +69,9 @@ async def _calendar(shown: Page, board: Board) -> Markup | None:
     drawn = [phase.drawn for phase in history.phases]
     if len(drawn) < board.phases or not (drawn or any(board.planned)):
         return None
-    return calendar_chart(board.agents, board.rates, drawn, board.planned, board.round_days)
+    phases = [*drawn, board.planned] if any(board.planned) else drawn
+    days = [[some / rate if rate else 0.0 for some, rate in zip(row, board.rates, strict=True)] for row in phases]
+    return calendar_chart(board.agents, days, board.delay, board.round_days, decided=len(drawn))
 
 
 def _cells(board: Board, bounds: list[list[float]] | None, place: int, in_already: bool) -> list[dict[str, Any]]:

@@ -11,19 +11,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parley.costs import phase_days, stated_rates
+from parley.costs import stated_rates
 from parley.experiments.forecasts.operating import Characteristic
 from parley.experiments.forecasts.planning import CostPlan, Logistics, ScenarioCost
 from parley.experiments.forecasts.power import PoweredBudget
 from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes, sample_axis
 from parley.experiments.report_kit.pages import picture, render
+from parley.experiments.report_kit.svg import calendar_chart
 from parley.experiments.report_kit.tables import Table
 from parley.formatting import DASH, share_text, size_text
 from parley.harmonic.pace import agent_days
-from parley.problem import FloatArray, IntArray, Problem
+from parley.problem import Problem
 
 LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
-MOST_SITES = 40  # of a calendar; more bars would be too thin to read
 
 
 def cost_table(title: str, plan: CostPlan) -> Table:
@@ -190,9 +190,8 @@ def plan_page(
             "figure": picture(lambda theme: trade_off_figure(timed, theme=theme), label),
         }
     if timed and timed.timeline:
-        parts["calendar"] = picture(
-            lambda theme: calendar_figure(problem, timed.timeline, theme=theme), "Phases by site, over the days"
-        )
+        days = agent_days(np.stack(timed.timeline), stated_rates(problem)).tolist()
+        parts["calendar"] = calendar_chart(problem.agents, days, problem.delay.tolist(), problem.round_days)
     if problem.horizon is None:  # with a horizon, everybody draws to the end
         parts["per_agent"] = Table.of_text("", ("scenario, mean draws", *problem.agents), per_agent)
     return render(
@@ -251,27 +250,26 @@ def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
 
 
 def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -> Figure:
-    """Power and wrong answers by truth; samples by truth, beside the fixed size and every agent alone."""
-    places, names = np.arange(len(found)), [one.study.scenario.replace(", ", ",\n") for one in found]
-    with canvas(theme, 11, 4.2) as (figure, style):
-        power, cost = figure.subplots(1, 2, width_ratios=(1, 1.35))
-        power.plot(places, [100 * one.study.power for one in found], "o-", color=style.colour(0), label="power")
+    """A row a truth: power and wrong answers, and samples beside the fixed size and every agent alone."""
+    places, names = np.arange(len(found)), [one.study.scenario for one in found]
+    with canvas(theme, 11, 2.7 + 0.36 * len(found)) as (figure, style):
+        power, cost = figure.subplots(1, 2, width_ratios=(1, 1.35), sharey=True)
+        power.plot([100 * one.study.power for one in found], places, "o-", color=style.colour(0), label="power")
         wrong = [100 * one.study.error_rate for one in found]
-        power.plot(places, wrong, "s--", color=style.colour(1), label="wrong answers")
-        power.set(ylim=(-4, 104), ylabel="studies, %", title="Power to find the best within the tolerance")
-        power.legend(loc="center left")
+        power.plot(wrong, places, "s--", color=style.colour(1), label="wrong answers")
+        power.set(xlim=(-4, 104), xlabel="studies, %", title="Power to find the best within the tolerance")
         _mean_to_p90(cost, places - 0.2, [one.study for one in found], style.colour(0), "this study, mean to 90%", "o")
-        sized = [(place, one.fixed.samples) for place, one in zip(places, found, strict=True) if one.fixed]
+        sized = [(one.fixed.samples, place) for place, one in zip(places, found, strict=True) if one.fixed]
         if sized:
             cost.plot(*zip(*sized, strict=True), "D", color=style.colour(2), label="fixed size, Bonferroni")
         _mean_to_p90(cost, places + 0.2, [one.alone for one in found], style.colour(1), "every agent alone", "s")
-        cost.set_yscale("log")
-        sample_axis(cost)
-        cost.set(ylabel="samples of all agents", title="What it costs")
-        cost.legend()
-        for panel in (power, cost):
-            panel.set_xticks(places, names, size=8)
-            panel.set_xlim(-0.5, len(found) - 0.5)
+        cost.set_xscale("log")
+        sample_axis(cost, "x")
+        cost.set(xlabel="samples of all agents", title="What it costs")
+        power.set_yticks(places, names)
+        power.set_ylim(len(found) - 0.5, -0.5)
+        for panel in (power, cost):  # beneath: within, they would lie on the points
+            panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.6 / (1 + 0.36 * len(found))), ncols=3, fontsize=8)
     return figure
 
 
@@ -304,21 +302,40 @@ def _mean_to_p90(
     means = np.array([study.samples.mean() for study in studies])
     high = np.array([np.quantile(study.samples, 0.9) for study in studies])
     bars = [np.zeros(len(means)), np.maximum(high - means, 0)]
-    panel.errorbar(places, means, yerr=bars, fmt=marker, color=colour, label=label, capsize=4)
+    panel.errorbar(means, places, xerr=bars, fmt=marker, color=colour, label=label, capsize=4)
+
+
+def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points that no other one beats in both coordinates, from left to right.
+
+    >>> frontier([(3.0, 1.0), (2.0, 2.0), (2.5, 2.5), (1.0, 4.0)])
+    [(1.0, 4.0), (2.0, 2.0), (3.0, 1.0)]
+    """
+    kept: list[tuple[float, float]] = []
+    for point in sorted(set(points)):
+        if not kept or point[1] < kept[-1][1]:
+            kept.append(point)
+    return kept
 
 
 def trade_off_figure(timed: Logistics, *, theme: str = "light") -> Figure:
-    """Mean days against mean money, a point per worth of a day; the study's own is ringed."""
+    """Mean days against mean money, a point per worth of a day; the study's own is ringed.
+
+    The line joins the points that no other one beats in both: means of simulations scatter, and a curve through all of
+    them would run back and forth.
+    """
     costs = [point.study.summary() for point in timed.trade_off]
     days = [part["days"]["mean"] for part in costs]
     money = [part.get("money", part["samples"])["mean"] for part in costs]
     with canvas(theme, 7, 4.2) as (figure, style):
         panel = figure.subplots()
-        panel.plot(days, money, "o-", color=style.colour(0))
-        for point, x, y in zip(timed.trade_off, days, money, strict=True):
+        panel.plot(days, money, "o", color=style.colour(0))
+        panel.plot(*zip(*frontier(list(zip(days, money, strict=True))), strict=True), "-", color=style.colour(0))
+        for place, (point, x, y) in enumerate(zip(timed.trade_off, days, money, strict=True)):
             worth = "only days" if math.isinf(point.day_cost) else f"{point.day_cost:,g}"
-            aside = (6, -12) if math.isinf(point.day_cost) else (6, 5)  # the last two are often nearly the same
-            panel.annotate(worth, (x, y), textcoords="offset points", xytext=aside, size=8)
+            aside = (6, 5) if place % 2 else (-6, -12)  # neighbours are often nearly the same
+            side = "left" if place % 2 else "right"
+            panel.annotate(worth, (x, y), textcoords="offset points", xytext=aside, size=8, ha=side)
             if point.own:
                 panel.plot(x, y, "o", markersize=13, markerfacecolor="none", color=style.colour(1), label="this study")
         for axis in (panel.xaxis, panel.yaxis):
@@ -327,46 +344,3 @@ def trade_off_figure(timed: Logistics, *, theme: str = "light") -> Figure:
         panel.set_title("Days against money: the figures are what a day is worth")
         panel.legend()
     return figure
-
-
-def calendar(problem: Problem, quotas: Sequence[IntArray]) -> tuple[FloatArray, FloatArray]:
-    """When every phase begins, `(phase,)`, and how long every agent draws in it, `(phase, agent)`, in days.
-
-    >>> problem = Problem(arms=2, weights=np.eye(2), rate=[1.0, 4.0], round_days=2)
-    >>> begins, draws = calendar(problem, [np.array([[3, 0], [1, 8]])] * 2)
-    >>> begins.tolist(), draws.tolist()
-    ([0.0, 6.0], [[4.0, 2.0], [4.0, 2.0]])
-    """
-    each = np.stack(list(quotas))
-    lasts = phase_days(problem, each)
-    return np.concatenate([[0.0], np.cumsum(lasts)[:-1]]), agent_days(each, stated_rates(problem))
-
-
-def calendar_figure(problem: Problem, quotas: Sequence[IntArray], *, theme: str = "light") -> Figure:
-    """When every site draws: a row per site, a bar per phase; thin lines are where phases begin, gaps are waiting."""
-    begins, draws = calendar(problem, quotas)
-    shown, end = min(problem.agent_count, MOST_SITES), float(begins[-1] + phase_days(problem, quotas[-1]))
-    with canvas(theme, 11, 1.5 + 0.36 * shown) as (figure, style):
-        panel = figure.subplots()
-        for phase, begin in enumerate(begins):
-            panel.barh(range(shown), draws[phase, :shown], left=begin, height=0.62, color=style.colour(phase))
-            panel.axvline(begin, color=style.muted, linewidth=0.8)
-        panel.set_yticks(range(shown), problem.agents[:shown])
-        labelled = _apart(begins, end / 14)
-        panel.set_xticks(begins[labelled], [f"{begins[phase]:,.0f}\nphase {phase + 1}" for phase in labelled], size=8)
-        panel.invert_yaxis()
-        panel.grid(visible=False)
-        panel.set_xlabel("day on which a phase begins")
-        panel.set_xlim(0, end)
-        more = f" (first {shown} sites of {problem.agent_count})" if problem.agent_count > shown else ""
-        panel.set_title(f"One study of {end:,.0f} days, by site: bars are draws, gaps wait for the slowest{more}")
-    return figure
-
-
-def _apart(places: FloatArray, least: float) -> list[int]:
-    """Which places to label, so that no two labels lie on each other."""
-    chosen = [0]
-    for place in range(1, len(places)):
-        if places[place] - places[chosen[-1]] >= least:
-            chosen.append(place)
-    return chosen

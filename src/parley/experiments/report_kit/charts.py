@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib import rc_context
@@ -164,12 +164,15 @@ def save_figure(draw: Callable[..., Figure], folder: Path, name: str, *, title: 
     return files
 
 
-def sample_axis(panel: Axes) -> None:
-    """Samples along y as people write them: 1,000 and 2,000, never 2 x 10^3."""
-    if panel.get_yscale() == "log":
-        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        panel.yaxis.set_minor_formatter(NullFormatter())
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+def sample_axis(panel: Axes, which: Literal["x", "y"] = "y") -> None:
+    """Samples along an axis as people write them: 1,000 and 2,000, never 2 x 10^3."""
+    axis = panel.yaxis if which == "y" else panel.xaxis
+    if axis.get_scale() == "log":
+        low, high = sorted(axis.get_view_interval())
+        between = (1.0, 2.0, 5.0) if which == "y" or high < 30 * low else (1.0,)  # words need more room along x
+        axis.set_major_locator(LogLocator(subs=between))
+        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def delta_axis(panel: Axes, deltas: list[float]) -> None:

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from parley.experiments.report_kit.charts import THEMES
 from parley.formatting import plural
 
 FONT = files("parley") / "dashboard" / "static" / "fonts" / "inter.woff2"
@@ -37,7 +38,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals["font"] = base64.b64encode(FONT.read_bytes()).decode("ascii")  # the page may be sent to anybody
-    made.globals["plural"] = plural
+    made.globals |= {"plural": plural, "series": {name: theme.series for name, theme in THEMES.items()}}
     made.policies["json.dumps_kwargs"] = {"allow_nan": False}  # JavaScript reads no NaN
     return made
 

@@ -1,0 +1,233 @@
+"""Pictures as SVG, drawn by hand for pages that have no plotting library: elements, scales, ticks, labels and marks.
+
+Colours and typefaces come from the page's style sheet. The calendar of a study stands here because the dashboard and
+the page of a plan both show it.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from markupsafe import Markup, escape
+
+from parley.formatting import number, real
+
+LETTER = 8.6  # of a figure's units, at the size that a phone shows
+
+
+def element(name: str, *inside: str, **attributes: object) -> Markup:
+    """An element; attributes and text are escaped, `_` stands for `-` and `class_` for `class`.
+
+    >>> str(element("text", "<b>", x=1.23456, text_anchor="end"))
+    '<text x="1.23" text-anchor="end">&lt;b&gt;</text>'
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Markup(f"<{name}{written}>{''.join(map(escape, inside))}</{name}>")  # every part is escaped above
+
+
+def _short(value: object) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def svg(width: float, height: float, label: str, *inside: str, kind: str = "figure") -> Markup:
+    """A picture with words for those who do not see it."""
+    box = f"0 0 {_short(float(width))} {_short(float(height))}"
+    return element("svg", *inside, class_=kind, viewBox=box, role="img", aria_label=label)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From values to places.
+
+    >>> Scale(0.0, 10.0, 100.0, 200.0)(2.5)
+    125.0
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        width = self.high - self.low or 1.0
+        return self.start + (value - self.low) / width * (self.end - self.start)
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers within a range.
+
+    >>> ticks(-0.13, 0.52)
+    [0.0, 0.2, 0.4]
+    """
+    if not high > low:
+        return [low]
+    raw = (high - low) / about
+    size = 10 ** math.floor(math.log10(raw))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw)
+    digits = max(0, 1 - math.floor(math.log10(step)))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(place * step, digits) + 0.0 for place in range(first, last + 1)]
+
+
+def tick_words(values: Sequence[float], *, rates: bool = False) -> list[str]:
+    """The ticks of an axis with the decimals that tell them apart; rates in per cent.
+
+    >>> tick_words([0.03, 0.035]), tick_words([8e6, 1e7]), tick_words([0.03, 0.035], rates=True)
+    (['0.030', '0.035'], ['8,000,000', '10,000,000'], ['3.0 %', '3.5 %'])
+    """
+    shown = [100 * value for value in values] if rates else list(values)
+    step = min((after - before for before, after in pairwise(shown)), default=1.0)
+    digits = next((count for count in range(9) if math.isclose(round(step, count), step, rel_tol=1e-6)), 9)
+    return [real(value, digits) + (" %" if rates else "") for value in shown]
+
+
+def breadth(words: str) -> float:
+    """About how wide a label is; a character of Chinese or Japanese counts twice.
+
+    >>> round(breadth("A"), 1), round(breadth("日"), 1)
+    (8.6, 17.2)
+    """
+    return LETTER * sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in words)
+
+
+def clipped(words: str, longest: int = 16) -> str:
+    """A name as far as there is room for it in a figure.
+
+    >>> clipped("combination"), clipped("variety one of the northern plain")
+    ('combination', 'variety one of …')
+    """
+    if breadth(words) <= LETTER * longest:
+        return words
+    while breadth(words) > LETTER * (longest - 1):
+        words = words[:-1]
+    return words + "…"
+
+
+def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> list[float]:
+    """Places for labels, as near as possible to those wanted, in their order, and no closer than `apart`.
+
+    >>> spread([10.0, 11.0, 50.0], 12.0, 0.0, 100.0)
+    [10.0, 22.0, 50.0]
+    """
+    order = sorted(range(len(wanted)), key=lambda place: wanted[place])
+    places = [min(max(value, low), high) for value in wanted]
+    for before, after in pairwise(order):
+        places[after] = max(places[after], places[before] + apart)
+    if order and places[order[-1]] > high:
+        places[order[-1]] = high
+        for after, before in pairwise(order[::-1]):
+            places[before] = min(places[before], places[after] - apart)
+    return places
+
+
+def _polygon(x: float, y: float, size: float, corners: Sequence[tuple[float, float]], class_: str) -> Markup:
+    points = " ".join(f"{_short(x + dx * size)},{_short(y + dy * size)}" for dx, dy in corners)
+    return element("polygon", points=points, class_=class_)
+
+
+_STAR = [
+    (math.sin(turn * math.pi / 5) * radius, -math.cos(turn * math.pi / 5) * radius)
+    for turn, radius in ((turn, 1.5 if turn % 2 == 0 else 0.65) for turn in range(10))
+]
+_CROSS = [(-1.2, -0.5), (-0.5, -1.2), (0, -0.7), (0.5, -1.2), (1.2, -0.5), (0.7, 0), (1.2, 0.5), (0.5, 1.2), (0, 0.7)]
+_CROSS += [(-0.5, 1.2), (-1.2, 0.5), (-0.7, 0)]
+SHAPES: dict[str, Sequence[tuple[float, float]]] = {
+    "circle": (),
+    "square": [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+    "triangle": [(0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
+    "diamond": [(0, -1.3), (1.1, 0), (0, 1.3), (-1.1, 0)],
+    "wedge": [(0, 1.2), (1.1, -0.8), (-1.1, -0.8)],
+    "bar": [(-1.2, -0.45), (1.2, -0.45), (1.2, 0.45), (-1.2, 0.45)],
+    "cross": _CROSS,
+    "star": _STAR,
+}
+
+
+def mark(shape: str, x: float, y: float, size: float, class_: str) -> Markup:
+    """A mark by its shape's name."""
+    if shape == "circle":
+        return element("circle", cx=x, cy=y, r=size, class_=class_)
+    return _polygon(x, y, size, SHAPES[shape], class_)
+
+
+def text(x: float, y: float, words: object, class_: str, anchor: str = "start") -> Markup:
+    """A label."""
+    return element("text", escape(words), x=x, y=y, class_=class_, text_anchor=anchor)
+
+
+def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
+    """A line through points."""
+    return element("polyline", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), class_=class_)
+
+
+def area(points: Sequence[tuple[float, float]], class_: str) -> Markup:
+    """What lies between points."""
+    return element("polygon", points=" ".join(f"{_short(x)},{_short(y)}" for x, y in points), class_=class_)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+    """A straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+MOST_SITES = 40  # of a calendar: more bars would be too thin to read
+
+
+def phase_begins(days: Sequence[Sequence[float]], delay: Sequence[float], round_days: float) -> list[float]:
+    """On which day every phase begins, and when the last is over; `days` is how long each agent draws, by phase.
+
+    >>> phase_begins([[4.0, 2.0], [4.0, 0.0]], delay=[0.0, 3.0], round_days=2.0)
+    [0.0, 7.0, 13.0]
+    """
+    begins = [0.0]
+    for row in days:
+        outcomes = (drawing + late if drawing else 0.0 for drawing, late in zip(row, delay, strict=True))
+        begins.append(begins[-1] + max(outcomes) + round_days)
+    return begins
+
+
+def calendar_chart(
+    agents: Sequence[str],
+    days: Sequence[Sequence[float]],
+    delay: Sequence[float],
+    round_days: float,
+    *,
+    decided: int | None = None,
+) -> Markup:
+    """A row per site, a bar per phase over its days; gaps wait for the slowest, and for outcomes that come late.
+
+    `days` is `(phase, agent)`; phases after the `decided` ones are outlined.
+    """
+    width, left, right, row_height, top = 720.0, 150.0, 704.0, 22.0, 22.0
+    begins = phase_begins(days, delay, round_days)
+    shown = agents[:MOST_SITES]
+    x, bottom = Scale(0.0, begins[-1] or 1.0, left, right), top + row_height * len(shown)
+    made = [line(x(begin), top - 4, x(begin), bottom, "grid") for begin in begins[:-1]]
+    free = left
+    for phase, begin in enumerate(begins[:-1], start=1):
+        if x(begin) >= free:  # a label that would lie on the one before is left out
+            made.append(text(x(begin), top - 9, f"phase {phase}", "soft"))
+            free = x(begin) + 58
+    for place, name in enumerate(shown):
+        middle = top + row_height * (place + 0.5)
+        made.append(text(left - 10, middle + 4, clipped(name, 20), "ink", "end"))
+        for phase, row in enumerate(days):
+            if row[place] > 0:
+                outlined = decided is not None and phase >= decided
+                class_ = "planned" if outlined else f"s{phase % len(SHAPES)}"
+                bar = {"x": x(begins[phase]), "y": middle - 7, "width": x(row[place]) - x(0.0), "height": 14}
+                made.append(element("rect", **bar, class_=class_))
+    made += [text(x(day), bottom + 18, number(day), "soft", "middle") for day in ticks(0.0, begins[-1])]
+    more = f"and {number(len(agents) - len(shown))} more; " if len(agents) > len(shown) else ""
+    made.append(text(left - 10, bottom + 18, f"{more}days", "soft", "end"))
+    slow = agents[max(range(len(agents)), key=lambda place: sum(row[place] for row in days))]
+    label = f"Phases by site over {number(begins[-1])} days at the stated rates; {slow} draws longest"
+    return svg(width, bottom + 28, label, *made)
