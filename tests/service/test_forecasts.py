@@ -1,5 +1,6 @@
 """The API tells what a study would cost, and what is likely left of one; with the pages and without them."""
 
+import re
 import subprocess
 import sys
 import time
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 from tests.dashboard.site import MEANS, form_token, site
 
+from parley.experiments.forecasts.forecast import budget_for_power
+from parley.experiments.forecasts.planning import Planner
+from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.protocol import StudyMessage
 from parley.service.app import Forecaster, estimate
 from parley.study import parse_study
@@ -53,6 +57,46 @@ def test_an_estimate_says_before_it_fails_that_a_budget_cannot_decide():
     assert all(line["power"] == 0 for line in tight.scenarios)
 
 
+def test_a_wanted_power_is_answered_with_the_smallest_budget_that_has_it():
+    found = estimate(StudyMessage.of(SMALL), power=0.8, gap=1.0).budget
+    assert found.wanted == 0.8
+    assert found.power >= 0.8
+    assert 0 < found.standard_error < 0.03
+    assert found.samples <= found.max_samples
+    planner = Planner(policy=SMALL.policy, options={}, replications=found.studies, seed=0)
+    truth = gap_scenario(SMALL.problem, 1.0)
+    least = planner.estimate(truth, SMALL.problem.with_(max_samples=round(0.9 * found.max_samples)))
+    assert least.power < 0.8, "a smaller budget has it too"
+    assert estimate(StudyMessage.of(SMALL)).budget is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "words"),
+    [
+        ({}, {"gap": 0.0}, "no budget tells arms apart that are equal"),
+        ({}, {"gap": 1e9}, "at most largest_gap"),
+        ({}, {"gap": 0.5, "seconds": 0.0}, "seconds of search"),
+        ({"horizon": 5000}, {}, "a horizon"),
+    ],
+)
+def test_where_no_budget_has_the_power_the_reason_is_said(changes, asked, words):
+    found = budget_for_power(SMALL.policy, {}, SMALL.problem.with_(**changes), 0.9, **asked)
+    assert "max_samples" not in found
+    assert words in found["reason"]
+
+
+def test_the_page_of_a_new_study_takes_a_wanted_power(tmp_path):
+    text = "arms = 2\nagents = 2\n"
+    with site(tmp_path) as here, here.browser() as browser:
+        form = {"csrf": form_token(browser.get("/new")), "do": "estimate", "study": text}
+        shown = browser.post("/new", data={**form, "power": "0.8", "gap": "1"}).text
+        assert re.search(r"Power 80 % at a gap of 1.*max_samples = \d+.*± is the Monte Carlo error", shown, re.DOTALL)
+        wrong = browser.post("/new", data={**form, "power": "often"})
+        assert wrong.status_code == 422
+        assert "a number, such as 0.9" in wrong.text
+        assert browser.post("/new", data={**form, "power": "1.5"}).status_code == 422
+
+
 def test_the_page_of_a_new_study_shows_its_power_and_the_warning(tmp_path):
     text = "arms = 3\nagents = 2\nmax_samples = 60\n"
     with site(tmp_path) as here, here.browser() as browser:
@@ -63,7 +107,7 @@ def test_the_page_of_a_new_study_shows_its_power_and_the_warning(tmp_path):
         free = text.replace("max_samples = 60", "")
         shown = browser.post("/new", data={"csrf": form_token(form), "do": "estimate", "study": free}).text
         assert "likely to end" not in shown
-        assert "Power" not in shown
+        assert ">Power</th>" not in shown
 
 
 def test_a_study_too_large_to_simulate_says_so():

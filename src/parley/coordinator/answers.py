@@ -403,6 +403,19 @@ class Verified(Answer):
     certificate: str | None  # its digest
 
 
+class WantedPower(Answer):
+    """The smallest budget that has a wanted power if every gap is `gap`; null, and the reason, where there is none."""
+
+    wanted: float
+    gap: float
+    max_samples: int | None = None
+    power: float | None = None  # that it has in the simulation
+    standard_error: float | None = None  # of that power
+    studies: int | None = None  # simulated
+    samples: float | None = None  # mean
+    reason: str = ""
+
+
 class Estimated(Answer):
     """What a study would cost; without scenarios where simulating would take too long, and then the reason."""
 
@@ -413,6 +426,7 @@ class Estimated(Answer):
     scenarios: list[dict[str, Any]]  # gap, samples, rounds, per_agent, error_rate, power, studies, unfinished, alone
     reason: str
     warning: str = ""  # of a budget that decides less than half of the time
+    budget: WantedPower | None = None  # if a power is wanted
 
 
 class Forecast(Answer):

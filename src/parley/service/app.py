@@ -17,14 +17,14 @@ import numpy as np
 from starlette.applications import Starlette
 
 from parley.coordinator.access.rights import ADMINS, UNBLINDED
-from parley.coordinator.answers import Estimated, Forecast
+from parley.coordinator.answers import Estimated, Forecast, WantedPower
 from parley.coordinator.cache import Cache
 from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.app import create_app, new_context
 from parley.coordinator.http.context import Call
 from parley.coordinator.http.guard import Operation
 from parley.coordinator.http.routes.studies import read_study
-from parley.coordinator.http.schemas import NewStudyBody, SomeAgents
+from parley.coordinator.http.schemas import EstimateBody, SomeAgents
 from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import latest_state
@@ -32,7 +32,7 @@ from parley.coordinator.reading.studies import require_study
 from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.settings import ServerSettings
 from parley.errors import ParleyError
-from parley.experiments.forecasts.forecast import estimates, forecast_document, launch_warning
+from parley.experiments.forecasts.forecast import budget_for_power, estimates, forecast_document, launch_warning
 from parley.policies import Policy, State
 from parley.protocol import Stage, StudyMessage
 
@@ -48,19 +48,24 @@ def create_service(storage: Storage, settings: ServerSettings, *, clock: Clock =
     return app
 
 
-async def estimate_study(call: Call[None, NewStudyBody]) -> Estimated:
+async def estimate_study(call: Call[None, EstimateBody]) -> Estimated:
     """What a study would cost, before it is created: by simulating the hardest truths with given gaps."""
+    body = call.body
     try:
-        return await call.compute(lambda: estimate(read_study(call.body, call.context.settings)))
+        return await call.compute(lambda: estimate(read_study(body, call.context.settings), body.power, body.gap))
     except ParleyError as error:
         raise Refusal("invalid-study", str(error)[:400]) from None
 
 
-def estimate(study: StudyMessage) -> Estimated:
-    """The planner's figures, together and alone; without scenarios where simulating would take too long."""
+def estimate(study: StudyMessage, power: float | None = None, gap: float | None = None) -> Estimated:
+    """The planner's figures, together and alone; without scenarios where simulating would take too long.
+
+    With a `power` that is wanted, the smallest budget that has it.
+    """
     problem, policy = study.problem, study.make_policy()
+    named = (study.policy, study.options, problem)
     endless = problem.horizon == "open" and problem.max_samples is None and problem.max_rounds is None
-    scenarios = [] if endless else estimates(study.policy, study.options, problem)
+    scenarios = [] if endless else estimates(*named)
     pairs = problem.arm_count * problem.agent_count
     why = f"{pairs:,} pairs of arm and agent are too many to simulate while you wait"
     return Estimated(
@@ -70,7 +75,8 @@ def estimate(study: StudyMessage) -> Estimated:
         first_phase=int(policy.plan(policy.start()).sum()),
         scenarios=scenarios,
         reason="" if scenarios else "What it costs depends on when somebody ends it" if endless else why,
-        warning=launch_warning(study.policy, study.options, problem),
+        warning=launch_warning(*named),
+        budget=WantedPower(**budget_for_power(*named, power, gap)) if power is not None else None,
     )
 
 
@@ -107,7 +113,7 @@ FORECASTS = (
         path="/v1/estimates",
         handler=estimate_study,
         roles=ADMINS,
-        body=NewStudyBody,
+        body=EstimateBody,
         answer=Estimated,
         large=True,
     ),

@@ -25,6 +25,13 @@ class NewStudyBody(Model):
     id: Annotated[str, Meta(max_length=64)] | None = None
 
 
+class EstimateBody(NewStudyBody):
+    """A study to estimate. With `power`, also the smallest `max_samples` that has it at this gap (0: all arms tie)."""
+
+    power: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    gap: Annotated[float, Meta(ge=0)] | None = None
+
+
 class ReasonBody(Model):
     """Why; kept in the log."""
 

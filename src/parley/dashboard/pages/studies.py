@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from parley.coordinator.answers import Estimated
 from parley.coordinator.http.routes import studies
-from parley.coordinator.http.schemas import NewStudyBody
+from parley.coordinator.http.schemas import EstimateBody
 from parley.coordinator.problems import Refusal
 from parley.dashboard.render import STAGES
 from parley.dashboard.session import ADMINISTRATORS, Page, page
@@ -69,6 +69,8 @@ def uploaded_study(text: str, most_agents: int = 2_000, most_cells: int = 100_00
 FORM: dict[str, Any] = {
     "text": "",
     "id": "",
+    "power": "",
+    "gap": "",
     "problem": "",
     "document": None,
     "descriptions": {},
@@ -99,20 +101,29 @@ async def new_study_page(shown: Page) -> Response:
     return await shown.show("new_study.html", **FORM)
 
 
-def _read(text: str, name: str, limits: tuple[int, int]) -> tuple[StudyMessage, NewStudyBody]:
-    """A study, and what creates it."""
-    study = uploaded_study(text, *limits)
-    return study, NewStudyBody.from_json({"study": study.to_json(), "id": name or None})
+def _read(given: Mapping[str, str], limits: tuple[int, int]) -> tuple[StudyMessage, EstimateBody]:
+    """A study, and what estimates or creates it."""
+    study = uploaded_study(given["text"], *limits)
+    wanted = {key: _number(key, given[key]) for key in ("power", "gap") if given[key]}
+    return study, EstimateBody.from_json({"study": study.to_json(), "id": given["id"] or None, **wanted})
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(name, found=text[:80], allowed="a number, such as 0.9") from None
 
 
 async def new_study(shown: Page) -> Response:
     """Check the file and show the estimate; launch when asked to."""
-    text, name = shown.form.get("study", ""), shown.form.get("id", "").strip()
-    known = FORM | {"text": text, "id": name}
+    given = {name: shown.form.get(name, "").strip() for name in ("id", "power", "gap")}
+    given["text"] = shown.form.get("study", "")
+    known = FORM | given
     settings = shown.context.settings
     limits = (settings.max_agents, settings.max_cells)
     try:
-        study, body = await shown.compute(partial(_read, text, name, limits))
+        study, body = await shown.compute(partial(_read, given, limits))
         if shown.form.get("do") == "launch":
             made = await shown.call(studies.create_study, body=body)
             return RedirectResponse(f"/studies/{quote(made.id, safe='')}", status_code=303)

@@ -22,8 +22,8 @@ from parley.bounds import bai
 from parley.costs import StudyCosts, money_of, phase_days
 from parley.errors import InvalidInput, ParleyError
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
-from parley.experiments.forecasts.power import budget_warning
-from parley.experiments.forecasts.scenarios import gap_scenario, usual_gaps
+from parley.experiments.forecasts.power import budget_warning, smallest_budget
+from parley.experiments.forecasts.scenarios import gap_scenario, tie_scenario, usual_gaps
 from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray, Problem
 
@@ -145,7 +145,7 @@ def bound_at_estimates(policy: Policy, state: State) -> FloatArray | None:
 LARGEST_ESTIMATE = 12_000  # arms x agents that can be simulated while somebody waits
 LARGEST_WARNING = 1_500  # the same where budgets must be searched
 ESTIMATE_WORK, FORECAST_WORK = 8_000, 40_000  # arms x agents x simulated studies, about
-FORECAST_SECONDS = 120.0
+FORECAST_SECONDS, SEARCH_SECONDS = 120.0, 20.0
 
 
 def estimates(policy: str, options: Mapping[str, Any], problem: Problem) -> list[dict[str, Any]]:
@@ -188,6 +188,44 @@ def launch_warning(policy: str, options: Mapping[str, Any], problem: Problem) ->
     truths = [gap_scenario(problem, gap) for gap in usual_gaps(problem)]
     found = [(truth, planner.estimate(truth, problem)) for truth in truths]
     return budget_warning(planner, problem, found, accuracy=0.05)
+
+
+def budget_for_power(
+    policy: str,
+    options: Mapping[str, Any],
+    problem: Problem,
+    power: float,
+    gap: float | None = None,
+    *,
+    seconds: float = SEARCH_SECONDS,
+) -> dict[str, Any]:
+    """The smallest `max_samples` with a wanted power, searched while somebody waits; `reason` says why there is none.
+
+    Without a gap, under the smallest of the usual ones, which needs most; a gap of 0 means that all arms tie. Fewer
+    studies are simulated than by `parley plan --power`, so that it takes seconds: the answer has its Monte Carlo error.
+    """
+    gap = min(usual_gaps(problem)) if gap is None else gap
+    wanted: dict[str, Any] = {"wanted": power, "gap": gap}
+    pairs = problem.arm_count * problem.agent_count
+    if problem.horizon is not None:
+        return wanted | {"reason": "a study with a horizon ends there, not with answers"}
+    if pairs > LARGEST_WARNING:
+        return wanted | {"reason": f"{pairs:,} pairs of arm and agent are too many to search while you wait"}
+    until = monotonic() + seconds
+
+    def in_time(_: int) -> None:
+        if monotonic() > until:
+            raise InvalidInput("power", found=f"more than {seconds:g} seconds of search", allowed="a larger gap")
+
+    replications = max(60, min(400, 4 * ESTIMATE_WORK // pairs))
+    planner = Planner(policy=policy, options=options, replications=replications, seed=0, progress=in_time)
+    try:
+        truth = gap_scenario(problem, gap) if gap else tie_scenario(problem)
+        most, study = smallest_budget(planner, problem, truth, power, accuracy=0.02)
+    except InvalidInput as error:
+        return wanted | {"reason": str(error)}
+    found = {"max_samples": most, "power": study.power, "standard_error": study.standard_error(study.correct)}
+    return wanted | found | {"studies": len(study.samples), "samples": float(study.samples.mean())}
 
 
 def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, over: bool) -> dict[str, Any]:
