@@ -72,9 +72,11 @@ class Judge:
         y = sum(self.problem.weights[n, agent] * (means[i, n] - means[j, n]) for n in needed)
         past = self.variance(self.counts, agent, i) + self.variance(self.counts, agent, j)
         v = self.variance(fresh.counts, agent, i) + self.variance(fresh.counts, agent, j)
-        one = np.ones(1)
+        estimate, one = mixed[i] - mixed[j] + self.problem.tolerance, np.ones(1)
+        if estimate + 2 * past**0.5 <= 0:  # it looks too bad to bet
+            return
         bets = Bets(
-            estimate=one * (mixed[i] - mixed[j] + self.problem.tolerance), error=one * past**0.5,
+            estimate=one * estimate, error=one * past**0.5,
             missing=one * (self.line - have), contrast=one * (y + self.problem.tolerance),
             shift=self.problem.tolerance, variance=one * v, replication=(), opponent=np.array([i]), arm=np.array([j]),
             agent=np.array([agent]), weights=self.problem.weights, past=self.totals, fresh=fresh,

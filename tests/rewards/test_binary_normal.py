@@ -14,7 +14,7 @@ from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.protocol import StudyMessage
 from parley.rewards import Binary, BinaryNormal, make_model
-from parley.rewards.bets import BOLDNESS, LOG_SHARES, contrast_variance, staked_gaps
+from parley.rewards.bets import BOLDNESS, LOG_SHARES, NEAR_TIE, contrast_variance, gaussian_payoff, staked_gaps
 from parley.rewards.payoffs import NOTHING, log_bet, log_boost
 from parley.simulation import simulate
 from parley.study import parse_study
@@ -58,9 +58,11 @@ def test_large_cells_bet_as_gaussian_ones_with_stakes_of_the_past_and_pooled_rat
     pooled = bets.past + bets.fresh
     unbiased = MODEL.cell_variances(pooled) * pooled.counts / (pooled.counts - 1)
     z = bets.contrast / np.sqrt(contrast_variance(bets, unbiased))
+    assert MODEL.payoff(bets) == pytest.approx(gaussian_payoff(bets, z))
     stakes = BOLDNESS * staked_gaps(bets) / np.sqrt(bets.variance)[:, None]
     wanted = log_bet(z, stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, bets.missing)
-    assert MODEL.payoff(bets) == pytest.approx(wanted)
+    clear = bets.estimate >= NEAR_TIE * shift  # others may tie, and bet by the conditional error (`test_last_look`)
+    assert MODEL.payoff(bets)[clear] == pytest.approx(wanted[clear])
     last = MODEL.final_payoff(bets)
     assert set(np.unique(last)) <= {NOTHING, 3.0}
     assert (last == 3.0).tolist() == (z > 1.6469).tolist()  # the normal quantile of exp(-3)

@@ -23,6 +23,7 @@ SOLVER = "tests/harmonic/test_solver.py::"
 BOUNDS = "tests/bounds/test_paper.py::"
 BUDGETS = "tests/policies/test_budgets.py::"
 TOLERANCE = "tests/policies/test_tolerance.py::"
+LAST_LOOK = "tests/rewards/test_last_look.py::"
 PAIRS = "tests/policies/test_pairs.py::"
 LOST = "tests/policies/test_lost_sites.py::"
 ANEW = "tests/protocol/test_lost_sites.py::"
@@ -114,6 +115,8 @@ MUTANTS = [
          ".any(axis=-3)\n    missing", PAIRS + "test_the_state_is_that_of_the_judge"),
         ("answers within three times the tolerance", "policies/evidence/racing.py", "shift = self.problem.tolerance",
          "shift = 3 * self.problem.tolerance", TOLERANCE + "test_bad_answers_just_beyond_the_tolerance_are_as_rare_as_counted"),
+        ("the horizon spends again what this phase has spent", "rewards/payoffs.py", "goal = np.log1p(-share) - log_cap - SAFETY",
+         "goal = -log_cap - SAFETY", LAST_LOOK + "test_the_conditional_error_has_expectation_one_and_does_not_fall"),
         ("wcpe accepts within twice the tolerance", "policies/wcpe.py", "mixed + half <= lowest + self.problem.tolerance",
          "mixed + half <= lowest + 2 * self.problem.tolerance", TOLERANCE + "test_wcpe_accepts_where_no_interval_reaches_above_the_leaders_by_more"),
     ),

@@ -11,15 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri_exp
 
 from parley.checks import BoolArray, FloatArray, IntArray
-from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
+from parley.rewards.payoffs import LARGEST_STAKE, LEAST_SHARE, MOST_SHARE, log_bet, log_boost, log_conditional_error
 from parley.totals import Totals
 
 # A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
 POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
 LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
 BOLDNESS = 1.2  # a capped payoff rewards crossing the line, not wealth: stake a little more than log-optimal
+NEAR_TIE = 1.5  # tolerances: a pair whose estimated gap, raised by the tolerance, is smaller may be a tie
+BEYOND = 0.1  # standard deviations by which a horizon lies beyond the information that a tie needs
 
 SIGNS = np.array([1.0, -1.0])[:, None]
 PART = 2**17  # cells looked at together: arrays that fit a cache
@@ -80,10 +83,30 @@ def faster_growing(
 def contrast_payoff(bets: Bets, *, boosted: bool) -> FloatArray:
     """The payoff of a contrast that is sub-Gaussian with known variance; boosted only where it is exactly Gaussian."""
     root = np.sqrt(bets.variance)
-    boldness = BOLDNESS if boosted else 1.0
-    stakes = np.minimum(boldness * staked_gaps(bets) / root[:, None], LARGEST_STAKE)
-    paid = log_bet(bets.contrast / root, stakes, LOG_SHARES)
-    return paid + log_boost(stakes, LOG_SHARES, bets.missing) if boosted else paid
+    if boosted:
+        return gaussian_payoff(bets, bets.contrast / root)
+    return log_bet(bets.contrast / root, staked_gaps(bets) / root[:, None], LOG_SHARES)
+
+
+def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
+    """The payoff of contrasts whose `scores (bet,)`, over their standard deviations, are Gaussian.
+
+    A boosted bet; or, where a tolerance says how much information a near-tie can need, the conditional error of a test
+    that ends there. Which of the two, and its horizon, rests on the past and on the counts of the phase.
+    """
+    near = bets.estimate < NEAR_TIE * bets.shift if bets.shift else np.zeros(len(scores), dtype=np.bool_)
+    paid = np.empty(len(scores))
+    if not near.all():
+        far = bets.take(~near)
+        stakes = np.minimum(BOLDNESS * staked_gaps(far) / np.sqrt(far.variance)[:, None], LARGEST_STAKE)
+        paid[~near] = log_bet(scores[~near], stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, far.missing)
+    if near.any():
+        tied = bets.take(near)
+        # The information 1 / V at which a pair that ties just reaches the line: shift / sqrt(V) is the quantile.
+        quantile = np.maximum(-ndtri_exp(-tied.missing), 0.0) + BEYOND
+        share = np.square(tied.shift / quantile) / tied.variance
+        paid[near] = log_conditional_error(scores[near], tied.missing, np.clip(share, LEAST_SHARE, MOST_SHARE))
+    return paid
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,17 +19,15 @@ import numpy as np
 
 from parley.checks import BoolArray, FloatArray
 from parley.rewards.bets import (
-    BOLDNESS,
-    LOG_SHARES,
     Bets,
     at_bets,
     contrast_variance,
+    gaussian_payoff,
     least_weighed,
     reciprocals,
-    staked_gaps,
 )
 from parley.rewards.binary import INFERENCES, Binary
-from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost, log_final_payoff
+from parley.rewards.payoffs import log_final_payoff
 
 LEAST_DRAWS = 30  # of a side in the phase, as if it were one cell
 LEAST_EXPECTED = 5  # ones, and zeros, of a side in the phase, as if it were one cell
@@ -74,9 +72,7 @@ class BinaryNormal(Binary):
         if not normal.any():
             return super().payoff(bets)
         paid, large = np.empty(len(bets.arm)), bets.take(normal)
-        stakes = np.minimum(BOLDNESS * staked_gaps(large) / np.sqrt(large.variance)[:, None], LARGEST_STAKE)
-        boost = log_boost(stakes, LOG_SHARES, large.missing)
-        paid[normal] = log_bet(self._scores(large), stakes, LOG_SHARES) + boost
+        paid[normal] = gaussian_payoff(large, self._scores(large))
         if not normal.all():
             paid[~normal] = super().payoff(bets.take(~normal))
         return paid

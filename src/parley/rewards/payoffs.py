@@ -15,10 +15,9 @@ arXiv 2410.16076). All in logs; the mixture is the last axis.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from parley.checks import FloatArray
 
@@ -26,9 +25,12 @@ LARGEST_STAKE = 40.0  # keeps the rounding error of log E below 1e-12
 SAFETY = 1e-10  # a multiplier is only accepted with log E <= -SAFETY, far above that rounding error
 AIM = 1e-9  # and Newton's method aims a little further inside
 ROUNDING = 1e-12  # taken off the multiplier for the rounding of its own last line
-BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS = 16, 14, 18
-NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
-REACH = 9.0  # standard deviations beyond which nothing is added up
+BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS = 16, 14, 3
+# Of what there is until the horizon, a phase: more would leave a loser nothing to go on with, less is not worth it.
+LEAST_SHARE, MOST_SHARE = 1e-3, 0.6
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
+POINTS, POINT_WEIGHTS = (1 + NODES) / 2, NODE_WEIGHTS / 2  # of an integral from 0 to 1
+NEGLIGIBLE = 36.0  # beyond exp of minus this nothing is added up
 LOG_TWO_PI = math.log(2 * math.pi)
 NOTHING = -700.0  # the log of what a lost bet leaves: JSON has no minus infinity, and the quantile's safety covers it
 
@@ -111,73 +113,43 @@ def log_final_payoff(z: FloatArray, log_cap: FloatArray) -> FloatArray:
     return np.where(z >= quantile + SAFETY * (1 + np.abs(quantile)), log_cap, NOTHING)
 
 
-def log_conditional_error(
-    z: FloatArray, log_cap: FloatArray, share: FloatArray, *, floored: bool = False
-) -> FloatArray:
+def log_conditional_error(z: FloatArray, log_cap: FloatArray, share: FloatArray) -> FloatArray:
     """The log of the conditional error of a test that ends at a horizon, over its level a = 1 / cap.
 
-    `share` is the information of this phase over what there is until the horizon, tau in (0, 1]. The test rejects now
-    if z >= c1, with Phi(-c1) = a tau, and at the horizon if sqrt(tau) z + sqrt(1 - tau) z2 >= c2, with level a in all.
-    So the payoff is 1 / a for z >= c1 and Phi((sqrt(tau) z - c2) / sqrt(1 - tau)) / a below. Its expectation for
-    z ~ N(0, 1) is 1, a martingale of Doob's, and it does not fall in z; the next phase plans anew from the level that
-    is left (Mueller and Schaefer 2001). With `floored` it is its own average for z <= 0, as Student's scores need.
+    `share` is the information of this phase over what there is until the horizon: tau, from LEAST_SHARE to MOST_SHARE.
+    The test rejects now if z >= c1, with Phi(-c1) = a tau, and at the horizon if sqrt(tau) z + sqrt(1 - tau) z2 >= c2,
+    with level a in all. So the payoff is 1 / a for z >= c1 and Phi((sqrt(tau) z - c2) / sqrt(1 - tau)) / a below. Its
+    expectation for z ~ N(0, 1) is 1, a martingale of Doob's, and it does not fall in z; the next phase plans anew from
+    the level that is left (Mueller and Schaefer 2001).
 
-    >>> log_conditional_error(np.array([4.0, 1.0]), np.log([20.0, 20.0]), np.array([0.5, 1.0])).round(2).tolist()
-    [3.0, -700.0]
+    >>> log_conditional_error(np.array([4.0, 1.0]), np.log([20.0, 20.0]), np.array([0.5, 0.5])).round(2).tolist()
+    [3.0, 0.18]
     """
-    paid = log_final_payoff(z, log_cap)  # where the phase is all that is left
-    early = (share < 1) & (log_cap > SAFETY)
-    if not early.any():
-        return np.where((z <= 0) & floored, NOTHING, paid)
-    z, cap, tau = z[early], log_cap[early], share[early]
-    now = -ndtri_exp(np.log(tau) - cap)
-    end, below = _horizon_quantile(cap, tau, now)
-    later = cap + log_ndtr((np.sqrt(tau) * z - end) / np.sqrt(1 - tau))
-    if floored:  # a quantile below 0 could not win, and the average would be no average: such a bet abstains
-        later = np.where(z > 0, later, np.log(np.maximum(2 * below, np.exp(NOTHING))))
-        now = np.where(now > 0, now, np.inf)
-    paid[early] = np.where(z >= now + SAFETY * (1 + np.abs(now)), cap, np.maximum(later, NOTHING))
-    return paid
+    now = -ndtri_exp(np.log(share) - log_cap)
+    later = log_cap + log_ndtr((np.sqrt(share) * z - _horizon_quantile(log_cap, share, now)) / np.sqrt(1 - share))
+    return np.where(z >= now + SAFETY * (1 + np.abs(now)), log_cap, np.clip(later, NOTHING, log_cap))
 
 
-def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """c2 of `log_conditional_error`, from above, and the part of the expectation that lies at z <= 0.
+def _horizon_quantile(log_cap: FloatArray, share: FloatArray, now: FloatArray) -> FloatArray:
+    """c2 of `log_conditional_error`, from above.
 
-    c2 lies between the quantiles of a and of a (1 - tau): false position in between, on the logarithm of what the
-    horizon rejects and this phase does not, which should be a (1 - tau). Only the safe end is returned.
+    It solves log P(z < c1, S >= c2) = log(a (1 - tau)) for the score S at the horizon. The quantile of a (1 - tau)
+    itself is too large, and the left side falls and is concave in c2 (Prekopa: the density is log-concave): so Newton's
+    method never leaves the safe side.
     """
-    low, high = -ndtri_exp(-log_cap), -ndtri_exp(np.log1p(-share) - log_cap)
-    goal = np.log1p(-share) - SAFETY
-    above = _log_rejected(high, log_cap, share, now) - goal  # below 0: too little is rejected
-    under = _log_rejected(low, log_cap, share, now) - goal
-    for step in range(HORIZON_STEPS):
-        slope = np.where(under > above, under - above, 1.0)
-        straight = low + (high - low) * np.clip(under / slope, 0.0, 1.0)
-        middle = (low + high) / 2 if step % 4 == 3 else straight
-        value = _log_rejected(middle, log_cap, share, now) - goal
-        safe = value <= 0
-        high, low = np.where(safe, middle, high), np.where(safe, low, middle)
-        above, under = np.where(safe, value, above / 2), np.where(safe, under / 2, value)
-    return high, np.exp(_log_rejected(high, log_cap, share, np.minimum(now, 0.0)))
-
-
-def _log_rejected(end: FloatArray, log_cap: FloatArray, share: FloatArray, now: FloatArray) -> FloatArray:
-    """log of cap * P(z < now, sqrt(tau) z + sqrt(1 - tau) z2 >= end), by Gauss-Legendre in three pieces.
-
-    The integrand phi(x) Phi((sqrt(tau) x - end) / sqrt(1 - tau)) bends at end / sqrt(tau), over sqrt(1 / tau - 1).
-    """
-    root, rest = np.sqrt(share), np.sqrt(1 - share)
-    middle, width = end / root, REACH * rest / root
-    first = np.minimum(now, root * end) - REACH
-    edges = [first, np.clip(middle - width, first, now), np.clip(middle + width, first, now), now]
-    parts = []
-    for left, right in pairwise(edges):
-        half = (right - left)[:, None] / 2
-        x = left[:, None] + half * (1 + NODES)
-        log_density = -0.5 * (np.square(x) + LOG_TWO_PI)
-        value = log_density + log_ndtr((root[:, None] * x - end[:, None]) / rest[:, None])
-        parts.append(value + np.log(np.maximum(half * NODE_WEIGHTS, 1e-300)))
-    return np.asarray(log_cap + np.logaddexp.reduce(np.concatenate(parts, axis=-1), axis=-1))
+    goal = np.log1p(-share) - log_cap - SAFETY
+    end = -ndtri_exp(goal)
+    for _ in range(HORIZON_STEPS):
+        # P = phi(c2) * integral over x >= 0 of exp(-c2 x - x^2 / 2) Phi((c1 - sqrt(tau) (c2 + x)) / sqrt(1 - tau))
+        reach = 2 * NEGLIGIBLE / (end + np.sqrt(np.square(end) + 2 * NEGLIGIBLE))
+        x = reach[:, None] * POINTS
+        open_ = ndtr((now[:, None] - np.sqrt(share)[:, None] * (end[:, None] + x)) / np.sqrt(1 - share)[:, None])
+        inside = np.exp(-x * (end[:, None] + x / 2)) * open_
+        rejected = reach * (inside * POINT_WEIGHTS).sum(axis=-1)  # row by row: other bets change none of its bits
+        first = ndtr((now - np.sqrt(share) * end) / np.sqrt(1 - share))
+        value = np.log(rejected) - 0.5 * (np.square(end) + LOG_TWO_PI) - goal
+        end = end + np.minimum(value, 0.0) * rejected / first
+    return end
 
 
 def stake_that_crosses(missing: FloatArray, margin: FloatArray, *, boosted: bool) -> FloatArray:

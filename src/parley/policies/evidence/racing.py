@@ -45,6 +45,7 @@ from parley.quotas import cut_to
 from parley.rewards import Bets, PhaseContrasts
 from parley.totals import Totals
 
+FINER = 1.15  # with a tolerance: steps are smaller by this, which costs a third of a round (docs/tolerance.md)
 ALL_IN = 0.8  # of what the budget leaves: who plans for more takes it all
 
 
@@ -105,8 +106,9 @@ class EvidenceRacing(Elimination):
 
     @property
     def _longer(self) -> float:
-        """Long studies can learn longer: what optimism is multiplied by."""
-        return float(max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1)
+        """Long studies can learn longer, and those of near-ties, which a tolerance is for, are long: times optimism."""
+        longer = float(max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1)
+        return longer * (FINER if self.problem.tolerance else 1.0)
 
     @property
     def line(self) -> float:
@@ -291,7 +293,7 @@ class EvidenceRacing(Elimination):
         means = self.problem.mixed(np.where(counts > 0, fresh.means, 0.0))
         y, v = against(means, bets.opponents), both(self._variances(counts, state.totals), bets.opponents)
         drawn = seen & np.take_along_axis(seen, bets.opponents, axis=-2)
-        # A pair that looks worse than any stake does not bet: it would pay 1.
+        # A pair that looks worse than any stake does not bet: it would pay 1, or lose what it has.
         last = self._last(state, counts)
         betting = bets.live & drawn & ((bets.gap + 2 * bets.error > 0) | last[..., None, None, None])
         return replace(state, log_pairs=self._paid(bets, y, v, betting, state.totals, fresh, None, last))
