@@ -102,8 +102,8 @@ async def get_forecast(call: Call[SomeAgents, None]) -> Forecast:
     if found is None:
         return Forecast(study=study, state="computing")
     some = slice(call.query.first, call.query.first + call.query.columns)
-    cut = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
-    return await call.answer(lambda _: Forecast(study=study, **found | cut))
+    rows = {key: value[..., some].tolist() for key, value in found.items() if isinstance(value, np.ndarray)}
+    return await call.answer(lambda _: Forecast(study=study, **found | rows))
 
 
 FORECASTS = (
@@ -133,7 +133,7 @@ CACHED = 64
 
 
 class Forecaster:
-    """Computes forecasts beside the requests, one at a time, and remembers them: a decided phase never changes.
+    """Computes forecasts beside the requests, one at a time, and caches them: a decided phase never changes.
 
     Its thread is a daemon: a forecast in progress holds up no shutdown, since nothing waits for it.
     """

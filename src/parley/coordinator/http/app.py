@@ -31,6 +31,7 @@ from parley.coordinator.studies.phases import Closer
 SWEEP = 60.0  # seconds
 REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # of one token in progress at once
 THREADS = 64  # that may wait for the database at once
+# On threads: NumPy hands the interpreter over. Processes of their own made no request faster, and simulations slower.
 COMPUTATIONS = {"at_once": 2, "of_one": 4, "waiting": 16}  # more at once would only be slower
 PAGES = {"at_once": 3, "of_one": 16, "waiting": 128}  # most are done in a moment
 ANSWERS = {"at_once": 3, "of_one": 128, "waiting": 512}
