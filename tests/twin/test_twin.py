@@ -1,6 +1,6 @@
 """The policy and its slow twin agree on every study, state for state.
 
-`python -m tests.twin.test_twin 20` compares twenty studies of every kind; the tests compare a few.
+`python -m tests.twin.test_twin 5` compares five studies of every kind; the tests compare a few.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def differences(policy, state, twin):
             if not (question.decided and k in question.active):
                 ours = [float(part[k, m]) for part in (state.signal, state.information, state.gap_at_least)]
                 theirs = [bound.signal, bound.information, bound.at_least]
-                if not np.allclose(ours, theirs, rtol=1e-9, atol=1e-9):
+                if not np.allclose(ours, theirs, rtol=CLOSE, atol=CLOSE):
                     found.append(f"gap of arm {k} of {m}: {ours}, twin {theirs}")
     return found
 
