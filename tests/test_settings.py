@@ -140,7 +140,10 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
         ({"sampling": {"rate": [float("inf"), 2]}}, "rate: found inf"),
         ({"sampling": {"day_cost": 5}}, "sampling.day_cost: found 5.0; allowed: 0.0 without sampling.rate"),
         ({"sampling": {"round_days": 2.5}}, "sampling.round_days: found 2.5; allowed: 0.0 without sampling.rate"),
-        ({"sampling": {"speed": 5}}, r"key in \[sampling\]: found 'speed'; allowed: one of day_cost, delay, price"),
+        (
+            {"sampling": {"speed": 5}},
+            r"key in \[sampling\]: found 'speed'; allowed: one of day_cost, delay, dropout, price",
+        ),
         ({"sites": {"counts": "any"}}, 'sites.counts: found \'any\'; allowed: "exact" or "flexible"'),
     ],
 )

@@ -166,6 +166,18 @@ def at_least_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
     return found
 
 
+def within(least: float, most: float) -> Check:
+    """A number within limits, both of them allowed."""
+
+    def check(key: str, value: Any, _arms: Names, _agents: Names) -> float:
+        found = number(key, value)
+        if not least <= found <= most:
+            raise InvalidInput(key, found=found, allowed=f"a number from {least:g} to {most:,.10g}")
+        return found
+
+    return check
+
+
 def counted(least: int, most: int) -> Check:
     """A whole number within limits."""
     return lambda key, value, _arms, _agents: whole(key, value, least, most)
@@ -308,12 +320,27 @@ class StudySettings:
         "outcomes of its last draws; needs `rate`",
         section="sampling", sentence="days from a draw to its outcome: {span}", needs="rate",
     )
+    dropout: float = setting(
+        0.0, NUMBER, within(0.0, 0.9),
+        "share of draws of which no outcome will come; `parley plan` and `parley simulate` leave them out at random",
+        section="sampling", sentence="no outcome is expected of {value:.3g} of the draws",
+    )
     site_counts: str | None = setting(
         None, (str,), or_none(choice("exact", "flexible")),
         '`"exact"`: a report has the counts of the plan. `"flexible"`: it may have others, with a '
         "[reason that does not depend on the rewards](site.md#other-counts-than-planned)",
         default='`"flexible"` where the policy\'s guarantee allows it, else `"exact"`', section="sites", key="counts",
         affects_decisions=True, always_supported=("exact",), sentence="the counts of reports are {value}",
+    )
+    most_missing: float = setting(
+        0.5, NUMBER, within(0.0, 1.0),
+        "share of an arm's planned draws that may be missing from reports; beyond it the certificate "
+        "[withdraws the guarantee](site.md#what-breaks-it)",
+        section="sites", sentence="the guarantee is withdrawn if more than {value:.3g} of an arm's draws are missing",
+    )
+    most_times_plan: float = setting(
+        3.0, NUMBER, within(1.0, 1e6), "a report may have at most this many times the planned draws of an arm",
+        section="sites", sentence="a report has up to {value:,.10g} times the planned draws",
     )
     between: str = setting(
         "outside", (str,), choice("outside", "leading"),

@@ -20,3 +20,9 @@ def test_a_site_that_stops_because_of_the_rewards_is_found_out():
     assert found.error_rate > allowance(NEAR_TIE.delta, 4000, deviations=4)
     safe = deliver(NEAR_TIE, "stops at a lead", policy="wcpe", replications=1000, seed=5)
     assert safe.error_rate <= NEAR_TIE.delta, "its intervals hold for all counts at once"
+
+
+@pytest.mark.parametrize(("how", "least"), [("drops phases", 0.2), ("hides the best", 0.5)])
+def test_what_is_chosen_by_the_outcomes_breaks_it(how, least):
+    """The docs say so, with figures; the certificate can only say how much is missing."""
+    assert deliver(NEAR_TIE, how, replications=200, seed=5).error_rate > least

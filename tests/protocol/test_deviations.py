@@ -13,7 +13,7 @@ from tests.protocol.test_minimum_cell import logged
 from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.protocol import Report, Stage, apply, create, read_log, verify_log
 from parley.protocol.certificate import issue_certificate
-from parley.protocol.events import Cancelled, Certified, PhaseClosedEarly, ReportAccepted, StudyCreated
+from parley.protocol.events import Cancelled, Certified, PhaseClosedEarly, ReportAccepted, StudyCreated, read_event
 from parley.protocol.messages import StudyMessage
 from parley.protocol.previews import early_close_preview
 from parley.protocol.report_checks import REASONS
@@ -159,7 +159,7 @@ def whole_log():
     certificate = issue_certificate(
         trial,
         data=[decision.data for decision in decisions],
-        missing=[decision.missing for decision in decisions],
+        decisions=decisions,
         sequence=last.sequence,
         head=last.hash,
         version="0.1.0",
@@ -221,3 +221,68 @@ def test_the_golden_log_with_a_cut_phase_stays_sound():
 def golden_files():
     """What `make generated` writes where it is missing."""
     return {GOLDEN: lambda: "".join(record.text + "\n" for record in whole_log()[0])}
+
+
+def dropping(phases=8, dropped=6, most_missing=None, less=None):
+    """A study of one agent whose site reports little in its first phases, "for reasons of its own"; then certified."""
+    study = study_message(1, 2, "evidence", **({} if most_missing is None else {"most_missing": most_missing}))
+    trial = create("s", study)
+    events = [StudyCreated(study_id="s", study=study, plan=trial.plan)]
+    decisions = []
+    for phase in range(phases):
+        kept = (0, 0) if less is None else [count - less for count in trial.plan.draws(0)]
+        short = {"counts": kept, "reason": "staff", "final": True} if phase < dropped else {}
+        events.append(ReportAccepted(report=answer(trial, 0, **short)))
+        step = apply(trial, events[-1]).step()
+        events.append(step.event)
+        decisions.append(step.decision)
+        trial = apply(apply(trial, events[-2]), events[-1])
+        if trial.stage is not Stage.RUNNING:
+            break
+    if trial.stage is Stage.RUNNING:
+        events.append(Cancelled(reason="seen enough"))
+        trial = apply(trial, events[-1])
+    last = logged(events)[-1]
+    data = [decision.data for decision in decisions]
+    certificate = issue_certificate(
+        trial, data=data, decisions=decisions, sequence=last.sequence, head=last.hash, version="0.1.0"
+    )
+    return trial, logged([*events, Certified(certificate=certificate)]), certificate
+
+
+def test_phases_that_a_site_drops_are_in_the_certificate_and_withdraw_the_guarantee():
+    """Nothing reported unless the worse arm leads: 29 of 29 studies were wrong, and no certificate said a word."""
+    trial, records, certificate = dropping()
+    assert certificate.empty_phases == {trial.study.agents[0]: 6}
+    assert np.array(certificate.left_out).sum() > np.array(certificate.samples)
+    assert certificate.guarantee.startswith("withdrawn, since ")
+    assert "the study allows 50 % of an arm" in certificate.guarantee
+    assert verify_log(records).sound
+
+
+def test_a_share_that_the_study_allows_is_a_condition_in_words():
+    _, records, certificate = dropping(phases=2, dropped=1, less=1)
+    assert certificate.empty_phases is None
+    assert "are missing from the reports: it holds if that does not depend on their outcomes" in certificate.guarantee
+    assert verify_log(records).sound
+    _, _, strict = dropping(phases=2, dropped=1, less=1, most_missing=0.001)
+    assert strict.guarantee.startswith("withdrawn, since ")
+
+
+@pytest.mark.parametrize("name", ["left_out", "empty_phases", "guarantee"])
+def test_a_certificate_that_hides_what_is_missing_is_found(name):
+    _, records, certificate = dropping()
+    hidden = {"left_out": (), "empty_phases": None, "guarantee": "all answers right"}[name]
+    changed = structs.replace(certificate, **{name: hidden})
+    events = [read_event(record.kind, record.payload) for record in records[:-1]]
+    assert not verify_log(logged([*events, Certified(certificate=changed)])).sound
+
+
+def test_counts_of_many_times_the_plan_are_refused_unless_the_study_states_it():
+    trial = create("s", STUDY)
+    for times in (4, 10**6):
+        with pytest.raises(ImpossibleReport, match=r"3 times the plan \(sites\.most_times_plan\)"):
+            taken(trial, 0, [times * count for count in trial.plan.draws(0)], reason="more-people")
+    taken(trial, 0, [3 * count for count in trial.plan.draws(0)], reason="more-people")
+    stated = create("s", study_message(3, 3, "evidence", most_times_plan=10.0))
+    taken(stated, 0, [10 * count for count in stated.plan.draws(0)], reason="more-people")

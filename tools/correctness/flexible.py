@@ -1,4 +1,4 @@
-"""Other counts than planned at near-ties: sites that deliver what they can, and one that stops because of the rewards.
+"""Other counts than planned at near-ties: sites that deliver what they can, and some that choose by the rewards.
 
 `python -m tools.correctness flexible` runs every cell and rewrites the table in docs/site.md.
 """
@@ -20,6 +20,9 @@ from parley.totals import Totals
 
 PHASES = 12
 LOOKS = 20  # of a site that peeks: how often it looks within a phase
+HIDDEN = 20  # of so many outcomes of the first arm, the best is marked as missing
+SINGLES = 2**22  # rewards that are drawn one by one at once
+HONEST = ("as planned", "50 to 150 %", "missing, cut")
 Site = Callable[[np.random.Generator, Environment, IntArray], Totals]
 
 
@@ -55,11 +58,37 @@ def stops_at_a_lead(generator: np.random.Generator, draw: Environment, quotas: I
     return Totals(counts=counts, sums=sums, squares=squares)
 
 
+def drops_phases(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
+    """The mutant: an agent reports nothing of a phase, "for reasons of its own", unless the second arm leads."""
+    found = draw(generator, quotas)
+    means = found.sums / np.maximum(found.counts, 1)
+    kept = (means[..., 1, :] > means[..., 0, :])[..., None, :]
+    return Totals(counts=found.counts * kept, sums=found.sums * kept, squares=found.require_squares() * kept)
+
+
+def hides_the_best(generator: np.random.Generator, draw: Environment, quotas: IntArray) -> Totals:
+    """The mutant: of the first arm the best twentieth of every phase's outcomes is marked as missing."""
+    found, longest = draw(generator, quotas), max(int(quotas[:, 0].max()), 1)
+    counts, sums, squares = found.counts.copy(), found.sums.copy(), found.require_squares().copy()
+    at_once = max(1, SINGLES // (longest * quotas[0].size))
+    rank = np.arange(longest)[:, None, None]
+    for first in range(0, len(quotas), at_once):
+        some, asked = slice(first, first + at_once), quotas[first : first + at_once, 0]
+        single = draw(generator, np.ones((longest, *quotas[some].shape), dtype=np.int64)).sums[:, :, 0]
+        single = -np.sort(-np.where(rank < asked, single, -np.inf), axis=0)  # the best first
+        single = np.where((rank >= asked // HIDDEN) & (rank < asked), single, 0.0)
+        counts[some, 0] -= asked // HIDDEN
+        sums[some, 0], squares[some, 0] = single.sum(axis=0), (single**2).sum(axis=0)
+    return Totals(counts=counts, sums=sums, squares=squares)
+
+
 SITES: dict[str, tuple[Site, str]] = {
     "as planned": (as_planned, "exactly the plan"),
     "50 to 150 %": (half_to_more, "every cell at random between half and one and a half of its plan"),
     "missing, cut": (some_missing, "3 % of outcomes missing, and every fifth agent not waited for"),
     "stops at a lead": (stops_at_a_lead, "looks at the outcomes and stops when the second arm leads"),
+    "drops phases": (drops_phases, "reports nothing of a phase unless the second arm leads in it"),
+    "hides the best": (hides_the_best, "marks the best twentieth of the first arm's outcomes as missing"),
 }
 
 
@@ -92,23 +121,25 @@ CELLS = (
     ("evidence", Cell(arms=2, agents=3, noise="binary 0.1", mixed=True), 2_000),
     ("wcpe", Cell(arms=2, agents=1), 20_000),
 )
+MOST_SINGLE = 200  # replications of whoever looks at single outcomes
 PAGE = DOCS / "site.md"
 MARKS = ("<!-- flexible -->", "<!-- /flexible -->")
 
 
 def flexible(share: float = 1.0) -> bool:
-    """Every cell, into the page; whether honest sites stay below delta and the mutant is found out."""
+    """Every cell, into the page; whether honest sites stay below delta and the mutants are found out."""
     lines, good, caught = [], True, False
     for policy, cell, full in CELLS:
         replications = max(200, round(full * share))
         row = [policy, cell.noise, f"{cell.arms} x {cell.agents}", f"{replications:,}"]
         for how in SITES:
-            found = deliver(cell, how, policy=policy, replications=replications, seed=SEED)
+            runs = min(replications, MOST_SINGLE) if how == "hides the best" else replications
+            found = deliver(cell, how, policy=policy, replications=runs, seed=SEED)
             row.append(f"{found.error_rate:.4f}")
-            if how == "stops at a lead":
-                caught |= not found.kept(cell.delta, replications)
-            else:
+            if how in HONEST:
                 good &= found.kept(cell.delta, replications)
+            else:
+                caught |= not found.kept(cell.delta, replications)
         lines.append(row)
         print(" | ".join(row), flush=True)
     shown = table(("policy", "rewards", "arms x agents", "replications", *SITES), lines)

@@ -86,6 +86,9 @@ from parley.study import Study, load_study
 @seed_option
 @click.option("--delay", type=float, help="Days from a draw to its outcome. Default: the study's [sampling] delay.")
 @click.option(
+    "--dropout", type=float, help="Share of draws without an outcome. Default: the study's [sampling] dropout."
+)
+@click.option(
     "--operating",
     is_flag=True,
     help="Operating characteristics too: power, samples and rounds by gap, beside a fixed-size design and going alone; "
@@ -110,6 +113,7 @@ def plan_command(
     replications: int,
     seed: int,
     delay: float | None,
+    dropout: float | None,
     operating: bool,
     power: float | None,
     output: str,
@@ -126,6 +130,8 @@ def plan_command(
     problem, name = loaded.problem, policy or loaded.policy
     if delay is not None:
         problem = problem.with_(delay=delay)
+    if dropout is not None:
+        problem = problem.with_(dropout=dropout)
     if name == "oracle":
         raise InvalidInput("policy", found=name, allowed="a policy that can run without knowing the truth")
     options = loaded.options if name == loaded.policy else {}
@@ -145,7 +151,10 @@ def plan_command(
     command = (
         f"parley plan {study} --policy {name} {' '.join(f'--gap {gap:g}' for gap in wanted)} --spread {wide:g} "
         f"--heterogeneity {heterogeneity:g} --min-gap {least:g} --instances {instances} --replications {replications} "
-        f"--seed {seed}" + ("" if delay is None else f" --delay {delay:g}") + (" --operating" if operating else "")
+        f"--seed {seed}"
+        + ("" if delay is None else f" --delay {delay:g}")
+        + ("" if dropout is None else f" --dropout {dropout:g}")
+        + (" --operating" if operating else "")
     )
     page = plan_page(
         plan,

@@ -10,12 +10,13 @@ import numpy as np
 
 from parley.estimates import estimates, leading
 from parley.protocol.codec import digest
-from parley.protocol.messages import Certificate, Rows
+from parley.protocol.messages import Certificate, Decision, Rows
 from parley.protocol.trial import Trial
 from parley.status import OutcomeStatus, overall
 from parley.totals import Totals
 
 ROUNDING = 1e-9
+MOST_ARMS = 6  # that a sentence names
 WHY = {
     OutcomeStatus.CANCELLED: "stopped early",
     OutcomeStatus.EXHAUSTED: "the budget came first",
@@ -31,12 +32,12 @@ def issue_certificate(
     sequence: int,
     head: str,
     version: str,
-    missing: Sequence[Rows] = (),
+    decisions: Sequence[Decision] = (),
     warnings: Sequence[str] = (),
     phases: Sequence[Totals] | None = None,
 ) -> Certificate:
-    """What a finished or cancelled trial may claim; `data` are the decisions' digests of the phases' reports, and
-    `missing` what they say of people without an outcome. The `phases` are the trial's own unless given.
+    """What a finished or cancelled trial may claim; `data` are the `decisions`' digests of the phases' reports. The
+    decisions say who is missing and what was left out. The `phases` are the trial's own unless given.
     """
     policy, state, study = trial.policy, trial.state, trial.study
     phases = trial.past or () if phases is None else phases
@@ -49,6 +50,8 @@ def issue_certificate(
         guarantee = f"{WHY[end]}{who}: what is listed are the candidates that remain, not answers ({guarantee} of them)"
     if gone:
         guarantee = f"{guarantee}; {', '.join(gone)} left and has no answer: the others were re-weighed without it"
+    missing, left_out = _added([one.missing for one in decisions]), _added([_left_out(one) for one in decisions])
+    guarantee = _as_far_as_complete(guarantee, trial, decisions, missing, left_out)
     return Certificate(
         study=trial.id,
         problem=study.digest,
@@ -74,7 +77,9 @@ def issue_certificate(
         state=state.to_json(),
         sequence=sequence,
         head=head,
-        missing=_added(missing),
+        missing=missing,
+        left_out=left_out,
+        empty_phases=_empty_phases(trial, decisions) or None,
         warnings=tuple(warnings),
     )
 
@@ -94,6 +99,46 @@ def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
     leader = leading(problem, state.totals, np.asarray(state.answers))
     level = {"level": 1 - trial.claim.problem.delta}  # of all questions that could be asked, together
     return {"estimates": estimates(problem, phases, leader).document() | level}
+
+
+def _left_out(decision: Decision) -> Rows:
+    """Per arm and agent: planned draws of a phase that the agents who reported did not have."""
+    if not decision.asked:
+        return ()
+    short = np.maximum(np.array(decision.asked) - np.array(decision.counts), 0)
+    return tuple(map(tuple, short.tolist())) if short.any() else ()
+
+
+def _empty_phases(trial: Trial, decisions: Sequence[Decision]) -> dict[str, int]:
+    """In how many phases an agent reported none of what was planned, for those with any."""
+    found = np.zeros(len(trial.study.agents), dtype=np.int64)
+    for decision in decisions:
+        if decision.asked:
+            planned, counted = np.sum(decision.asked, axis=0), np.sum(decision.counts, axis=0)
+            found += (planned > 0) & (counted == 0)
+    return {name: count for name, count in zip(trial.study.agents, found.tolist(), strict=True) if count}
+
+
+def _as_far_as_complete(
+    guarantee: str, trial: Trial, decisions: Sequence[Decision], missing: Rows, left_out: Rows
+) -> str:
+    """The guarantee with its condition where draws are missing, and withdrawn where more are than the study allows.
+
+    Nobody can check that what is missing does not depend on the outcomes. What can be said is how much is missing.
+    """
+    if not (missing or left_out):
+        return guarantee
+    lost = np.maximum(*(np.array(rows or 0, dtype=np.int64) for rows in (missing, left_out)))
+    kept = np.sum([np.minimum(one.counts, one.asked or one.counts) for one in decisions], axis=0)
+    shares = lost.sum(axis=1) / np.maximum((lost + kept).sum(axis=1), 1)
+    worst = sorted(((share, arm) for share, arm in zip(shares, trial.study.arms, strict=True) if share), reverse=True)
+    shown = ", ".join(f"{100 * share:.3g} % of {arm}" for share, arm in worst[:MOST_ARMS])
+    shown += f" and some of {len(worst) - MOST_ARMS} more arms" if len(worst) > MOST_ARMS else ""
+    limit = trial.study.problem.most_missing
+    if worst[0][0] > limit:
+        allowed = f"the study allows {100 * limit:.3g} % of an arm"
+        return f"withdrawn, since {shown} are missing from the reports and {allowed}; had they been there: {guarantee}"
+    return f"{guarantee}; {shown} are missing from the reports: it holds if that does not depend on their outcomes"
 
 
 def _added(missing: Sequence[Rows]) -> Rows:

@@ -250,6 +250,9 @@ class Decision(Message, tag="parley/decision/1"):
     finished: bool
     state: Annotated[Digest, described("Of the policy's state after this phase.")]
     missing: Annotated[Rows, described("Per arm and agent: people of whom no outcome will come; empty if none.")] = ()
+    asked: Annotated[
+        Rows, described("Planned of the agents that reported; empty if every report has the counts of the plan.")
+    ] = ()
 
 
 class Certificate(Message, tag="parley/certificate/1"):
@@ -286,6 +289,12 @@ class Certificate(Message, tag="parley/certificate/1"):
         str | None, described("Digest of the study as it was created, where it was re-weighed since.")
     ] = None
     missing: Annotated[Rows, described("Per arm and agent, over all phases: people without an outcome.")] = ()
+    left_out: Annotated[
+        Rows, described("Per arm and agent, over all phases: planned draws that the agent's reports do not have.")
+    ] = ()
+    empty_phases: Annotated[
+        dict[str, int] | None, described("Agent -> phases in which it reported none of what was planned; None if none.")
+    ] = None
     warnings: Annotated[
         tuple[str, ...], described("Where the data contradict what the study assumes of its rewards.")
     ] = ()

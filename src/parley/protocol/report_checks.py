@@ -22,6 +22,7 @@ from parley.errors import ImpossibleReport
 from parley.protocol.messages import Report, StudyMessage
 from parley.rewards import RewardModel
 from parley.rewards.plausibility import log_evidence_of_ratio, log_evidence_of_scale, skew_product, skewed
+from parley.settings import StudySettings
 from parley.totals import Totals
 
 # The word in a report -> what it means to people.
@@ -54,10 +55,12 @@ class Scatter(NamedTuple):
     turns: FloatArray  # of how many
 
 
-def check_report(report: Report, draws: tuple[int, ...], noise: RewardModel, least: int | None = None) -> None:
+def check_report(
+    report: Report, draws: tuple[int, ...], noise: RewardModel, flexible: StudySettings | None = None
+) -> None:
     """Raise `ImpossibleReport` unless the counts are the planned `draws` and the sums fit the model.
 
-    `least` is the minimum cell where other counts may be reported with a reason, None where they may not.
+    `flexible` are the study's settings where other counts may be reported with a reason, None where they may not.
 
     >>> good = Report(study="s", phase=1, agent="x", plan="ab", counts=(2,), sums=(1.5,), squares=(1.25,))
     >>> from parley.rewards import Gaussian
@@ -69,7 +72,7 @@ def check_report(report: Report, draws: tuple[int, ...], noise: RewardModel, lea
     if len(report.counts) != len(draws) or len(report.sums) != len(draws) or len(report.squares) != len(draws):
         lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
         raise ImpossibleReport("report", found=lengths, allowed=f"{len(draws)} of each, one per arm")
-    _check_counts(report, draws, flexible=least is not None, minimum_cell=least or 1)
+    _check_counts(report, draws, flexible)
     for arm, cell in enumerate(zip(report.counts, report.sums, report.squares, strict=True)):
         found = noise.flaw(*cell)
         if found is not None:
@@ -77,11 +80,11 @@ def check_report(report: Report, draws: tuple[int, ...], noise: RewardModel, lea
             raise ImpossibleReport(f"{wrong}[{arm}]", found=cell[1 if wrong == "sums" else 2], allowed=possible)
 
 
-def _check_counts(report: Report, draws: tuple[int, ...], *, flexible: bool, minimum_cell: int) -> None:
+def _check_counts(report: Report, draws: tuple[int, ...], flexible: StudySettings | None) -> None:
     """Raise `ImpossibleReport` unless the counts are the planned `draws`, or may be others and say why.
 
     >>> short = Report(study="s", phase=1, agent="x", plan="ab", counts=(16,), sums=(1.5,), squares=(1.25,))
-    >>> _check_counts(short, (17,), flexible=False, minimum_cell=1)
+    >>> _check_counts(short, (17,), None)
     Traceback (most recent call last):
     parley.errors.ImpossibleReport: counts: found [16]; allowed: the plan's, [17]
     """
@@ -91,7 +94,7 @@ def _check_counts(report: Report, draws: tuple[int, ...], *, flexible: bool, min
         if report.reason or report.final:
             raise ImpossibleReport("reason", found=repr(report.reason), allowed="none, with the counts of the plan")
         return
-    if not flexible or not report.reason:
+    if flexible is None or not report.reason:
         ways = f"Others are taken with a `reason` ({', '.join(REASONS)}) and, if they are fewer, `final`"
         allowed = f"the plan's, {_some(draws)}"
         raise ImpossibleReport("counts", found=_some(report.counts), allowed=allowed, hint=ways if flexible else None)
@@ -103,8 +106,11 @@ def _check_counts(report: Report, draws: tuple[int, ...], *, flexible: bool, min
             raise ImpossibleReport("final", found="false", allowed=allowed)
         if count and not asked:
             raise ImpossibleReport(f"counts[{arm}]", found=count, allowed="0: the plan does not ask for this arm")
-        if 0 < count < minimum_cell:
-            allowed = f"0 or at least {minimum_cell}, the study's minimum cell"
+        if 0 < count < flexible.minimum_cell:
+            allowed = f"0 or at least {flexible.minimum_cell}, the study's minimum cell"
+            raise ImpossibleReport(f"counts[{arm}]", found=count, allowed=allowed)
+        if count > (most := max(int(flexible.most_times_plan * asked), flexible.minimum_cell)):
+            allowed = f"at most {most:,}: {flexible.most_times_plan:g} times the plan (sites.most_times_plan)"
             raise ImpossibleReport(f"counts[{arm}]", found=count, allowed=allowed)
 
 

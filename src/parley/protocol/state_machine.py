@@ -431,5 +431,4 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
     if report.plan != here.place.plan:
         raise illegal(here.stage, kind, "the report names another plan than the one in force", "wrong-plan")
     problem = here.study.problem
-    least = problem.minimum_cell if here.study.flexible else None
-    check_report(report, here.place.draws or (), problem.noise, least)
+    check_report(report, here.place.draws or (), problem.noise, problem if here.study.flexible else None)

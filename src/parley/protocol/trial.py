@@ -40,7 +40,7 @@ from parley.totals import Totals
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
 RECOMPUTED_BY_REWEIGHING = ("phase", "weights", "delta", "left", "dropped_in", "finished")
-RECOMPUTED_BY_STEP = ("study", "phase", "plan", "data", "counts", "dropped_in", "finished", "missing")
+RECOMPUTED_BY_STEP = ("study", "phase", "plan", "data", "counts", "dropped_in", "finished", "missing", "asked")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +165,7 @@ class Trial:
             finished=bool(after.finished),
             state=digest(after.to_json()),
             missing=self._missing(),
+            asked=self._asked(totals),
         )
         plan = next_plan(self.policy, after, self.id, self.phase + 1, self.frozen)
         return Step(state=after, decision=decision, plan=plan)
@@ -174,6 +175,11 @@ class Trial:
         nobody = (0,) * len(self.study.arms)
         columns = [getattr(self.reports.get(name), "missing", ()) or nobody for name in self.study.agents]
         return tuple(zip(*columns, strict=True)) if any(map(any, columns)) else ()
+
+    def _asked(self, totals: Totals) -> tuple[tuple[int, ...], ...]:
+        """`(arm, agent)`: planned of those who reported; empty if all counts are the plan's."""
+        planned = self.plan.array * np.isin(self.study.agents, list(self.reports))
+        return () if np.array_equal(planned, totals.counts) else _rows(planned)
 
     @property
     def totals(self) -> Totals:

@@ -188,7 +188,7 @@ class _Seen:
         again = issue_certificate(
             trial,
             data=[decision.data for decision in self.decisions],
-            missing=[decision.missing for decision in self.decisions],
+            decisions=self.decisions,
             sequence=last,
             head=self.heads[last],
             version=version,

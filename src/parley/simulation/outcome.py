@@ -155,7 +155,8 @@ class Tally:
         if found.regret is not None:
             found.regret.enter(members, self._losses, instance.means, state)
         found.costs[members] = state.counts.sum(axis=(-2, -1))
-        found.money[members] = money_of(instance.problem, state.counts)
+        # Who drops out has cost as much as the others.
+        found.money[members] = money_of(instance.problem, state.counts) / (1 - instance.problem.dropout)
         found.rounds[members] = self._policy.rounds_of(state)
         for word in OutcomeStatus:  # from the best to the worst
             found.statuses[members[(statuses == word.value).any(axis=-1)]] = word.value

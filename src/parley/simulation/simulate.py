@@ -96,7 +96,7 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
     number = 0
     while not state.finished.all():
         quotas = policy.plan(state)
-        after = policy.update(state, _draw(draw, seed, block=0, phase=number, counts=quotas))
+        after = policy.update(state, _draw(draw, seed, block=0, phase=number, counts=quotas, policy=policy))
         number += 1
         zero = np.array(0)
         yield Phase(number=number, quotas=quotas[0], before=state.take(zero), after=after.take(zero))
@@ -179,6 +179,7 @@ def simulate_truths(
     wanted = chunk if chunk is not None else CHUNK_VALUES // (size * policy.values_per_pair)
     per_chunk = max(1, -(-wanted // block)) * block
     batch = _Batch(
+        policy=policy,
         draws=[make_environment(instance, environment) for instance in instances],
         tallies=[Tally(policy, instance, replications, seed, max_samples) for instance in instances],
         seed=seed,
@@ -196,6 +197,7 @@ def simulate_truths(
 class _Batch:
     """The replications of several truths, numbered through; every truth begins with a new block."""
 
+    policy: Policy
     draws: Sequence[Environment]
     tallies: Sequence[Tally]
     seed: int
@@ -209,15 +211,17 @@ class _Batch:
 
     def rewards(self, phase: int, members: IntArray, quotas: IntArray) -> Totals:
         """The draws of the remaining replications, each at its own place in its block's stream."""
-        sums, squares = np.empty(quotas.shape), np.empty(quotas.shape)
+        counts, sums, squares = np.empty_like(quotas), np.empty(quotas.shape), np.empty(quotas.shape)
         for number, some in _groups(members // self.block):
             truth, block = divmod(number, self.blocks)
             places = members[some] % self.block
             padded = np.zeros((places[-1] + 1, *quotas.shape[1:]), dtype=np.int64)
             padded[places] = quotas[some]
-            drawn = _draw(self.draws[truth], self.seed + truth, block=block, phase=phase, counts=padded)
+            seed = self.seed + truth
+            drawn = _draw(self.draws[truth], seed, block=block, phase=phase, counts=padded, policy=self.policy)
             sums[some], squares[some] = drawn.sums[places], drawn.require_squares()[places]
-        return Totals(counts=quotas, sums=sums, squares=squares)
+            counts[some] = drawn.counts[places]
+        return Totals(counts=counts, sums=sums, squares=squares)
 
     def of_truths(self, members: IntArray) -> Iterator[tuple[Tally, IntArray, slice]]:
         """For every truth with some of these replications: its tally, their numbers in it, and where they are."""
@@ -266,7 +270,16 @@ def _silent(_: int) -> None:
     return
 
 
-def _draw(draw: Environment, seed: int, *, block: int, phase: int, counts: IntArray) -> Totals:
+def _draw(
+    draw: Environment, seed: int, *, block: int, phase: int, counts: IntArray, policy: Policy | None = None
+) -> Totals:
+    """The rewards of a block in a phase. Where the policy takes other counts, those that drop out are not among them;
+    elsewhere they are replaced, and the counts are the plan's.
+    """
+    settings = policy.problem if policy and "site_counts" in policy.supports else None
+    if settings is not None and settings.dropout and settings.site_counts != "exact":
+        chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 1)))
+        counts = chance.binomial(counts, 1 - settings.dropout)
     generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
     return draw(generator, counts)
 

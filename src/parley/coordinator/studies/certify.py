@@ -68,7 +68,7 @@ def _issued(
     return issue_certificate(
         trial,
         data=[decision.data for decision in decisions],
-        missing=[decision.missing for decision in decisions],
+        decisions=decisions,
         sequence=row.sequence,
         head=row.head,
         version=__version__,

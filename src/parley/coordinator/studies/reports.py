@@ -80,7 +80,7 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
     study = studies.message(transaction, row)
     draws = phases.draws_of_many(transaction, row.id, report.phase, [report.agent]).get(report.agent, standing.counts)
     try:
-        check_report(report, draws, study.problem.noise, study.problem.minimum_cell if study.flexible else None)
+        check_report(report, draws, study.problem.noise, study.problem if study.flexible else None)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
     aside = reports.set_aside(transaction, report.study, report.phase, report.agent)
