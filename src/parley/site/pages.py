@@ -89,6 +89,7 @@ class Pages:
         known |= {"given": None, "wrong_rows": []}
         site, people = self._site, self._site.people
         standing = site.status()
+        filling = standing["to_assign"] > 0 and standing["assigned"] < standing["asked"]
         book = people.current
         sought = shown.get("sought", "")
         listed = [people.persons[key] for key in reversed(book.keys)] if book else []
@@ -99,7 +100,9 @@ class Pages:
             status=status,
             **(known | dict(shown)),
             standing=standing,
-            asked=about(standing["asked"]) if standing["to_assign"] else standing["asked"],
+            asked=about(standing["asked"]) if filling else standing["asked"],
+            filling=filling,
+            replaces=not people.rules.flexible,
             limits=(people.rules.low, people.rules.high),
             coordinator=self._runtime.words,
             contact=contact_words(self._runtime.silence),
