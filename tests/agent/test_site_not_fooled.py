@@ -98,6 +98,23 @@ def test_null_is_no_outcome_and_overwrites_none(access, site):
     assert (site.status()["observed"], site.status()["missing"]) == (1, 1), "missing is an act of its own"
 
 
+def test_whoever_guesses_the_code_waits_and_not_even_the_right_one_is_looked_at(access):
+    tries = [access.get("/status", headers={"Authorization": f"Bearer {number:08}"}) for number in range(30)]
+    assert [one.status_code for one in tries] == [401] * 10 + [429] * 20
+    assert access.get("/status", headers=BEARER).status_code == 429
+    assert 0 < int(tries[-1].headers["retry-after"]) <= 61
+
+
+def test_right_codes_are_not_counted_and_sessions_stay(access):
+    word = access.get("/enter").text.partition('name="csrf" value="')[2].partition('"')[0]
+    assert access.post("/enter", data={"csrf": word, "code": CODE}).status_code == 200
+    for _ in range(40):
+        assert access.get("/status", headers=BEARER).status_code == 200
+    for number in range(30):
+        access.get("/status", headers={"Authorization": f"Bearer {number}"})
+    assert access.get("/").status_code == 200, "whoever is in stays in"
+
+
 def test_the_page_and_health_tell_the_age_of_the_last_contact(access, runtime):
     """The page said "connected" for as long as nothing else was said, however long ago that was."""
     assert access.get("/healthz").json() == {"status": "silent", "seconds_since_contact": None}

@@ -26,6 +26,8 @@ TOLERANCE = "tests/policies/test_tolerance.py::"
 LAST_LOOK = "tests/rewards/test_last_look.py::"
 PAIRS = "tests/policies/test_pairs.py::"
 LOST = "tests/policies/test_lost_sites.py::"
+SITE = "tests/agent/test_site.py::"
+DEVIATIONS = "tests/protocol/test_deviations.py::"
 ANEW = "tests/protocol/test_lost_sites.py::"
 ENDS = "tests/protocol/test_never_runs_away.py::"
 RUNS = "tests/simulation/test_simulate.py::"
@@ -197,5 +199,18 @@ MUTANTS = [
         "rewards",
         ("a report of yes or no may hold the sums of any range", "rewards/binary.py", "return two_valued_flaw(count, total, square)",
          "return super().flaw(count, total, square)", "tests/rewards/test_cells.py::test_the_model_says_what_its_rewards_can_be"),
+    ),
+    *_of(
+        "site",
+        ("a mark as missing gives its place to the next person", "agent/people.py", "return list(self.plan.draws) if self.full else [asked - given for asked, given in lines]",
+         "return [max(asked - given + gone, 0) for (asked, given), gone in zip(lines, self.missing, strict=True)]", SITE + "test_nobody_chooses_an_arm_by_marking_people_as_missing"),
+        ("a mark is taken back after others were assigned", "agent/site.py", "len(book.keys) > person.marked_at", "len(book.keys) > 10**9",
+         SITE + "test_where_the_plan_must_be_met_the_missing_are_replaced_by_people_drawn_from_the_whole_plan"),
+        ("whoever guesses the code is not locked out", "site/access.py", "if wait > 0:", "if wait > 10**9:",
+         "tests/agent/test_site_not_fooled.py::test_whoever_guesses_the_code_waits_and_not_even_the_right_one_is_looked_at"),
+        ("the guarantee stays whatever is missing", "protocol/certificate.py", "if worst[0][0] > limit:", "if worst[0][0] > 2:",
+         DEVIATIONS + "test_phases_that_a_site_drops_are_in_the_certificate_and_withdraw_the_guarantee"),
+        ("counts have no limit", "protocol/report_checks.py", "max(int(flexible.most_times_plan * asked), flexible.minimum_cell)", "10**18",
+         DEVIATIONS + "test_counts_of_many_times_the_plan_are_refused_unless_the_study_states_it"),
     ),
 ]  # fmt: skip
