@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parley.dashboard.charts import LOUD, Arm, bullet, course_chart, evidence_chart, meter
+from parley.dashboard.charts import LOUD, Arm, bullet, evidence_chart, meter, timeline_chart
 from parley.experiments.report_kit.svg import spread, ticks
 from parley.status import ArmStatus
 
@@ -38,7 +38,7 @@ def parsed(figure):
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(agents())
 def test_whatever_the_numbers_a_figure_is_valid_and_stays_in_its_frame(arms):
-    for figure in (course_chart(arms, "label"), evidence_chart(arms, 3.4, "label")):
+    for figure in (timeline_chart(arms, "label"), evidence_chart(arms, 3.4, "label")):
         root = parsed(figure)
         width, height = (float(value) for value in root.get("viewBox").split()[2:])
         for found in root.iter():
@@ -58,7 +58,7 @@ def test_whatever_the_numbers_a_figure_is_valid_and_stays_in_its_frame(arms):
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", '"onload="x', "a&b", "]]>"])
 def test_names_come_out_as_text(name):
     arm = Arm(name=name, means=[0.1], lows=[0.0], highs=[0.2], scores=[1.0])
-    for figure in (course_chart([arm, arm], name), evidence_chart([arm, arm], 3.4, name), bullet(1, 2, 3, 4, name)):
+    for figure in (timeline_chart([arm, arm], name), evidence_chart([arm, arm], 3.4, name), bullet(1, 2, 3, 4, name)):
         root = parsed(figure)
         assert root.get("aria-label") == name
         assert not [found for found in root.iter() if "script" in found.tag.lower()]
@@ -69,7 +69,7 @@ def test_arms_differ_by_shape_as_well_as_by_colour():
         Arm(name=f"arm {k}", means=[k, k], lows=[k - 1, k - 1], highs=[k + 1, k + 1], scores=[0, 0])
         for k in range(LOUD)
     ]
-    root = parsed(course_chart(arms, "x"))
+    root = parsed(timeline_chart(arms, "x"))
     shapes = {
         found.attrib.get("points", "").split(",")[0]
         for found in root.iter()
@@ -80,7 +80,7 @@ def test_arms_differ_by_shape_as_well_as_by_colour():
 
 def test_of_many_arms_the_best_are_told_apart_and_the_rest_stays_in_the_background():
     arms = [Arm(name=f"arm {k}", means=[k], lows=[k - 1], highs=[k + 1], scores=[0.0]) for k in range(50)]
-    text = "".join(parsed(course_chart(arms, "x")).itertext())
+    text = "".join(parsed(timeline_chart(arms, "x")).itertext())
     assert "arm 49" in text
     assert "arm 3" not in text.replace("arm 4", "")
     assert "42 more" in text

@@ -8,7 +8,7 @@ import pytest
 from tests.dashboard.site import TWO, site
 
 from parley.coordinator.settings import ServerSettings
-from parley.dashboard.charts import Arm, course_chart, evidence_chart
+from parley.dashboard.charts import Arm, evidence_chart, timeline_chart
 from parley.dashboard.pages.evidence import _panels, arms_of
 from parley.errors import InvalidInput
 from parley.status import ArmStatus
@@ -25,15 +25,15 @@ def height_of_zero(figure):
 
 def test_no_axis_goes_beyond_what_a_reward_can_be():
     arms = [arm(means=[0.1, 0.12]), arm("b", means=[0.9, 0.88])]
-    floor = height_of_zero(course_chart(arms, "x", within=(0.0, 1.0)))
+    floor = height_of_zero(timeline_chart(arms, "x", within=(0.0, 1.0)))
     assert floor == 258 + 4  # zero is where the axis ends
-    assert height_of_zero(course_chart(arms, "x")) < floor - 20
-    assert height_of_zero(course_chart(arms, "x", within=(-9.0, 9.0))) == height_of_zero(course_chart(arms, "x"))
+    assert height_of_zero(timeline_chart(arms, "x")) < floor - 20
+    assert height_of_zero(timeline_chart(arms, "x", within=(-9.0, 9.0))) == height_of_zero(timeline_chart(arms, "x"))
 
 
 def test_of_a_long_study_the_latest_phases_are_drawn_with_their_numbers():
     late = [arm(means=[0.5] * 20, first=31), arm("b", means=[0.2] * 20, first=31)]
-    figure = str(course_chart(late, "x"))
+    figure = str(timeline_chart(late, "x"))
     assert ">50<" in figure
     assert ">1<" not in figure
     none, out = [None] * 20, ArmStatus.RULED_OUT
@@ -46,7 +46,7 @@ def test_of_a_long_study_the_latest_phases_are_drawn_with_their_numbers():
 )
 def test_the_numbers_of_an_axis_fit_whatever_they_are(means, rates, shown):
     arms = [arm(f"variety {place} of the plain", means=[mean], radius=mean / 20) for place, mean in enumerate(means)]
-    figure = str(course_chart(arms, "x", rates=rates))
+    figure = str(timeline_chart(arms, "x", rates=rates))
     assert f">{shown}<" in figure
     places = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="soft" text-anchor="end">([^<]*)<', figure)
     assert all(float(right) >= 8 * len(words) for right, words in places)  # a digit is 0.62 of 13 units wide
@@ -54,10 +54,10 @@ def test_the_numbers_of_an_axis_fit_whatever_they_are(means, rates, shown):
 
 def test_after_many_phases_intervals_are_bands_and_notches_few():
     late = [arm(means=[0.5] * 20, scores=[0.1 * k for k in range(20)], first=8), arm("b", means=[0.2] * 20, first=8)]
-    assert str(course_chart(late, "x")).count("band") == 2
-    assert "interval" not in str(course_chart(late, "x"))
+    assert str(timeline_chart(late, "x")).count("band") == 2
+    assert "interval" not in str(timeline_chart(late, "x"))
     assert str(evidence_chart(late, 3.4, "x")).count("notch") <= 10
-    assert "band" not in str(course_chart([arm(means=[0.5] * 5), arm("b", means=[0.2] * 5)], "x"))
+    assert "band" not in str(timeline_chart([arm(means=[0.5] * 5), arm("b", means=[0.2] * 5)], "x"))
 
 
 def test_an_agent_with_one_arm_left_has_its_answer_before_the_study_ends():

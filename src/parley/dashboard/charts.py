@@ -75,7 +75,7 @@ def _points(arm: Arm) -> list[Point]:
     ]
 
 
-def course_chart(
+def timeline_chart(
     arms: Sequence[Arm], label: str, *, within: tuple[float, float] | None = None, rates: bool = False
 ) -> Markup:
     """Mixed means with their intervals over the phases; a line ends where its arm was dropped.
@@ -105,7 +105,7 @@ def course_chart(
     drawn.append(_phases(x, first, phases, bottom, height))
     quiet = [place for place in range(len(arms)) if place not in loud]
     drawn += [path([(x(phase), y(mean)) for phase, mean, *_ in every[place]], "quiet") for place in quiet]
-    draw = _band if phases > MANY else _course
+    draw = _band if phases > MANY else _timeline
     drawn += [draw(every[place], order, len(loud), x, y) for order, place in enumerate(loud)]
     distinguished = zip(loud, names, strict=True)
     labels = [(name, arms[place].dropped_in, order, every[place]) for order, (place, name) in enumerate(distinguished)]
@@ -122,7 +122,7 @@ def _phases(x: Scale, first: int, phases: int, bottom: float, height: float) -> 
     return labels + text((x.start + x.end) / 2, height - 4, "phase", "soft", "middle")
 
 
-def _course(points: Sequence[Point], order: int, count: int, x: Scale, y: Scale) -> Markup:
+def _timeline(points: Sequence[Point], order: int, count: int, x: Scale, y: Scale) -> Markup:
     room = (x.end - x.start) / (x.high - x.low or 1.0)
     apart = min(5.0, 40.0 / max(count, 1), 0.7 * room / max(count, 1))  # so that intervals do not hide each other
     aside = (order - (count - 1) / 2) * apart
@@ -137,7 +137,7 @@ def _course(points: Sequence[Point], order: int, count: int, x: Scale, y: Scale)
 
 
 def _band(points: Sequence[Point], order: int, count: int, x: Scale, y: Scale) -> Markup:  # noqa: ARG001
-    """As `_course`, for many phases: the intervals as a band behind the line."""
+    """As `_timeline`, for many phases: the intervals as a band behind the line."""
     if not points:
         return Markup("")
     class_, shape = f"s{order}", list(SHAPES)[order]

@@ -1,4 +1,4 @@
-"""The course of a study, agent by agent: mixed means with their intervals, and the evidence against every arm."""
+"""The timeline of a study, agent by agent: mixed means with their intervals, and the evidence against every arm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from parley.coordinator.answers import Board, History, StudyStatus
 from parley.coordinator.http.routes import studies
-from parley.dashboard.charts import Arm, course_chart, evidence_chart
+from parley.dashboard.charts import Arm, evidence_chart, timeline_chart
 from parley.dashboard.pages.study import agents_on_page, heading
 from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
@@ -143,14 +143,14 @@ def _panel(
 ) -> dict[str, Any]:
     left = board.candidates[place]
     begun = any(score for arm in arms for score in arm.scores)  # the first phase informs, and has no bets
-    course = f"Mixed means of {agent} over the phases, with intervals; numbers are below"
+    timeline = f"Mixed means of {agent} over the phases, with intervals; numbers are below"
     case = f"Evidence against each arm of {agent}; numbers are below"
     return {
         "agent": agent,
         "left": left,
         "decided": left <= board.top,
         "arms": arms,
-        "course": course_chart(arms, course, within=within, rates=rates),
+        "timeline": timeline_chart(arms, timeline, within=within, rates=rates),
         "evidence": evidence_chart(arms, limit, case) if begun else None,
     }
 

@@ -22,7 +22,7 @@ from parley.bounds import bai
 from parley.costs import StudyCosts, money_of, phase_days
 from parley.errors import InvalidInput, ParleyError
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
-from parley.experiments.forecasts.power import budget_warning, smallest_budget
+from parley.experiments.forecasts.power import SEARCH_STEPS, budget_warning, smallest_budget
 from parley.experiments.forecasts.scenarios import gap_scenario, tie_scenario, usual_gaps
 from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray, Problem
@@ -146,6 +146,7 @@ LARGEST_ESTIMATE = 12_000  # arms x agents that can be simulated while somebody 
 LARGEST_WARNING = 1_500  # the same where budgets must be searched
 ESTIMATE_WORK, FORECAST_WORK = 8_000, 40_000  # arms x agents x simulated studies, about
 FORECAST_SECONDS, SEARCH_SECONDS = 120.0, 20.0
+FEWEST_STUDIES, MOST_STUDIES = 50, 400  # for each budget of a search
 
 
 def estimates(policy: str, options: Mapping[str, Any], problem: Problem) -> list[dict[str, Any]]:
@@ -211,17 +212,22 @@ def budget_for_power(
         return wanted | {"reason": "a study with a horizon ends there, not with answers"}
     if pairs > LARGEST_WARNING:
         return wanted | {"reason": f"{pairs:,} pairs of arm and agent are too many to search while you wait"}
-    until = monotonic() + seconds
+    begun = monotonic()
 
     def in_time(_: int) -> None:
-        if monotonic() > until:
-            raise InvalidInput("power", found=f"more than {seconds:g} seconds of search", allowed="a larger gap")
+        if monotonic() > begun + seconds:
+            raise TimeoutError
 
-    replications = max(60, min(400, 4 * ESTIMATE_WORK // pairs))
-    planner = Planner(policy=policy, options=options, replications=replications, seed=0, progress=in_time)
+    planner = Planner(policy=policy, options=options, replications=FEWEST_STUDIES, seed=0, progress=in_time)
     try:
         truth = gap_scenario(problem, gap) if gap else tie_scenario(problem)
+        planner.estimate(truth, problem.with_(max_samples=None))
+        # Each budget takes about as long; of many studies at once, each takes less.
+        factor = int(0.8 * seconds / SEARCH_STEPS / (monotonic() - begun))
+        planner = replace(planner, replications=FEWEST_STUDIES * max(1, min(factor, MOST_STUDIES // FEWEST_STUDIES)))
         most, study = smallest_budget(planner, problem, truth, power, accuracy=0.02)
+    except TimeoutError:
+        return wanted | {"reason": f"the search took more than {seconds:g} seconds"}
     except InvalidInput as error:
         return wanted | {"reason": str(error)}
     found = {"max_samples": most, "power": study.power, "standard_error": study.standard_error(study.correct)}
