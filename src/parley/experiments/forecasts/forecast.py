@@ -22,7 +22,7 @@ from parley.bounds import bai
 from parley.costs import StudyCosts, money_of, phase_days
 from parley.errors import InvalidInput, ParleyError
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
-from parley.experiments.forecasts.power import SEARCH_STEPS, budget_warning, smallest_budget
+from parley.experiments.forecasts.power import budget_warning, smallest_budget
 from parley.experiments.forecasts.scenarios import gap_scenario, tie_scenario, usual_gaps
 from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray, Problem
@@ -219,17 +219,20 @@ def budget_for_power(
             raise TimeoutError
 
     planner = Planner(policy=policy, options=options, replications=FEWEST_STUDIES, seed=0, progress=in_time)
+    answer = None
     try:
         truth = gap_scenario(problem, gap) if gap else tie_scenario(problem)
-        planner.estimate(truth, problem.with_(max_samples=None))
-        # Each budget takes about as long; of many studies at once, each takes less.
-        factor = int(0.8 * seconds / SEARCH_STEPS / (monotonic() - begun))
-        planner = replace(planner, replications=FEWEST_STUDIES * max(1, min(factor, MOST_STUDIES // FEWEST_STUDIES)))
-        most, study = smallest_budget(planner, problem, truth, power, accuracy=0.02)
+        answer = smallest_budget(planner, problem, truth, power, accuracy=0.02)
+        factor = min(int(seconds / (monotonic() - begun)) - 1, MOST_STUDIES // FEWEST_STUDIES)
+        if factor > 1:  # again, with as many studies as there is time for
+            planner = replace(planner, replications=factor * FEWEST_STUDIES)
+            answer = smallest_budget(planner, problem, truth, power, accuracy=0.02)
     except TimeoutError:
-        return wanted | {"reason": f"the search took more than {seconds:g} seconds"}
+        if answer is None:
+            return wanted | {"reason": f"the search took more than {seconds:g} seconds"}
     except InvalidInput as error:
         return wanted | {"reason": str(error)}
+    most, study = answer
     found = {"max_samples": most, "power": study.power, "standard_error": study.standard_error(study.correct)}
     return wanted | found | {"studies": len(study.samples), "samples": float(study.samples.mean())}
 
