@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tests.dashboard.site import TWO
 from tests.dashboard.test_prices import PRICED, forecast_of
 
-from parley.agent.plans import AgentPlan
+from parley.agent.plans import AgentPlan, Delivery
 from parley.cli.main import main
 from parley.status import ArmStatus
 from parley.totals import Totals
@@ -203,3 +203,26 @@ def test_lower_bounds_stand_only_where_they_are_about_the_question(here, term):
         page = browser.get(f"/studies/{study}/samples").text
     assert (forecast.get("bound") is not None) == (term == "")
     assert ("ower bound" in re.sub(r'aria-label="[^"]*"', "", page)) == (term == "")
+
+
+def test_an_answer_whose_reports_left_out_too_much_has_no_guarantee(here):
+    """A site that reports nothing "for reasons of its own", phase after phase, and then once."""
+    study = here.create(TWO.replace("Two sites", "Dropping"), "dropping")
+    for _ in range(3):
+        for name in ("North", "South"):
+            token = here.agent_token(study, name)
+            plan = AgentPlan.from_json(here.call("GET", f"studies/{study}/agents/{name}/plan", token=token))
+            nothing = Delivery(totals=Totals.of([[], [], []]), reason="staff", final=True)
+            where = f"studies/{study}/phases/{plan.phase}/reports/{name}"
+            here.call("PUT", where, token=token, json=plan.report(nothing).to_json())
+    here.run(study)
+    certificate = here.call("GET", f"studies/{study}/certificate")
+    assert certificate["empty_phases"] == {"North": 3, "South": 3}
+    assert certificate["guarantee"].startswith("withdrawn, since ")
+    with here.browser() as browser:
+        answer, report = (browser.get(f"/studies/{study}/{page}").text for page in ("answer", "report"))
+    assert "not bounded: too much is missing" in answer
+    assert "Phases of which nothing was reported: North 3, South 3." in answer
+    for page in (answer, report):
+        assert "ithdrawn, since " in page
+        assert "are missing from the reports and the study allows 50 % of an arm" in page
