@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import ndtri, stdtr, stdtrit
 
 ON_THE_LINE = 1e-9  # what rounding may take of a wealth that is capped at the line
 SHARES = (1 / 6, 2 / 3, 1 / 6)
+BEYOND = 0.1  # how far the horizon of a pair that may tie lies beyond the quantile
 OWN = "own"  # the slot of the leaders' own set
 Rows = list[list[float]]
 
@@ -53,6 +55,21 @@ def log_multiplier(stakes: Sequence[float], missing: float) -> float:
     far = (missing + math.log(6)) / largest + largest / 2  # here f without b is at the cap, or above it
     meeting = brentq(excess, -40.0, far, xtol=1e-13) if excess(far) < 0 else far
     return max(missing - log_mixture(meeting, stakes), 0.0)
+
+
+def log_conditional_error(z: float, missing: float, tau: float) -> float:
+    """What a test of level a = 1 / missing that ends at a horizon has left after the share tau of it, over a."""
+    level, root, rest = math.exp(-missing), math.sqrt(tau), math.sqrt(1 - tau)
+    now = -float(ndtri(level * tau))
+    if z >= now:
+        return missing
+
+    def excess(c: float) -> float:
+        later = quad(lambda x: math.exp(-x * x / 2) * normal((root * x - c) / rest), -12.0, now, epsabs=0, limit=200)
+        return math.log(later[0] / math.sqrt(2 * math.pi)) - math.log(level * (1 - tau))
+
+    horizon = brentq(excess, 0.0, -float(ndtri(level * (1 - tau))) + 1e-6, xtol=1e-10)
+    return min(missing + math.log(max(normal((root * z - horizon) / rest), 1e-300)), missing)
 
 
 class Cells:
@@ -130,6 +147,15 @@ class Model:
         """The logarithm of what a slot's wealth is multiplied by."""
         raise NotImplementedError
 
+    def gaussian(self, bet: Contrast, z: float, missing: float, shift: float) -> float:
+        """A boosted and capped mixture; for pairs that may tie the conditional error of a test that ends."""
+        variance = bet.variance(bet.fresh, self.past_variances(bet.past))
+        if shift and bet.value(bet.past) + shift < 1.5 * shift:
+            quantile = max(-float(ndtri(math.exp(-missing))), 0.0) + BEYOND
+            return log_conditional_error(z, missing, min(max((shift / quantile) ** 2 / variance, 1e-3), 0.6))
+        stakes = [min(gap / math.sqrt(variance), 40.0) for gap in self.gaps(bet, shift)]
+        return min(log_mixture(z, stakes) + log_multiplier(stakes, missing), missing)
+
     def gap_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float) -> float:
         """A lower bound on an arm's gap by the inverted mixture, from contrasts with its N opponents."""
         each, tau = self.past_variances(bets[0].past), bound.tau
@@ -178,10 +204,9 @@ class KnownScale(Model):
         z = (bet.value(bet.fresh) + shift) / root
         if last and self.boosted:
             return missing if z >= -float(ndtri(math.exp(-missing))) else -math.inf
-        stakes = [min(gap / root, 40.0) for gap in self.gaps(bet, shift)]
-        if not self.boosted:
-            return log_mixture(z, stakes)
-        return min(log_mixture(z, stakes) + log_multiplier(stakes, missing), missing)
+        if self.boosted:
+            return self.gaussian(bet, z, missing, shift)
+        return log_mixture(z, [min(gap / root, 40.0) for gap in self.gaps(bet, shift)])
 
 
 class UnknownScale(Model):
@@ -377,9 +402,7 @@ class BinaryNormal(Binary):
         z = (bet.value(bet.fresh) + shift) / math.sqrt(bet.variance(bet.fresh, each))
         if last:
             return missing if z >= -float(ndtri(math.exp(-missing))) else -math.inf
-        root = math.sqrt(bet.variance(bet.fresh, self.past_variances(bet.past)))
-        stakes = [min(gap / root, 40.0) for gap in self.gaps(bet, shift)]
-        return min(log_mixture(z, stakes) + log_multiplier(stakes, missing), missing)
+        return self.gaussian(bet, z, missing, shift)
 
 
 class BoundedVariance(Model):
@@ -626,8 +649,11 @@ class Pairs(Question):
         """Every pair below the line bets; N arms on the line against all others are an answer."""
         tolerance, arms = self.twin.problem.tolerance, range(self.twin.arms)
         for (row, j), had in self.wealth.items():
-            if not self.on_the_line(had):
-                self.wealth[row, j] = had + self.log_payoff(self.contrast(row, j, past, fresh), had, last, tolerance)
+            bet = self.contrast(row, j, past, fresh)
+            error = math.sqrt(bet.variance(past, self.twin.model.past_variances(past)))
+            hopeless = bet.value(past) + tolerance + 2 * error <= 0 and not last
+            if not self.on_the_line(had) and not hopeless:
+                self.wealth[row, j] = had + self.log_payoff(bet, had, last, tolerance)
 
         def covers(row: int) -> set[int]:
             return {j for j in arms if j != row and self.on_the_line(self.wealth[row, j])}

@@ -25,6 +25,7 @@ BUDGETS = "tests/policies/test_budgets.py::"
 TOLERANCE = "tests/policies/test_tolerance.py::"
 LAST_LOOK = "tests/rewards/test_last_look.py::"
 PAIRS = "tests/policies/test_pairs.py::"
+TWIN = "tests/twin/test_twin.py::"
 LOST = "tests/policies/test_lost_sites.py::"
 SITE = "tests/agent/test_site.py::"
 DEVIATIONS = "tests/protocol/test_deviations.py::"
@@ -126,6 +127,10 @@ MUTANTS = [
         "certificate",
         ("gaps are told twice as large as proven", "policies/evidence/racing.py", 'gap_at_least": float(bound)',
          'gap_at_least": 2 * float(bound)', CERTIFICATE + "test_the_certificate_tells_the_bounds_that_the_evidence_gives"),
+        ("the bounds on gaps forget the true top arms that a tolerance may set aside", "policies/evidence/racing.py", "(0 if self.problem.tolerance else self.problem.top)",
+         "self.problem.top", TWIN + "test_a_study_as_planned[gaussian-0.1]"),
+        ("every phase of an unknown scale has the whole level of a bound", "rewards/unknown_scale.py", "level = BASEL - 2 * np.log(order) - phase.line",
+         "level = BASEL - phase.line", TWIN + "test_a_study_as_planned[unknown-0.0]"),
         ("what was set aside within the tolerance is called ruled out", "policies/base.py", "[ends == OutcomeStatus.LEFT.value, aside, ~state.active, answered]",
          "[ends == OutcomeStatus.LEFT.value, aside & False, ~state.active, answered]", TOLERANCE + "test_an_arm_is_out_or_set_aside_and_only_what_is_out_is_called_worse"),
         ("a site that left without an answer chooses arms", "policies/base.py", "[ends == OutcomeStatus.LEFT.value, aside, ~state.active, answered]",
