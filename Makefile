@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser quick installs bare lint bench reproduction correctness estimates laws tolerance savings peers rewards prices regret mutants chaos screenshots generated docs links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser quick installs bare lint bench reproduction correctness estimates forecasts laws tolerance savings peers rewards prices regret mutants chaos screenshots generated docs links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -86,6 +86,9 @@ estimates: setup ## how often intervals hold and how wide they are (minutes); re
 
 laws: setup  ## errors where rewards are skewed or heavy-tailed (minutes); rewrites part of docs/rewards.md
 	$(BIN)/python -m tools.correctness laws
+
+forecasts: setup ## how often the forecast of a study in progress holds (minutes); rewrites part of docs/dashboard.md
+	$(BIN)/python -m tools.correctness forecasts
 
 tolerance: setup ## bad answers at ties and chains, and what a tolerance saves (an hour or two; goes on where it stopped); rewrites part of docs/tolerance.md
 	$(BIN)/python -m tools.correctness tolerance

@@ -14,6 +14,7 @@ import numpy as np
 
 from parley.checks import LARGEST_SCALE, BoolArray, FloatArray, IntArray, mixing_weights, names, real_matrix
 from parley.errors import InvalidInput, TiedArms
+from parley.formatting import plural
 from parley.once import once
 from parley.rewards import Gaussian, RewardModel
 from parley.rewards.scales import checked_scale, fitting
@@ -48,7 +49,7 @@ class Problem(StudySettings):
         if len(agents) != len(weights):
             raise InvalidInput(
                 "weights",
-                found=f"a matrix of {len(weights)} x {len(weights)} for {len(agents)} agents",
+                found=f"a matrix of {len(weights)} x {len(weights)} for {plural(len(agents), 'agent')}",
                 allowed=f"{len(agents)} x {len(agents)}",
             )
         for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from parley.checks import FloatArray, real_array, whole
 from parley.errors import InvalidInput, UnknownName
+from parley.formatting import plural
 from parley.settings import NUMBER, REQUIRED, Key
 
 LARGEST_SEED = 2**32 - 1
@@ -197,7 +198,7 @@ def weights_of(section: Mapping[str, Any], agents: int, folder: Path) -> FloatAr
 
     def one_each(key: str) -> Any:
         if len(required(key)) != agents:
-            found = f"{len(section[key])} for {agents} agents"
+            found = f"{len(section[key])} for {plural(agents, 'agent')}"
             raise InvalidInput(f"weights.{key}", found=found, allowed="one per agent")
         return section[key]
 

@@ -58,6 +58,11 @@ def test_a_database_that_answers_and_some_that_do_not(monkeypatch, capsys, tmp_p
     initialise("parley.db")
     status, out = call(monkeypatch, capsys)  # found because it is there
     assert (status, "answers" in out, "0 studies" in out) == (0, True, True)
+    (tmp_path / "empty.db").touch()
+    status, out = call(monkeypatch, capsys, "--db", "empty.db")
+    assert status == 1
+    assert "does not answer" not in out
+    assert "answers, but is not ready: database schema: found an empty database" in " ".join(out.split())
     for address, words in (
         ("none.db", "no file"),
         ("mysql://x", "mysql"),

@@ -24,7 +24,7 @@ ORDER = [2, 0, 3, 1]
 PHASES = range(7)
 LAST = PHASES[-1]
 PASSING = re.compile(
-    r"\d+ \w+ ago|just now|[0-9a-f]{64}|20\d\d-\S+|\d+ \w+ 20\d\d, \S+|data-version=.\w+"
+    r"\d+ \w+ ago|less than a minute ago|[0-9a-f]{64}|20\d\d-\S+|\d+ \w+ 20\d\d, \S+|data-version=.\w+"
 )  # hashes and times
 CHANGING = ("head", "at", "since", "kid", "version")  # hashes of what was drawn, and times
 

@@ -148,3 +148,13 @@ def test_agents_who_ask_the_same_are_told_once_over_all_pages(here):
             if study == "halves":
                 assert "agent 1, agent 3, agent 5" in page
                 assert "agent 2, agent 4, agent 6" in page
+
+
+def test_a_viewer_gets_no_seconds_of_times_that_are_to_the_minute(here):
+    """A late study said "117 seconds ago" of a time whose seconds it had cut off."""
+    here.create(TWO, "seconds")
+    here.phase("seconds")
+    with here.browser(here.issue("viewer", "Ada")) as browser:
+        page = browser.get("/studies/seconds").text
+    assert not re.search(r"\d seconds? ago", page)
+    assert "ago</time>" in page

@@ -136,7 +136,7 @@ def test_the_dearer_a_round_the_fewer_there_are(day_cost):
 
 
 def test_rounds_that_follow_from_their_price_make_the_study_shorter():
-    instance = with_terms(paper_study().instance, round_days=800.0, **ASKED)
+    instance = with_terms(paper_study().instance, round_days=1600.0, **ASKED)
     chosen, usual, most = (run(instance, replications=100, **options) for options in ({}, {"rounds": 5}, {"rounds": 8}))
     assert chosen.days.mean() < 0.9 * usual.days.mean() < usual.days.mean() < most.days.mean()
 
@@ -165,3 +165,17 @@ def test_playing_explores_less_where_a_site_is_expensive():
         paid.append((explored * [1.0, 1.0, 20.0]).sum())
     assert shares[1] < 0.8 * shares[0]
     assert paid[1] < 0.9 * paid[0], paid
+
+
+def test_a_late_phase_is_worth_its_round():
+    """However little is missing, a phase draws for a quarter of the days that its round takes anyway."""
+    problem = Problem(arms=2, weights=[[1.0]], delta=0.1, rate=10.0)
+    slow = problem.with_(round_days=1.0, delay=30.0)
+    days, plain = [], []
+    for asked, found in ((slow, days), (problem, plain)):
+        instance = Instance(problem=asked, means=[[3.0], [0.0]])
+        for seed in range(20):
+            run = list(phases(make_policy("evidence", asked, {"rounds": 5}), instance, seed=seed))
+            found += [phase.quotas.sum() / 10.0 for phase in run[1:]]
+    assert min(days) >= 31 / 4
+    assert min(plain) < 31 / 8, "without days of its own a round may be as short as what is missing"

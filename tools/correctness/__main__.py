@@ -1,6 +1,6 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
-`... normal`, `... laws` (make laws).
+`... normal`, `... laws` (make laws), `... forecasts` (make forecasts).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -17,6 +17,7 @@ import numpy as np
 from tools.correctness.concealment import concealment
 from tools.correctness.coverage import coverage
 from tools.correctness.flexible import flexible
+from tools.correctness.forecasts import forecasts
 from tools.correctness.full_savings import savings
 from tools.correctness.full_ties import ties
 from tools.correctness.laws import laws
@@ -50,6 +51,8 @@ def main() -> int:
     models.add_argument("--replications", type=int, default=2000, help="of every row")
     counts = work.add_parser("flexible", help="error rates when sites deliver other counts than planned")
     counts.add_argument("--share", type=float, default=1.0, help="of the full size")
+    ahead = work.add_parser("forecasts", help="how often the forecast of a study in progress holds")
+    ahead.add_argument("--replications", type=int, default=200, help="studies of every kind")
     guesses = work.add_parser("concealment", help="how well the next arm of a site can be guessed")
     guesses.add_argument("--replications", type=int, default=400, help="phases of every row")
     lost = work.add_parser("lost-sites", help="error rates when a site is lost and the others are re-weighed")
@@ -77,6 +80,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "tolerance": lambda: tolerance(runs, arguments.seconds, first=arguments.first, top=arguments.top),
         "coverage": lambda: coverage(runs, arguments.only),
         "concealment": lambda: concealment(runs),
+        "forecasts": lambda: forecasts(runs, workers),
         "flexible": lambda: flexible(arguments.share),
         "normal": lambda: normal(runs, workers),
         "laws": lambda: laws(runs, workers),

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from parley import __version__
 from parley.cli.console import json_option, print_json, say, show_table
-from parley.errors import ParleyError, needs
+from parley.errors import InvalidInput, ParleyError, needs
 from parley.formatting import plural
 
 # What a user may add, and what for. Those for developers (test, lint, docs, judge) are the Makefile's business.
@@ -58,12 +58,12 @@ def unmet(package: str, extra: str) -> Iterator[str]:
 
 
 def _database(address: str) -> dict[str, Any]:
-    """Whether a database is there, is Parley's, and answers a query; the password is never shown."""
+    """Whether a database answers, and whether it is one of this Parley; the password is never shown."""
     with needs("server", "a check of the database"):
         from sqlalchemy import text
 
         from parley.coordinator.record import open_for_reading, parse_url
-        from parley.coordinator.record.schema import newest
+        from parley.coordinator.record.schema import SCHEMA, newest
     shown = parse_url(address).render_as_string(hide_password=True)
     answer: dict[str, Any] = {"address": shown, "answers": False, "schema": None, "studies": None, "problem": ""}
     try:
@@ -72,8 +72,9 @@ def _database(address: str) -> dict[str, Any]:
             count = storage.read(lambda connection: connection.execute(text("SELECT count(*) FROM studies")).scalar())
         finally:
             storage.close()
-    except ParleyError as error:
-        return answer | {"problem": str(error)}
+    except ParleyError as error:  # of a schema that is not ours we know, because the database answered
+        answers = isinstance(error, InvalidInput) and error.key == SCHEMA
+        return answer | {"answers": answers, "problem": str(error)}
     return answer | {"answers": True, "schema": newest(), "studies": count}
 
 
@@ -93,7 +94,7 @@ def _examine(db: str | None) -> dict[str, Any]:
         "packages": {"complete": not missing[""], "missing": missing[""]},
         "extras": {name: {"complete": not lack, "missing": lack} for name, lack in missing.items() if name},
         "database": database,
-        "well": not missing[""] and (database is None or database["answers"]),
+        "well": not missing[""] and (database is None or not database["problem"]),
     }
 
 
@@ -106,7 +107,7 @@ def doctor_command(db: str | None, as_json: bool) -> int:
     """Show what is installed, which extras are missing, and whether the database answers.
 
     It changes nothing. The exit status is 1 if a package that every command needs is missing, or if the database does
-    not answer; a missing extra is no failure.
+    not answer or is not ready; a missing extra is no failure.
     """
     found = _examine(db or (DEFAULT_DB if Path(DEFAULT_DB).is_file() else None))
     if as_json:
@@ -129,8 +130,9 @@ def doctor_command(db: str | None, as_json: bool) -> int:
 def _database_sentence(database: dict[str, Any] | None) -> str:
     if database is None:
         return "Database: none checked (--db or PARLEY_DB names one)"
-    if not database["answers"]:
-        return f"Database: {database['address'] or ''} does not answer: {database['problem']}"
+    if database["problem"]:
+        how = "answers, but is not ready" if database["answers"] else "does not answer"
+        return f"Database: {database['address'] or ''} {how}: {database['problem']}"
     studies = plural(database["studies"], "study", "studies")
     return f"Database: {database['address']} answers, schema {database['schema']}, {studies}"
 

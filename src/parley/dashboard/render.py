@@ -175,20 +175,22 @@ def duration(seconds: float) -> str:
     >>> duration(5), duration(150), duration(7300), duration(200000)
     ('5 seconds', '2 minutes', '2 hours', '2 days')
     """
-    for unit, size, most in (("second", 1, 120), ("minute", 60, 7200), ("hour", 3600, 172_800), ("day", 86_400, 1e99)):
+    for unit, size, most in (("second", 1, 60), ("minute", 60, 7200), ("hour", 3600, 172_800), ("day", 86_400, 1e99)):
         if seconds < most:
             return plural(max(int(seconds // size), 0), unit)
     raise AssertionError
 
 
 def ago(text: str, now: datetime | None = None) -> str:
-    """How long ago something was.
+    """How long ago something was, in no unit below a minute: a viewer gets times to the minute only.
 
     >>> ago("2026-01-01T00:00:00.000Z", datetime(2026, 1, 3, tzinfo=UTC))
     '2 days ago'
+    >>> ago("2026-01-01T00:00:00.000Z", datetime(2026, 1, 1, 0, 1, 57, tzinfo=UTC))
+    '1 minute ago'
     """
     seconds = ((now or datetime.now(UTC)) - _moment(text)).total_seconds()
-    return "just now" if seconds < 5 else f"{duration(seconds)} ago"
+    return "less than a minute ago" if seconds < 60 else f"{duration(seconds)} ago"
 
 
 def clock(text: str) -> str:

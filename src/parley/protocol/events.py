@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, TypeAlias, get_args
 
 from parley.errors import InvalidInput, UnknownName
+from parley.formatting import plural
 from parley.protocol.codec import Count, Message, Phase, described, read_json
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
 
@@ -97,7 +98,7 @@ class PhaseClosed(_Event, tag="parley/event/phase-closed/1"):
         """What happened."""
         decision = self.decision
         out = sum(row.count(decision.phase) for row in decision.dropped_in)
-        words = f"phase {decision.phase} decided: {out:,} {'pair' if out == 1 else 'pairs'} ruled out or set aside"
+        words = f"phase {decision.phase} decided: {plural(out, 'pair')} ruled out or set aside"
         return words + ("; the study is finished" if decision.finished else "")
 
 
@@ -198,7 +199,7 @@ class Certified(_Event, tag="parley/event/certified/1"):
 
 
 def _of_report(report: Report, *more: str) -> str:
-    words = f"{report.agent}, phase {report.phase}: {sum(report.counts):,} samples"
+    words = f"{report.agent}, phase {report.phase}: {plural(sum(report.counts), 'sample')}"
     return "; ".join([words, *filter(None, [report.reason, *more])])
 
 

@@ -17,6 +17,8 @@ from parley.protocol import GENESIS
 
 FOLDER = Path(__file__).parent / "migrations"
 
+SCHEMA = "database schema"  # what errors about it name
+
 
 def _scripts() -> tuple[Config, ScriptDirectory]:
     config = Config()
@@ -50,13 +52,13 @@ def check_schema(connection: Connection) -> None:
         return
     if found is not None and found not in known:
         raise InvalidInput(
-            "database schema",
+            SCHEMA,
             found=f"revision {found}, which this version does not know",
             allowed=", ".join(sorted(known)),
             hint="It was written by a newer Parley: upgrade this one",
         )
     raise InvalidInput(
-        "database schema",
+        SCHEMA,
         found=f"revision {found}" if found else "an empty database",
         allowed=known[0],
         hint="Run `parley admin init` (after a backup, if there is data)",

@@ -66,7 +66,7 @@ async def evidence_page(shown: Page) -> Response:
             latest = history.phases[-1].explanation if history.phases else None
             if latest is not None:
                 words = latest.words
-                limits = latest.line, _range(document)
+                limits = latest.line, _range(document, rates=status.rates)
                 drawn.append(partial(_panels, history, board, *limits, rates=status.rates, name=name))
     values: dict[str, Any] = {"pages": pages, "words": words}
     values["made"] = lambda: {"panels": [panel for draw in drawn for panel in draw()]}
@@ -103,11 +103,11 @@ def _named(names: Sequence[str]) -> str:
     return f"{', '.join(names[:MOST_NAMED])} and {number(len(names) - MOST_NAMED)} more"
 
 
-def _range(document: Mapping[str, Any]) -> tuple[float, float] | None:
+def _range(document: Mapping[str, Any], *, rates: bool) -> tuple[float, float] | None:
     """Between what two numbers a reward can be, where the study says so."""
-    noise = document.get("noise") or {}
-    if noise.get("kind") == "binary":
+    if rates:
         return 0.0, 1.0
+    noise = document.get("noise") or {}
     low, high = noise.get("low"), noise.get("high")
     return None if low is None or high is None else (float(low), float(high))
 

@@ -110,10 +110,10 @@
     again();
   }
 
-  // How long ago, kept current between changes.
-  const units = [["second", 1, 120], ["minute", 60, 7200], ["hour", 3600, 172800], ["day", 86400, Infinity]];
+  // How long ago, kept current between changes; as `ago` of render.py has it.
+  const units = [["minute", 60, 7200], ["hour", 3600, 172800], ["day", 86400, Infinity]];
   function ago(seconds) {
-    if (seconds < 5) return "just now";
+    if (seconds < 60) return "less than a minute ago";
     const [word, size] = units.find(([, , most]) => seconds < most);
     const count = Math.floor(seconds / size);
     return `${count.toLocaleString("en-GB")} ${word}${count === 1 ? "" : "s"} ago`;

@@ -1,8 +1,8 @@
 """In mid-study: what is likely left, by simulating the rest of the study many times from where it is.
 
-Truths are drawn from what the data allow: every local mean is normal around its estimate with its standard error (a
-flat prior). The same policy then runs on to the end from the present state. The spread of the totals is the forecast's
-uncertainty. Rewards are taken to be normal with the problem's scale, which for bounded ones is cautious.
+Truths are drawn from what the data allow (`plausible_means`). The same policy then runs on to the end from the present
+state. The spread of the totals is the forecast's uncertainty. Rewards are taken to be normal with the problem's scale,
+which for bounded ones is cautious.
 
 The documents for the API are made here too, cut to what can be simulated while somebody waits. All of it is pure: a
 study or a state goes in, a document comes out.
@@ -28,8 +28,11 @@ from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray, Problem
 
 MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
-LARGEST_FACTOR = 30  # a continuation that costs this many times what was spent is stopped; it counts as at least that
+LARGEST_FACTOR = (
+    1_000  # a continuation that costs this many times what was spent is stopped; it counts as at least that
+)
 BOUND_ACCURACY = 1e-3
+WIDTHS, LEAST_WIDTH = 60, 0.3  # how many widths of effects are weighed, and the smallest, in standard errors
 
 S = TypeVar("S", bound=State)
 
@@ -50,7 +53,12 @@ class Forecast:
 
     def quantiles(self, *levels: float) -> list[int]:
         """Quantiles of the totals, to whole samples."""
-        return [round(float(value)) for value in np.quantile(self.samples, levels)]
+        return [round(float(value)) for value in _quantiles(self.samples, levels)]
+
+
+def _quantiles(values: IntArray, levels: Collection[float]) -> FloatArray:
+    """Quantiles that the next value is below with these probabilities, however few there are (but for 0.1, nine)."""
+    return np.asarray(np.quantile(values, list(levels), method="weibull"))
 
 
 def simulate_rest(
@@ -79,7 +87,9 @@ def simulate_rest(
     problem = policy.problem
     scale = np.sqrt(problem.noise.cell_variances(state.totals))
     errors = scale / np.sqrt(np.maximum(state.counts, 1))
-    truths = state.means + errors * generator.standard_normal((continuations, *problem.shape))
+    truths = plausible_means(state.means, np.broadcast_to(errors, problem.shape), generator, continuations)
+    if problem.noise.low is not None and problem.noise.high is not None:
+        truths = _reflected(truths, problem.noise.low, problem.noise.high)
     draw = problem.noise.forecast_sampler(truths, scale)
     idle = [problem.agents.index(name) for name in frozen]
     ends = isinstance(problem.horizon, int)  # by itself, however long it takes
@@ -107,6 +117,52 @@ def simulate_rest(
         per_agent=np.asarray(running.counts.sum(axis=-2).mean(axis=0)),
         unfinished=int((~running.finished).sum()),
     )
+
+
+def plausible_means(means: FloatArray, errors: FloatArray, generator: np.random.Generator, count: int) -> FloatArray:
+    """`(count, arm, agent)`: local means that the estimates `(arm, agent)` with their standard errors allow.
+
+    Estimates are farther apart than the truth: their noise comes on top of the gaps. Means drawn around them would be
+    farther apart still, and a study that looks that easy is forecast to end early. So each mean is an agent's level,
+    an arm's effect and what is the agent's own, and effects are drawn from normals whose widths are unknown too:
+    every draw has its own widths, as likely as the estimates make them.
+
+    >>> found = plausible_means(np.array([[0.2], [0.0]]), np.array([[0.1], [0.1]]), np.random.default_rng(0), 2000)
+    >>> bool(found.std(axis=0).max() < 0.12), bool(0.1 < (found[:, 0] - found[:, 1]).mean() < 0.2)
+    (True, True)
+    """
+    weights = 1 / np.square(errors)
+    level = np.average(means, axis=0, weights=weights)
+    share = weights / weights.sum(axis=1, keepdims=True)
+    effect = ((means - level) * share).sum(axis=1, keepdims=True)
+    width = 1 / np.sqrt(weights.sum(axis=1, keepdims=True))
+    arms = _shrunk(effect, width, means.shape[0] - 1, generator, count)
+    if means.shape[1] == 1:
+        return np.asarray(level + arms)
+    freedom = (means.shape[0] - 1) * (means.shape[1] - 1)
+    own = _shrunk(means - level - effect, errors, freedom, generator, count)
+    return np.asarray(level + arms + own - (own * share).sum(axis=-1, keepdims=True))
+
+
+def _reflected(truths: FloatArray, low: float, high: float) -> FloatArray:
+    """Within the range of a reward, turned back at its ends: means that are all cut off at the same end would tie."""
+    within = np.where(truths > high, 2 * high - truths, np.where(truths < low, 2 * low - truths, truths))
+    return np.clip(within, low, high)
+
+
+def _shrunk(
+    found: FloatArray, errors: FloatArray, freedom: int, generator: np.random.Generator, count: int
+) -> FloatArray:
+    """`(count, arm, agent)`: effects of normals around 0, given estimates of them; a width is drawn first."""
+    typical = float(np.median(errors))
+    most = max(10 * typical, 3 * float(np.abs(found).max()))
+    widths = np.geomspace(LEAST_WIDTH * typical, most, WIDTHS)
+    variances = np.square(widths)[:, None, None] + np.square(errors)
+    likely = -0.5 * (np.log(variances) + np.square(found) / variances).sum(axis=(-2, -1)) * freedom / found.size
+    chance = np.exp(likely - likely.max())
+    square = np.square(generator.choice(widths, size=(count, 1, 1), p=chance / chance.sum()))
+    kept = square / (square + np.square(errors))
+    return np.asarray(kept * found + np.sqrt(kept) * errors * generator.standard_normal((count, *found.shape)))
 
 
 def _regret(problem: Problem, truths: FloatArray, draws: IntArray) -> FloatArray:
@@ -265,7 +321,7 @@ def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, 
     except InvalidInput as error:
         return document | {"reason": str(error)}
     low, middle, high = ahead.quantiles(0.1, 0.5, 0.9)
-    rounds = np.quantile(ahead.rounds, (0.1, 0.5, 0.9))
+    rounds = _quantiles(ahead.rounds, (0.1, 0.5, 0.9))
     costs = ahead.study_costs.summary()
     if document["money"] is not None:
         document["money"] |= costs["money"]

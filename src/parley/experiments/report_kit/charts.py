@@ -210,7 +210,7 @@ def legend_below(figure: Figure, panel: Axes, *, columns: int = 8) -> None:
 
 
 def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: str = "light") -> Figure:
-    """One run, a panel per agent: the estimated mixed mean of every arm until the phase that ruled it out (a cross)."""
+    """One run, a panel per agent: the estimated mixed mean of every arm until the phase that dropped it (a cross)."""
     if not phases:
         raise InvalidInput("phases", found="none", allowed="at least one phase of a run")
     shown = min(problem.agent_count, MOST_PANELS)
@@ -223,7 +223,8 @@ def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: st
         for panel in panels[shown:]:
             panel.set_axis_off()
         legend_below(figure, panels[0])
-        title = "Timeline of one run: a cross marks the phase that ruled an arm out"
+        aside = " or set it aside" if problem.tolerance else ""
+        title = f"Timeline of one run: a cross marks the phase that ruled an arm out{aside}"
         hidden = problem.agent_count - shown
         figure.suptitle(f"{title} (first {shown} agents of {problem.agent_count})" if hidden else title, size=11)
     return figure
@@ -232,11 +233,11 @@ def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: st
 def _draw_timeline(panel: Axes, phases: Sequence[Phase], problem: Problem, agent: int, style: Theme) -> None:
     numbers = np.array([phase.number for phase in phases])
     means = np.stack([problem.mixed(phase.after.means)[:, agent] for phase in phases])
-    ruled_out = phases[-1].after.dropped_in[:, agent]
+    dropped = phases[-1].after.dropped_in[:, agent]
     for arm, name in enumerate(problem.arms):
-        last = int(ruled_out[arm]) or int(numbers[-1])
+        last = int(dropped[arm]) or int(numbers[-1])
         seen = numbers <= last
-        out = ruled_out[arm] > 0
+        out = dropped[arm] > 0
         colour = style.colour(arm)
         panel.plot(
             numbers[seen],
@@ -250,7 +251,7 @@ def _draw_timeline(panel: Axes, phases: Sequence[Phase], problem: Problem, agent
         if out:
             end = means[numbers == last, arm]
             panel.plot(last, end, "x", color=style.ink, markersize=9, markeredgewidth=1.6, zorder=5)
-    remaining = [name for arm, name in enumerate(problem.arms) if not ruled_out[arm]]
+    remaining = [name for arm, name in enumerate(problem.arms) if not dropped[arm]]
     answer = ", ".join(remaining) if len(remaining) == problem.top else f"{len(remaining)} arms left"
     panel.set_title(f"{problem.agents[agent]}: {answer}")
     ticks = phases[:: math.ceil(len(phases) / MOST_TICKS)]

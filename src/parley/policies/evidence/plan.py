@@ -25,6 +25,7 @@ LEAST_STAKE = 0.1
 # The largest first phase, of what a study may take: of what a tie takes with a tolerance, and of a stated budget.
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
 SMALL_GAPS = 10.0
+WORTH_A_ROUND = 0.25  # of the days that a round takes whatever it draws: the least that a later phase draws for
 LARGEST = 3.0  # times what one phase takes that should end a tie: a study with a tolerance is never larger
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
 
@@ -140,7 +141,8 @@ def further_draws(
     margin = sqrt(2 log(caution / q)). So cheap contrasts are made nearly sure to end, and only dear ones gamble. Shares
     and margins depend on each other: three solves, each from the last one's multipliers.
 
-    With `rounds_left (batch,)` a phase may grow faster than the temper allows: fast enough to get there in time.
+    With `rounds_left (batch,)` a phase may grow faster than the temper allows: fast enough to get there in time. Where
+    a round takes days of its own, a phase draws long enough to be worth one, however little is missing.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts
@@ -150,7 +152,10 @@ def further_draws(
     if rounds_left is not None:
         growth = np.maximum(growth, (1 + wanted / spent) ** (1 / np.maximum(rounds_left, 1)))
     total = np.clip(wanted, (temper.smallest_growth - 1) * spent, (growth - 1) * spent)
-    planned = solution.allocation * (total / wanted)[:, None, None]
+    factor = total / wanted
+    if problem.rate is not None and (overhead := round_overhead(problem)) > 0:
+        factor = np.maximum(factor, WORTH_A_ROUND * overhead / days_needed(solution.allocation, problem.rate))
+    planned = solution.allocation * factor[:, None, None]
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
     quotas = np.maximum(np.ceil(planned), max(problem.noise.least_draws, problem.noise.bet_draws(problem.weights)))
     return np.where(touched, quotas, 0).astype(np.int64)

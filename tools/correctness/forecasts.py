@@ -1,0 +1,95 @@
+"""How often a forecast holds: `make forecasts` rewrites part of docs/dashboard.md.
+
+Random studies with known truths run to their end. After each of their first phases the rest is forecast as the service
+does it, and the end is compared with the range that 8 of 10 should be in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+
+from parley.experiments.forecasts.forecast import forecast_document
+from parley.policies import make_policy
+from parley.problem import Instance, Problem
+from parley.rewards import Binary, Gaussian
+from parley.simulation import phases
+from parley.weights import personalized
+
+AFTER = (1, 2, 3)  # phases; later forecasts are easier
+ASKED = 0.8  # of the ends are in the range of 8 of 10
+PHASES = 60
+KINDS = ("effects of arms", "each agent its own", "zeros and ones", "a round takes 31 days")
+
+
+def instance_of(kind: str, seed: int) -> Instance:
+    """A random study: 3 to 6 arms, 1 to 5 agents, means within a tenth of the largest stated gap to all of it."""
+    generator = np.random.default_rng([SEED, KINDS.index(kind), seed])
+    arms, agents = int(generator.integers(3, 7)), int(generator.integers(1, 6))
+    alpha = float(generator.uniform(0.2, 0.9))
+    logistics = {"rate": 10.0, "round_days": 1.0, "delay": 30.0} if kind == "a round takes 31 days" else {}
+    noise = Binary() if kind == "zeros and ones" else Gaussian(scale=1.0)
+    problem = Problem(arms=arms, weights=personalized(agents, alpha), delta=0.1, noise=noise, **logistics)
+    spread, own = math.exp(generator.uniform(math.log(0.1), 0.0)), 1.0 if kind == "each agent its own" else 0.3
+    means = generator.random((arms, 1)) * (1 - own) + own * generator.random((arms, agents))
+    return Instance(problem=problem, means=spread * means)
+
+
+def measured(task: tuple[str, int]) -> list[tuple[str, int, str, bool, bool]]:
+    """(kind, phase, what, whether the end was below the range, whether above) of every forecast of one study."""
+    kind, seed = task
+    instance = instance_of(kind, seed)
+    policy = make_policy("evidence", instance.problem)
+    run = []
+    for phase in phases(policy, instance, seed=seed):
+        run.append(phase)
+        if len(run) == PHASES:
+            break
+    end, found = run[-1].after, []
+    for after in AFTER:
+        if after >= len(run):
+            break
+        told = forecast_document(policy, run[after - 1].after, (), over=False)
+        unknown = 10 * told["unfinished"] > told["continuations"]  # the upper end: the page says "or more"
+        for what, truth, ends in (("samples", end.counts.sum(), told["total"]), ("rounds", end.phase, told["rounds"])):
+            found.append((kind, after, what, bool(truth < ends["p10"]), bool(truth > ends["p90"]) and not unknown))
+    return found
+
+
+def _rows(found: list[tuple[str, int, str, bool, bool]]) -> Iterator[tuple[str, ...]]:
+    for kind in KINDS:
+        for after in AFTER:
+            cells = []
+            for what in ("samples", "rounds"):
+                ends = np.array([row[3:] for row in found if row[:3] == (kind, after, what)])
+                below, above = ends.mean(axis=0)
+                cells += [f"{1 - below - above:.2f}", f"{below:.2f}", f"{above:.2f}"]
+            yield kind, str(after), str(len(ends)), *cells
+
+
+def forecasts(studies: int, workers: int) -> bool:
+    """Print and keep the table; whether the ranges hold as often as they should, over all studies."""
+    tasks = [(kind, seed) for kind in KINDS for seed in range(studies)]
+    found = [row for _, rows in in_parallel(measured, tasks, workers) for row in rows]
+    head = (
+        "studies with",
+        "after phase",
+        "forecasts",
+        "samples: in the range",
+        "below",
+        "above",
+        "rounds: in the range",
+        "below",
+        "above",
+    )
+    text = table(head, _rows(found))
+    held = {
+        what: np.mean([not (row[3] or row[4]) for row in found if row[2] == what]) for what in ("samples", "rounds")
+    }
+    last = ", ".join(f"{share:.1%} of all forecasts of {what} hold" for what, share in held.items())
+    print(text, last, sep="\n")
+    fill(DOCS / "dashboard.md", "forecasts", f"{text}\n\n{last}.")
+    return all(share >= ASKED for share in held.values())
