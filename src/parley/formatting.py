@@ -116,24 +116,6 @@ def ranged(value: float | None, low: float | None, high: float | None, *, unit: 
     return f"{real(value, digits)} ({real(low, digits)} to {real(high, digits)})"
 
 
-def measured(value: float | None, radius: float | None, *, rates: bool = False) -> str:
-    """An estimate and its half-width, with as many decimals as the half-width justifies.
-
-    >>> measured(0.0512, 0.0031), measured(12.3456, 4.2), measured(0.29, 0.16), measured(None, 0.1)
-    ('0.0512 ± 0.0031', '12.3 ± 4.2', '0.29 ± 0.16', '')
-    >>> measured(0.0512, 0.0031, rates=True)
-    '5.12 ± 0.31 %'
-    """
-    if value is None or radius is None:
-        return ""
-    if rates:
-        return f"{measured(100 * value, 100 * radius)} %"
-    if not (math.isfinite(radius) and radius > 0):
-        return f"{real(value)} ± {real(radius)}"
-    digits = decimals(radius)
-    return f"{real(value, digits)} ± {real(radius, digits)}"
-
-
 def share_text(share: float, error: float) -> str:
     """A share of simulated studies with its Monte Carlo error, in per cent.
 

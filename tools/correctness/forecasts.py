@@ -22,6 +22,8 @@ from parley.weights import personalized
 AFTER = (1, 2, 3)  # phases; later forecasts are easier
 ASKED = 0.8  # of the ends are in the range of 8 of 10
 PHASES = 60
+# Kind, phase, what; whether the end was below the range, whether above, whether the range is open above.
+Row = tuple[str, int, str, bool, bool, bool]
 KINDS = ("effects of arms", "each agent its own", "zeros and ones", "a round takes 31 days")
 
 
@@ -38,8 +40,8 @@ def instance_of(kind: str, seed: int) -> Instance:
     return Instance(problem=problem, means=spread * means)
 
 
-def measured(task: tuple[str, int]) -> list[tuple[str, int, str, bool, bool]]:
-    """(kind, phase, what, whether the end was below the range, whether above) of every forecast of one study."""
+def measured(task: tuple[str, int]) -> list[Row]:
+    """Every forecast of one study."""
     kind, seed = task
     instance = instance_of(kind, seed)
     policy = make_policy("evidence", instance.problem)
@@ -52,39 +54,34 @@ def measured(task: tuple[str, int]) -> list[tuple[str, int, str, bool, bool]]:
     for after in AFTER:
         if after >= len(run):
             break
-        told = forecast_document(policy, run[after - 1].after, (), over=False)
-        unknown = 10 * told["unfinished"] > told["continuations"]  # the upper end: the page says "or more"
-        for what, truth, ends in (("samples", end.counts.sum(), told["total"]), ("rounds", end.phase, told["rounds"])):
-            found.append((kind, after, what, bool(truth < ends["p10"]), bool(truth > ends["p90"]) and not unknown))
+        forecast = forecast_document(policy, run[after - 1].after, (), over=False)
+        unknown = 10 * forecast["unfinished"] > forecast["continuations"]  # the upper end: the page says "or more"
+        for what, truth, ends in (
+            ("samples", end.counts.sum(), forecast["total"]),
+            ("rounds", end.phase, forecast["rounds"]),
+        ):
+            above = bool(truth > ends["p90"]) and not unknown
+            found.append((kind, after, what, bool(truth < ends["p10"]), above, unknown))
     return found
 
 
-def _rows(found: list[tuple[str, int, str, bool, bool]]) -> Iterator[tuple[str, ...]]:
+def _rows(found: list[Row]) -> Iterator[tuple[str, ...]]:
     for kind in KINDS:
         for after in AFTER:
             cells = []
             for what in ("samples", "rounds"):
                 ends = np.array([row[3:] for row in found if row[:3] == (kind, after, what)])
-                below, above = ends.mean(axis=0)
+                below, above, unknown = ends.mean(axis=0)
                 cells += [f"{1 - below - above:.2f}", f"{below:.2f}", f"{above:.2f}"]
-            yield kind, str(after), str(len(ends)), *cells
+            yield kind, str(after), str(len(ends)), f"{unknown:.2f}", *cells
 
 
 def forecasts(studies: int, workers: int) -> bool:
     """Print and keep the table; whether the ranges hold as often as they should, over all studies."""
     tasks = [(kind, seed) for kind in KINDS for seed in range(studies)]
     found = [row for _, rows in in_parallel(measured, tasks, workers) for row in rows]
-    head = (
-        "studies with",
-        "after phase",
-        "forecasts",
-        "samples: in the range",
-        "below",
-        "above",
-        "rounds: in the range",
-        "below",
-        "above",
-    )
+    columns = [f"{what}: {where}" for what in ("samples", "rounds") for where in ("in the range", "below", "above")]
+    head = ["studies with", "after phase", "forecasts", "range open above", *columns]
     text = table(head, _rows(found))
     held = {
         what: np.mean([not (row[3] or row[4]) for row in found if row[2] == what]) for what in ("samples", "rounds")

@@ -185,7 +185,8 @@ def thaw(client: Client, study: str, agent: str, reason: str, yes: bool) -> None
 
 def _show_pairs(pairs: list[dict[str, Any]]) -> None:
     for pair in pairs[:MOST_PAIRS]:
-        radius = "no interval at all" if pair["smallest_radius"] is None else f"at best ± {pair['smallest_radius']:.4g}"
+        least = pair["smallest_radius"]
+        radius = "no interval at all" if least is None else f"no interval narrower than ± {least:.4g}"
         gap = "" if pair["gap"] is None else f", gap {pair['gap']:.4g}"
         say(f"  {pair['arm']} of {pair['agent']}: {pair['forecast']} ({radius}{gap})")
     if len(pairs) > MOST_PAIRS:

@@ -138,7 +138,7 @@ def regret_phase_table(title: str, policy: Playing, run: Sequence[Phase]) -> Tab
                 ", ".join(str(int(left)) for left in phase.after.active.sum(axis=0)),
             )
         )
-    head = ("phase", "draws so far", "explored in it", "regret so far, estimated", "arms left")
+    head = ("phase", "draws so far", "explored in it", "regret so far, estimated ± two standard errors", "arms left")
     return Table.of_text(title, head, rows)
 
 
