@@ -10,7 +10,7 @@ import math
 
 from tests.test_estimates import DELTA, MODELS, missed, studied
 from tools.correctness.common import DOCS, fill, table
-from tools.correctness.widths import measure
+from tools.correctness.widths import measure, slack
 
 CELLS = {  # name -> truth, draws of a cell in the first phase, phases, whether the best or the worst is drawn more
     "tie": ("tie", 8, 6, True),
@@ -27,6 +27,8 @@ def coverage(runs: int, only: str | None = None) -> bool:
     if only != "held":
         shown = [[name, f"{alone:.2f}", f"{jointly:.2f}"] for name, (alone, jointly) in measure().items()]
         fill(PAGE, "widths", table(["rewards", "times the usual width", "times the usual joint width"], shown))
+        parts = ("all 63 numbers at once", "looks at any time", "phases in which not both arms were drawn")
+        fill(PAGE, "slack", table(parts, [[f"{part:.2f}" for part in slack()]]))
     return good
 
 

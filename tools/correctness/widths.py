@@ -14,6 +14,7 @@ from parley.experiments.paper.reproduction import paper_instance
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import make_model
+from parley.rewards.intervals import phase_reach, stack_phases
 from parley.totals import Totals
 
 MODELS = {
@@ -50,7 +51,31 @@ def measure(runs: int = 20, delta: float = 0.1) -> dict[str, tuple[float, float]
     for name, noise in MODELS.items():
         rng = np.random.default_rng(1)
         problem = instance.problem.with_(noise=make_model(**noise))
-        each = np.mean([ratios(estimates(problem, run(problem, instance.means, rng))).mean() for _ in range(runs)])
+        means = (1 + instance.means) / 2 if problem.noise.means_are_rates else instance.means
+        each = np.mean([ratios(estimates(problem, run(problem, means, rng))).mean() for _ in range(runs)])
         joint = -ndtri(np.exp(-joint_line(problem)) / 2) / fixed_quantile(problem)
         table[name] = (float(each), float(each / joint))
     return table
+
+
+def slack(runs: int = 20, delta: float = 0.1) -> tuple[float, float, float]:
+    """What a known scale's ratio to the usual interval is made of: all numbers at once, looks at any time, and phases
+    in which an arm and the leader were not both drawn.
+    """
+    instance: Instance = paper_instance(alpha=0.5, delta=delta)
+    problem, rng = instance.problem.with_(noise=make_model(**MODELS["gaussian, known scale"])), np.random.default_rng(1)
+    line, looks, common = joint_line(problem), [], []
+    together = float(-ndtri(np.exp(-line) / 2))
+    for _ in range(runs):
+        phases = run(problem, instance.means, rng)
+        found, past, seen = estimates(problem, phases), Totals.zero(phases[0].counts.shape), []
+        for fresh in phases:
+            seen.append(problem.noise.summary(past, fresh, problem.weights))
+            past = past + fresh
+        pairs = stack_phases(seen).against(found.leader)
+        each, first = pairs.weights(pairs.observed & (pairs.variance > 0))
+        known = found.lead.error > 0
+        root = np.sqrt(each.sum(axis=0)[known])
+        looks.append((phase_reach(each.sum(axis=0), first, line)[known] / root / together).mean())
+        common.append((1 / root / found.lead.error[known]).mean())
+    return together / fixed_quantile(problem), float(np.mean(looks)), float(np.mean(common))

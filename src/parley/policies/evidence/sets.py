@@ -8,8 +8,9 @@ has a slot of its own: of the worst leader, against the best loser. A slot's wea
 
 The first order is by estimate, and it stays while the leaders stay. When some change, the new ones come last among the
 leaders and the former ones first among the losers, and a slot begins with the least that any of its sets had in the
-slot where it was. A set whose slot has reached the line is rejected for ever; an arm is out when all sets that have it
-are. `docs/evidence-racing.md` has the proof.
+slot where it was. A set whose slot stands on the line is rejected; an arm is out for good when all sets that have it
+are rejected at once. A slot with other sets in it may take a rejected set back when leaders change, for a slot knows
+only the least of its sets: that costs samples, never the guarantee. `docs/evidence-racing.md` has the proof.
 """
 
 from __future__ import annotations
