@@ -116,14 +116,15 @@ def guard_no_page():
 
 
 def skip_the_agent_of_a_token():
-    from parley.coordinator.access import rights
+    from parley.coordinator.access import tokens
 
-    real = rights.authorize
+    real = tokens.authorize
 
-    def careless(operation, principal, path):
-        real(operation, principal, {key: value for key, value in path.items() if key != "agent"})
+    def careless(operation, roles, principal, path, *, server_wide):
+        others = {key: value for key, value in path.items() if key != "agent"}
+        real(operation, roles, principal, others, server_wide=server_wide)
 
-    change(rights, "authorize", careless)
+    change(tokens, "authorize", careless)
 
 
 def take_revoked_tokens():

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from starlette.applications import Starlette
 
-from parley.coordinator.access.rights import ADMINS, UNBLINDED
+from parley.coordinator.access.tokens import ADMINS, UNBLINDED
 from parley.coordinator.answers import Estimated, Forecast, WantedPower
 from parley.coordinator.cache import Cache
 from parley.coordinator.clock import Clock, utc_now

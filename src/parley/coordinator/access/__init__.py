@@ -1,1 +1,1 @@
-"""Who asks, and what for: tokens, sessions, and the table of rights."""
+"""Who asks, and who may: tokens with their roles, and sessions."""

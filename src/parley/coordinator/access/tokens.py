@@ -1,6 +1,7 @@
-"""Tokens: `parley_<kid>_<secret>`. The kid names it, the 256-bit secret proves it, only the secret's SHA-256 is kept.
+"""Tokens, and what their roles may do.
 
-A fast hash is right here: the secret is random and long, so there is no dictionary to try.
+A token is `parley_<kid>_<secret>`. The kid names it, the 256-bit secret proves it, and only the secret's SHA-256 is
+kept. A fast hash is right here: the secret is random and long, so there is no dictionary to try.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio.to_thread
 from cachetools import LRUCache
@@ -30,13 +32,22 @@ FORM = re.compile(r"parley_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
 class Role(StrEnum):
-    """Who may do what stands in `rights.ACCESS`."""
+    """Who may do what stands in the rows of the table of operations, mostly by the groups below."""
 
     AGENT = "agent"  # of one study, for itself
     VIEWER = "viewer"  # blinded: no means, no scores
     ANALYST = "analyst"  # everything that is read of a study
     AUDITOR = "auditor"  # the same, and the logs
     ADMINISTRATOR = "administrator"  # of the whole server
+
+
+EVERYONE = frozenset(Role)
+AGENTS = frozenset({Role.AGENT})
+ADMINS = frozenset({Role.ADMINISTRATOR})
+INSPECTORS = ADMINS | {Role.AUDITOR}  # who may read the logs
+PLANNERS = ADMINS | {Role.ANALYST}  # who may see what an act would do
+UNBLINDED = ADMINS | {Role.ANALYST, Role.AUDITOR}
+READERS = UNBLINDED | {Role.VIEWER}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +63,24 @@ class Principal:
     def reaches(self, study: str) -> bool:
         """Whether a study is within this token's scope."""
         return self.study is None or self.study == study
+
+
+def authorize(
+    operation: str, roles: frozenset[Role], principal: Principal, path: Mapping[str, Any], *, server_wide: bool
+) -> None:
+    """Raise unless this principal may call this operation on this path; `server_wide` is not for tokens of a study.
+
+    Beyond the role, a token that names a study reaches only that study, and an agent's only its own places in it.
+    """
+    if principal.role not in roles:
+        raise Refusal("not-allowed", f"{principal.role} may not {operation.replace('_', ' ')}")
+    if server_wide and principal.study is not None:
+        raise Refusal("not-allowed", "the token is bound to one study")
+    study, agent = path.get("study"), path.get("agent")
+    if study is not None and not principal.reaches(study):
+        raise Refusal("not-allowed", "the token is for another study")
+    if principal.role is Role.AGENT and agent is not None and agent != principal.agent:
+        raise Refusal("not-allowed", "the token is for another agent")
 
 
 @dataclass(frozen=True, kw_only=True)

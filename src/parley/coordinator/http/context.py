@@ -15,8 +15,7 @@ from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from parley.coordinator.access.rights import UNBLINDED
-from parley.coordinator.access.tokens import Principal, Role, TokenCache, require_live
+from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, TokenCache, require_live
 from parley.coordinator.answers import StudyLine
 from parley.coordinator.clock import Clock, MonotonicClock
 from parley.coordinator.http.limits import Pool, Slots, Throttle

@@ -20,9 +20,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from parley.coordinator.access.rights import authorize
 from parley.coordinator.access.sessions import resume
-from parley.coordinator.access.tokens import Principal, Role
+from parley.coordinator.access.tokens import Principal, Role, authorize
 from parley.coordinator.http.context import LARGE_ANSWER, Call, Context, Place, context_of
 from parley.coordinator.http.limits import COSTLY, check_shape, cost_of, read_body
 from parley.coordinator.observability import logger

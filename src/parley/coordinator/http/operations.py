@@ -14,8 +14,7 @@ import msgspec
 
 from parley import __version__
 from parley.coordinator import answers
-from parley.coordinator.access.rights import ADMINS, AGENTS, EVERYONE, INSPECTORS, PLANNERS, READERS, UNBLINDED
-from parley.coordinator.access.tokens import Role
+from parley.coordinator.access.tokens import ADMINS, AGENTS, EVERYONE, INSPECTORS, PLANNERS, READERS, UNBLINDED, Role
 from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Place
 from parley.coordinator.http.guard import Operation, parameters_of

@@ -8,7 +8,7 @@ from time import monotonic
 
 from starlette.responses import Response
 
-from parley.coordinator.access.rights import INSPECTORS
+from parley.coordinator.access.tokens import INSPECTORS
 from parley.coordinator.answers import AgentAssignment, ReportOfAgent, Reports
 from parley.coordinator.http.context import Call, Context
 from parley.coordinator.http.guard import encoded
