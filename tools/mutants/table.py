@@ -128,7 +128,7 @@ MUTANTS = [
         ("gaps are told twice as large as proven", "policies/evidence/racing.py", 'gap_at_least": float(bound)',
          'gap_at_least": 2 * float(bound)', CERTIFICATE + "test_the_certificate_tells_the_bounds_that_the_evidence_gives"),
         ("the bounds on gaps forget the true top arms that a tolerance may set aside", "policies/evidence/racing.py", "(0 if self.problem.tolerance else self.problem.top)",
-         "self.problem.top", TWIN + "test_a_study_as_planned[gaussian-0.1]"),
+         "self.problem.top", TWIN + "test_a_study_as_planned"),
         ("every phase of an unknown scale has the whole level of a bound", "rewards/unknown_scale.py", "level = BASEL - 2 * np.log(order) - phase.line",
          "level = BASEL - phase.line", TWIN + "test_a_study_as_planned[unknown-0.0]"),
         ("what was set aside within the tolerance is called ruled out", "policies/base.py", "[ends == OutcomeStatus.LEFT.value, aside, ~state.active, answered]",
