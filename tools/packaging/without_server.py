@@ -18,7 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("harmonic", "bounds", "rewards", "policies", "protocol", "simulation", "correctness")
-MODULES = ("coordinator", "dashboard", "agent", "service", "site", "cli", "experiments", "__main__.py", "__init__.py")
+MODULES = ("coordinator", "dashboard", "agent", "service", "site", "cli", "experiments", "connections.py")
+MODULES += ("__main__.py", "__init__.py")
 
 
 def server_packages() -> set[str]:
