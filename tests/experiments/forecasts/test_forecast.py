@@ -80,6 +80,7 @@ def test_means_are_as_far_apart_as_the_estimates_suggest_and_no_farther():
     assert np.allclose(apart.std(axis=0), 0.1, atol=0.02), "where gaps are clear, the errors alone are left"
 
 
+@pytest.mark.simulations
 def test_small_gaps_are_not_forecast_to_end_early():
     """Eight of ten studies should end in the range; with truths around the estimates it was one in three."""
     held = []

@@ -28,9 +28,8 @@ from parley.policies import Policy, State
 from parley.problem import FloatArray, Instance, IntArray, Problem
 
 MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
-LARGEST_FACTOR = (
-    1_000  # a continuation that costs this many times what was spent is stopped; it counts as at least that
-)
+# A continuation that costs this many times what was spent is stopped; it counts as at least that.
+LARGEST_FACTOR = 1_000_000
 BOUND_ACCURACY = 1e-3
 WIDTHS, LEAST_WIDTH = 60, 0.3  # how many widths of effects are weighed, and the smallest, in standard errors
 
