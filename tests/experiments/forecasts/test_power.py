@@ -35,6 +35,16 @@ def test_more_power_and_smaller_gaps_need_more():
     assert needed(0.4, 0.5) < needed(0.4, 0.9) < needed(0.2, 0.9)
 
 
+def test_a_study_that_errs_and_is_left_with_ties_does_not_stop_the_search():
+    """Seed 0 has a study that rules out the best arm; the arms that are left are equal, and it never ends."""
+    problem = Problem(arms=4, weights=0.5 * np.eye(3) + 0.5 / 3, delta=0.1)
+    planner = Planner(policy="evidence", options={}, replications=1000, seed=0)
+    truth = gap_scenario(problem, 0.02)
+    with pytest.raises(InvalidInput, match="planned draws"):
+        planner.estimate(truth, problem)
+    assert smallest_budget(planner, problem, truth, 0.5, accuracy=0.2)[1].power >= 0.5
+
+
 def test_a_tie_needs_a_tolerance_and_no_budget_has_more_power_than_none():
     with pytest.raises(InvalidInput, match="all arms tie, without a tolerance"):
         smallest_budget(PLANNER, PROBLEM, tie_scenario(PROBLEM), 0.9)

@@ -19,6 +19,7 @@ from parley.experiments.forecasts.scenarios import Scenario
 from parley.problem import Problem
 
 SEARCH_STEPS = 12  # budgets that a search tries, about: what a progress bar counts to
+ENDLESS = 2**42  # samples
 LEAST_POWER = 0.5  # a study with less power is more likely than not to end without all answers
 
 
@@ -78,10 +79,11 @@ def smallest_budget(
             allowed="a truth with a gap, or a tolerance: no budget tells arms apart that are equal",
         )
 
-    def within(most: int | None) -> ScenarioCost:
+    def within(most: int) -> ScenarioCost:
         return planner.estimate(truth, problem.with_(max_samples=most))
 
-    free = within(None)
+    # A study that rules out the best arm may be left with arms that tie: without a tolerance it would never end.
+    free = planner.estimate(truth, problem.with_(max_samples=None), max_samples=ENDLESS)
     if free.power < power:
         raise InvalidInput(
             "power",
