@@ -1,6 +1,7 @@
 """Ordered pairs against a judge that keeps every wealth in a dictionary; and what the proof asks for."""
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import log
 from unittest.mock import patch
 
@@ -87,24 +88,28 @@ class Judge:
 
     def shares(self, agent):
         """What the pairs of an agent start with, after the first phase."""
-        mixed, top = self.mixed(agent), self.problem.top
-        last = sorted(self.arms, key=lambda k: (-mixed[k], k))[top - 1]
-        chance = {
-            k: max(
-                norm.cdf(
-                    (mixed[k] - mixed[last])
-                    / (self.variance(self.counts, agent, k) + self.variance(self.counts, agent, last)) ** 0.5
-                ),
-                1e-4,
-            )
-            for k in self.arms
-        }
-        for j in self.arms:
-            others = [k for k in self.arms if k != j]
-            shares = {k: 0.9 * chance[k] / sum(chance[i] for i in others) + 0.1 / len(others) for k in others}
-            assert sum(shares.values()) == pytest.approx(1.0)
-            for k in others:
-                self.wealth[agent, k, j] = log(shares[k] / top) - 1e-9
+        mixed, top, count = self.mixed(agent), self.problem.top, self.problem.arm_count
+        order = sorted(self.arms, key=lambda k: (-mixed[k], k))
+        variance = {k: self.variance(self.counts, agent, k) for k in self.arms}
+
+        def chance(better):
+            return max(norm.cdf(better / (variance[k] + variance[last]) ** 0.5), 1e-4)
+
+        inside, edge = {}, {}
+        for k in self.arms:
+            last = order[top - 1]
+            inside[k] = chance(mixed[k] - mixed[last])
+            last = order[top]
+            edge[k] = max(inside[k] * chance(mixed[last] - mixed[k]), 1e-4)
+        for k in self.arms:
+            for j in (j for j in self.arms if j != k):
+                if top == 1:
+                    share = inside[k] / sum(inside[i] for i in self.arms if i != j)
+                else:
+                    taken = edge[k] / sum(sorted(edge.values())[top:])
+                    missed = edge[j] / sum(sorted(edge[i] for i in self.arms if i != k)[-top:])
+                    share = taken * missed
+                self.wealth[agent, k, j] = log(0.9 * share + 0.1 / ((count - top) * top)) - 1e-9
 
     def update(self, fresh):
         if self.phase > 0:
@@ -180,15 +185,16 @@ def test_the_state_is_that_of_the_judge(kind, seed, arms, agents, top):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 8), st.integers(1, 7))
-def test_the_shares_of_an_arms_rivals_are_at_most_one_over_n(seed, arms, top):
+def test_the_shares_against_every_possible_top_n_add_up_to_at_most_one(seed, arms, top):
     rng = np.random.default_rng(seed)
     problem = Problem(arms=arms, weights=random_weights(rng, 2), top=min(top, arms - 1))
     mixed, variances = rng.normal(0, rng.choice([0.01, 1.0, 100.0]), (arms, 2)), rng.uniform(1e-6, 1, (arms, 2))
     every = np.broadcast_to(np.arange(arms)[:, None], (arms, 2))
     shares = np.exp(endowment(problem, mixed, variances, every))
-    for j in range(arms):
-        assert (np.delete(shares[:, j], j, axis=0).sum(axis=0) <= 1 / problem.top).all()
-        assert (np.delete(shares[:, j], j, axis=0) >= 0.09 / (arms - 1) / problem.top).all()
+    for best in combinations(range(arms), problem.top):
+        others = [arm for arm in range(arms) if arm not in best]
+        assert (shares[np.ix_(others, best)].sum(axis=(0, 1)) <= 1).all()
+        assert (shares[np.ix_(others, best)] >= 0.09 / (len(others) * problem.top)).all()
 
 
 def test_the_phase_that_chooses_the_shares_settles_no_pair():
@@ -284,4 +290,4 @@ def test_with_many_arms_some_have_rows_and_one_that_looks_best_later_gets_one(to
     assert late in state.rows[:, 0]
     place = int(np.flatnonzero(state.rows[:, 0] == late)[0])
     others = np.delete(state.log_pairs[place, :, 0], late)
-    assert np.allclose(others, log(0.1 / 19 / top)), "it starts with its even share"
+    assert np.allclose(others, log(0.1 / ((20 - top) * top))), "it starts with its even share"

@@ -3,19 +3,20 @@
 For every ordered pair (l, j) of an agent's arms a wealth bets on "j is not better than l by the tolerance or more": the
 contrast l minus j, raised by the tolerance. Every phase in which both are drawn settles it, whoever leads, and it never
 begins anew. Before the first bet the first phase, which is no evidence itself, divides the agent's error probability:
-pair (l, j) starts with the wealth p[l | j] instead of 1, where
+pair (l, j) starts with the wealth p[l, j] instead of 1, where
 
-    sum over l != j of p[l | j] <= 1 / N    for every arm j.
+    sum over l outside T and j in T of p[l, j] <= 1    for every set T of N arms.
 
 An agent answers with L when the pairs (l, j) of all l in L and all j outside stand on the line M / delta. If l in L is
 bad, that is, worse than the N-th best by more than the tolerance, then a true top arm j is outside L and the null of
-(l, j) is true. Its wealth is a supermartingale from p[l | j], which reaches the line with probability at most
-delta p[l | j] / M. The sum over all l, over the N true top arms j and over M agents is at most delta.
+(l, j) is true. Its wealth is a supermartingale from p[l, j], which reaches the line with probability at most
+delta p[l, j] / M. The sum over all l outside the true top N, over all j inside and over M agents is at most delta.
 `docs/tolerance.md` has the proof in full.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,7 +61,7 @@ def _rows(problem: Problem, state: Pairs) -> IntArray:
 
 
 def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: IntArray) -> FloatArray:
-    """`(..., row, arm, agent)`: log p[l | j] of the rows' arms l and all arms j, what a pair starts with; 0 for l = j.
+    """`(..., row, arm, agent)`: log p[l, j] of the rows' arms l and all arms j, what a pair starts with; 0 for l = j.
 
     Arms that could be answers, by the estimates and variances of mixed means after the first phase, get nearly all.
 
@@ -70,19 +71,40 @@ def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: 
     >>> p.round(3).tolist()
     [[1.0, 0.95, 0.658], [0.949, 1.0, 0.342], [0.051, 0.05, 1.0]]
     """
-    last = nth_largest(mixed, problem.top, np.ones(mixed.shape, dtype=np.bool_))
+    arms, top = problem.arm_count, problem.top
+    inside = _chance(mixed, variances, top)
+    if top == 1:  # the true top arm is j: the others divide its share
+        others = inside.sum(axis=-2, keepdims=True) - inside
+        share = np.take_along_axis(inside, rows, axis=-2)[..., :, None, :] / others[..., None, :, :]
+    else:  # arms at the edge of the top N may be taken for members, or be members that are missed
+        edge = np.maximum(inside * _chance(-mixed, variances, arms - top), LEAST_CHANCE)
+        taken = np.take_along_axis(edge / _largest(edge, arms - top), rows, axis=-2)
+        place = np.argsort(np.argsort(-edge, axis=-2, kind="stable"), axis=-2, kind="stable")
+        first, next_ = _largest(edge, top), _largest(edge, top + 1)
+        without = np.where(place < top, next_ - edge, first)  # the largest sum over N arms without this one
+        missed = edge[..., None, :, :] / np.take_along_axis(without, rows, axis=-2)[..., :, None, :]
+        share = taken[..., :, None, :] * missed
+    itself = rows[..., :, None, :] == np.arange(arms)[:, None]
+    return np.where(itself, 0.0, np.log(np.where(itself, 1.0, (1 - EVENLY) * share + _evenly(problem))) - ROUNDING)
+
+
+def _chance(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
+    """`(..., arm, agent)`: about the chance that an arm is among the `top` largest, at least LEAST_CHANCE."""
+    last = nth_largest(mixed, top, np.ones(mixed.shape, dtype=np.bool_))
     at_last = np.argmax(mixed == last, axis=-2)[..., None, :]
     error = np.sqrt(variances + np.take_along_axis(variances, at_last, axis=-2))
-    chance = np.maximum(ndtr((mixed - last) / error), LEAST_CHANCE)
-    others = chance.sum(axis=-2, keepdims=True) - chance
-    own = np.take_along_axis(chance, rows, axis=-2)
-    share = (1 - EVENLY) * own[..., :, None, :] / others[..., None, :, :] + _evenly(problem)
-    itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
-    return np.where(itself, 0.0, np.log(np.where(itself, 1.0, share) / problem.top) - ROUNDING)
+    return np.maximum(ndtr((mixed - last) / error), LEAST_CHANCE)
+
+
+def _largest(values: FloatArray, count: int) -> FloatArray:
+    """`(..., 1, agent)`: the sum of so many of the largest over the arms."""
+    ordered = np.sort(values, axis=-2)
+    return np.asarray(ordered[..., values.shape[-2] - count :, :].sum(axis=-2, keepdims=True))
 
 
 def _evenly(problem: Problem) -> float:
-    return EVENLY / (problem.arm_count - 1)
+    """The part of every pair that is the same for all."""
+    return EVENLY / ((problem.arm_count - problem.top) * problem.top)
 
 
 def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) -> Contrasts:
@@ -157,7 +179,7 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
     joins = free & (free.cumsum(axis=-2) == 1) & ~seated.all(axis=-2, keepdims=True)
     joins &= ~(first | state.finished)[..., None, None]
     itself = late[..., None, :, :] == np.arange(problem.arm_count)[:, None]
-    start = np.where(itself, 0.0, np.log(_evenly(problem) / problem.top))
+    start = np.where(itself, 0.0, math.log(_evenly(problem)))
     return replace(
         state,
         rows=np.where(joins, late, rows),
