@@ -47,7 +47,9 @@ def issue_certificate(
     if not end.answered:
         without = [name for name, how in ends.items() if not how.answered and how is not OutcomeStatus.LEFT]
         who = "" if end is OutcomeStatus.CANCELLED else f" for {', '.join(without)}"
-        guarantee = f"{WHY[end]}{who}: what is listed are the candidates that remain, not answers ({guarantee} of them)"
+        guarantee = (
+            f"{WHY[end]}{who}: what is listed are the candidates that remain, not answers (for them: {guarantee})"
+        )
     if gone:
         guarantee = f"{guarantee}; {', '.join(gone)} left and has no answer: the others were re-weighed without it"
     missing, left_out = _added([one.missing for one in decisions]), _added([_left_out(one) for one in decisions])
@@ -97,7 +99,7 @@ def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
         return {}
     problem, state = trial.study.problem, trial.state
     leader = leading(problem, state.totals, np.asarray(state.answers))
-    level = {"level": 1 - trial.claim.problem.delta}  # of all questions that could be asked, together
+    level = {"level": 1 - trial.claim.problem.delta}  # of all questions that can be asked anew, together
     return {"estimates": estimates(problem, phases, leader).document() | level}
 
 

@@ -161,7 +161,7 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
         projection=ahead,
         effect=_effect(trial, ahead, changed=len(changed), finished=finished),
         guarantee=(
-            f"{trial.guarantee}, of the new question: kept, whatever was looked at before. Every "
+            f"{after.guarantee}, whatever was looked at before. Every "
             "recorded phase is weighed again as if the question had been asked from the start, and the question may "
             f"spend {after.study.problem.delta:.3g}: its share among all that could have been asked instead"
         ),

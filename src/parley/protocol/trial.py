@@ -31,7 +31,7 @@ from parley.protocol.events import (
     StudyCreated,
     kind_of,
 )
-from parley.protocol.lost_sites import ask_anew, folded, left_by, share_of_delta
+from parley.protocol.lost_sites import ask_anew, folded, guarantee_under, left_by, share_of_delta
 from parley.protocol.messages import Decision, Plan, Report, Rows, StudyMessage, Weights
 from parley.protocol.state_machine import OVER, Held, Place, Situation, Stage, admit, agent_of
 from parley.rewards import Past
@@ -95,13 +95,13 @@ class Trial:
 
     @property
     def claim(self) -> StudyMessage:
-        """The study as it was created. What it promises, with its delta, holds for whichever question is in force."""
+        """The study as it was created, with the delta that it states."""
         return self.origin or self.study
 
     @property
     def guarantee(self) -> str:
         """What may be claimed of the answers, with that delta."""
-        return self.claim.make_policy().guarantee
+        return guarantee_under(self.claim, self.study.weights)
 
     def policy_without(self, frozen: Iterable[str]) -> Policy:
         """The study's policy, were these agents frozen."""

@@ -25,6 +25,7 @@ from parley.coordinator.record.reports import warnings
 from parley.coordinator.record.studies import StudyRow
 from parley.protocol import Held, Stage
 from parley.protocol.codec import canonical
+from parley.protocol.lost_sites import guarantee_under
 
 PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 
@@ -132,7 +133,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         agent_names=list(study.agents),
         settings={name: value for name, value in claim.settings.items() if not isinstance(value, list)},
         descriptions=study.problem.descriptions(),
-        guarantee=claim.make_policy().guarantee,
+        guarantee=guarantee_under(claim, study.weights),
         rates=study.problem.noise.means_are_rates,
         warnings=list(warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),

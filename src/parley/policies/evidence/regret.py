@@ -8,8 +8,8 @@ of `evidence`. Three things differ, and `docs/regret.md` proves what follows fro
 
       (T - t) * sqrt(2 log T) * sqrt(V) / eps,
 
-  V the variance of the phase's contrast. The regret of wrong answers is then about eps at most in expectation, for
-  any gaps. `eps` is a share of what exploration has cost so far.
+  V the variance of the phase's contrast. The regret of wrong answers over eps is then at most about 1 in expectation,
+  for any gaps. `eps` is a share of what exploration has cost so far.
 * *The plan.* Draws cost what they are expected to lose; the leader's cost next to nothing, once it is sure to lead.
 * *Time.* A phase is as long as the one who explores most needs; everybody else plays.
 """
