@@ -263,8 +263,9 @@ class StudySettings:
         always_stored=True,
     )
     largest_gap: float = setting(
-        1.0, NUMBER, above_zero, "no gap between mixed means can be larger; sets the scale at which W-CPE starts",
-        always_stored=True,
+        1.0, NUMBER, above_zero,
+        "no gap between mixed means can be larger; W-CPE starts at it, and `evidence` sizes its first phase by it",
+        default="1.0; bounded: the width of the range", always_stored=True,
     )
     tolerance: float = setting(
         0.0, NUMBER, at_least_zero,

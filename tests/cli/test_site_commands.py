@@ -65,6 +65,18 @@ def test_a_site_closes_its_part_early(house, tmp_path):
     assert (sum(report.counts), sum(report.missing), report.reason, report.final) == (3, 1, "too-few-people", True)
 
 
+def test_without_a_token_it_says_that_a_complete_phase_is_not_reported(house, tmp_path):
+    house.create(study_message(agents=1, arms=2, policy="evidence"))
+    run(house, tmp_path, "--study", "trial", "assign", "p-0")
+    run(house, tmp_path, "close", "--reason", "too-few-people")
+    alone = {"PARLEY_OUTBOX": str(tmp_path / "box"), "PARLEY_TOKEN": None, "PARLEY_TOKEN_FILE": None}
+    done = CliRunner().invoke(main, ["site", "outcome", "p-0", "0.5"], env=alone, catch_exceptions=False)
+    assert "p-0: 0.5 noted" in done.output
+    assert "Not reported: no token is given" in " ".join(done.output.split())
+    assert json.loads(run(house, tmp_path, "status", "--json").output)["phase"] == 2  # with a token it goes out
+    assert sum(house.admin.report("trial", 1, "agent 1").counts) == 1
+
+
 def test_without_a_journal_it_says_how_to_begin(tmp_path):
     with pytest.raises(InvalidInput, match="parley site --study STUDY --token-file FILE"):
         CliRunner().invoke(

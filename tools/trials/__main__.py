@@ -23,7 +23,8 @@ def main():
         + "; ".join(f"{name}: {', '.join(certificate['answers'][name])}" for name in SITES)
     )
     print(f"people: {people['assigned']} assigned, {people['observed']} outcomes, {people['missing']} missing")
-    print(f"of a phase that was closed without its site: {people['too late']} outcomes, never counted")
+    before, after = people["observed"] - certificate["samples"], people["too late"]
+    print(f"of phases that were closed without their site, and never counted: {before} of these outcomes, {after} more")
     print(f"the certificate says: {certificate['samples']} samples; missing by arm {missing}")
     print(f"verified: {found.records} records, {'sound' if found.sound else found.problem}")
 

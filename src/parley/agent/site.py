@@ -183,7 +183,7 @@ class Site:
             return delivery(entry, plan.draws)
 
     def finish(self, reason: str) -> None:
-        """Assign nobody more in this phase, for one of the reasons of `deviations.REASONS`; the report then goes out
+        """Assign nobody more in this phase, for one of the reasons of `report_checks.REASONS`; the report then goes out
         when everybody assigned is accounted for. The study must take other counts than planned.
         """
         if reason not in REASONS:

@@ -20,9 +20,9 @@ from parley.formatting import plural
 
 # What a user may add, and what for. Those for developers (test, lint, docs, judge) are the Makefile's business.
 EXTRAS = {
-    "": "bounds, simulate, plan, demo, reproduce",
-    "server": "serve, admin, verify --db, demo --live",
-    "agent": "agent, admin, verify --server",
+    "": "bounds, simulate, plan, demo, reproduce, audit-policy, verify FILE",
+    "server": "serve, admin init, backup and restore, verify --db; with agent: demo --live",
+    "agent": "agent, the rest of admin, verify --server",
     "site": "site",
     "experiments": "sweep, report",
     "polars": "results as polars frames",
@@ -106,8 +106,8 @@ def _examine(db: str | None) -> dict[str, Any]:
 def doctor_command(db: str | None, as_json: bool) -> int:
     """Show what is installed, which extras are missing, and whether the database answers.
 
-    It changes nothing. The exit status is 1 if a package that every command needs is missing, or if the database does
-    not answer or is not ready; a missing extra is no failure.
+    It changes nothing. The exit status is 1 if a package that every command needs is missing or too old, or if the
+    database does not answer or is not ready; a missing extra is no failure.
     """
     found = _examine(db or (DEFAULT_DB if Path(DEFAULT_DB).is_file() else None))
     if as_json:

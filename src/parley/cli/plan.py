@@ -66,12 +66,13 @@ from parley.study import Study, load_study
     "gaps",
     multiple=True,
     type=float,
-    help="A gap scenario; may be repeated. Default: 1/2 to 1/8 of largest_gap; for rates lifts of 40, 20, 10 %.",
+    help="A gap scenario; may be repeated. Default: 1/2, 1/4 and 1/8 of largest_gap; with a noise.rate, 40, 20 and 10 %"
+    " of the rate.",
 )
 @click.option(
     "--spread",
     type=float,
-    help="Prior: how far apart arms can be. Default: largest_gap; with a stated rate no more than that.",
+    help="Prior: how far apart arms can be. Default: largest_gap; with a noise.rate, at most the rate.",
 )
 @click.option(
     "--heterogeneity", default=0.5, show_default=True, help="Prior: how much agents differ, from 0 (not at all) to 1."

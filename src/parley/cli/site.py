@@ -62,6 +62,12 @@ class _OpenSite:
     def settle(self) -> None:
         """Report what is ready and fetch what is asked, if the coordinator answers; nothing done here is undone."""
         if self.client is None:
+            if self.site.due:
+                errors.print(
+                    "Not reported: no token is given (--token-file, or PARLEY_TOKEN). The phase is kept, and goes out "
+                    "with the next command that has one, or with the service.",
+                    highlight=False,
+                )
             return
         from parley.agent.reporting import hand_over
 

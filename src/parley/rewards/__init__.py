@@ -70,8 +70,8 @@ def make_model(*, kind: Any = "gaussian", **keys: Any) -> RewardModel:
 def noise_keys() -> dict[str, Key]:
     """The keys of [noise], each with the kinds that it belongs to: models that share a key share its row.
 
-    >>> noise_keys()["rate"].meaning
-    'binary: about how often a reward is 1; sizes the first phase only'
+    >>> noise_keys()["low"].meaning
+    'bounded: the smallest reward'
     """
     kinds = ". ".join(f'`"{kind}"`: {model.description}' for kind, model in KINDS.items())
     made = {"kind": Key(kinds=(str,), meaning=kinds, default=f'`"{Gaussian.kind}"`')}

@@ -71,7 +71,9 @@ ROUNDING = 4e-16  # taken off per draw: logarithms of factors near 1 are rounded
 
 @dataclass(frozen=True, kw_only=True)
 class Binary(RewardModel):
-    """Yes or no. `rate` is about how often it is yes, if that is known; it sizes the first phase and nothing else.
+    """Yes or no. `rate` is about how often it is yes, if that is known.
+
+    It sizes the first phase and is the base rate of truths to plan for; the guarantee does not rest on it.
 
     >>> Binary(rate=0.04).document(), Binary().largest_scale
     ({'kind': 'binary', 'rate': 0.04}, 0.5)
@@ -80,7 +82,11 @@ class Binary(RewardModel):
     kind: ClassVar[str] = "binary"
     description: ClassVar[str] = "0 or 1"
     keys: ClassVar[Mapping[str, Key]] = {
-        "rate": Key(kinds=NUMBER, meaning="about how often a reward is 1; sizes the first phase only"),
+        "rate": Key(
+            kinds=NUMBER,
+            meaning="about how often a reward is 1; sizes the first phase, and is the base rate of the truths that "
+            "`parley plan` tries",
+        ),
         "inference": Key(
             kinds=(str,),
             meaning='`"exact"`, or `"normal"`: the approximation of textbooks where cells are large enough, needs '
