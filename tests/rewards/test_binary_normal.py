@@ -13,7 +13,7 @@ from parley.errors import InvalidInput
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.protocol import StudyMessage
-from parley.rewards import Binary, BinaryNormal, make_model
+from parley.rewards import Binary, BinaryNormal, Gaussian, make_model
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, NEAR_TIE, contrast_variance, gaussian_payoff, staked_gaps
 from parley.rewards.payoffs import NOTHING, log_bet, log_boost
 from parley.simulation import simulate
@@ -169,8 +169,14 @@ def test_the_guarantee_says_that_it_is_approximate_where_it_is():
     named = "with probability at least 0.95, approximately (normal approximation of rates)"
     assert guarantee("evidence", MODEL).endswith(named)
     assert guarantee("evidence", MODEL, tolerance=0.1).endswith(named)
-    assert "approximately (normal" in guarantee("evidence-regret", MODEL, horizon=1000)
+    for plays in ("evidence-regret", "explore-then-commit"):
+        assert "approximately (normal" in guarantee(plays, MODEL, horizon=1000)
+        assert "approximately" not in guarantee(plays, Binary(), horizon=1000)
     assert "approximately" not in guarantee("evidence", Binary())
+    for model, rates in ((MODEL, True), (Binary(), True), (Gaussian(), False)):
+        problem = Problem(arms=2, weights=[[1.0]], noise=model)
+        oracle = make_policy("oracle", problem, instance=Instance(problem=problem, means=[[0.3], [0.2]]))
+        assert ("approximately" in oracle.guarantee) is rates
     assert "approximately" not in guarantee("wcpe", MODEL), "its intervals hold for any rewards from 0 to 1"
 
 

@@ -50,6 +50,8 @@ class Oracle(Elimination):
     @property
     def guarantee(self) -> str:
         premise = "knowing the true gaps, which no real study does"
+        if self.problem.noise.rate_bounds:  # its size is that for Gaussian rewards of the same variances
+            premise += "; approximately, as if rates were Gaussian"
         return f"{super().guarantee} ({premise})" if self.size == "guaranteed" else f"NO GUARANTEE: {SIZES[self.size]}"
 
     @once

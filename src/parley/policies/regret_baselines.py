@@ -125,7 +125,7 @@ class ExploreThenCommit(Playing, EvidenceRacing):
 
     @property
     def guarantee(self) -> str:
-        return "all answers right with probability at least 1 - 1 / T, unless the horizon comes first"
+        return self._noted("all answers right with probability at least 1 - 1 / T, unless the horizon comes first")
 
     @property
     def line(self) -> float:

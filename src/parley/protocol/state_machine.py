@@ -23,7 +23,7 @@ Why the rules are what they are:
 - Closing a phase early needs a policy whose guarantee allows other counts than it planned, and at least one report.
 - While a study is paused, administrators may still mend it (amend, refuse, freeze, thaw, re-weigh); it takes no report
   and makes no decision, so nothing is decided on a state that somebody is looking into.
-- A finished study has answered everything: only its certificate, and reports kept for the record, may follow.
+- A finished study asks for nothing more: only its certificate, and reports kept for the record, may follow.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Stage(StrEnum):
     CLOSING = "closing"  # every awaited report is in; the policy's step is due
     PAUSED = "paused"  # an administrator, a dispute or a failed step stopped it; no report is taken
     STALLED = "stalled"  # what is open is blocked: only freezing leads here, thawing or re-weighing away
-    FINISHED = "finished"  # every agent has its answer
+    FINISHED = "finished"  # every agent that asks has its answer, or the budget came first
     CANCELLED = "cancelled"  # stopped early; candidates remain
 
 
