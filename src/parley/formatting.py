@@ -173,6 +173,24 @@ def status_text(arm: Mapping[str, Any]) -> str:
     return ArmStatus(arm["status"]).described(arm["dropped_in"])
 
 
+def candidates_text(settings: Mapping[str, Any]) -> str:
+    """What is proven of an agent's candidates in a study with these settings; nothing of one that plays.
+
+    >>> candidates_text({"top": 1, "tolerance": 0.0, "horizon": None})
+    "each agent's true best is among them, as far as the guarantee goes"
+    >>> candidates_text({"top": 2, "tolerance": 0.1, "horizon": None})
+    'for each agent 2 of them are as good as its 2 best within 0.1, as far as the guarantee goes'
+    """
+    top, tolerance = settings["top"], settings["tolerance"]
+    if settings["horizon"] is not None:
+        return ""
+    if tolerance:  # the true best may be gone, where one that is as good within the tolerance is there
+        some, best = ("one of them is", "best") if top == 1 else (f"{top} of them are", f"{top} best")
+        return f"for each agent {some} as good as its {best} within {typed(tolerance)}, as far as the guarantee goes"
+    best = "true best is" if top == 1 else f"true {top} best are"
+    return f"each agent's {best} among them, as far as the guarantee goes"
+
+
 def finding_rows(agent: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """One row per arm of an agent, with one value per column."""
     for arm in agent["arms"]:

@@ -93,6 +93,21 @@ def test_how_it_ended_has_the_same_words_everywhere(here):
             assert "Stopped early" not in text
 
 
+def test_what_is_said_of_the_candidates_is_what_is_proven_of_them(here):
+    """With a tolerance the true best need not be among them: one of them is within the tolerance of it."""
+    for tolerance, words in (
+        ("", "each agent's true best is among them"),
+        ("tolerance = 0.05", "as good as its best within 0.05"),
+    ):
+        study = f"left-{len(tolerance)}"
+        here.create(TWO.replace("[weights]", f"max_rounds = 1\n{tolerance}\n\n[weights]"), study)
+        here.run(study)
+        with here.browser() as browser:
+            text = browser.get(f"/studies/{study}/answer").text.replace("&#39;", "'")
+        assert words in text
+        assert ("true best" in text) == (not tolerance)
+
+
 def test_a_viewer_gets_none_of_it(here, half):
     viewer = here.issue("viewer", "Vi")
     headers = {"Authorization": f"Bearer {viewer}"}

@@ -14,7 +14,7 @@ from parley.cli.admin_changes import CHANGES
 from parley.cli.console import json_option, print_json, progress_bar, say, show_table, warn
 from parley.cli.remote import hand_over, paced, with_client, write_secret
 from parley.errors import InvalidInput, needs
-from parley.formatting import estimate_text, findings_csv, number, plural, status_text, unit_of
+from parley.formatting import candidates_text, estimate_text, findings_csv, number, plural, status_text, unit_of
 from parley.status import ArmStatus, OutcomeStatus, overall
 from parley.study import load_study
 
@@ -226,7 +226,7 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
     elif as_json:
         print_json(document)
     else:
-        _show_answer(document, found)
+        _show_answer(document, found, client.status(study)["settings"])
 
 
 def _all_findings(client: Client, study: str, phase: int | None) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
     return {key: found[key] for key in keys} | {"end": study_end, "agents": agents}
 
 
-def _show_answer(document: dict[str, Any], found: dict[str, Any]) -> None:
+def _show_answer(document: dict[str, Any], found: dict[str, Any], settings: dict[str, Any]) -> None:
     rows = []
     for entry, findings in zip(document["agents"], found["agents"], strict=True):
         arms = ("" if entry["answered"] or not entry["arms"] else "candidates: ") + ", ".join(entry["arms"])
@@ -278,7 +278,8 @@ def _show_answer(document: dict[str, Any], found: dict[str, Any]) -> None:
     title = f"{document['study']}: {document['end']} after {plural(document['phase'], 'phase')}"
     show_table(title, ("agent", "end", "answer", "leader", "its mixed mean"), rows)
     if not OutcomeStatus(document["end"]).answered:
-        say("Candidates are no answers: each agent's true best is among them, as far as delta goes.")
+        proven = candidates_text(settings)
+        say(f"Candidates are no answers{': ' + proven if proven else ''}.")
     if document["phase"]:
         _show_estimates(found)
 

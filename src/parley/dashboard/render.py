@@ -15,7 +15,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 
 from parley import __version__
-from parley.formatting import DASH, gap, number, plural, ranged, real, status_text, unit_of
+from parley.formatting import DASH, candidates_text, gap, number, plural, ranged, real, status_text, unit_of
 from parley.status import OutcomeStatus
 
 __all__ = [
@@ -120,6 +120,7 @@ def environment(*folders: Path) -> Environment:
         "stamp": stamp,
         "gap": gap,
         "status": status_text,
+        "candidates": candidates_text,
         "ended": lambda end: OutcomeStatus(end).description,
         "stage": _stage,
         "pretty": _pretty,
