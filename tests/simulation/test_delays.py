@@ -1,4 +1,4 @@
-"""Outcomes that come late: every phase waits for those of its last draws, and nothing else changes."""
+"""Outcomes that come late: every phase waits for those of its last draws, and is long enough to be worth it."""
 
 import json
 
@@ -20,10 +20,18 @@ def outcome(problem, **options):
     return simulate(policy, Instance(problem=problem, means=MEANS), replications=40, seed=3)
 
 
-def test_a_delay_adds_itself_to_every_phase_and_changes_no_draw():
-    at_once, late = outcome(PROBLEM), outcome(PROBLEM.with_(delay=21.0))
+def test_a_short_delay_adds_itself_to_every_phase_and_changes_no_draw():
+    at_once, late = outcome(PROBLEM), outcome(PROBLEM.with_(delay=1.0))
     assert np.array_equal(at_once.costs, late.costs)
-    assert np.allclose(late.days - at_once.days, 21.0 * at_once.rounds)
+    assert np.allclose(late.days - at_once.days, 1.0 * at_once.rounds)
+
+
+def test_where_the_delay_is_long_no_later_phase_is_too_short_to_be_worth_it():
+    """A quarter of the delay: here 5.25 days, in which the slower site alone draws 10."""
+    at_once, late = outcome(PROBLEM), outcome(PROBLEM.with_(delay=21.0))
+    assert (late.costs >= at_once.costs).all()
+    assert (late.costs > at_once.costs).any()
+    assert (late.days >= 21.0 * late.rounds + 5.25 * (late.rounds - 1)).all()
 
 
 def test_the_slowest_outcome_ends_a_phase_and_who_draws_nothing_delays_nobody():

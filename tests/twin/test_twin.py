@@ -16,6 +16,7 @@ from parley import Instance, Problem, Totals, make_policy
 from parley.rewards import Binary, BinaryNormal, Bounded, BoundedVariance, Gaussian, SubGaussian, UnknownScale
 
 CLOSE = 1e-6  # in logarithms: a multiplier is accepted a little below its largest value
+BELOW = 1e-4  # of a pair that may tie: the quantile at its horizon comes from above, by three steps of Newton's method
 NOTHING = -600.0  # a lost last bet is kept as a finite logarithm
 MOST_PHASES = 10
 
@@ -91,8 +92,8 @@ def other_counts(rng, plan):
     return counts
 
 
-def near(ours, theirs, close=CLOSE):
-    return bool(abs(ours - theirs) <= close or (ours < NOTHING and theirs < NOTHING))
+def near(ours, theirs, below):
+    return bool(-below <= ours - theirs <= CLOSE or (ours < NOTHING and theirs < NOTHING))
 
 
 def differences(policy, state, twin):
@@ -109,10 +110,11 @@ def differences(policy, state, twin):
     for m, question in enumerate(twin.questions):
         compare(f"candidates of {m}", np.flatnonzero(state.active[:, m]).tolist(), question.active)
         compare(f"phases of {m}", state.dropped_in[:, m].tolist(), question.dropped_in)
-        wealth = pairs_of(state, m, question) if isinstance(question, Pairs) else slots_of(state, m, question)
+        paired = isinstance(question, Pairs)
+        wealth = pairs_of(state, m, question) if paired else slots_of(state, m, question)
         for bet, ours in wealth.items():
             had = question.wealth[bet]
-            if not near(min(ours, twin.line), min(had, twin.line)):
+            if not near(min(ours, twin.line), min(had, twin.line), BELOW if paired else CLOSE):
                 found.append(f"wealth of {bet} of {m}: {ours}, twin {had}, line {twin.line}")
         if isinstance(question, Sets) and state.ranks is not None:
             candidates = [arm for arm in question.order if arm in question.active]

@@ -622,18 +622,27 @@ class Pairs(Question):
 
     def begin(self, first: Cells) -> None:
         """The first phase divides the error probability."""
-        arms, nth = range(self.twin.arms), self.ranked(first)[self.top - 1]
+        arms, top, ranked = range(self.twin.arms), self.top, self.ranked(first)
         each = self.twin.model.past_variances(first)
-        chance = []
-        for arm in arms:
-            contrast = self.contrast(arm, nth, first, first)
-            score = contrast.value(first) / math.sqrt(contrast.variance(first, each))
-            chance.append(max(normal(score), 1e-4))
+
+        def score(arm: int, other: int) -> float:
+            contrast = self.contrast(arm, other, first, first)
+            return contrast.value(first) / math.sqrt(contrast.variance(first, each))
+
+        inside = [max(normal(score(arm, ranked[top - 1])), 1e-4) for arm in arms]
+        outside = [max(normal(score(ranked[top], arm)), 1e-4) for arm in arms]
+        edge = [max(one * other, 1e-4) for one, other in zip(inside, outside, strict=True)]
+
+        def largest(count: int, without: int | None = None) -> float:
+            return sum(sorted((edge[arm] for arm in arms if arm != without), reverse=True)[:count])
+
         for j in arms:
-            rivals = [arm for arm in arms if arm != j]
-            for arm in rivals:
-                share = 0.9 * chance[arm] / sum(chance[i] for i in rivals) + 0.1 / len(rivals)
-                self.wealth[arm, j] = math.log(share / self.top)
+            for arm in (arm for arm in arms if arm != j):
+                if top == 1:
+                    share = inside[arm] / sum(inside[i] for i in arms if i != j)
+                else:
+                    share = edge[arm] / largest(len(arms) - top) * edge[j] / largest(top, without=arm)
+                self.wealth[arm, j] = math.log(0.9 * share + 0.1 / ((len(arms) - top) * top))
 
     def prepare(self, past: Cells) -> list[int]:
         """Who leads: by the estimate, and by up to half the tolerance for how far its pairs have come."""

@@ -262,7 +262,7 @@ def log_evidence_of_ratio(scatter: FloatArray, degrees: FloatArray, rest: FloatA
     scale: exact for counts fixed in advance, and close to it where they follow the data. Nothing is decided by it.
 
     >>> log_evidence_of_ratio(np.array([20.0, 80.0]), np.full(2, 20.0), np.full(2, 100.0), np.full(2, 100.0)).round(1)
-    array([-1.6, 15.6])
+    array([-1.6,  7.9])
     """
     factors = np.concatenate([FACTORS, 1 / FACTORS])
     whole = np.maximum(scatter + rest, 1e-300)
