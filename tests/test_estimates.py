@@ -64,7 +64,7 @@ def missed(problem, phases, truth, factors=(1.0,)):
                 wrong[factor] |= (known & (np.abs(true - middle) > factor * half + 1e-9)).any(axis=(1, 2))
         known = found.lead.error > 0
         half = (found.lead.high - found.lead.low)[known] / 2
-        ratio = (half / (fixed_quantile(problem) * found.lead.error[known])).mean()
+        ratio = (half / (fixed_quantile(problem.delta) * found.lead.error[known])).mean()
     return wrong, ratio
 
 

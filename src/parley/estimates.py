@@ -61,12 +61,16 @@ class Estimates:
     lead: Estimate
     control: Estimate | None
 
-    def document(self) -> dict[str, Any]:
-        """All estimates per agent and arm, ready for JSON."""
-        problem, quantile = self.problem, fixed_quantile(self.problem)
+    def document(self, claimed: float | None = None) -> dict[str, Any]:
+        """All estimates per agent and arm, ready for JSON.
+
+        A question that was asked anew may spend only a share of the delta that is `claimed` for all of them together.
+        """
+        problem, delta = self.problem, self.problem.delta if claimed is None else claimed
+        quantile = fixed_quantile(delta)
         kinds = {"mean": self.mean, "to_leader": self.lead} | ({"to_control": self.control} if self.control else {})
         return {
-            "level": 1 - problem.delta,
+            "level": 1 - delta,
             "words": WORDS,
             "agents": [
                 {
@@ -82,9 +86,9 @@ class Estimates:
         }
 
 
-def fixed_quantile(problem: Problem) -> float:
-    """How many standard errors a usual interval at the study's level reaches to either side."""
-    return float(-ndtri(problem.delta / 2))
+def fixed_quantile(delta: float) -> float:
+    """How many standard errors a usual interval at the level 1 - delta reaches to either side."""
+    return float(-ndtri(delta / 2))
 
 
 def joint_line(problem: Problem) -> float:

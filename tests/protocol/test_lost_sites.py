@@ -11,6 +11,7 @@ from tests.protocol.test_minimum_cell import logged
 from tests.protocol.test_trial import reported
 
 from parley.errors import IllegalMove, InvalidInput
+from parley.estimates import estimates
 from parley.protocol import Stage, apply, create, freeze_preview, issue_certificate, replay, verify_log
 from parley.protocol.events import (
     AgentFrozen,
@@ -283,7 +284,12 @@ def test_a_re_weighed_study_spends_its_share_and_claims_the_whole_of_delta():
     certificate = course.certify()
     assert (certificate.delta, certificate.evidence["delta"]) == (0.1, trial.study.problem.delta)
     assert certificate.guarantee.startswith(f"all answers right with probability {anew};")
-    assert certificate.evidence["estimates"]["level"] == 0.9
+    shown = certificate.evidence["estimates"]
+    usual = estimates(trial.study.problem.with_(delta=0.1), course.trial.past).document()
+    assert shown["level"] == usual["level"] == 0.9
+    mean, same = (found["agents"][0]["arms"][0]["mean"] for found in (shown, usual))
+    assert (mean["fixed_low"], mean["fixed_high"]) == (same["fixed_low"], same["fixed_high"])
+    assert mean["low"] < same["low"], "the joint interval may spend its share of delta only"
     course.verified()
     place = next(place for place, event in enumerate(course.events) if isinstance(event, Reweighed))
     with pytest.raises(InvalidInput, match="'delta'"):

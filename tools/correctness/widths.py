@@ -39,7 +39,7 @@ def run(problem: Problem, means: np.ndarray, rng: np.random.Generator) -> list[T
 
 def ratios(found: Estimates) -> np.ndarray:
     """Half-widths of differences over the fixed-time ones, each by itself: those of arms that are not the leader."""
-    widths, quantile = found.lead.high - found.lead.low, fixed_quantile(found.problem)
+    widths, quantile = found.lead.high - found.lead.low, fixed_quantile(found.problem.delta)
     told = found.lead.error > 0
     return (widths[told] / 2) / (quantile * found.lead.error[told])
 
@@ -53,7 +53,7 @@ def measure(runs: int = 20, delta: float = 0.1) -> dict[str, tuple[float, float]
         problem = instance.problem.with_(noise=make_model(**noise))
         means = (1 + instance.means) / 2 if problem.noise.means_are_rates else instance.means
         each = np.mean([ratios(estimates(problem, run(problem, means, rng))).mean() for _ in range(runs)])
-        joint = -ndtri(np.exp(-joint_line(problem)) / 2) / fixed_quantile(problem)
+        joint = -ndtri(np.exp(-joint_line(problem)) / 2) / fixed_quantile(problem.delta)
         table[name] = (float(each), float(each / joint))
     return table
 
@@ -78,4 +78,4 @@ def slack(runs: int = 20, delta: float = 0.1) -> tuple[float, float, float]:
         root = np.sqrt(each.sum(axis=0)[known])
         looks.append((phase_reach(each.sum(axis=0), first, line)[known] / root / together).mean())
         common.append((1 / root / found.lead.error[known]).mean())
-    return together / fixed_quantile(problem), float(np.mean(looks)), float(np.mean(common))
+    return together / fixed_quantile(problem.delta), float(np.mean(looks)), float(np.mean(common))

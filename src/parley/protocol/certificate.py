@@ -99,8 +99,7 @@ def _estimated(trial: Trial, phases: Sequence[Totals]) -> dict[str, Any]:
         return {}
     problem, state = trial.study.problem, trial.state
     leader = leading(problem, state.totals, np.asarray(state.answers))
-    level = {"level": 1 - trial.claim.problem.delta}  # of all questions that can be asked anew, together
-    return {"estimates": estimates(problem, phases, leader).document() | level}
+    return {"estimates": estimates(problem, phases, leader).document(trial.claim.problem.delta)}
 
 
 def _left_out(decision: Decision) -> Rows:

@@ -308,7 +308,7 @@ def _agents(
             AgentFound(agent=name, end=OutcomeStatus.OPEN, leader=None, arms=[]) for name in study.agents[columns.slice]
         ]
     found = _estimated(transaction, row, study, state, last, columns)
-    quantile, control = fixed_quantile(study.problem), found.control
+    quantile, control = fixed_quantile(studies.claim(transaction, row).problem.delta), found.control
     agents = []
     for place, name in enumerate(study.agents[columns.slice]):
         agent = columns.first + place

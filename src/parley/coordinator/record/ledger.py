@@ -16,7 +16,7 @@ from parley.errors import BrokenChain, InvalidInput
 from parley.protocol import Event, Record, kind_of, require_readable
 from parley.protocol.codec import canonical, read_json
 
-SERVER = "server"  # the stream of what belongs to no study: tokens
+SERVER = "server"  # the stream of what belongs to no study: tokens, and who was shown which preview
 BATCH = 20  # records that a database sends at once: one may have megabytes
 AROUND = tuple(column.name for column in log.c if column.name != "payload")
 INSERT = insert(log)
