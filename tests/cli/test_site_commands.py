@@ -57,6 +57,8 @@ def test_a_site_closes_its_part_early(house, tmp_path):
     house.create(study_message(agents=1, arms=2, policy="evidence"))
     for number in range(4):
         run(house, tmp_path, "--study", "trial", "assign", f"p-{number}")
+    refused = run(house, tmp_path, "close", "--reason", "more-people")  # no reason to assign nobody more
+    assert (refused.exit_code, "'more-people' is not one of" in refused.output) == (2, True)
     run(house, tmp_path, "close", "--reason", "too-few-people")
     run(house, tmp_path, "missing", "p-0")
     for number in range(1, 4):

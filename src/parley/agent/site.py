@@ -35,7 +35,7 @@ from parley.agent.plans import AgentPlan, Delivery
 from parley.agent.sources import NotYet
 from parley.errors import InvalidInput, NotNow
 from parley.killpoints import reached
-from parley.protocol.report_checks import REASONS
+from parley.protocol.report_checks import CLOSING_REASONS
 from parley.rewards.plausibility import LARGEST_REWARD
 from parley.totals import Totals
 
@@ -183,11 +183,11 @@ class Site:
             return delivery(entry, plan.draws)
 
     def finish(self, reason: str) -> None:
-        """Assign nobody more in this phase, for one of the reasons of `report_checks.REASONS`; the report then goes out
+        """Assign nobody more in this phase, for one of the `CLOSING_REASONS`; the report then goes out
         when everybody assigned is accounted for. The study must take other counts than planned.
         """
-        if reason not in REASONS:
-            raise InvalidInput("reason", found=repr(reason)[:60], allowed=", ".join(REASONS))
+        if reason not in CLOSING_REASONS:
+            raise InvalidInput("reason", found=repr(reason)[:60], allowed=", ".join(CLOSING_REASONS))
         with self._journal.turn() as write:
             book = self._book()
             if not self.people.rules.flexible:
@@ -208,7 +208,7 @@ class Site:
         )
 
     def status(self) -> dict[str, Any]:
-        """How far it is; nothing in it tells the next arm."""
+        """How far it is; no count is by arm."""
         with self._journal.turn():
             return {"study": self.study, "agent": self.agent, **standing(self.people, replaces=self._replaces)}
 
@@ -339,7 +339,9 @@ def _shown(reward: object) -> str:
 
 
 def standing(people: People, *, replaces: bool) -> dict[str, Any]:
-    """How far it is. Nothing here, and nothing that follows from it, tells the next arm: no count is by arm."""
+    """How far it is. No count is by arm, so by itself it tells no arm; who also saw all arms can guess the last ones
+    (docs/site.md), so the page rounds what is asked for.
+    """
     book, stage = people.current, people.stage
     names = (
         "phase",

@@ -29,7 +29,7 @@ def admin_command() -> None:
     """Prepare a coordinator's database, and run its studies.
 
     Commands that talk to the coordinator take its address from --server or PARLEY_SERVER and the administrator's token
-    from --token-file or PARLEY_TOKEN.
+    from --token-file, PARLEY_TOKEN_FILE or PARLEY_TOKEN.
     """
 
 

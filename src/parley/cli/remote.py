@@ -36,7 +36,7 @@ def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--token-file",
         type=click.Path(dir_okay=False),
         envvar="PARLEY_TOKEN_FILE",
-        help="File that holds the token; default: the environment variable PARLEY_TOKEN.",
+        help="File that holds the token, or PARLEY_TOKEN_FILE; default: the token in PARLEY_TOKEN.",
     )
     return server(token(function))
 

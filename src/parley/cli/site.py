@@ -25,7 +25,7 @@ from parley.errors import InvalidInput, ParleyError, Unreachable, needs
 from parley.formatting import plural
 from parley.protocol import Report
 from parley.protocol.codec import read_json
-from parley.protocol.report_checks import REASONS
+from parley.protocol.report_checks import CLOSING_REASONS
 
 __all__ = ["agent_command", "site_command"]
 
@@ -227,7 +227,7 @@ def missing(opened: _OpenSite, key: str) -> None:
 
 
 @site_command.command()
-@click.option("--reason", required=True, type=click.Choice(list(REASONS)), help="Never because of the rewards.")
+@click.option("--reason", required=True, type=click.Choice(list(CLOSING_REASONS)), help="Never because of the rewards.")
 @_with_site
 def close(opened: _OpenSite, reason: str) -> None:
     """Assign nobody more in this phase; it is reported when everybody assigned is accounted for."""
@@ -240,7 +240,7 @@ def close(opened: _OpenSite, reason: str) -> None:
 @json_option
 @_with_site
 def status(opened: _OpenSite, as_json: bool) -> None:
-    """Show how far the phase is; nothing in it tells the next arm."""
+    """Show how far the phase is, in exact numbers: keep them from those who enrol. No count is by arm."""
     try:
         opened.settle()
     except ParleyError as error:

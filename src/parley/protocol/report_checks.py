@@ -35,6 +35,9 @@ REASONS: dict[str, str] = {
     "staff": "the site could not go on, for reasons of its own",
 }
 
+# Why a site may assign nobody more in a phase before all that was asked for came.
+CLOSING_REASONS = {word: meaning for word, meaning in REASONS.items() if word != "more-people"}
+
 LEVEL = 0.01  # chance of any warning at all in a whole study whose scale is right
 MOST_WARNINGS = 12
 SMALL = "was stated: too small, so the guarantee does not hold"

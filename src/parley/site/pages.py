@@ -17,7 +17,7 @@ from parley.agent.site import Site, checked_key
 from parley.agent.tables import number_in, read_table
 from parley.dashboard.render import duration, environment
 from parley.errors import InvalidInput, ParleyError
-from parley.protocol.report_checks import REASONS
+from parley.protocol.report_checks import CLOSING_REASONS
 from parley.site.access import Access
 
 HERE = Path(__file__).parent
@@ -113,7 +113,7 @@ class Pages:
             waiting=[person.key for person in listed if person.pending][::-1][:500],
             phases=self._phases(),
             may_close=people.rules.flexible and standing["to_assign"] > 0,
-            reasons=REASONS,
+            reasons=CLOSING_REASONS,
         )
 
     def _line(self, person: Person) -> dict[str, Any]:

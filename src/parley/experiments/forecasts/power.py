@@ -30,7 +30,7 @@ class PoweredBudget:
     gap: float  # the smallest of the truth
     max_samples: int
     study: ScenarioCost  # with that budget
-    fixed: FixedSize | None  # of the same power; None where no size would do
+    fixed: FixedSize | None  # with the power wanted; None where no size would do
 
     def document(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -47,7 +47,7 @@ class PoweredBudget:
 
 
 def powered_budget(planner: Planner, problem: Problem, truth: Scenario, power: float) -> PoweredBudget:
-    """The smallest budget of a study, beside the fixed size of the same power."""
+    """The smallest budget of a study with this power, beside the smallest fixed size that has it."""
     most, study = smallest_budget(planner, problem, truth, power)
     instances = truth.instances(problem)
     return PoweredBudget(
