@@ -34,6 +34,14 @@ def test_ties_and_chains_end_with_an_arm_that_is_good_enough(means, tolerance, t
     assert outcome.costs.mean() <= most
 
 
+@pytest.mark.parametrize("arms", [3, 4])
+def test_where_all_arms_tie_few_studies_reach_the_largest_size_without_an_answer(arms):
+    policy, instance = alone([0.5] * arms, 0.05)
+    outcome = simulate(policy, instance, replications=1000, seed=7)
+    assert 0 < (~outcome.finished).sum() < 15
+    assert outcome.costs.max() == policy.largest_size
+
+
 def test_bad_answers_stay_below_delta_where_they_are_likeliest():
     policy, instance = alone([0.5, 0.39, 0.2, 0.0], 0.1)
     outcome = simulate(policy, instance, replications=3000, seed=6)

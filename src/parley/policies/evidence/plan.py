@@ -104,7 +104,7 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
     """What a study with a tolerance takes at most; None without one, or where the scale of rewards is not known.
 
     It is three times what a single phase takes that must tell a tie of all arms from a gap as large as the tolerance,
-    and room for small cells. Even at a tie of four arms one study in a few hundred comes that far (docs/tolerance.md).
+    and room for small cells. Where all arms tie, fewer than one study in a hundred comes that far (docs/tolerance.md).
     """
     if not problem.tolerance or not problem.noise.knows_scale:
         return None
