@@ -58,7 +58,8 @@ FAR = 1e3  # steps to the other side of the centre, where no end is
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownScale(RewardModel):
-    """`guess` sizes the first phase and nothing else; what is simulated is the truth's scale, or the guess.
+    """`guess` sizes the first phase, and says which differences no first report can have: a million of it. No answer
+    rests on it. What is simulated is the truth's scale, or the guess.
 
     >>> UnknownScale().document()
     {'kind': 'gaussian', 'scale': 'unknown', 'guess': 1.0}
