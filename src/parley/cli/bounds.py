@@ -38,8 +38,8 @@ def bounds_command(study: str, accuracy: float, allocation: bool, as_json: bool)
     """Compute every lower bound of STUDY, each with a proven gap.
 
     Identification: no algorithm with error at most delta can expect to draw fewer than value * log(1 / (2.4 delta))
-    samples. Regret: none that is uniformly efficient has a regret below value * log(T). With prices and rates, the same
-    of money and days. The study needs a [truth].
+    samples. Regret: over long horizons T, none that is uniformly efficient has a regret below value * log(T). With
+    prices and rates, the same of money and days. The study needs a [truth].
     """
     loaded = load_study(study)
     option_names(loaded.policy)  # bounds need no policy, but a study that names one that does not exist is wrong
