@@ -197,6 +197,8 @@ MUTANTS = [
          "return LOSSES * _one_of_many(len(places))", ANEW + "test_the_shares_of_all_questions_that_can_be_asked_anew_sum_to_at_most_one"),
         ("a share of delta forgets the decimals of given weights", "protocol/lost_sites.py", "share *= _one_of_many(decimals + 1)",
          "share *= 1.0", ANEW + "test_the_shares_of_all_questions_that_can_be_asked_anew_sum_to_at_most_one"),
+        ("a question asked anew is claimed as if no other could have been asked", "protocol/lost_sites.py", "if weights == created.weights or least not in guarantee:",
+         "if guarantee:", ANEW + "test_a_re_weighed_study_spends_its_share_and_claims_the_whole_of_delta"),
         ("a lost site keeps half of its weight", "protocol/lost_sites.py", "rest[places] = 0.0",
          "rest[places] *= 0.5", ANEW + "test_six_sites_one_lost_re_weighed_everybody_else_is_decided"),
         ("wcpe draws on for what could only just be told apart", "policies/wcpe.py", "OTHERS = 0.1",
