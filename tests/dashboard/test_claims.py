@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.dashboard.site import TWO
+from tests.dashboard.site import TWO, form_token
 from tests.dashboard.test_prices import PRICED, forecast_of
 
 from parley.agent.plans import AgentPlan, Delivery
@@ -221,8 +221,35 @@ def test_an_answer_whose_reports_left_out_too_much_has_no_guarantee(here):
     assert certificate["guarantee"].startswith("withdrawn, since ")
     with here.browser() as browser:
         answer, report = (browser.get(f"/studies/{study}/{page}").text for page in ("answer", "report"))
-    assert "not bounded: too much is missing" in answer
+    for page in (answer, report):
+        assert "not bounded: too much is missing" in page
+        assert "at most 10 %" not in page
+        assert "they suppose that nothing is missing because of its outcome" in page
     assert "Phases of which nothing was reported: North 3, South 3." in answer
     for page in (answer, report):
         assert "ithdrawn, since " in page
         assert "are missing from the reports and the study allows 50 % of an arm" in page
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (
+            '[noise]\nscale = 1\n[policy]\nname = "wcpe"\nthreshold = "heuristic"',
+            "not bounded: this policy has no guarantee",
+        ),
+        ('[noise]\nkind = "binary"\ninference = "normal"', "at most 10 %, approximately"),
+        ("", "at most 10 %"),
+    ],
+)
+def test_the_error_probability_is_that_of_the_guarantee(here, more, words):
+    text, study = f"{TWO}{more}\n", f"error-{len(words)}"
+    here.create(text, study)
+    here.call("POST", f"studies/{study}/cancel", json={"reason": "to see what is claimed"})
+    with here.browser() as browser:
+        answer, report = (browser.get(f"/studies/{study}/{page}").text for page in ("answer", "report"))
+        form = {"csrf": form_token(browser.get("/new")), "study": text, "do": "estimate"}
+        new = browser.post("/new", data=form).text
+    for page in (answer, report, new):
+        assert words in page
+        assert ("at most 10 %" in page) == words.startswith("at most 10 %")

@@ -121,6 +121,7 @@ def environment(*folders: Path) -> Environment:
         "gap": gap,
         "status": status_text,
         "candidates": candidates_text,
+        "error_bound": error_bound,
         "ended": lambda end: OutcomeStatus(end).description,
         "stage": _stage,
         "pretty": _pretty,
@@ -164,6 +165,22 @@ def percent(share: float | None) -> str:
     ('90 %', '99.9 %')
     """
     return DASH if share is None else f"{100 * share:.4g} %"
+
+
+def error_bound(guarantee: str, delta: float) -> str:
+    """What a guarantee says of the chance of any error: no policy without a guarantee has a bound.
+
+    >>> error_bound("all answers right with probability at least 0.9", 0.1)
+    'at most 10 %'
+    >>> error_bound("NO GUARANTEE: an experimental threshold", 0.1)
+    'not bounded: this policy has no guarantee'
+    """
+    if guarantee.startswith("withdrawn"):
+        return "not bounded: too much is missing"
+    if "NO GUARANTEE" in guarantee:
+        return "not bounded: this policy has no guarantee"
+    about = ", approximately" if "approximately" in guarantee else ""
+    return f"at most {percent(delta)}{about}" + " for whichever question is asked anew" * ("asked anew" in guarantee)
 
 
 def _moment(text: str) -> datetime:

@@ -59,7 +59,7 @@ class EvidenceRacing(Elimination):
     `growth`: a phase multiplies the samples spent so far by at most this. `smallest_growth`: and by at least this.
     `optimism`: plan as if gaps were larger than they look by this many standard errors (added in squares).
     `caution`: what a further round is worth; more of it makes phases larger and rounds fewer.
-    `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps, never the answer.
+    `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps and the default of `rounds`.
     """
 
     name: ClassVar[str] = "evidence"
