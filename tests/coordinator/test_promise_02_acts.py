@@ -68,13 +68,13 @@ class Deaths:
         assert os.WTERMSIG(launcher().wait(pid)) == signal.SIGKILL, point
         self.reached.append(point)
 
-    def through(self, prefix, act, token=None):
-        """Not at all, at every point of an act; then as a whole, though nobody was told."""
+    def through(self, prefix, act, token=None, commits=1):
+        """Not at all, at every point of an act; then as a whole, after the last of its commits, though nobody knew."""
         before = self.trial()
         for point in (point for point in ACTS if point.startswith(prefix)):
             self.die(point, act, token)
             assert self.trial().head == before.head, point
-        self.die("after-commit", act, token)
+        self.die(f"after-commit:{commits}", act, token)
         after = self.trial()
         assert after.records > before.records
         return after.trial
@@ -86,6 +86,8 @@ class Deaths:
 
 
 def confirmed(method, preview, path, **body):
+    """Two commits: the record of the preview, which is a look at unblinded results, and the act."""
+
     def act(client):
         shown = client.request(method, "studies", "trial", *preview, **({"json": body} if method == "POST" else {}))
         client.request("POST", "studies", "trial", *path, json={"reason": "why", "preview": shown["digest"], **body})
@@ -109,12 +111,12 @@ def test_an_act_happens_as_a_whole_or_not_at_all(database):
     deaths.through("hold", hold, deaths.tokens[0])
     deaths.through("refuse", refuse)
     lost = ("agents", "agent 6", "freeze")
-    assert deaths.through("freeze", confirmed("GET", lost, lost)).frozen == {"agent 6"}
+    assert deaths.through("freeze", confirmed("GET", lost, lost), commits=2).frozen == {"agent 6"}
     assert deaths.go_on()["stage"] == "stalled"
-    trial = deaths.through("reweigh", confirmed("POST", ("reweigh", "preview"), ("reweigh",), columns={}))
+    trial = deaths.through("reweigh", confirmed("POST", ("reweigh", "preview"), ("reweigh",), columns={}), commits=2)
     assert trial.leaves == {"agent 6"}
     back = ("agents", "agent 6", "thaw")
-    assert deaths.through("thaw", confirmed("GET", back, back)).frozen == frozenset()
+    assert deaths.through("thaw", confirmed("GET", back, back), commits=2).frozen == frozenset()
     assert deaths.go_on()["stage"] == "finished"
     assert set(ACTS) <= set(deaths.reached)
     deaths.trial()

@@ -25,7 +25,7 @@ def test_an_event_is_at_most_eight_files(product):
     )
     product.put(
         coordinator,
-        "async def note(call: Call[None, schemas.ReasonBody]) -> Response:\n"
+        "async def note(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:\n"
         '    """Keep a note in the log."""\n'
         "    return await call.act(partial(acts.note, study=call.study, reason=call.body.reason))\n\n\n",
         before="async def pause_study(",
@@ -41,7 +41,7 @@ def test_an_event_is_at_most_eight_files(product):
         '    _stage_command("note", "Keep a note in the log of STUDY."),\n',
         before='    _stage_command("pause"',
     )
-    product.put("dashboard/pages/administration.py", '"note", ', after="ACTS = (")
+    product.put("dashboard/pages/administration.py", '"note": admin.note, ', after="ACTS: dict[str, Act] = {")
     product.put(
         "dashboard/templates/administration.html",
         '<button class="quiet" name="do" value="note">Keep a note</button>\n',
