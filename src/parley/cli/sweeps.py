@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from parley.experiments.sweeps.runner import Workload
 
 MOST_LINES = 40  # of the summary on a screen
+LEVEL = 0.95  # of the intervals of a report, unless another is asked for
 
 
 @click.command()
@@ -150,7 +151,7 @@ def _duration(seconds: float) -> str:
     type=click.Path(file_okay=False, path_type=Path),
     help="A folder for every figure as PNG and SVG, light and dark.",
 )
-@click.option("--level", default=0.95, show_default=True, help="Of the confidence intervals.")
+@click.option("--level", default=LEVEL, show_default=True, help="Of the confidence intervals.")
 @click.option("--bootstrap", is_flag=True, help="Intervals by the bootstrap instead of Student's t.")
 @json_option
 def report_command(
@@ -171,9 +172,10 @@ def report_command(
         raise InvalidInput("--level", found=level, allowed="a number strictly between 0 and 1")
     loaded = load_results(results)
     found = summary(loaded, level=level, method="bootstrap" if bootstrap else "t")
-    made = shlex.join(["parley", "report", str(results)])
-    page = write_page(str(output or results / "report.html"), html_report(loaded, found, command=made))
-    drawn = sweep_figures(loaded, found) if figures else {}
+    options = ["--level", f"{level:g}"] * (level != LEVEL) + ["--bootstrap"] * bootstrap
+    made = shlex.join(["parley", "report", str(results), *options])
+    page = write_page(str(output or results / "report.html"), html_report(loaded, found, command=made, level=level))
+    drawn = sweep_figures(loaded, found, level=level) if figures else {}
     files = [file for name, draw in drawn.items() if figures for file in save_figure(draw, figures, name, title=made)]
     if as_json:
         summaries = found.astype(object).where(found.notna(), None).to_dict(orient="records")

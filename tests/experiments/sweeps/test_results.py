@@ -199,6 +199,23 @@ def test_the_report_command_writes_the_page_and_figures(folder, tmp_path):
     assert "evidence" in shown.stdout
 
 
+def test_the_report_names_the_level_of_its_intervals(folder, results, tmp_path):
+    page = tmp_path / "page.html"
+    options = ["--level", "0.8", "--bootstrap"]
+    shown = CliRunner().invoke(main, ["report", str(folder), "--output", str(page), *options])
+    assert shown.exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "bands are 80% intervals" in text
+    assert "with its 80% interval" in text
+    assert "95% interval" not in text
+    assert "--level 0.8 --bootstrap" in text, "what made it"
+    narrow, wide = (compare(results, level=level)["difference_high"].max() for level in (0.8, 0.95))
+    assert f"{narrow:+,.0f}" in text
+    assert narrow < wide
+    figure = sweep_figures(results, summary(results, level=0.8), level=0.8)["cost-against-alpha"]()
+    assert "80% interval" in figure.axes[0].get_ylabel()
+
+
 def test_an_unfinished_sweep_is_reported_as_such(folder, tmp_path):
     import shutil
 

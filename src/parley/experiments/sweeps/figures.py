@@ -175,7 +175,9 @@ def _label(names: Sequence[str], key: Sequence[Any], frame: pd.DataFrame) -> str
     return ", ".join(reversed(parts))
 
 
-def cost_against(results: Results, summary: pd.DataFrame, x: str, *, theme: str = "light") -> Figure:
+def cost_against(
+    results: Results, summary: pd.DataFrame, x: str, *, level: float = 0.95, theme: str = "light"
+) -> Figure:
     """Mean samples along an axis, with intervals and the lower bound where there is one."""
     with canvas(theme, 7.2, 4.6) as (figure, style):
         panel = figure.subplots()
@@ -186,12 +188,15 @@ def cost_against(results: Results, summary: pd.DataFrame, x: str, *, theme: str 
         _along(panel, x, drawn)
         panel.set_yscale("log")
         sample_axis(panel)
-        panel.set(title=f"{results.name}: {results.unit}", ylabel=f"mean {results.unit} (band: 95% interval)")
+        band = f"(band: {100 * level:g}% interval)"
+        panel.set(title=f"{results.name}: {results.unit}", ylabel=f"mean {results.unit} {band}")
         legend_below(figure, panel)
     return figure
 
 
-def cost_and_rounds(results: Results, summary: pd.DataFrame, x: str, *, theme: str = "light") -> Figure:
+def cost_and_rounds(
+    results: Results, summary: pd.DataFrame, x: str, *, level: float = 0.95, theme: str = "light"
+) -> Figure:
     """Mean samples and mean rounds along an axis, side by side."""
     with canvas(theme, 10.5, 4.6) as (figure, style):
         costs, rounds = figure.subplots(1, 2)
@@ -200,8 +205,9 @@ def cost_and_rounds(results: Results, summary: pd.DataFrame, x: str, *, theme: s
         _lines(rounds, curves(results, summary, x, "rounds"), style)
         costs.set_yscale("log")
         sample_axis(costs)
-        costs.set(title=results.unit.capitalize(), ylabel=f"mean {results.unit} (band: 95% interval)")
-        rounds.set(title="Rounds of communication", ylabel="mean rounds (band: 95% interval)", ylim=(0, None))
+        band = f"(band: {100 * level:g}% interval)"
+        costs.set(title=results.unit.capitalize(), ylabel=f"mean {results.unit} {band}")
+        rounds.set(title="Rounds of communication", ylabel=f"mean rounds {band}", ylim=(0, None))
         for panel in (costs, rounds):
             _along(panel, x, drawn)
         legend_below(figure, costs)
@@ -271,12 +277,12 @@ def collaboration(results: Results, x: str, *, theme: str = "light") -> Figure:
     return figure
 
 
-def sweep_figures(results: Results, summary: pd.DataFrame) -> dict[str, Callable[..., Figure]]:
-    """Every figure that these results allow: file name -> a function of `theme`."""
+def sweep_figures(results: Results, summary: pd.DataFrame, *, level: float = 0.95) -> dict[str, Callable[..., Figure]]:
+    """Every figure that these results allow: file name -> a function of `theme`. The summary is of this `level`."""
     made: dict[str, Callable[..., Figure]] = {}
     for x in drawn_axes(results):
-        made[f"cost-against-{x}"] = partial(cost_against, results, summary, x)
-        made[f"cost-and-rounds-{x}"] = partial(cost_and_rounds, results, summary, x)
+        made[f"cost-against-{x}"] = partial(cost_against, results, summary, x, level=level)
+        made[f"cost-and-rounds-{x}"] = partial(cost_and_rounds, results, summary, x, level=level)
         if saving_curves(results, x):
             made[f"collaboration-{x}"] = partial(collaboration, results, x)
     if results.per_replication:

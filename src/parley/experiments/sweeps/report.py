@@ -169,12 +169,12 @@ MOST_ROWS = 200  # of a table in the page; the rest is in the files
 Columns = dict[str, tuple[str, str | None]]  # name in the frame -> title and format; None: a setting, as it is typed
 
 
-def html_report(results: Results, summary: pd.DataFrame, *, command: str) -> str:
-    """The whole page; `command` is what made it."""
+def html_report(results: Results, summary: pd.DataFrame, *, command: str, level: float = 0.95) -> str:
+    """The whole page; `command` is what made it. The summary is of this `level`, and so are all intervals."""
     need("plotly", extra="experiments", purpose="an interactive report")
     from plotly.offline import get_plotlyjs
 
-    sections = {f"Along {x}": _along(results, summary, x) for x in drawn_axes(results)}
+    sections = {f"Along {x}": _along(results, summary, x, level) for x in drawn_axes(results)}
     if made := boxes(results, box_axis(results)):
         caption = f"{results.unit.capitalize()} of every run: median, quartiles, whiskers to 1.5 times their distance."
         sections["Spread"] = [_chart(box_plots(made, y=UNTIL[results.unit]), caption, tall=True)]
@@ -198,7 +198,8 @@ def html_report(results: Results, summary: pd.DataFrame, *, command: str) -> str
         missing=results.missing,
         damaged=results.damaged,
         sections=sections,
-        comparison=_comparison(results),
+        comparison=_comparison(results, level),
+        level=f"{100 * level:g}%",
         cells=_long_table(summary, _summary_columns(results)),
         themes={
             name: {key: getattr(one, key) for key in ("ink", "ground", "faint", "muted", "series")}
@@ -212,8 +213,8 @@ def _chart(figure: dict[str, Any], caption: str, *, tall: bool = False) -> dict[
     return {"figure": figure, "caption": caption, "tall": tall}
 
 
-def _along(results: Results, summary: pd.DataFrame, x: str) -> list[dict[str, Any]]:
-    title = TITLES.get(x, x)
+def _along(results: Results, summary: pd.DataFrame, x: str, level: float) -> list[dict[str, Any]]:
+    title, bands = TITLES.get(x, x), f"bands are {100 * level:g}% intervals."
     scale: dict[str, Any] = {"log_x": x in LOGARITHMIC, "falling": x == "delta"}
     costs = lines(
         curves(results, summary, x, "cost"),
@@ -225,12 +226,12 @@ def _along(results: Results, summary: pd.DataFrame, x: str) -> list[dict[str, An
     )
     rounds = lines(curves(results, summary, x, "rounds"), x=title, y="mean rounds", **scale)
     charts = [
-        _chart(costs, f"Mean {UNTIL[results.unit]}; bands are 95% intervals."),
-        _chart(rounds, "Mean rounds of communication; bands are 95% intervals."),
+        _chart(costs, f"Mean {UNTIL[results.unit]}; {bands}"),
+        _chart(rounds, f"Mean rounds of communication; {bands}"),
     ]
     for name in (name for name in results.other_costs if summary[name].notna().all()):
         drawn = lines(curves(results, summary, x, name), x=title, y=f"mean {name}", **scale)
-        charts.append(_chart(drawn, f"Mean {name} of a study; bands are 95% intervals."))
+        charts.append(_chart(drawn, f"Mean {name} of a study; {bands}"))
     if saved := saving_curves(results, x):
         caption = (
             "The lower bound with every agent alone (W = Id) over the one together: above 1, collaborating saves "
@@ -240,10 +241,10 @@ def _along(results: Results, summary: pd.DataFrame, x: str) -> list[dict[str, An
     return charts
 
 
-def _comparison(results: Results) -> dict[str, Any] | None:
+def _comparison(results: Results, level: float) -> dict[str, Any] | None:
     if not results.per_replication or results.pandas()["policy"].nunique() < 2:
         return None
-    made = compare(results)
+    made = compare(results, level=level)
     made["saving"] = [_times(value) for value in made["saving"]]
     columns: Columns = {
         **{name: (name, None) for name in results.grouping},
