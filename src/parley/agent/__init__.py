@@ -8,7 +8,8 @@
         rewards = [draw(arm, count) for arm, count in zip(plan.arms, plan.draws)]  # yours: for each arm a list
         receipt = client.send(plan.report(Totals.of(rewards)))
 
-A test runs these lines. What leaves the site are counts, sums and sums of squares; `Worker` does all this for good.
+A test runs these lines. What leaves the site are totals by arm: counts, sums, sums of squares, and of a `Site` how many
+outcomes are missing. `Worker` does all this for good.
 """
 
 from __future__ import annotations
