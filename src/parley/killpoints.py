@@ -1,8 +1,8 @@
 """Named points at which a test can kill the process: between every two steps of an operation that must be atomic.
 
 `PARLEY_KILL_AT=report-inserted` kills the process the first time it reaches that point, `report-inserted:7` the seventh
-time. Without the variable a point costs one comparison. `coordinator.record.writer` lists its points as `POINTS` for the
-chaos tests.
+time. Without the variable a point costs one comparison. `coordinator.record.writer` lists its points as `POINTS`, for
+the chaos tests.
 """
 
 from __future__ import annotations

@@ -85,11 +85,9 @@ def smallest_budget(
     # A study that rules out the best arm may be left with arms that tie: without a tolerance it would never end.
     free = planner.estimate(truth, problem.with_(max_samples=None), max_samples=ENDLESS)
     if free.power < power:
-        raise InvalidInput(
-            "power",
-            found=f"{power:g} under {truth.name}",
-            allowed=f"at most {free.power:.3f} ± {free.standard_error(free.correct):.3f}, what it has without a budget",
-        )
+        allowed = f"at most {free.power:.3f} ± {free.standard_error(free.correct):.3f}, what it has without max_samples"
+        rounds = "" if problem.max_rounds is None else f" and with max_rounds = {problem.max_rounds}"
+        raise InvalidInput("power", found=f"{power:g} under {truth.name}", allowed=allowed + rounds)
     # Nobody needs more than the unlimited study did; twice that is room for a policy that plans by its budget.
     low, high, most = 0, int(np.quantile(free.samples, power)), 2 * int(free.samples.max())
     study = within(high)
