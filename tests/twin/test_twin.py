@@ -15,7 +15,7 @@ from tests.twin.twin import OWN, Cells, Pairs, Sets, Twin
 from parley import Instance, Problem, Totals, make_policy
 from parley.rewards import Binary, BinaryNormal, Bounded, BoundedVariance, Gaussian, SubGaussian, UnknownScale
 
-CLOSE = 1e-6  # in logarithms: a multiplier is accepted a little below its largest value
+CLOSE = 1e-5  # in logarithms: a multiplier is accepted a little below its largest value
 BELOW = 1e-4  # of a pair that may tie: the quantile at its horizon comes from above, by three steps of Newton's method
 NOTHING = -600.0  # a lost last bet is kept as a finite logarithm
 MOST_PHASES = 10

@@ -68,7 +68,7 @@ def log_conditional_error(z: float, missing: float, tau: float) -> float:
         later = quad(lambda x: math.exp(-x * x / 2) * normal((root * x - c) / rest), -12.0, now, epsabs=0, limit=200)
         return math.log(later[0] / math.sqrt(2 * math.pi)) - math.log(level * (1 - tau))
 
-    horizon = brentq(excess, 0.0, -float(ndtri(level * (1 - tau))) + 1e-6, xtol=1e-10)
+    horizon = brentq(excess, -12.0, -float(ndtri(level * (1 - tau))) + 1e-6, xtol=1e-10)
     return min(missing + math.log(max(normal((root * z - horizon) / rest), 1e-300)), missing)
 
 
@@ -629,8 +629,13 @@ class Pairs(Question):
             contrast = self.contrast(arm, other, first, first)
             return contrast.value(first) / math.sqrt(contrast.variance(first, each))
 
-        inside = [max(normal(score(arm, ranked[top - 1])), 1e-4) for arm in arms]
-        outside = [max(normal(score(ranked[top], arm)), 1e-4) for arm in arms]
+        def at(place: int) -> int:
+            """The arm of this estimate; of several, the first."""
+            return min(arm for arm in arms if self.twin.mixed_mean(first, arm, self.m) == means[place])
+
+        means = [self.twin.mixed_mean(first, arm, self.m) for arm in ranked]
+        inside = [max(normal(score(arm, at(top - 1))), 1e-4) for arm in arms]
+        outside = [max(normal(score(at(top), arm)), 1e-4) for arm in arms]
         edge = [max(one * other, 1e-4) for one, other in zip(inside, outside, strict=True)]
 
         def largest(count: int, without: int | None = None) -> float:
