@@ -108,7 +108,7 @@ prices: setup    ## planning by time and money against the fewest draws, on 100 
 regret: setup    ## regret of play: the paper's instance, growth, random instances, clicks, speed; rewrites docs/regret.md
 	$(BIN)/python -m benchmarks.regret
 
-mutants: setup   ## flaws in the numeric rooms, each noticed by its test (minutes)
+mutants: setup   ## flaws in numerics, protocol, site and pages, each noticed by its test (minutes)
 	$(BIN)/python -m tools.mutants
 
 chaos: setup     ## the long versions of the coordinator's promises (an hour or two); rewrites docs/reliability.md

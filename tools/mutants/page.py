@@ -2,9 +2,9 @@
 
 from tools.mutants.table import MUTANTS
 
-HEAD = """# Numeric mutants
+HEAD = """# Mutants
 
-`make mutants` puts one flaw at a time into a copy of the numeric rooms and runs the test that is meant to notice it,
+`make mutants` puts one flaw at a time into a copy of the package and runs the test that is meant to notice it,
 after the same tests have passed without a flaw. The coordinator's mutants are in [reliability](reliability.md), those
 of the error rate in [delta-correctness](delta-correctness.md).
 

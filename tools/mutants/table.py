@@ -1,4 +1,4 @@
-"""Flaws put into the numeric rooms on purpose, each with the test that must notice."""
+"""Flaws put into the package on purpose, each with the test that must notice."""
 
 from dataclasses import dataclass
 
@@ -34,6 +34,7 @@ ENDS = "tests/protocol/test_never_runs_away.py::"
 RUNS = "tests/simulation/test_simulate.py::"
 DRAWS = "tests/simulation/test_environments.py::"
 ROUNDING = "tests/rewards/test_rounding.py::"
+CLAIMS = "tests/dashboard/test_claims.py::"
 ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
 GAUSSIAN_END = "return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)"
 STUDENT_END = "ends.append(np.where(known, centre + sign * out, sign * np.inf))"
@@ -223,5 +224,14 @@ MUTANTS = [
          DEVIATIONS + "test_phases_that_a_site_drops_are_in_the_certificate_and_withdraw_the_guarantee"),
         ("counts have no limit", "protocol/report_checks.py", "max(int(flexible.most_times_plan * asked), flexible.minimum_cell)", "10**18",
          DEVIATIONS + "test_counts_of_many_times_the_plan_are_refused_unless_the_study_states_it"),
+    ),
+    *_of(
+        "pages",
+        ("a policy without a guarantee has an error probability", "dashboard/render.py", 'if "NO GUARANTEE" in guarantee:', "if False:",
+         CLAIMS + "test_the_error_probability_is_that_of_the_guarantee"),
+        ("a guarantee that is withdrawn has an error probability", "dashboard/render.py", 'if guarantee.startswith("withdrawn"):', "if False:",
+         CLAIMS + "test_an_answer_whose_reports_left_out_too_much_has_no_guarantee"),
+        ("the true best is said to be a candidate, also with a tolerance", "formatting.py", "if tolerance:  # the true best may be gone", "if False:  # the true best may be gone",
+         "tests/dashboard/test_estimates.py::test_what_is_said_of_the_candidates_is_what_is_proven_of_them"),
     ),
 ]  # fmt: skip
