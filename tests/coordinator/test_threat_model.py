@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from tools.chaos.mutant import KEPT
 from tools.chaos.mutants import MUTANTS, PROMISED, ROOT
 
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
@@ -29,7 +30,7 @@ def test_each_claim_names_its_tests_and_mutants_that_they_catch(claim):
     assert {BY_NAME[name].place.split("::")[0] for name in names} <= set(files)
 
 
-def test_every_mend_of_the_hardening_is_in_the_table():
+def test_every_mend_of_a_hostile_trial_is_in_the_table():
     undone = {mutant.name for mutant in MUTANTS} - {mutant.name for mutant in PROMISED}
     assert undone <= {name for _, names in CLAIMS.values() for name in names}
-    assert {BY_NAME[name].breaks for name in undone} >= {f"point {point} of the hardening" for point in range(1, 8)}
+    assert {BY_NAME[name].breaks for name in undone} >= set(KEPT.values())

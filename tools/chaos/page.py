@@ -134,11 +134,23 @@ def _page(results, parts):
         lines += ["", f"Not run yet: {', '.join(missing)}."]
     lines += ["", "## What the parts do", ""]
     for name, part in parts.items():
-        details = _details(results.get(name, {}).get("found", {}))
+        details = _details({key: one for key, one in results.get(name, {}).get("found", {}).items() if key != "caught"})
         lines.append(f"- **{name}**: {part.about}{details}")
+    if caught := results.get("mutants", {}).get("found", {}).get("caught"):
+        lines += ["", "## The mutants", "", "Each was caught by the test of what it breaks.", "", *_mutants(caught)]
     if told := results.get("attacks", {}).get("found", {}).get("lines"):
         lines += ["", "## The attacks", "", *attacks.table(told)]
     return "\n".join(lines) + "\n"
+
+
+def _mutants(caught):
+    """A row for every thing that is kept, with the mutants that break it."""
+    by_promise = {}
+    for name in caught:
+        what, _, breaks = name.removesuffix(")").rpartition(" (")
+        by_promise.setdefault(breaks, []).append(what)
+    yield from ("| what is kept | the coordinator, an agent or a site ... |", "|---|---|")
+    yield from (f"| {breaks} | {'; '.join(names)} |" for breaks, names in sorted(by_promise.items()))
 
 
 def _details(found):
