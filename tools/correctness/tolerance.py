@@ -58,6 +58,7 @@ class Cell:
 RANGE = {"kind": "bounded", "low": 0, "high": 1, "method": "variance"}
 EDGES, CHAIN = (0.5, 0.449, 0.0), (0.5, 0.46, 0.42, 0.38, 0.34)
 UNKNOWN, YES = {"kind": "gaussian", "scale": "unknown, shared"}, {"kind": "binary"}
+NORMAL = {"kind": "binary", "inference": "normal"}
 CELLS = {
     "just beyond the tolerance": Cell(means=EDGES),
     "a tie": Cell(means=(0.5, 0.5, 0.0)),
@@ -72,6 +73,9 @@ CELLS = {
     "yes or no, just beyond": Cell(means=EDGES, noise=YES),
     "yes or no, a triple tie": Cell(means=(0.4, 0.4, 0.4, 0.1), noise=YES),
     "yes or no, a chain": Cell(means=CHAIN, noise=YES),
+    "normal inference, just beyond": Cell(means=EDGES, noise=NORMAL),
+    "normal inference, two arms, just beyond": Cell(means=(0.3, 0.249), noise=NORMAL),
+    "normal inference, rare, just beyond": Cell(means=(0.1, 0.049, 0.02), noise=NORMAL),
     "in a range, just beyond": Cell(means=EDGES, noise=RANGE),
     "W-CPE, just beyond": Cell(means=EDGES, policy="wcpe"),
     "W-CPE, a chain": Cell(means=CHAIN, policy="wcpe"),
