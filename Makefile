@@ -57,7 +57,7 @@ $(LAYERS:%=test-%):
 quick: setup     ## the quick tests of one room: make quick ROOM=policies
 	@test -n "$(ROOM)" || { echo "which room? make quick ROOM=policies"; exit 2; }
 	$(BIN)/ruff check
-	$(BIN)/pytest -q -m "$(RULES)" $(or $(wildcard tests/$(ROOM) tests/test_$(ROOM).py src/parley/$(ROOM) src/parley/$(ROOM).py),$(error no room $(ROOM)))
+	$(BIN)/pytest -q -m "$(RULES)" $(or $(wildcard tests/$(ROOM) tests/test_$(ROOM).py src/parley/$(ROOM) src/parley/$(ROOM).py),$(error no room $(ROOM): a folder or module of src/parley or tests, such as policies, dashboard/pages or study))
 
 installs: setup  ## wheel, sdist and every extra, each tried in a fresh environment
 	$(BIN)/python -m tools.packaging.installs

@@ -79,9 +79,9 @@ def test_the_study_file_of_the_readme_is_one():
 def test_every_policy_and_option_is_explained():
     page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
     for name in POLICIES:
-        assert f"## `{name}`" in page
+        assert f"## `{name}`" in page, f"docs/policies.md has no section ## `{name}`"
         for option in option_names(name):
-            assert f"`{option}`" in page
+            assert f"`{option}`" in page, f"docs/policies.md does not name the option `{option}` of {name}"
 
 
 def test_make_targets_of_the_readme_exist():

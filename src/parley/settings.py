@@ -23,7 +23,14 @@ LARGEST_COUNT = 2**53  # up to here every reader of JSON can tell whole numbers 
 NUMBERS = (int, float, list)
 SMALLEST_DELTA = 1e-300
 REQUIRED = "required"
-WORDS = {int: "a whole number", float: "a number", str: "text", list: "a list", dict: "a section"}
+WORDS: dict[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    list: "a list",
+    dict: "a section",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +41,8 @@ class Key:
 
     >>> Key(kinds=(int, list), meaning="how many arms, or their names", default=REQUIRED).allowed
     'a whole number or a list'
+    >>> Key(kinds=(bool,), meaning="whether to do it").allowed
+    'true or false'
     """
 
     kinds: tuple[type, ...]

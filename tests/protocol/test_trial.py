@@ -143,6 +143,7 @@ def any_event(trial, kind):
         "disputed": lambda: Disputed(agent="a", sequence=1, head="0"),
         "cancelled": lambda: Cancelled(reason="why"),
     }
+    assert kind in made, f"any_event has no event of the kind {kind!r}"
     return made[kind]()
 
 
