@@ -199,7 +199,7 @@ def test_killed_twice_and_resumed_gives_the_same_rows(parley, sweep_file, tmp_pa
 
 @pytest.mark.engines
 def test_ctrl_c_keeps_what_is_done(parley, sweep_file, tmp_path):
-    path = sweep_file(f"seed = {list(range(40))}", replications=2000)
+    path = sweep_file(f"seed = {list(range(40))}", replications=8000)  # long enough to be interrupted on a busy machine
     run = parley("sweep", path, "--out", tmp_path / "out", "--workers", 2)
     run.wait_for_cells(tmp_path / "out", 3)
     os.killpg(run.process.pid, signal.SIGINT)  # what a terminal sends: to everyone in the group

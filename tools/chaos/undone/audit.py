@@ -48,7 +48,7 @@ def take_receipts_of_any_number():
 @MENDS.undone(
     "creates studies whose plans no log can tell",
     point=1,
-    test="tellable.py::test_a_study_whose_plans_no_log_can_tell_is_refused_when_it_is_created[sqlite-20000000.0]",
+    test="tellable.py::test_a_study_whose_plans_no_log_can_tell_is_refused_when_it_is_created[sqlite-200000000.0]",
     words=("DID NOT RAISE",),
 )
 def create_studies_of_any_plan():
