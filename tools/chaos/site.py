@@ -56,8 +56,8 @@ class Ledger:
 class Crowd:
     """People who come and are heard of again; every answer is held against the one before."""
 
-    def __init__(self, url, chance, ledger):
-        self.url, self.chance, self.ledger, self.number = url, chance, ledger, 0
+    def __init__(self, url, chance, ledger, *, exact):
+        self.url, self.chance, self.ledger, self.exact, self.number = url, chance, ledger, exact, 0
         self.unheard = []  # who came when nobody answered: asked for again, as one would
         self.line = httpx2.Client(base_url=url, timeout=10, trust_env=False)
 
@@ -108,7 +108,8 @@ class Crowd:
             self.ledger.unsure.setdefault(key, set()).add(reward)
             return False
         if answer.status_code == 409:  # its phase is reported: what was said last stands
-            if key not in self.ledger.said and not self.ledger.unsure.get(key):
+            # With exact counts nobody waits for people in reserve; `examine` sees that every place was reported.
+            if key not in self.ledger.said and not self.ledger.unsure.get(key) and not self.exact:
                 self.ledger.wrong["lost"] += 1
             return True
         assert answer.is_success, answer.text
@@ -141,7 +142,7 @@ def reading(folder, study, agent):
     return people, times
 
 
-def examine(house, folder, study, agent, ledger):
+def examine(house, folder, study, agent, ledger, *, exact):
     """Hold the journal against what was told, and the coordinator's reports against the journal."""
     flaws = Counter(dict.fromkeys(FLAWS, 0)) + ledger.wrong
     people, times = reading(folder, study, agent)
@@ -159,6 +160,7 @@ def examine(house, folder, study, agent, ledger):
         flaws["mismatched"] += [given[arm] for arm in range(len(book.plan.arms))] != book.assigned
         if book.reported is None:
             continue
+        flaws["lost"] += exact and list(book.reported.counts) != list(book.plan.draws)
         report = house.admin.report(study, phase, agent)
         totals = Totals.of(people.rewards(phase))
         flaws["mismatched"] += tuple(totals.counts.tolist()) != book.reported.counts
@@ -191,13 +193,13 @@ def run(db, folder, *, kills, seed, places=(*POINTS, "at random", "at random")):
                 "server": house.url, "token": house.tokens[study, agent], "study": study, "agent": agent,
                 "folder": str(folder), "port": free_port(),
             }  # fmt: skip
-            crowd = Crowd(f"http://127.0.0.1:{order['port']}", chance, ledger)
+            crowd = Crowd(f"http://127.0.0.1:{order['port']}", chance, ledger, exact=bool(exact))
             most = min(A_STUDY, kills - sum(by_place.values()))
             for _ in range(most):
                 by_place[_one_life(launcher, order, crowd, chance, places)] += 1
             _last_life(launcher, order, crowd)
             crowd.close()
-            flaws, phases = examine(house, folder, study, agent, ledger)
+            flaws, phases = examine(house, folder, study, agent, ledger, exact=bool(exact))
             total += flaws
             total["acknowledged"] += ledger.answers
             total["people"] += len(ledger.arms)
