@@ -11,6 +11,7 @@ them or the docs is wrong: change the twin only together with the docs.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -124,7 +125,7 @@ class Contrast:
         return sum(w * w * each[arm][n] / max(cells.counts[arm][n], 1) for arm, n, w in self.cells())
 
 
-class Model:
+class Model(ABC):
     """What a phase pays. Subclasses know their rewards."""
 
     boosted = False
@@ -132,9 +133,9 @@ class Model:
     def __init__(self, noise: Any, arms: int, agents: int) -> None:
         self.noise, self.arms, self.agents = noise, arms, agents
 
+    @abstractmethod
     def past_variances(self, past: Cells) -> Rows:
         """Variances of single rewards, as they are known before a phase."""
-        raise NotImplementedError
 
     def gaps(self, bet: Contrast, shift: float) -> list[float]:
         """Three points of a rough posterior of the gap; negative ones are no bet."""
@@ -143,9 +144,9 @@ class Model:
         boost = 1.2 if self.boosted else 1.0
         return [boost * max(estimate + side * math.sqrt(3) * error, 0.0) for side in (-1, 0, 1)]
 
+    @abstractmethod
     def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
         """The logarithm of what a slot's wealth is multiplied by."""
-        raise NotImplementedError
 
     def gaussian(self, bet: Contrast, z: float, missing: float, shift: float) -> float:
         """A boosted and capped mixture; for pairs that may tie the conditional error of a test that ends."""
@@ -485,7 +486,7 @@ class GapBound:
         self.tau, self.phases, self.signal, self.information, self.at_least = tau, 0, 0.0, 0.0, 0.0
 
 
-class Question:
+class Question(ABC):
     """What agent m asks: who is still a candidate, and how much worse the others are, at least."""
 
     status = "decided"
@@ -510,16 +511,17 @@ class Question:
         """All arms, the best estimate first."""
         return sorted(range(self.twin.arms), key=lambda arm: (-self.twin.mixed_mean(cells, arm, self.m), arm))
 
+    @abstractmethod
     def begin(self, first: Cells) -> None:
-        """The first phase is no evidence."""
+        """What the first phase, which is no evidence, decides."""
 
+    @abstractmethod
     def prepare(self, past: Cells) -> list[int]:
         """What is fixed before a phase, by all data so far; all arms, the leaders first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
         """What follows from the fresh draws of a phase; `last` if none may follow."""
-        raise NotImplementedError
 
     def contrast(self, j: int, k: int, past: Cells, fresh: Cells) -> Contrast:
         """ "j beats k"."""
@@ -558,6 +560,9 @@ class Sets(Question):
         self.order: list[int] = []
         self.wealth: dict[Any, float] = {}  # by slot: (arm, opponent), or OWN
         self.own_bet = (-1, -1)
+
+    def begin(self, first: Cells) -> None:
+        """Nothing: every set starts with 1."""
 
     def sets(self) -> list[frozenset[int]]:
         """Every set of N candidates."""
