@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser quick installs bare lint bench reproduction correctness estimates forecasts laws tolerance savings peers rewards prices regret mutants chaos screenshots generated docs links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare lint bench reproduction correctness estimates forecasts laws tolerance savings peers rewards prices regret mutants chaos screenshots generated docs links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ test-engines: setup ## sweeps on pools of processes, Dask and Ray, with workers 
 test-browser: setup ## the pages in Chromium
 $(LAYERS:%=test-%):
 	$(PYTEST) -m $(@:test-%=%) tests
+
+again: setup     ## the tests of a layer that failed in its last run, one by one: make again LAYER=browser
+	$(BIN)/pytest --last-failed --last-failed-no-failures none -m $(LAYER) tests
 
 quick: setup     ## the quick tests of one room: make quick ROOM=policies
 	@test -n "$(ROOM)" || { echo "which room? make quick ROOM=policies"; exit 2; }
