@@ -7,6 +7,8 @@ transposes W by mistake).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +22,7 @@ from parley.rewards import Gaussian, RewardModel
 from parley.rewards.scales import checked_scale, fitting
 from parley.settings import StudySettings
 
-__all__ = ["BoolArray", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
+__all__ = ["BoolArray", "Drift", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,6 +155,35 @@ def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Drift:
+    """How the means move between phases: every arm of a site alike, so that no difference between its arms changes.
+
+    >>> season = Drift(season=0.2, season_phases=4).shifts([None] * 5, 1, np.zeros((2, 1)), Gaussian())
+    >>> season.round(3).tolist()  # of the sixth phase: five steps after the first
+    [[[0.2]]]
+    """
+
+    step: float = 0.0  # the standard deviation of a site's step before every phase but the first
+    given: tuple[float, ...] = ()  # steps that all sites take together: before the second phase, the third, ...
+    season: float = 0.0  # how far a wave moves all sites up and down
+    season_phases: int = 4  # the length of the wave
+
+    def shifts(self, steps: Sequence[Any], count: int, means: FloatArray, noise: RewardModel) -> FloatArray:
+        """`(count, 1, agent)`: how far every site has moved after `steps`, a random generator for each.
+
+        Means stay where rewards can be: a site stops where its highest or its lowest arm meets the end of the range.
+        """
+        agents = means.shape[-1]
+        moved = np.full((count, agents), math.fsum(self.given[: len(steps)]))
+        if self.step:
+            moved += self.step * np.sum([each.standard_normal((count, agents)) for each in steps] or [0.0], axis=0)
+        moved += self.season * np.sin(2 * np.pi * len(steps) / self.season_phases)
+        if noise.low is not None and noise.high is not None:
+            moved = np.clip(moved, noise.low - means.min(axis=-2), noise.high - means.max(axis=-2))
+        return moved[:, None, :]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Instance:
     """A problem with its true local means `(arm, agent)`. Only the policy `oracle` may see them.
 
@@ -165,6 +196,7 @@ class Instance:
     problem: Problem
     means: FloatArray  # may be given as any nested sequence of numbers
     scale: Any = None  # the true scale of rewards, for simulations and bounds; the problem's unless given
+    drift: Drift | None = None  # how the means move between phases; these are the first phase's
 
     def __post_init__(self) -> None:
         arms, agents = self.problem.shape
@@ -181,6 +213,8 @@ class Instance:
         if np.abs(means).max() > LARGEST_SCALE:
             raise InvalidInput("means", found=np.abs(means).max(), allowed=f"numbers up to {LARGEST_SCALE:g}")
         self.problem.noise.check_means(means)
+        if self.drift is not None and self.problem.horizon is not None:
+            raise InvalidInput("truth.drift", found="drift in a study with a horizon", allowed="one or the other")
         means.setflags(write=False)
         object.__setattr__(self, "means", means)
 

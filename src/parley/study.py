@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from parley.checks import FloatArray, whole
+from parley.checks import LARGEST_SCALE, FloatArray, number, whole
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
-from parley.problem import Instance, Problem, top_gaps
+from parley.problem import Drift, Instance, Problem, top_gaps
 from parley.rewards import noise_keys, study_model
 from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_kinds, check_section
 from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
@@ -51,6 +51,14 @@ TRUTH = {
         "or a matrix",
         default="`noise.scale`, or `noise.guess` where that is unknown",
     ),
+    "drift": Key(
+        kinds=(int, float, list),
+        meaning="how the means move between phases, every arm of a site alike: the standard deviation of each site's "
+        "random step, or a list of the steps that all sites take together",
+        default="0: nothing moves",
+    ),
+    "season": Key(kinds=NUMBER, meaning="how far a wave moves all sites up and down", default="0"),
+    "season_phases": Key(kinds=(int,), meaning="season: the length of the wave, in phases", default="4"),
     "seed": Key(kinds=(int,), meaning="generate: the seed", default="0"),
     "min_gap": Key(kinds=NUMBER, meaning="generate: draw again until every gap is at least this large", default="0.05"),
 }
@@ -133,11 +141,11 @@ def read_toml(text: str) -> dict[str, Any]:
     >>> read_toml("a.b = 1")
     {'a': {'b': 1}}
     """
-    for number, line in enumerate(text.splitlines(), start=1):
+    for place, line in enumerate(text.splitlines(), start=1):
         pieces = re.split(r"[,{]", line) if line.count(".") > MOST_DOTS else ()
         header = line.lstrip().startswith("[")
         if any(piece.split("=")[0].count(".") > MOST_DOTS for piece in pieces if header or "=" in piece):
-            raise InvalidInput(f"TOML, line {number}", found="a key of many parts", allowed=f"up to {MOST_DOTS} dots")
+            raise InvalidInput(f"TOML, line {place}", found="a key of many parts", allowed=f"up to {MOST_DOTS} dots")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError alone: a number of 5,000 digits
@@ -212,9 +220,9 @@ def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> Fl
 def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
     """The instance that a [truth] section describes."""
     if "means" in section:
-        if set(section) - {"means", "scale"}:
+        if set(section) & {"generate", "seed", "min_gap"}:
             raise InvalidInput("truth", found=", ".join(section), allowed="either means or generate, not both")
-        return _within(Instance(problem=problem, means=section["means"], scale=section.get("scale")))
+        return _within(_instance(section, problem, section["means"]))
     generate = section.get("generate")
     if generate not in GENERATORS:
         if generate is None:
@@ -231,7 +239,37 @@ def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
             found=f"means from {means.min():.3f} to {means.max():.3f}, rewards in another range",
             allowed="rewards whose range holds the recipe's means, which lie between -1 and 1",
         ) from None
-    return _within(Instance(problem=problem, means=means, scale=section.get("scale")))
+    return _within(_instance(section, problem, means))
+
+
+def _instance(section: Mapping[str, Any], problem: Problem, means: Any) -> Instance:
+    return Instance(problem=problem, means=means, scale=section.get("scale"), drift=_drift(section))
+
+
+def _drift(section: Mapping[str, Any]) -> Drift | None:
+    """How the means move; None where nothing does.
+
+    >>> _drift({"drift": [0.5, -0.2], "season": 0.1}).given
+    (0.5, -0.2)
+    """
+    moves = section.get("drift", 0.0)
+    walks = not isinstance(moves, list)
+    given = () if walks else tuple(_step("truth.drift", step) for step in moves)
+    step, season = _step("truth.drift", moves if walks else 0.0), _step("truth.season", section.get("season", 0.0))
+    if step < 0:
+        raise InvalidInput("truth.drift", found=step, allowed="a standard deviation of at least 0, or a list of steps")
+    length = whole("truth.season_phases", section.get("season_phases", 4), 2, LARGEST_SEED)
+    if not (step or any(given) or season):
+        return None
+    return Drift(step=step, given=given, season=season, season_phases=length)
+
+
+def _step(key: str, value: Any) -> float:
+    """How far means move: any number that they can be."""
+    step = number(key, value)
+    if not abs(step) <= LARGEST_SCALE:
+        raise InvalidInput(key, found=step, allowed=f"numbers up to {LARGEST_SCALE:g}")
+    return step
 
 
 def _within(instance: Instance) -> Instance:

@@ -34,7 +34,7 @@ from parley.protocol.state_machine import allowed
 from parley.protocol.trial import thaw
 from parley.rewards import Noise
 from parley.rewards.plausibility import LARGEST_REWARD
-from parley.simulation import make_environment, phase_totals, phases
+from parley.simulation import phase_totals, phases
 from parley.study import load_study
 
 ROOT = Path(__file__).parents[2]
@@ -63,13 +63,12 @@ def test_simulator_and_trial_decide_alike_on_the_same_rewards(policy, name, cell
     problem = study.problem.with_(minimum_cell=cell)
     changes = {"policy": policy, "options": {}, "minimum_cell": cell}
     message = StudyMessage.from_json({**StudyMessage.of(study).to_json(), **changes})
-    draw = make_environment(study.instance)
     trial = create("s", message)
     events = [StudyCreated(study_id="s", study=message, plan=trial.plan)]
     for phase in phases(make_policy(policy, problem), study.instance, seed=3):
         assert ((phase.quotas == 0) | (phase.quotas >= cell)).all()
         assert np.array_equal(trial.plan.array, phase.quotas)
-        sums = phase_totals(draw, seed=3, phase=phase.number - 1, counts=trial.plan.array).sums
+        sums = phase_totals(study.instance, seed=3, phase=phase.number - 1, counts=trial.plan.array).sums
         for place in range(len(message.agents)):
             if trial.plan.array[:, place].any():
                 events.append(ReportAccepted(report=reported(trial, place, sums[:, place])))

@@ -22,7 +22,7 @@ from parley.agent.csv_source import CsvSource, NotYet, RowMemory
 from parley.agent.plans import AgentPlan, Delivery
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
-from parley.simulation import make_environment, phase_totals
+from parley.simulation import phase_totals
 from parley.study import Study, load_study
 from parley.totals import Totals
 
@@ -169,7 +169,6 @@ class SimulatedSource:
 
     def __init__(self, study: Study, *, seed: int, whole_plan: Callable[[int], tuple[tuple[int, ...], ...]]) -> None:
         self._instance = study.require_truth()
-        self._draw = make_environment(self._instance)
         self._seed, self._whole_plan = seed, whole_plan
 
     def __call__(self, plan: AgentPlan) -> Totals:
@@ -178,4 +177,4 @@ class SimulatedSource:
             raise InvalidInput("study file", found="other arms or agents than the live study's", allowed="the same")
         place = problem.agents.index(plan.agent)
         quotas = np.array(self._whole_plan(plan.phase), dtype=np.int64)
-        return phase_totals(self._draw, seed=self._seed, phase=plan.phase - 1, counts=quotas)[:, place]
+        return phase_totals(self._instance, seed=self._seed, phase=plan.phase - 1, counts=quotas)[:, place]

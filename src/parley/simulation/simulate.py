@@ -16,7 +16,7 @@ import numpy as np
 
 from parley.errors import InvalidInput, UnknownName
 from parley.policies.base import Policy, State
-from parley.problem import BoolArray, Instance, IntArray, Problem
+from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.rewards import Sampler
 from parley.simulation.outcome import Outcome, Tally
 from parley.status import OutcomeStatus
@@ -39,8 +39,10 @@ Environment = Sampler
 ENVIRONMENTS = ("gaussian", "bernoulli", "uniform")
 
 
-def make_environment(instance: Instance, name: str | None = None) -> Environment:
+def make_environment(instance: Instance, name: str | None = None, shifts: FloatArray | None = None) -> Environment:
     """An environment by name. The default is the reward model's own: Gaussian rewards, or two-valued ones in a range.
+
+    `shifts` move the means, `(..., 1, agent)`: how far each replication has drifted.
 
     >>> import numpy as np
     >>> from parley.problem import Problem
@@ -49,7 +51,8 @@ def make_environment(instance: Instance, name: str | None = None) -> Environment
     [[0], [3]]
     """
     model = instance.problem.noise
-    known = model.samplers(instance.means, instance.scale)
+    means = instance.means if shifts is None else instance.means + shifts
+    known = model.samplers(means, instance.scale)
     if name is None:
         return next(iter(known.values()))()
     if name not in ENVIRONMENTS:
@@ -92,11 +95,10 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
     1 [[54, 44], [54, 44]] [2, 2]
     2 [[10, 14], [10, 14]] [1, 1]
     """
-    draw, state = make_environment(instance, environment), policy.start((1,))
-    number = 0
+    state, number = policy.start((1,)), 0
     while not state.finished.all():
         quotas = policy.plan(state)
-        after = policy.update(state, _draw(draw, seed, block=0, phase=number, counts=quotas, policy=policy))
+        after = policy.update(state, _draw(instance, environment, seed, phase=number, counts=quotas, policy=policy))
         number += 1
         zero = np.array(0)
         yield Phase(number=number, quotas=quotas[0], before=state.take(zero), after=after.take(zero))
@@ -180,7 +182,8 @@ def simulate_truths(
     per_chunk = max(1, -(-wanted // block)) * block
     batch = _Batch(
         policy=policy,
-        draws=[make_environment(instance, environment) for instance in instances],
+        truths=instances,
+        environment=environment,
         tallies=[Tally(policy, instance, replications, seed, max_samples) for instance in instances],
         seed=seed,
         block=block,
@@ -198,7 +201,8 @@ class _Batch:
     """The replications of several truths, numbered through; every truth begins with a new block."""
 
     policy: Policy
-    draws: Sequence[Environment]
+    truths: Sequence[Instance]
+    environment: str | None
     tallies: Sequence[Tally]
     seed: int
     block: int  # replications that share a generator
@@ -206,7 +210,7 @@ class _Batch:
 
     def members(self, replications: int) -> IntArray:
         """The numbers of all replications."""
-        starts = np.arange(len(self.draws)) * self.blocks * self.block
+        starts = np.arange(len(self.truths)) * self.blocks * self.block
         return np.asarray((starts[:, None] + np.arange(replications)).ravel())
 
     def rewards(self, phase: int, members: IntArray, quotas: IntArray) -> Totals:
@@ -217,8 +221,15 @@ class _Batch:
             places = members[some] % self.block
             padded = np.zeros((places[-1] + 1, *quotas.shape[1:]), dtype=np.int64)
             padded[places] = quotas[some]
-            seed = self.seed + truth
-            drawn = _draw(self.draws[truth], seed, block=block, phase=phase, counts=padded, policy=self.policy)
+            drawn = _draw(
+                self.truths[truth],
+                self.environment,
+                self.seed + truth,
+                block=block,
+                phase=phase,
+                counts=padded,
+                policy=self.policy,
+            )
             sums[some], squares[some] = drawn.sums[places], drawn.require_squares()[places]
             counts[some] = drawn.counts[places]
         return Totals(counts=counts, sums=sums, squares=squares)
@@ -261,9 +272,9 @@ def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> No
         instance.require_distinct()
 
 
-def phase_totals(draw: Environment, *, seed: int, phase: int, counts: IntArray) -> Totals:
+def phase_totals(instance: Instance, *, seed: int, phase: int, counts: IntArray) -> Totals:
     """`(arm, agent)`: what replication 0 draws in a phase (from 0), for callers that run the phases themselves."""
-    return _draw(draw, seed, block=0, phase=phase, counts=counts[None])[0]
+    return _draw(instance, None, seed, phase=phase, counts=counts[None])[0]
 
 
 def _silent(_: int) -> None:
@@ -271,7 +282,14 @@ def _silent(_: int) -> None:
 
 
 def _draw(
-    draw: Environment, seed: int, *, block: int, phase: int, counts: IntArray, policy: Policy | None = None
+    instance: Instance,
+    environment: str | None,
+    seed: int,
+    *,
+    block: int = 0,
+    phase: int,
+    counts: IntArray,
+    policy: Policy | None = None,
 ) -> Totals:
     """The rewards of a block in a phase. Where the policy takes other counts, those that drop out are not among them;
     elsewhere they are replaced, and the counts are the plan's.
@@ -280,8 +298,14 @@ def _draw(
     if settings is not None and settings.dropout and settings.site_counts != "exact":
         chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 1)))
         counts = chance.binomial(counts, 1 - settings.dropout)
+    shifts = None
+    if instance.drift is not None:
+        steps = [
+            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, step, 2))) for step in range(phase)
+        ]
+        shifts = instance.drift.shifts(steps, len(counts), instance.means, instance.problem.noise)
     generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
-    return draw(generator, counts)
+    return make_environment(instance, environment, shifts)(generator, counts)
 
 
 def _run(policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress) -> None:
