@@ -2,7 +2,6 @@
 
 import json
 from contextlib import contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.request import Request, urlopen
@@ -81,7 +80,7 @@ PAGES = {
     "other JSON": (200, "application/json", b'{"portal": true}'),
     "a list": (200, "application/json", b"[1, 2]"),
     "a deep list": (200, "application/json", b"[" * 100_000),
-    "half a plan": (200, "application/json", json.dumps({**vars(plan()), "draws": "many"}).encode()),
+    "half a plan": (200, "application/json", json.dumps({**plan().to_json(), "draws": "many"}).encode()),
     "a proxy's 403": (403, "text/html", b"<html>Blocked by policy</html>"),
     "a proxy's 404": (404, "application/json", b'{"message": "no Route matched"}'),
     "a proxy's 407": (407, "text/html", b"<html>Sign in</html>"),
@@ -144,7 +143,7 @@ def test_the_command_says_so_and_tries_again(house, tmp_path, monkeypatch):
 def test_a_plan_for_somebody_else_is_not_drawn(tmp_path, change):
     class Confused(Coordinator):
         def plan(self, study, agent, *, after=0, wait=0):
-            return replace(super().plan(study, agent), **change)
+            return structs.replace(super().plan(study, agent), **change)
 
     source = Source()
     with Outbox(tmp_path, study="s", agent="a") as box, pytest.raises(WrongPlan, match="Nothing is drawn"):
@@ -155,7 +154,7 @@ def test_a_plan_for_somebody_else_is_not_drawn(tmp_path, change):
 @pytest.mark.parametrize("change", [{"study": "t"}, {"agent": "b"}])
 def test_a_client_hears_that_a_plan_is_for_somebody_else(house, change):
     house.create(study_message(agents=1, arms=2))
-    answer = (200, "application/json", json.dumps({**vars(plan()), **change}).encode())
+    answer = (200, "application/json", json.dumps({**plan().to_json(), **change}).encode())
     with portal(house, answer, every=1) as address, Client(address, house.token) as client, pytest.raises(WrongPlan):
         client.plan("s", "a")
 

@@ -2,11 +2,11 @@
 
 import threading
 import time
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
+from msgspec import structs
 from starlette.testclient import TestClient
 from tests.agent.test_not_fooled import house  # noqa: F401
 from tests.agent.test_worker import plan
@@ -30,7 +30,7 @@ def site(tmp_path):
 
 
 def asked(**change):
-    return replace(plan(), **{"phase": 1, "plan": "b" * 64, "arms": ("x", "y"), "draws": (1, 1), **change})
+    return structs.replace(plan(), **{"phase": 1, "plan": "b" * 64, "arms": ("x", "y"), "draws": (1, 1), **change})
 
 
 def filled(site):

@@ -1,6 +1,5 @@
 import shlex
 import sys
-from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -272,7 +271,7 @@ def test_a_frozen_agent_and_a_stalled_study_are_waited_for(tmp_path, resting):
             here = super().plan(study, agent, after=after, wait=wait)
             if here.phase == 2 and rests and not here.over:
                 rests.pop()
-                return replace(here, **resting)
+                return structs.replace(here, **resting)
             return here
 
     source = Source()
@@ -289,7 +288,7 @@ def test_a_report_that_a_freeze_stopped_is_sent_after_the_thaw(tmp_path):
 
         def plan(self, study, agent, *, after=0, wait=0):
             here = super().plan(study, agent, after=after, wait=wait)
-            return replace(here, frozen=True, draws=None) if self.frozen and self.tried else here
+            return structs.replace(here, frozen=True, draws=None) if self.frozen and self.tried else here
 
         def send(self, report, *, receipt=None):
             if not self.frozen:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from parley.errors import Interrupted, InvalidInput
@@ -57,7 +56,7 @@ class Outbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -65,8 +65,8 @@ class PhaseBook:
     """What a phase asked of the site and what became of it; counts are per arm."""
 
     plan: PhaseBegun
-    assigned: list[int]
-    missing: list[int]
+    assigned: list[int] = field(init=False)
+    missing: list[int] = field(init=False)
     keys: list[str] = field(default_factory=list)  # of those in the study, in the order they came
     pending: int = 0
     withdrawn: int = 0  # marks as missing of people whose outcome was in
@@ -74,6 +74,9 @@ class PhaseBook:
     closed: str = ""  # the reason why nobody more is assigned, if so
     reported: Reported | None = None
     lost: bool = False  # the study moved on without this site's report
+
+    def __post_init__(self) -> None:
+        self.assigned, self.missing = ([0] * len(self.plan.arms) for _ in range(2))
 
     @property
     def full(self) -> bool:
@@ -207,8 +210,7 @@ class People:
     def _begin(self, entry: PhaseBegun) -> None:
         for book in self.phases.values():
             book.lost |= book.reported is None
-        none = [0] * len(entry.arms)
-        self.phases[entry.phase] = PhaseBook(plan=entry, assigned=none.copy(), missing=none.copy())
+        self.phases[entry.phase] = PhaseBook(plan=entry)
         self.stage = StageSeen(stage="running", reason="")
 
     def _settle(self, after: Person) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
 
 from parley.errors import InvalidInput, WrongPlan, WrongReceipt
 from parley.protocol import Receipt, Report
-from parley.protocol.codec import LARGEST_INTEGER
+from parley.protocol.codec import Count, Model
 from parley.totals import Totals
 
 OVER = ("finished", "cancelled")
@@ -27,48 +25,28 @@ class Delivery:
     final: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentPlan:
-    """Where a study is for one agent; `draws` is None when nothing is asked of it now."""
+class AgentPlan(Model, forbid_unknown_fields=False):
+    """Where a study is for one agent; `draws` is None when nothing is asked of it now.
+
+    It is read from the coordinator's answer; keys that a later version adds are ignored.
+    """
 
     study: str
     agent: str
     stage: str
     reason: str
-    phase: int
+    phase: Count
     plan: str | None
     arms: tuple[str, ...]
-    draws: tuple[int, ...] | None
+    draws: tuple[Count, ...] | None
     reported: bool
     frozen: bool
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """From the coordinator's answer; keys that a later version adds are ignored."""
-        names = [entry.name for entry in fields(cls)]
-        if not isinstance(document, Mapping) or any(name not in document for name in names):
-            raise InvalidInput("plan", found=f"{document!r:.80}", allowed=f"an object with {', '.join(names)}")
-        known = {name: document[name] for name in names}
-        whole: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in known.items()
-        }
-        return cls(**whole)
-
     def __post_init__(self) -> None:
         """Whatever answered may not have been a coordinator."""
-        texts = (self.study, self.agent, self.stage, self.reason, self.plan or "", *self.arms)
-        numbers = (self.phase, *(self.draws or ()))
-        sound = (
-            all(isinstance(text, str) for text in texts)
-            and all(type(number) is int and 0 <= number <= LARGEST_INTEGER for number in numbers)
-            and isinstance(self.reported, bool)
-            and isinstance(self.frozen, bool)
-            and (self.draws is None or self.phase > 0)
-        )
-        if not sound or (self.draws is not None and len(self.draws) != len(self.arms)):
-            raise InvalidInput(
-                "plan", found=f"{vars(self)!r:.80}", allowed="names, a phase from 1, and a count for every arm"
-            )
+        if self.draws is not None and (self.phase == 0 or len(self.draws) != len(self.arms)):
+            found = f"phase {self.phase}, {len(self.draws)} counts for {len(self.arms)} arms"
+            raise InvalidInput("plan", found=found, allowed="a phase from 1, and a count for every arm")
 
     @property
     def over(self) -> bool:

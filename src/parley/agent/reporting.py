@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from parley.agent.client import Client
 from parley.agent.journal import RulesSeen
 from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan
 from parley.agent.site import Site
-from parley.agent.worker import Worker
+from parley.agent.worker import Coordinator, Worker
 from parley.errors import ParleyError
 from parley.protocol import Receipt, StudyMessage
 
@@ -39,40 +40,28 @@ def site_of(folder: str | Path, client: Client, *, study: str, agent: str) -> Si
     return Site(folder, study=study, agent=agent, rules=rules_of(message))
 
 
-class _WithProgress:
-    """A client that sends with every question how far the site is: people and outcomes, none of them by arm."""
-
-    def __init__(self, site: Site, client: Client) -> None:
-        self._site, self._client = site, client
-        self.send = client.send
-
-    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
-        """What is asked."""
-        found = self._site.status()
-        far = {"during": found["phase"], "recruited": found["assigned"], "observed": found["observed"]}
-        return self._client.plan(study, agent, after=after, wait=wait, **far)
-
-
 def make_worker(
     site: Site,
-    client: Client,
+    client: Coordinator,
     outbox: Outbox,
     *,
-    say: Callable[[str], None] = lambda _: None,
-    warn: Callable[[str], None] | None = None,
-    sleep: Callable[[float], None] = lambda _: None,
-    patience: float = 0.0,
     heard: Callable[[AgentPlan], None] = lambda _: None,
+    **options: Any,
 ) -> Worker:
-    """What fetches the site's plans and hands its phases over; the site notes where the study is."""
+    """What fetches the site's plans and hands its phases over; the site notes where the study is.
+
+    With every question goes how far the site is: people and outcomes, none of them by arm.
+    """
+
+    def far() -> dict[str, int]:
+        found = site.status()
+        return {"during": found["phase"], "recruited": found["assigned"], "observed": found["observed"]}
 
     def noted(plan: AgentPlan) -> None:
         site.seen("frozen" if plan.frozen else plan.stage, plan.reason)
         heard(plan)
 
-    return Worker(
-        _WithProgress(site, client), outbox, site, say=say, warn=warn, sleep=sleep, patience=patience, heard=noted
-    )
+    return Worker(client, outbox, site, far=far, heard=noted, **options)
 
 
 def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[[str], None] | None = None) -> None:
@@ -82,7 +71,7 @@ def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[
     """
     client.request("GET", "whoami")
     with Outbox(folder, study=site.study, agent=site.agent) as outbox:
-        worker = make_worker(site, client, outbox, warn=warn)
+        worker = make_worker(site, client, outbox, warn=warn, sleep=lambda _: None, patience=0.0)
         for _ in range(3):
             worker.step()
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 import secrets
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -30,11 +27,12 @@ from parley.agent.journal import (
     StageSeen,
 )
 from parley.agent.outbox import agent_folder
-from parley.agent.people import People, Person, PhaseBook, drawn_arm
+from parley.agent.people import People, PhaseBook, drawn_arm
 from parley.agent.plans import AgentPlan, Delivery
 from parley.agent.sources import NotYet
 from parley.errors import InvalidInput, NotNow
 from parley.killpoints import reached
+from parley.protocol.codec import Model
 from parley.protocol.report_checks import CLOSING_REASONS
 from parley.rewards.plausibility import LARGEST_REWARD
 from parley.totals import Totals
@@ -85,7 +83,7 @@ class Site:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -120,7 +118,9 @@ class Site:
                 else:
                     write(Outside(participant=key, phase=book.plan.phase, arm=self._leading(book)))
                 person = self.people[key]
-            return Assignment.of(person, self.people, again=again)
+            arms = self.people.phases[person.phase].plan.arms
+            arm_name = None if person.arm is None else arms[person.arm]
+            return Assignment(participant=key, phase=person.phase, arm=arm_name, counted=person.counted, again=again)
 
     def outcome(self, participant: str, reward: float) -> None:
         """What came of a person; may be corrected until the phase is reported."""
@@ -134,8 +134,12 @@ class Site:
         with self._journal.turn() as write:
             write(*self._noted(participant, None))
 
-    def record(self, rows: Sequence[tuple[str, float | None]]) -> list[InvalidInput | NotNow | None]:
+    def record(
+        self, rows: Sequence[tuple[str, float | None]], *, take: bool = True
+    ) -> list[InvalidInput | NotNow | None]:
         """Outcomes of many people, None for a missing one: all of them, or none if one is wrong; per row what is.
+
+        If not to `take` them, it only says what is wrong.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder, Site(folder, study="s", agent="x") as site:
@@ -145,14 +149,8 @@ class Site:
         """
         with self._journal.turn() as write:
             found = [self._judged(*row) for row in rows]
-            if not any(isinstance(one, Exception) for one in found):
+            if take and not any(isinstance(one, Exception) for one in found):
                 write(*(entry for one in found if not isinstance(one, Exception) for entry in one))
-        return [one if isinstance(one, Exception) else None for one in found]
-
-    def check(self, rows: Sequence[tuple[str, float | None]]) -> list[InvalidInput | NotNow | None]:
-        """What `record` would find wrong; nothing is taken."""
-        with self._journal.turn():
-            found = [self._judged(*row) for row in rows]
         return [one if isinstance(one, Exception) else None for one in found]
 
     def _judged(self, participant: str, reward: float | None) -> list[Observed | Missing] | InvalidInput | NotNow:
@@ -263,39 +261,17 @@ class Site:
 LONGEST_KEY = 200
 
 
-@dataclass(frozen=True, kw_only=True)
-class Assignment:
-    """What a person gets: an arm's name, or None outside of the study."""
+class Assignment(Model):
+    """What a person gets, as the service answers it: an arm's name, or None outside of the study.
+
+    The journal has its probability. It stays there: it would tell how much is left of the arm.
+    """
 
     participant: str
     phase: int
     arm: str | None
     counted: bool  # in the study
-    probability: Fraction | None
     again: bool  # it was given before
-
-    @classmethod
-    def of(cls, person: Person, people: People, *, again: bool) -> Assignment:
-        """As the journal has it."""
-        arms = people.phases[person.phase].plan.arms
-        return cls(
-            participant=person.key,
-            phase=person.phase,
-            arm=None if person.arm is None else arms[person.arm],
-            counted=person.counted,
-            probability=person.probability,
-            again=again,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """What the service answers. Not the probability: it would tell how much is left of the arm."""
-        return {
-            "participant": self.participant,
-            "phase": self.phase,
-            "arm": self.arm,
-            "counted": self.counted,
-            "again": self.again,
-        }
 
 
 def checked_key(key: str) -> str:
@@ -342,39 +318,25 @@ def standing(people: People, *, replaces: bool) -> dict[str, Any]:
     """How far it is. No count is by arm, so by itself it tells no arm; who also saw all arms can guess the last ones
     (docs/site.md), so the page rounds what is asked for.
     """
-    book, stage = people.current, people.stage
-    names = (
-        "phase",
-        "asked",
-        "assigned",
-        "to_assign",
-        "pending",
-        "observed",
-        "missing",
-        "withdrawn",
-        "late",
-        "reserve",
-    )
-    shown: dict[str, Any] = {"stage": stage.stage, "reason": stage.reason, **dict.fromkeys(names, 0)}
-    shown |= {"reported": False, "closed": ""}
-    if book is not None:
-        gone = sum(book.missing)
-        shown |= {
-            "phase": book.plan.phase,
-            "asked": sum(book.plan.draws),
-            "assigned": len(book.keys),
-            "to_assign": book.to_assign(replace_missing=replaces),
-            "pending": people.awaited(book),
-            "observed": len(book.keys) - book.pending - gone,
-            "missing": gone,
-            "withdrawn": book.withdrawn,
-            "late": book.late,
-            "reserve": book.reserve,
-            "reported": book.reported is not None,
-            "closed": book.closed,
-        }
-    shown["outside"] = sum(not person.counted for person in people.persons.values())
-    return shown
+    book = people.current or PhaseBook(plan=PhaseBegun(phase=0, plan="", arms=(), draws=()))
+    gone = sum(book.missing)
+    return {
+        "stage": people.stage.stage,
+        "reason": people.stage.reason,
+        "phase": book.plan.phase,
+        "asked": sum(book.plan.draws),
+        "assigned": len(book.keys),
+        "to_assign": book.to_assign(replace_missing=replaces),
+        "pending": people.awaited(book),
+        "observed": len(book.keys) - book.pending - gone,
+        "missing": gone,
+        "withdrawn": book.withdrawn,
+        "late": book.late,
+        "reserve": book.reserve,
+        "reported": book.reported is not None,
+        "closed": book.closed,
+        "outside": sum(not person.counted for person in people.persons.values()),
+    }
 
 
 def closing(people: People, book: PhaseBook) -> Reported:

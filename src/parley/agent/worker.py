@@ -33,8 +33,8 @@ MOST_DRAWS = 10_000_000  # of one phase: a source of rewards in memory cannot gi
 class Coordinator(Protocol):
     """The two calls a worker makes; `Client` has them."""
 
-    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
-        """What is asked."""
+    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int) -> AgentPlan:
+        """What is asked; a site says how far it is."""
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
         """Hand over."""
@@ -81,8 +81,9 @@ def persistent(
 
 class Worker:
     """One agent of one study. `say` hears what happens, in words, and `warn` what somebody must look into; `patience`
-    bounds one wait for a plan, and `heard` gets every plan that comes. A plan of more than `most_draws` is refused: a
-    coordinator, or what pretends to be one, could ask for more than the machine can hold.
+    bounds one wait for a plan, `far` says how far a site is when a plan is asked for, and `heard` gets every plan that
+    comes. A plan of more than `most_draws` is refused: a coordinator, or what pretends to be one, could ask for more
+    than the machine can hold.
     """
 
     def __init__(
@@ -95,12 +96,13 @@ class Worker:
         warn: Callable[[str], None] | None = None,
         sleep: Callable[[float], None] = time.sleep,
         patience: float = 20.0,
+        far: Callable[[], dict[str, int]] = dict,
         heard: Callable[[AgentPlan], None] = lambda _: None,
         most_draws: int = MOST_DRAWS,
     ) -> None:
         self._client, self._outbox, self._source = client, outbox, source
         self._say, self._warn, self._sleep, self._patience = say, warn or say, sleep, patience
-        self._heard, self._most_draws = heard, most_draws
+        self._far, self._heard, self._most_draws = far, heard, most_draws
         self._drawn: Report | None = None  # drawn, and not in the outbox yet
         self._backoff = Backoff()
         self._idle = 0  # the last phase that asks nothing more of this agent
@@ -149,7 +151,7 @@ class Worker:
 
     def _plan(self, *, after: int = 0, wait: float = 0) -> AgentPlan:
         study, agent = self._outbox.study, self._outbox.agent
-        return meant(self._client.plan(study, agent, after=after, wait=wait), study, agent)
+        return meant(self._client.plan(study, agent, after=after, wait=wait, **self._far()), study, agent)
 
     def _note_stranger(self, plan: AgentPlan) -> None:
         """This agent's place is taken by a report that this outbox never held: say so, once a phase."""

@@ -209,7 +209,7 @@ def take_table(site: Site, text: str, source: str = "table") -> tuple[int, list[
             lines.append(row.line)
         except InvalidInput as error:
             wrong.append(WrongRow(line=row.line, words=str(error)))
-    found = site.record(rows) if not wrong else site.check(rows)
+    found = site.record(rows, take=not wrong)
     wrong += [
         WrongRow(line=line, words=str(error)) for line, error in zip(lines, found, strict=True) if error is not None
     ]
