@@ -192,6 +192,12 @@ class Runs:
         self.sums[rows, arms] += self.family.draw(self.generator, self.truth[arms])
         self.counts[rows, arms] += 1
 
+    def draw_to(self, wanted: NDArray[np.int64] | Floats) -> None:
+        """Rewards of every arm until it has as many draws as `wanted (run, arm)`; nothing where it has more."""
+        missing = np.maximum(wanted - self.counts, 0).astype(np.int64)
+        self.sums += self.family.draw(self.generator, np.broadcast_to(self.truth, missing.shape), missing)
+        self.counts += missing
+
     def keep(self, on: NDArray[np.bool_]) -> None:
         self.members, self.counts, self.sums = self.members[on], self.counts[on], self.sums[on]
 

@@ -1,19 +1,31 @@
 """Evidence racing and others on the same instances: `python -m benchmarks.peers [SECTION ...]` rewrites docs/peers.md.
 
-One agent: ten arms, 0.5 against 0.2 to 0.34, yes or no, and its Gaussian twin. Three agents: the paper's instance.
+One agent: ten arms, 0.5 against 0.2 to 0.34, yes or no, and its Gaussian twin, also for a delta next to nothing. Three
+agents: the paper's instance. Clients of a server: their own best arms and that of all, or of those who share arms.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from tools.correctness.rewards import TEN
 
 from benchmarks.common import ROOT, Section, rewrite
-from benchmarks.peer_races import elimination, every_draw, geometric, kl_lucb
-from benchmarks.peer_rules import Bernoulli, Family, Normal, Peer, Threshold, track_and_stop
+from benchmarks.peer_federated import Federated, fed_elim, het_ts
+from benchmarks.peer_races import Batches, batched, elimination, every_draw, geometric, kl_lucb
+from benchmarks.peer_rules import (
+    Bernoulli,
+    Family,
+    Floats,
+    Normal,
+    Peer,
+    Threshold,
+    likelihood_ratios,
+    optimal_shares,
+    track_and_stop,
+)
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import make_model
@@ -25,6 +37,14 @@ SEED = 1606
 MEANS = np.array(TEN)[:, 0]
 TRACKED, SLOW, QUICK = 200, 100, 2_000  # replications
 DELTAS = (0.1, 0.01)
+TINY = (1e-5, 1e-20, 1e-100)
+CLIENTS = np.array([[0.9, 0.3, 0.2], [0.4, 0.8, 0.3], [0.1, 0.2, 0.9], [0.5, 0.6, 0.7]])  # (arm, client)
+# Of arms that three clients share, and of four others that two share: one column a client.
+SHARED = np.array(
+    [[0.9, 0.4, 0.8, 0.2, 0.6], [0.4, 0.5, 0.3, 0.9, 0.7], [0.3, 0.2, 0.1, 0.5, 0.5], [0.1, 0.5, 0.0, 0.1, 0.3]]
+)
+TALKING = ("delta", "rule", "replications", "samples ± standard error", "of the busiest client", "rounds")
+TALKING += ("numbers sent", "wrong", "guarantee")
 COLUMNS = ("delta", "rule", "replications", "samples ± standard error", "rounds", "wrong", "guarantee")
 
 
@@ -105,10 +125,81 @@ def together() -> Section:
     return Section(title="Three agents, the paper's instance", words=f"Seed {SEED}.", columns=COLUMNS, rows=rows)
 
 
+def by_batches() -> Section:
+    """One agent, ten arms, Gaussian: three batches, for a delta that goes to 0."""
+    rows, family, arms = [], Normal(0.5), len(MEANS)
+    for delta in TINY:
+        problem = Problem(arms=arms, weights=np.eye(1), noise=make_model(kind="gaussian", scale=0.5), delta=delta)
+        instance = Instance(problem=problem, means=MEANS[:, None])
+        for extra, options in (("", {}), (", `rounds = 3`", {"rounds": 3})):
+            rows.append(row(delta, f"**`evidence`**{extra}", ours(instance, "evidence", 500, **options), "yes"))
+        proven = Batches.as_proven(delta, arms)
+        for extra, constants in (("as in its theorem", proven), ("first batch of 400, no bounds", proven.kinder(400))):
+            for name, eliminating in (("Tri-BBAI", False), ("Opt-BBAI", True)):
+                peer = batched(family, MEANS, delta, constants, QUICK, SEED, eliminating=eliminating)
+                rows.append(row(delta, f"{name}, {extra}", peer, "as delta goes to 0"))
+    shares, _ = optimal_shares(family, MEANS[None])
+    hardness = 1 / likelihood_ratios(family, shares, shares * MEANS)[1].min()
+    words = f"Seed {SEED}. T* is {hardness:.0f}."
+    return Section(title="Three batches, ten arms", words=words, columns=COLUMNS, rows=rows)
+
+
+def federated(title: str, weights: Floats, means: Floats, rules: Mapping[str, Callable[[float], Federated]]) -> Section:
+    """Clients of a server, Gaussian rewards of scale 1; a column of `means` that nobody weighs is a question alone."""
+    rows, clients = [], int((weights.sum(axis=1) > 0).sum())
+    for delta in DELTAS:
+        problem = Problem(arms=len(means), weights=weights, noise=make_model(kind="gaussian", scale=1.0), delta=delta)
+        instance = Instance(problem=problem, means=means)
+        for extra, options in (("", {}), (", `rounds = 4`", {"rounds": 4})):
+            outcome = simulate(make_policy("evidence", problem, options), instance, replications=1_000, seed=SEED)
+            rounds, wrong = outcome.rounds.astype(np.float64), outcome.mistaken.astype(np.float64)
+            busiest = np.full(1, outcome.draws.sum(axis=0).max())  # of the mean draws
+            peer = Federated(outcome.costs.astype(np.float64), rounds, wrong, rounds * len(means) * clients, busiest)
+            rows.append(talked(delta, f"**`evidence`**{extra}", peer, "at most "))
+        rows += [talked(delta, name, rule(delta), "") for name, rule in rules.items()]
+    return Section(title=title, words=f"Seed {SEED}.", columns=TALKING, rows=rows)
+
+
+def talked(delta: float, label: str, peer: Federated, bound: str) -> list[str]:
+    plain = row(delta, label, peer, "yes")
+    return [*plain[:4], f"{peer.time.mean():,.0f}", plain[4], f"{bound}{peer.numbers.mean():,.0f}", *plain[5:]]
+
+
+def own_and_common() -> Section:
+    """FedElim's setting: every client's best arm, and the best on average, which a fourth agent asks for."""
+    weights = np.zeros((4, 4))
+    weights[:3] = np.hstack([np.eye(3), np.full((3, 1), 1 / 3)])
+    rules = {
+        "FedElim": lambda delta: fed_elim(CLIENTS, delta, SLOW, SEED),
+        "FedElim, talking after every draw": lambda delta: fed_elim(CLIENTS, delta, SLOW, SEED, sparsely=False),
+    }
+    means = np.hstack([CLIENTS, np.zeros((4, 1))])
+    return federated("Three clients, their best arms and that of all", weights, means, rules)
+
+
+def shared_arms() -> Section:
+    """Heterogeneous clients: three share four arms, two share four others, and an arm is worth its mean over them."""
+    weights, groups = np.zeros((5, 5)), (slice(0, 3), slice(3, 5))
+    access, means = np.zeros((8, 5), dtype=np.bool_), np.zeros((8, 5))
+    for place, group in enumerate(groups):
+        weights[group, group] = 1 / (group.stop - group.start)
+        access[4 * place : 4 * place + 4, group] = True
+        means[4 * place : 4 * place + 4, group] = SHARED[:, group]
+
+    def talking(step: float) -> Callable[[float], Federated]:
+        return lambda delta: het_ts(means, access, delta, step, 50, SEED)
+
+    rules = {f"Het-TS, talks at times {1 + step:g}^r": talking(step) for step in (0.01, 1.0)}
+    return federated("Five clients, who share arms with some", weights, SHARED, rules)
+
+
 SECTIONS: dict[str, Callable[[], Section]] = {
     "binary": lambda: alone(Bernoulli(), {"kind": "binary"}, "yes or no"),
     "gaussian": lambda: alone(Normal(0.5), {"kind": "gaussian", "scale": 0.5}, "Gaussian of scale 0.5"),
+    "batches": by_batches,
     "together": together,
+    "own": own_and_common,
+    "shared": shared_arms,
 }
 
 

@@ -6,7 +6,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from benchmarks.peer_races import elimination, geometric, kl_lucb
+from benchmarks.peer_federated import balanced_shares, fed_elim, het_ts
+from benchmarks.peer_races import Batches, batched, elimination, geometric, kl_lucb
 from benchmarks.peer_rules import (
     Bernoulli,
     Family,
@@ -90,3 +91,64 @@ def test_elimination_errs_at_a_tie_as_often_as_it_may(family: Family) -> None:
     tie = np.array([0.5, 0.5])
     peer = elimination(family, tie, 0.2, islice(geometric(20, 2), 8), 4_000, 2)
     assert 0.02 < peer.wrong.mean() < 0.2
+
+
+def test_batches_answer_by_a_test_or_by_their_way_out() -> None:
+    constants = Batches.as_proven(1e-3, 3).kinder(20)
+    for eliminating in (False, True):
+        peer = batched(Normal(0.5), MEANS, 1e-3, constants, 400, 1, eliminating=eliminating)
+        assert peer.wrong.mean() <= 1e-3
+        assert (peer.rounds >= 2).all()
+        assert 0 < (peer.rounds == 2).mean() < 1
+        if not eliminating:
+            assert (peer.samples[peer.rounds == 3] >= 3 * constants.last).all()
+    assert Batches.as_proven(np.exp(-(np.e**2)), 5).shift == pytest.approx(0.5)
+
+
+def test_the_way_out_of_opt_bbai_keeps_its_half_of_delta_at_a_tie() -> None:
+    """With a second batch of nothing the test always fails, and only the elimination answers."""
+    tie = np.array([0.5, 0.4, 0.4, 0.4])
+    constants = Batches(first=1, most=1, last=1, shift=0.0, power=1.0)
+    peer = batched(Normal(0.5), tie, 0.4, constants, 2_000, 3, eliminating=True)
+    assert 0 < peer.wrong.mean() < 0.2
+
+
+def smallest_worth(gaps: np.ndarray, access: np.ndarray, shares: np.ndarray) -> float:
+    """How fast the hardest arm is told apart, its leader's variance left aside: what balanced shares make largest."""
+    inverse = np.divide(1.0, shares, where=access, out=np.zeros_like(shares)).sum(axis=1)
+    return float((np.square(gaps * access.sum(axis=1)) / inverse).min())
+
+
+def test_no_other_shares_of_clients_are_better() -> None:
+    rng = np.random.default_rng(5)
+    access = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
+    for gaps in rng.uniform(0.1, 1.0, (4, 4)):
+        shares = balanced_shares(gaps[None], access)[0]
+        assert np.allclose(shares.sum(axis=0), 1)
+        best = smallest_worth(gaps, access, shares)
+        for scale in rng.choice([0.3, 0.03, 0.003], 300):
+            other = shares * np.exp(scale * rng.standard_normal(shares.shape))
+            assert smallest_worth(gaps, access, other / other.sum(axis=0)) <= best * (1 + 1e-6)
+
+
+def test_fed_elim_finds_every_best_arm_and_talks_at_powers_of_two() -> None:
+    means = np.array([[0.0, 2.0], [3.0, 0.0], [2.0, 1.9]])
+    rare, often = (fed_elim(means, 0.1, 40, 2, sparsely=sparsely) for sparsely in (True, False))
+    assert rare.wrong.sum() == often.wrong.sum() == 0
+    assert rare.rounds.max() <= 1 + np.log2(rare.time.max())
+    assert often.samples.mean() <= rare.samples.mean() <= 2.5 * often.samples.mean()
+    assert rare.numbers.mean() < often.numbers.mean()
+
+
+def test_fed_elim_keeps_delta_where_everything_ties_but_for_a_little() -> None:
+    means = np.array([[0.3, 0.0], [0.0, 0.3], [-0.5, 0.2]])
+    assert fed_elim(means, 0.5, 100, 7).wrong.mean() < 0.5
+
+
+def test_het_ts_answers_every_group_by_what_its_clients_share() -> None:
+    access = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]], dtype=bool)
+    means = np.where(access, [[4.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0], [0.0, 1.0, 1.0]], 0.0)
+    peer = het_ts(means, access, 0.1, 0.5, 10, 4)
+    assert peer.wrong.sum() == 0
+    assert (peer.time * 3 == peer.samples).all()
+    assert (peer.numbers == peer.rounds * 7).all()
