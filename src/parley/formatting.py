@@ -9,7 +9,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -191,23 +191,31 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
     return f"each agent's {best} among them, as far as the guarantee goes"
 
 
-def finding_rows(agent: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row per arm of an agent, with one value per column."""
-    for arm in agent["arms"]:
-        numbers = {f"{kind}_{end}": (arm[kind] or {}).get(end) for kind in KINDS for end in ENDS}
-        known = {"agent": agent["agent"], "end": agent["end"], "leader": agent["leader"], "arm": arm["arm"]}
-        status = {"status": arm["status"], "dropped_in": arm["dropped_in"] or None}
-        yield known | status | {"draws": arm["draws"]} | numbers
+def finding_rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """One row per agent and arm, with one value per column."""
+    for agent in found["agents"]:
+        for arm in agent["arms"]:
+            numbers = {f"{kind}_{end}": (arm[kind] or {}).get(end) for kind in KINDS for end in ENDS}
+            known = {"agent": agent["agent"], "end": agent["end"], "leader": agent["leader"], "arm": arm["arm"]}
+            status = {"status": arm["status"], "dropped_in": arm["dropped_in"] or None}
+            yield known | status | {"draws": arm["draws"]} | numbers
 
 
 def findings_csv(found: Mapping[str, Any]) -> str:
     """A CSV file with one line per agent and arm."""
+    return csv_text(HEAD, finding_rows(found))
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """A CSV file as RFC 4180 has it, with the values of each row under their keys.
+
+    >>> csv_text(["arm", "draws"], [{"draws": 3, "arm": "=A"}])
+    "arm,draws\\r\\n'=A,3\\r\\n"
+    """
     written = io.StringIO()
-    table = csv.DictWriter(written, HEAD, lineterminator="\r\n")
+    table = csv.DictWriter(written, head, lineterminator="\r\n")
     table.writeheader()
-    for agent in found["agents"]:
-        for line in finding_rows(agent):
-            table.writerow({key: csv_safe(value) for key, value in line.items()})
+    table.writerows({key: csv_safe(value) for key, value in row.items()} for row in rows)
     return written.getvalue()
 
 

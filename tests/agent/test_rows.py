@@ -6,8 +6,8 @@ import sys
 import pytest
 from tests.agent.test_worker import Coordinator, Memory, make, plan
 
-from parley.agent.csv_source import NotYet
 from parley.agent.outbox import Outbox
+from parley.agent.plans import NotYet
 from parley.agent.worker import Worker
 from parley.errors import Interrupted, InvalidInput, SourceFailed
 from parley.totals import Totals

@@ -16,9 +16,9 @@ from tests.agent.test_worker import plan
 from parley.agent.journal import RulesSeen
 from parley.agent.outbox import Outbox
 from parley.agent.people import drawn_arm
+from parley.agent.plans import NotYet
 from parley.agent.reporting import make_worker
 from parley.agent.site import Site
-from parley.agent.sources import NotYet
 from parley.errors import DamagedJournal, InvalidInput, NotNow
 from parley.protocol import Receipt
 from parley.totals import Totals

@@ -5,8 +5,8 @@ import pytest
 from msgspec import structs
 
 from parley.agent.outbox import Outbox
-from parley.agent.plans import AgentPlan
-from parley.agent.sources import NotYet, make_source
+from parley.agent.plans import AgentPlan, NotYet
+from parley.agent.sources import make_source
 from parley.agent.worker import Worker, persistent
 from parley.errors import Conflict, CoordinatorError, Interrupted, InvalidInput, Unreachable, WrongReceipt
 from parley.protocol import Receipt

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from parley.agent.plans import AgentPlan
+from parley.agent.plans import AgentPlan, NotYet
 from parley.agent.tables import Row, Table, number_in, read_table
 from parley.errors import InvalidInput
 from parley.protocol import Report
@@ -25,10 +25,6 @@ from parley.totals import Totals
 
 NEEDED = ("arm", "reward")
 SAME = 1e-9  # relative: sums that were added up in another order
-
-
-class NotYet(Exception):
-    """The rewards are not all there; ask again later. Nothing was spent."""
 
 
 class RowMemory(Protocol):

@@ -15,6 +15,10 @@ FIRST_REPORT = 2  # the least sequence of a report: a log begins with the study 
 HEAD = re.compile(r"[0-9a-f]{64}")
 
 
+class NotYet(Exception):
+    """The rewards that a plan asks for are not all there; ask again later. Nothing was spent."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
     """What an agent has for a plan when it is not just what was asked: who is missing, and why counts are others."""

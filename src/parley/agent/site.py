@@ -28,8 +28,7 @@ from parley.agent.journal import (
 )
 from parley.agent.outbox import agent_folder
 from parley.agent.people import People, PhaseBook, drawn_arm
-from parley.agent.plans import AgentPlan, Delivery
-from parley.agent.sources import NotYet
+from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.errors import InvalidInput, NotNow
 from parley.killpoints import reached
 from parley.protocol.codec import Model

@@ -18,15 +18,13 @@ from typing import Protocol
 
 import numpy as np
 
-from parley.agent.csv_source import CsvSource, NotYet, RowMemory
+from parley.agent.csv_source import CsvSource, RowMemory
 from parley.agent.plans import AgentPlan, Delivery
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
 from parley.simulation import phase_totals
 from parley.study import Study, load_study
 from parley.totals import Totals
-
-__all__ = ["CommandSource", "CsvSource", "FunctionSource", "NotYet", "SimulatedSource", "Source", "make_source"]
 
 FORMS = "python:MODULE:FUNCTION, command:PROGRAM ARGUMENTS, csv:FILE, or simulate:STUDY.toml"
 

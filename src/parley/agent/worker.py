@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from parley.agent.outbox import Outbox
-from parley.agent.plans import AgentPlan, meant, proven
-from parley.agent.sources import NotYet, Source
+from parley.agent.plans import AgentPlan, NotYet, meant, proven
+from parley.agent.sources import Source
 from parley.errors import Conflict, CoordinatorError, NoRoom, Unreachable, WrongPlan
 from parley.killpoints import reached
 from parley.protocol import Receipt, Report

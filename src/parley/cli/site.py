@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +29,6 @@ from parley.protocol import Report
 from parley.protocol.codec import read_json
 from parley.protocol.report_checks import CLOSING_REASONS
 
-__all__ = ["agent_command", "site_command"]
-
 if TYPE_CHECKING:
     from parley.agent.client import Client
     from parley.agent.site import Site
@@ -45,19 +45,13 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     return remote_options(function)
 
 
+@dataclass(frozen=True)
 class _OpenSite:
-    """A site's journal, and the client that goes with it if there is a token; a context manager that closes both."""
+    """A site's journal, and the client that goes with it if there is a token."""
 
-    def __init__(self, site: Site, client: Client | None, outbox: str) -> None:
-        self.site, self.client, self.outbox = site, client, outbox
-
-    def __enter__(self) -> _OpenSite:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.site.close()
-        if self.client is not None:
-            self.client.close()
+    site: Site
+    client: Client | None
+    outbox: str
 
     def settle(self) -> None:
         """Report what is ready and fetch what is asked, if the coordinator answers; nothing done here is undone."""
@@ -98,24 +92,26 @@ def _only_journal(outbox: str, study: str | None, name: str | None) -> Opened:
     return found[0]
 
 
-def _open_site(server: str, token_file: str | None, study: str | None, name: str | None, outbox: str) -> _OpenSite:
+@contextmanager
+def _open_site(
+    server: str, token_file: str | None, study: str | None, name: str | None, outbox: str
+) -> Iterator[_OpenSite]:
     """Open the site's journal; ask the coordinator only for what no journal knows yet."""
     with needs("agent", "parley site"):
         from parley.agent.reporting import site_of
         from parley.agent.site import Site
     client = _client(server, token_file)
-    try:
+    with client or nullcontext():
         if client is not None and study is not None and not any(Path(outbox).glob(f"{study}/*/journal")):
             agent = name or client.request("GET", "whoami")["agent"]
             if agent is None:
                 raise click.UsageError("the token is not an agent's: name one with --agent")
-            return _OpenSite(site_of(outbox, client, study=study, agent=agent), client, outbox)
-        known = _only_journal(outbox, study, name)
-        return _OpenSite(Site(outbox, study=known.study, agent=known.agent), client, outbox)
-    except BaseException:
-        if client is not None:
-            client.close()
-        raise
+            site = site_of(outbox, client, study=study, agent=agent)
+        else:
+            known = _only_journal(outbox, study, name)
+            site = Site(outbox, study=known.study, agent=known.agent)
+        with site:
+            yield _OpenSite(site, client, outbox)
 
 
 def _client(server: str, token_file: str | None) -> Client | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import click
@@ -41,22 +41,9 @@ def verify_command(
     name = _study_of(study)
     held = [receipt for path in receipts for receipt in _receipts(Path(path), name)] if name is not None else []
     result = _verify(study, db, server, token_file, held)
-    document = {
-        "study": result.study,
-        "sound": result.sound,
-        "problem": result.problem,
-        "records": result.records,
-        "phases": result.phases,
-        "stage": result.stage,
-        "head": result.head,
-        "exact": result.exact,
-        "receipts": result.receipts,
-        "certificate": result.certificate,
-        "amended": [asdict(found) for found in result.amended],
-        "warnings": list(result.warnings),
-    }
     if as_json:
-        print_json(document)
+        document = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "trial"}
+        print_json(document | {"sound": result.sound, "amended": [asdict(one) for one in result.amended]})
     elif result.sound:
         say(
             f"Sound. {result.study}: {plural(result.records, 'record')} chained, {plural(result.phases, 'decision')} "

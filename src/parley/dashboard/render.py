@@ -18,19 +18,6 @@ from parley import __version__
 from parley.formatting import DASH, candidates_text, gap, number, plural, ranged, real, status_text, unit_of
 from parley.status import OutcomeStatus
 
-__all__ = [
-    "HEADERS",
-    "HERE",
-    "STAGES",
-    "clock",
-    "environment",
-    "number",
-    "percent",
-    "plural",
-    "real",
-    "render",
-]
-
 # What every page tells the browser: nothing from elsewhere, in no frame, kept nowhere.
 CONTENT_SECURITY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "

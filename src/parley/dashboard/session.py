@@ -30,8 +30,6 @@ from parley.coordinator.problems import Refusal
 from parley.dashboard.render import HEADERS, render
 from parley.protocol.codec import Model
 
-__all__ = ["ADMINISTRATORS", "HEADERS", "Handler", "Page", "page", "session_cookie", "sign_in_address"]
-
 T = TypeVar("T")
 FORM_COOKIE = "parley-form"  # what a form is bound to before there is a session
 FOREIGN = ("cross-site", "same-site")

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Mount
@@ -21,8 +24,7 @@ from parley.dashboard.pages import (
     studies,
     study,
 )
-from parley.dashboard.render import HERE
-from parley.dashboard.session import HEADERS
+from parley.dashboard.render import HEADERS, HERE
 
 __all__ = ["mount"]
 
@@ -33,22 +35,15 @@ DOCS_POLICY = f"default-src 'self'; script-src {INLINE}; style-src {INLINE}; img
 
 
 class Files(StaticFiles):
-    """The style sheet, the script, the fonts and the icon, with the same headers as the pages."""
+    """A folder of files, with the headers of the pages but for some of their own."""
+
+    def __init__(self, directory: str | Path, headers: Mapping[str, str], *, html: bool = False) -> None:
+        super().__init__(directory=directory, html=html)
+        self._headers = {**HEADERS, **headers}
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        for name, value in (HEADERS | {"Cache-Control": "public, max-age=300"}).items():
-            response.headers[name] = value
-        return response
-
-
-class Documentation(StaticFiles):
-    """The documentation site. Its search is a script of its own, so its policy is wider than that of the pages."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        for name, value in (HEADERS | {"Content-Security-Policy": DOCS_POLICY, "Cache-Control": "no-cache"}).items():
-            response.headers[name] = value
+        response.headers.update(self._headers)
         return response
 
 
@@ -56,6 +51,9 @@ def mount(app: Starlette) -> None:
     """Add every page; they call the operations of the same application."""
     for part in PARTS:
         app.router.routes.extend(part.routes)
-    app.router.routes.append(Mount("/static", Files(directory=HERE / "static"), name="static"))
+    own = Files(HERE / "static", {"Cache-Control": "public, max-age=300"})
+    app.router.routes.append(Mount("/static", own, name="static"))
     if docs := app.state.context.settings.docs:
-        app.router.routes.append(Mount("/help", Documentation(directory=docs, html=True), name="help"))
+        # The search of the documentation is a script of its own, so its policy is wider than that of the pages.
+        site = Files(docs, {"Content-Security-Policy": DOCS_POLICY, "Cache-Control": "no-cache"}, html=True)
+        app.router.routes.append(Mount("/help", site, name="help"))

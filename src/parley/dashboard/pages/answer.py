@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,7 +17,7 @@ from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import forest_chart
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
-from parley.formatting import csv_safe, estimate_text, findings_csv, ranged, status_text, unit_of
+from parley.formatting import csv_text, estimate_text, findings_csv, ranged, status_text, unit_of
 from parley.protocol.codec import read_json
 from parley.status import ArmStatus, OutcomeStatus
 
@@ -124,13 +122,8 @@ async def answer_json(shown: Page) -> Response:
 
 def answer_csv(certificate: Mapping[str, Any]) -> str:
     """One line per agent and arm."""
-    written = io.StringIO()
-    table = csv.DictWriter(written, HEAD, lineterminator="\r\n")
-    table.writeheader()
-    for agent in range(len(certificate["evidence"]["agents"])):
-        for cell in _cells(certificate["evidence"], agent):
-            table.writerow({key: csv_safe(cell[key]) for key in HEAD})
-    return written.getvalue()
+    evidence = certificate["evidence"]
+    return csv_text(HEAD, (cell for agent in range(len(evidence["agents"])) for cell in _cells(evidence, agent)))
 
 
 async def answer_table(shown: Page) -> Response:

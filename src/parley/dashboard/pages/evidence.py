@@ -15,8 +15,8 @@ from parley.coordinator.answers import Board, History, StudyStatus
 from parley.coordinator.http.routes import studies
 from parley.dashboard.charts import Arm, evidence_chart, timeline_chart
 from parley.dashboard.pages.study import agents_on_page, heading
-from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
+from parley.formatting import number
 from parley.protocol.codec import read_json
 from parley.status import ArmStatus
 

@@ -12,9 +12,9 @@ from parley.coordinator.answers import Board
 from parley.coordinator.http.routes import studies
 from parley.dashboard.charts import bullet
 from parley.dashboard.pages.study import agents_on_page, forecast, heading
-from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
 from parley.experiments.report_kit.svg import calendar_chart
+from parley.formatting import number
 
 MOST_PHASES = 200
 

@@ -16,9 +16,8 @@ from parley.coordinator.http.context import Call
 from parley.coordinator.http.routes import administration, studies
 from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import meter
-from parley.dashboard.render import number
 from parley.dashboard.session import Page, page
-from parley.formatting import ranged, unit_of
+from parley.formatting import number, ranged, unit_of
 from parley.status import ArmStatus
 
 AGENTS = 25  # on one page
