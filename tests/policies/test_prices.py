@@ -148,23 +148,26 @@ def test_playing_while_learning_counts_prices_beside_gaps():
     losses = plain.mixed_means.max(axis=0) - plain.mixed_means + np.where(plain.best, 0.0, prices)
     paid = []
     for problem in (plain.problem, stated.problem):
-        outcome = simulate(make_policy("evidence-regret", problem), stated, replications=100, seed=2)
+        outcome = simulate(make_policy("evidence-regret", problem), stated, replications=400, seed=2)
         paid.append((outcome.draws * losses).sum())
     assert paid[1] < 0.97 * paid[0]
     assert outcome.study_costs.money == pytest.approx(outcome.money)
 
 
-def test_playing_explores_less_where_a_site_is_expensive():
+@pytest.mark.parametrize(("worth", "share", "cost"), [(1.0, 0.95, 0.75), (1e9, 0.8, 0.9)])
+def test_playing_explores_less_where_a_site_is_expensive(worth, share, cost):
+    """With everything explored for, others explore more instead; by default much is then not worth its price at all."""
     plain = with_terms(paper_study().instance, horizon=100_000)
     stated = with_terms(plain, price=np.array([1.0, 1.0, 20.0]))
     paid, shares = [], []
     for problem in (plain.problem, stated.problem):
-        outcome = simulate(make_policy("evidence-regret", problem), stated, replications=40, seed=2)
+        policy = make_policy("evidence-regret", problem, {"worth": worth})
+        outcome = simulate(policy, stated, replications=400, seed=2)
         explored = np.where(plain.best, 0.0, outcome.draws).sum(axis=0)
         shares.append(explored[2] / explored.sum())
         paid.append((explored * [1.0, 1.0, 20.0]).sum())
-    assert shares[1] < 0.8 * shares[0]
-    assert paid[1] < 0.9 * paid[0], paid
+    assert shares[1] < share * shares[0]
+    assert paid[1] < cost * paid[0], paid
 
 
 def test_a_late_phase_is_worth_its_round():

@@ -8,8 +8,12 @@ import pytest
 from tests.support import paper_study
 
 from parley.bounds import regret
+from parley.costs import CostModel
 from parley.errors import InvalidInput, UnknownName
+from parley.harmonic import ContrastPrograms, solve
 from parley.policies import make_policy
+from parley.policies.evidence.plan import cheapest
+from parley.policies.evidence.regret import draw_costs, worthwhile
 from parley.problem import Instance, Problem
 from parley.totals import Totals
 
@@ -78,6 +82,111 @@ def test_wrong_answers_cost_what_was_allowed_and_no_more(gap):
     assert gap or wealth.mean() >= 0.2, "at a tie the test is nearly exact"
 
 
+def tied():
+    """The first agent's arms tie, and only the second one can tell: at a cost of 1 a draw."""
+    return Instance(problem=Problem(arms=2, weights=[[0.0, 0.5], [1.0, 0.5]]), means=[[2.0, 0.0], [0.0, 0.0]])
+
+
+def test_a_tie_costs_far_less_than_the_horizon():
+    """Exploring what does not matter once cost 1.5 % of the draws, at any horizon; no policy can promise o(T^(2/3))."""
+    lost = {horizon: play("evidence-regret", until(horizon, tied()), 100, 4)[1] for horizon in (10**5, 10**6, 10**7)}
+    assert [lost[horizon].mean() <= 0.4 * horizon ** (2 / 3) for horizon in lost] == [True] * 3
+    assert lost[10**7].mean() <= 6.5 * lost[10**6].mean(), "10^(2/3) is 4.6"
+    linear = play("evidence-regret", until(10**6, tied()), 20, 4, worth=1e9)[1]
+    assert linear.mean() >= 4 * lost[10**6].mean()
+
+
+@pytest.mark.simulations
+def test_no_run_plays_the_worse_arm_to_the_end():
+    instance = Instance(problem=Problem(arms=2, weights=[[1.0]], horizon=10**6), means=[[0.03], [0.0]])
+    _, lost = play("evidence-regret", instance, 2_000, 6)
+    assert lost.max() <= 10_000
+    assert lost.mean() <= 450
+
+
+def after_one_phase(instance, runs=30, seed=8):
+    policy = make_policy("evidence-regret", instance.problem)
+    state = policy.start((runs,))
+    counts = policy.plan(state)
+    noise = np.random.default_rng(seed).standard_normal(counts.shape)
+    return policy, policy.update(state, Totals(counts=counts, sums=counts * instance.means + np.sqrt(counts) * noise))
+
+
+def planned(policy, state, worth):
+    contrasts, costs = policy.contrasts(state), draw_costs(policy.problem, state)
+    contrasts = replace(contrasts, missing=np.maximum(8.0 - contrasts.wealth, 0.05))
+    plan, touched = worthwhile(policy.problem, contrasts, worth, state, costs, policy._temper)
+    return contrasts, costs, plan, touched
+
+
+def test_nothing_is_explored_that_costs_more_than_it_is_worth():
+    policy, state = after_one_phase(until(10**5, paper_study(0.5).instance))
+    worth = np.full((30, 1, 6, 3), np.inf)
+    contrasts, costs, everything, _ = planned(policy, state, worth)
+    solution, _, shares = cheapest(
+        policy.problem, contrasts, state.totals, policy._temper, CostModel(prices=costs.draws, pace=None), (0.05, 0.05)
+    )
+    assert (solution.allocation == everything).all()
+    assert shares.sum(axis=(-3, -2, -1)) == pytest.approx(1)
+    # One contrast of every run becomes worth a little less than its share: only that one is dropped.
+    paid = shares * solution.value[:, None, None, None]
+    dearest = paid == paid.max(axis=(-3, -2, -1), keepdims=True)
+    _, _, plan, _ = planned(policy, state, np.where(dearest, 0.9 * paid, np.inf))
+    without = replace(contrasts, losing=contrasts.losing & ~dearest)
+    again, touched, _ = cheapest(
+        policy.problem, without, state.totals, policy._temper, CostModel(prices=costs.draws, pace=None), (0.05, 0.05)
+    )
+    assert plan == pytest.approx(again.allocation)
+    assert ((plan * costs.draws).sum(axis=(-2, -1)) < 0.99 * solution.value).all()
+    # Nothing is worth anything: nothing is drawn, and everybody plays as long as a phase may be.
+    _, _, nothing, touched = planned(policy, state, np.zeros_like(worth))
+    assert not nothing.any()
+    assert not touched.any()
+
+
+def test_a_plan_costs_no_more_than_all_that_it_is_worth():
+    policy, state = after_one_phase(until(10**5, paper_study(0.5).instance))
+    for worth in (1.0, 10.0, 100.0, 1_000.0):
+        contrasts, costs, plan, _ = planned(policy, state, np.full((30, 1, 6, 3), worth))
+        assert ((plan * costs.draws).sum(axis=(-2, -1)) <= worth * contrasts.losing.sum(axis=(-3, -2, -1))).all()
+
+
+def test_no_group_has_a_larger_share_than_its_own_plan_would_cost():
+    """The lemma of docs/regret.md, by which the rule is fair and exploration of order T^(2/3)."""
+    policy, state = after_one_phase(until(10**5, paper_study(0.5).instance), runs=4)
+    contrasts, costs = policy.contrasts(state), draw_costs(policy.problem, state)
+    programs = ContrastPrograms.of(
+        policy.problem.squared_weights,
+        contrasts.opponents,
+        np.where(contrasts.losing, np.square(contrasts.gap) + np.square(contrasts.error), np.inf),
+        costs.draws,
+    )
+    whole = solve(programs, accuracy=1e-8)
+    shares = np.where(contrasts.losing, whole.dual / np.where(programs.inverse > 0, programs.inverse, 1.0), 0.0)
+    for seed in range(12):
+        group = contrasts.losing & (np.random.default_rng(seed).random(contrasts.losing.shape) < 0.4)
+        rows = np.where(group, np.square(contrasts.gap) + np.square(contrasts.error), np.inf)
+        alone = solve(
+            ContrastPrograms.of(policy.problem.squared_weights, contrasts.opponents, rows, costs.draws), accuracy=1e-8
+        )
+        share = np.where(group, shares, 0.0).sum(axis=(-3, -2, -1)) * whole.value
+        assert (share <= alone.value * (1 + 1e-6)).all()
+
+
+def test_who_plays_only_is_looked_at_again():
+    """A wrong leader that nothing was worth exploring against is found out by playing it."""
+    instance = until(10**6, Instance(problem=Problem(arms=2, weights=[[1.0]]), means=[[0.0], [0.3]]))
+    policy = make_policy("evidence-regret", instance.problem)
+    state = policy.start()
+    counts = policy.plan(state)
+    state = policy.update(state, Totals(counts=counts, sums=counts * np.array([[3.0], [-2.0]])))
+    quotas = policy.plan(state)
+    assert quotas[1, 0] == 0, "the worse arm seems better by 5, and the other is not worth a draw"
+    assert counts.sum() < quotas.sum() <= 9 * counts.sum(), "but for a phase only"
+    state = policy.update(state, Totals(counts=quotas, sums=quotas * np.array([[-2.1], [0.0]])))
+    assert policy.plan(state)[1, 0] > 0
+
+
 def test_a_phase_that_speaks_for_an_arm_never_rules_it_out():
     instance = until(10_000, paper_study(0.5).instance)
     policy = make_policy("evidence-regret", instance.problem)
@@ -113,7 +222,7 @@ def test_an_open_horizon_grows_and_arms_come_back_with_what_they_had():
     rng, state = np.random.default_rng(1), policy.start((40,))
     losses = instance.mixed_means.max(axis=0) - instance.mixed_means
     seen = []
-    while policy.horizon(state.counts).max() < 10**6:
+    while policy.horizon(state.counts).min() < 10**6:
         quotas = policy.plan(state)
         sums = quotas * instance.means + np.sqrt(quotas) * rng.standard_normal(quotas.shape)
         after = policy.update(state, Totals(counts=quotas, sums=sums))
@@ -149,6 +258,8 @@ def test_options_that_make_no_sense_are_refused():
         make_policy("pf-ucb", problem.with_(horizon=100), {"radius": "wide"})
     with pytest.raises(InvalidInput, match=r"policy.loss"):
         make_policy("evidence-regret", problem.with_(horizon=100), {"loss": 0.0})
+    with pytest.raises(InvalidInput, match=r"policy.worth: found -1"):
+        make_policy("evidence-regret", problem.with_(horizon=100), {"worth": -1.0})
     with pytest.raises(InvalidInput, match=r"policy.rounds: found 3; allowed: a whole number from 4 to 8"):
         make_policy("evidence-regret", problem.with_(horizon=100), {"rounds": 3})
 
@@ -165,7 +276,9 @@ def test_where_draws_are_dear_less_is_explored_and_others_explore_for_them(price
     plain = until(10**5, paper_study(0.5).instance)
     priced = Instance(problem=plain.problem.with_(price=price), means=plain.means)
     worth = plain.mixed_means.max(axis=0) - plain.mixed_means + np.array(price)
-    explored = [np.where(plain.best, 0, play("evidence-regret", one, 400, 1)[0].counts) for one in (plain, priced)]
+    explored = [
+        np.where(plain.best, 0, play("evidence-regret", one, 400, 1, worth=1e9)[0].counts) for one in (plain, priced)
+    ]
     free, told = ((draws * worth).sum(axis=(-2, -1)) for draws in explored)
     spread = math.hypot(free.std(), told.std()) / 20
     assert told.mean() < free.mean() - 2 * spread
@@ -173,3 +286,5 @@ def test_where_draws_are_dear_less_is_explored_and_others_explore_for_them(price
     dear, cheap = int(np.argmax(price)), int(np.argmin(price))
     assert by_agent[1][dear] < by_agent[0][dear]
     assert by_agent[1][cheap] > by_agent[0][cheap]
+    by_default = np.where(plain.best, 0, play("evidence-regret", priced, 400, 1)[0].counts)
+    assert np.median((by_default * worth).sum(axis=(-2, -1))) < 0.7 * np.median(told), "much is not worth its price"

@@ -18,7 +18,7 @@ HORIZON, SITES = 60, ("Paris", "Lille")
 RATES = np.array([[0.1, 0.05], [0.95, 0.9]])  # arm, site
 GAME = StudyMessage(
     name="Two banners", arms=("old", "new"), agents=SITES, weights=((0.8, 0.3), (0.2, 0.7)), policy="evidence-regret",
-    noise={"kind": "binary"}, horizon=HORIZON,
+    noise={"kind": "binary"}, horizon=HORIZON, options={"worth": 1e9},  # explores until all have their answers
 )  # fmt: skip
 
 

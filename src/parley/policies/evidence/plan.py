@@ -146,7 +146,7 @@ def further_draws(
     """
     cost_model = CostModel.of(problem)
     counts = past.counts
-    solution, touched = cheapest(problem, contrasts, past, temper, cost_model)
+    solution, touched, _ = cheapest(problem, contrasts, past, temper, cost_model)
     spent, wanted = cost_model.spent(counts), cost_model.spent(solution.allocation)
     growth = np.full(spent.shape, temper.growth)
     if rounds_left is not None:
@@ -168,8 +168,12 @@ def cheapest(
     temper: Temper,
     cost_model: CostModel,
     accuracies: tuple[float, ...] = ACCURACIES,
-) -> tuple[Solution, BoolArray]:
-    """The cheapest real-valued draws that should win what every losing contrast misses, and which cells they touch."""
+) -> tuple[Solution, BoolArray, FloatArray]:
+    """The cheapest real-valued draws that should win what every losing contrast misses, and which cells they touch.
+
+    And each contrast's share of the cost, its multiplier times its right side: at the optimum nobody, and no group, has
+    a larger share than a plan for it alone would cost (docs/regret.md).
+    """
     variances = problem.noise.cell_variances(past)
     common, own = (
         (variances, None) if isinstance(variances, float) else (1.0, np.broadcast_to(variances, past.counts.shape))
@@ -185,11 +189,12 @@ def cheapest(
         solution = solve(
             programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=cost_model.pace
         )
-        share = np.maximum(solution.dual[losing] * rows[losing], 1e-9)
-        safety = np.sqrt(2 * np.maximum(np.log(temper.caution / share), 0.0))
+        shares = np.zeros(rows.shape)
+        shares[losing] = solution.dual[losing] * rows[losing]
+        safety = np.sqrt(2 * np.maximum(np.log(temper.caution / np.maximum(shares[losing], 1e-9)), 0.0))
         margin[losing] = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
     assert solution is not None
-    return solution, programs.touched()
+    return solution, programs.touched(), shares
 
 
 def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatArray, variance: float) -> FloatArray:

@@ -1,7 +1,7 @@
 """Evidence racing for regret: the same race, planned and ended by what a draw and a wrong answer cost.
 
 Until T draws per agent are made, a draw of arm k by agent m costs its mixed gap. Bets, opponents and wealth are those
-of `evidence`. Three things differ, and `docs/regret.md` proves what follows from them:
+of `evidence`. Four things differ, and `docs/regret.md` proves what follows from them:
 
 * *The line.* Ruling out the best arm at time t costs at most (T - t) times its gap to the arm played instead. So
   arm k is out for m in a phase when its wealth reaches
@@ -11,6 +11,8 @@ of `evidence`. Three things differ, and `docs/regret.md` proves what follows fro
   V the variance of the phase's contrast. The regret of wrong answers over eps is then at most about 1 in expectation,
   for any gaps. `eps` is a share of what exploration has cost so far.
 * *The plan.* Draws cost what they are expected to lose; the leader's cost next to nothing, once it is sure to lead.
+* *What is worth it.* Nobody is explored for at a higher cost than what not knowing better is expected to lose until the
+  horizon. So at a tie exploration costs about T^(2/3) draws at most, where no policy can promise less.
 * *Time.* A phase is as long as the one who explores most needs; everybody else plays.
 """
 
@@ -53,6 +55,7 @@ TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 
 ACCURACIES = (0.05, 0.05)  # of the two solves
 DOUBT = 2.0  # times its expected loss is what a leader's draw is taken to cost: few, long phases rest on it
+SURPRISE = 1.25  # by which a gap is taken to be smaller when its worth is judged: a leader chosen by luck is for long
 LEAST_COST = 1e-4  # of the dearest draw: what a draw that loses nothing is taken to cost
 FIRST_STAKE, STAKE_STEPS, PLANNED_MARGIN = 4.0, 4, 0.5
 LEAST_MISSING = 0.05  # nats: a contrast that is all but over
@@ -71,7 +74,9 @@ class EvidenceRegret(Playing, EvidenceRacing):
 
     `rounds`: about how many rounds you can afford, 4 to 8 (7 by default); sets `precision`, `growth` (here of what
     exploration costs, not of samples), `optimism` and `caution`, as in `evidence`, and how fast phases get longer.
+    `smallest_growth`: a phase multiplies the time played so far by at least this.
     `loss`: what wrong answers may cost, in units of what one more nat of evidence costs.
+    `worth`: a contrast is explored only while it costs at most this many times what not exploring it should lose.
     """
 
     name: ClassVar[str] = "evidence-regret"
@@ -79,12 +84,14 @@ class EvidenceRegret(Playing, EvidenceRacing):
     plays_open: ClassVar[bool] = True
     rounds: int | None = 7
     loss: float = 4.0
+    worth: float = 1.0
 
     def __post_init__(self) -> None:
         Playing.__post_init__(self)
         EvidenceRacing.__post_init__(self)
-        if not (math.isfinite(self.loss) and self.loss > 0):
-            raise InvalidInput("policy.loss", found=self.loss, allowed="a finite number above 0")
+        for key, value in (("loss", self.loss), ("worth", self.worth)):
+            if not (math.isfinite(value) and value > 0):
+                raise InvalidInput(f"policy.{key}", found=value, allowed="a finite number above 0")
 
     @property
     def guarantee(self) -> str:
@@ -123,8 +130,13 @@ class EvidenceRegret(Playing, EvidenceRacing):
             contrasts, costs = self.contrasts(batch), draw_costs(self.problem, batch)
             line = planned_line(contrasts, self._stakes_of_error(batch), self._temper, LEAST_LINE)
             plan = replace(contrasts, missing=np.maximum(line - contrasts.wealth, LEAST_MISSING))
+            worth = (
+                self.worth
+                * self.remaining(batch.counts)[..., None, None, :]
+                * expected_excess(np.maximum(contrasts.gap, 0.0) / SURPRISE, contrasts.error)
+            )
             explored[racing], length[racing] = exploration(
-                self.problem, plan, batch.totals, costs, self._temper, TIME_GROWTH[self._rounds]
+                self.problem, plan, worth, batch, costs, self._temper, TIME_GROWTH[self._rounds]
             )
         return explored, length
 
@@ -222,11 +234,8 @@ def draw_costs(problem: Problem, state: State) -> Costs:
     leading = first == np.arange(problem.arm_count)[:, None]
     gap = np.maximum(np.take_along_axis(mixed, first, axis=-2) - mixed, 0.0)
     square = np.take_along_axis(variances, first, axis=-2) + variances
-    error = np.sqrt(square)
-    z = gap / error
     behind = state.active & ~leading
-    doubt = error * (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) - z * ndtr(-z))
-    doubt = np.where(behind, doubt, 0.0).sum(axis=-2, keepdims=True)
+    doubt = np.where(behind, expected_excess(gap, np.sqrt(square)), 0.0).sum(axis=-2, keepdims=True)
     losses = np.sqrt(gap**2 + np.where(state.active, square, 0.0))
     if "price" in problem.non_default():
         losses = losses + problem.price
@@ -250,27 +259,63 @@ def planned_line(contrasts: Contrasts, weight: FloatArray, temper: Temper, least
     return np.asarray(line)
 
 
+def expected_excess(gap: FloatArray, error: FloatArray) -> FloatArray:
+    """E max(X, 0) of a normal X around `-gap`: by how much the arm behind is expected to be better, if it is.
+
+    >>> expected_excess(np.array([0.0, 2.0]), np.array([1.0, 1.0])).round(4).tolist()
+    [0.3989, 0.0085]
+    """
+    z = gap / error
+    return np.asarray(error * (np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) - z * ndtr(-z)))
+
+
 def exploration(
-    problem: Problem, contrasts: Contrasts, past: Totals, costs: Costs, temper: Temper, time_growth: float
+    problem: Problem,
+    contrasts: Contrasts,
+    worth: FloatArray,
+    state: State,
+    costs: Costs,
+    temper: Temper,
+    time_growth: float,
 ) -> tuple[IntArray, IntArray]:
     """`(batch, arm, agent)` draws to explore and `(batch,)` the length of the phase.
 
     The leader's own draws are part of the cheapest plan, but need not be asked for: whoever has time plays it anyway.
-    They only make the phase longer, up to `time_growth` times what was played before.
+    They only make the phase longer, up to `time_growth` times what was played before. Where nothing is worth exploring
+    the phase is as long as that: then it is looked at again, with what was learned by playing.
     """
-    priced = CostModel(prices=costs.draws, pace=None)
-    solution, touched = cheapest(problem, contrasts, past, temper, priced, ACCURACIES)
-    allocation = solution.allocation
-    wanted = (allocation * costs.losses).sum(axis=(-2, -1))
+    plan, touched = worthwhile(problem, contrasts, worth, state, costs, temper)
+    wanted = (plan * costs.losses).sum(axis=(-2, -1))
     most = (temper.growth - 1) * costs.spent
     most = np.maximum(most, np.sqrt(most * wanted))  # whoever is far from the end need not come there so slowly
-    total = np.clip(wanted, (temper.smallest_growth - 1) * costs.spent, most)
-    allocation = allocation * (total / np.maximum(wanted, 1e-300))[:, None, None]
-    require_possible(float(allocation.sum(axis=(-2, -1)).max()))
-    explored = np.where(touched & ~costs.leading, np.maximum(np.ceil(allocation), problem.noise.least_draws), 0).astype(
-        np.int64
-    )
-    played = past.counts.sum(axis=-2).max(axis=-1)
-    longest = np.minimum(allocation.sum(axis=-2).max(axis=-1), (time_growth - 1) * played)
-    length = np.maximum(explored.sum(axis=-2).max(axis=-1) + 1, np.ceil(longest).astype(np.int64))
-    return explored, length
+    plan = plan * (np.minimum(wanted, most) / np.maximum(wanted, 1e-300))[:, None, None]
+    require_possible(float(plan.sum(axis=(-2, -1)).max()))
+    explored = np.where(touched & ~costs.leading, np.maximum(np.ceil(plan), problem.noise.least_draws), 0)
+    played = state.counts.sum(axis=-2).max(axis=-1)
+    shortest, longest = (temper.smallest_growth - 1) * played, (time_growth - 1) * played
+    length = np.clip(plan.sum(axis=-2).max(axis=-1), shortest, longest)
+    length = np.ceil(np.where(touched.any(axis=(-2, -1)), length, longest))
+    return explored.astype(np.int64), np.maximum(explored.sum(axis=-2).max(axis=-1) + 1, length).astype(np.int64)
+
+
+def worthwhile(
+    problem: Problem, contrasts: Contrasts, worth: FloatArray, state: State, costs: Costs, temper: Temper
+) -> tuple[FloatArray, BoolArray]:
+    """`(batch, arm, agent)`: the cheapest plan that nobody pays more for than it is worth, and the cells it touches.
+
+    `worth (..., opponent, arm, agent)` is what every contrast may cost. Contrasts share the draws of a plan, and its
+    cost by their multipliers. Those whose share is too large are dropped. The plan gets cheaper by that, but the others
+    share it among fewer: so this goes on until every share is worth it.
+    """
+    losing, plan = contrasts.losing.copy(), np.zeros(costs.draws.shape)
+    touched = np.zeros(plan.shape, dtype=np.bool_)
+    unsettled = np.arange(len(plan))
+    while unsettled.size:
+        part = replace(contrasts.take(unsettled), losing=losing[unsettled])
+        priced = CostModel(prices=costs.draws[unsettled], pace=None)
+        solution, cells, shares = cheapest(problem, part, state.take(unsettled).totals, temper, priced, ACCURACIES)
+        plan[unsettled], touched[unsettled] = solution.allocation, cells
+        dear = part.losing & (shares * solution.value[:, None, None, None] > worth[unsettled])
+        losing[unsettled] &= ~dear
+        unsettled = unsettled[dear.any(axis=(-3, -2, -1))]
+    return plan, touched

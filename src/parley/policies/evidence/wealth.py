@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import numpy as np
 
@@ -34,6 +35,11 @@ class Contrasts:
     live: BoolArray  # bets are placed
     losing: BoolArray  # live, and the arm looks like a loser: worth drawing for
     ranks: IntArray | None = None  # (..., arm, agent): the order by which slots speak for sets, where they do
+
+    def take(self, chosen: IntArray) -> Self:
+        """Some replications of a batch."""
+        kept = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: value[chosen] for name, value in kept.items() if value is not None})
 
 
 def against(values: FloatArray, opponents: IntArray) -> FloatArray:
