@@ -77,6 +77,10 @@ class Totals:
         kept = None if self.squares is None or other.squares is None else self.squares + other.squares
         return Totals(counts=self.counts + other.counts, sums=self.sums + other.sums, squares=kept)
 
+    def __sub__(self, other: Totals) -> Totals:
+        kept = None if self.squares is None or other.squares is None else self.squares - other.squares
+        return Totals(counts=self.counts - other.counts, sums=self.sums - other.sums, squares=kept)
+
     def __eq__(self, other: object) -> bool:
         """Equal in every number."""
         if not isinstance(other, Totals):

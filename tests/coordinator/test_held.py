@@ -70,7 +70,7 @@ def test_a_later_phase_is_held_against_what_the_database_keeps_of_the_earlier_on
     report = report_of(agents[0].plan("trial", "agent 1"), 0)
     assert report.phase == 2
     with pytest.raises(Unreachable, match="it had before"):
-        agents[0].send(far_off(report, 6.0))
+        agents[0].send(far_off(report, 20.0))
     assert verify_stored(storage, "trial").sound
 
 

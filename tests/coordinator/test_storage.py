@@ -183,7 +183,7 @@ def test_what_a_phase_holds_against_reports_is_read_once_even_if_it_is_nothing(s
     for _ in range(3):
         found = storage.read(lambda c: phases.past(c, row := studies.get(c, "trial"), studies.message(c, row)))
     assert found is None
-    assert len(seen) == 1
+    assert len(seen) == 2, "the states that the last phase began and ended with"
 
 
 def test_a_change_nobody_waits_for_any_more_hurts_nobody_else(storage):

@@ -49,7 +49,7 @@ def test_what_it_samples_is_what_a_report_may_hold(model):
 @every_model
 def test_it_asks_for_plausible_means_exactly_where_nothing_bounds_them(model):
     first = sampled(model, np.full((3, 2), 40))
-    past = model.past(first, 1)
+    past = model.past(first, first, 1)
     assert (past is None) == (model.low is not None)
     if past is not None:
         again = sampled(model, np.full((3, 2), 40), seed=1)

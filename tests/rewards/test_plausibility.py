@@ -25,7 +25,7 @@ def drawn(generator, count, means=MEANS, scale=5.0):
 
 
 def sentence_about(model, report, past, phases):
-    found = model.implausible_mean(report.counts.tolist(), report.sums.tolist(), model.past(past, phases), 0, 1.0)
+    found = model.implausible_mean(report.counts.tolist(), report.sums.tolist(), model.past(past, past, phases), 0, 1.0)
     return None if found is None else found.sentence(ARMS)
 
 
@@ -37,7 +37,7 @@ def test_seventeen_placebo_draws_with_a_sum_of_1_7e12_are_doubted_and_sound_ones
     off = Totals(counts=first.counts, sums=first.sums + far, squares=first.squares + far * 1e11)
     assert "the mean 1e+11 of placebo" in sentence_about(model, off, nothing, 0)
     past = Totals.columns([drawn(generator, 400), drawn(generator, 400)], 3)
-    moved = drawn(generator, 400, MEANS + np.array([0, 8.0, 0]))
+    moved = drawn(generator, 400, MEANS + np.array([0, 12.0, 0]))
     assert "of drug is further from the one it had before" in sentence_about(model, moved, past, 1)
     assert "of placebo is further from the one it had before" in sentence_about(model, off, past, 1), (
         "not from another arm's"
@@ -48,9 +48,23 @@ def test_seventeen_placebo_draws_with_a_sum_of_1_7e12_are_doubted_and_sound_ones
         )
 
 
+@pytest.mark.parametrize("keys", MODELS.values(), ids=MODELS)
+def test_what_moves_all_arms_alike_holds_nothing_and_one_arm_alone_does(keys):
+    """All arms of a site two scales higher than in the phase before: a season. One of them: a slip of the pen."""
+    model, generator = make_model(**keys), np.random.default_rng(5)
+    past = Totals.columns([drawn(generator, 400), drawn(generator, 400)], 3)
+    for step in (-12.0, 12.0):
+        assert sentence_about(model, drawn(generator, 400, MEANS + step), past, 1) is None
+        alone = sentence_about(model, drawn(generator, 400, MEANS + step * np.array([0, 1, 0])), past, 1)
+        assert "of drug is further from the one it had before" in alone
+        still = sentence_about(model, drawn(generator, 400, MEANS + step * np.array([1, 0, 1])), past, 1)
+        assert "of drug is further from the one it had before" in still
+    assert "it had before" in sentence_about(model, drawn(generator, 400, MEANS + 2e3), past, 1)
+
+
 def test_rewards_with_bounds_are_refused_elsewhere():
     for model in IN_RANGE.values():
-        assert model.past(Totals.zero((3, 2)), 0) is None
+        assert model.past(Totals.zero((3, 2)), Totals.zero((3, 2)), 0) is None
 
 
 @pytest.mark.parametrize("keys", MODELS.values(), ids=MODELS)
@@ -66,7 +80,9 @@ def test_the_unit_of_the_rewards_does_not_matter(keys):
         for unit, model in ((1.0, make_model(**keys)), (1e6, make_model(**big))):
             before = Totals(counts=past.counts, sums=past.sums * unit, squares=past.squares * unit**2)
             sums = (report.sums * unit).tolist()
-            found.append(model.implausible_mean(report.counts.tolist(), sums, model.past(before, 1), 0, unit) is None)
+            found.append(
+                model.implausible_mean(report.counts.tolist(), sums, model.past(before, before, 1), 0, unit) is None
+            )
         assert found[0] == found[1]
 
 
@@ -85,19 +101,22 @@ def test_a_scale_is_bounded_from_above_at_its_level():
     assert LEVEL == 1e-6
 
 
-def test_the_level_holds_where_it_can_be_counted(monkeypatch):
-    """At a level that shows in a few hundred studies, and without the room for sites that change."""
+@pytest.mark.parametrize("step", [0.0, 2.0])
+def test_the_level_holds_where_it_can_be_counted_with_drift_and_without(monkeypatch, step):
+    """At a level that shows in a few hundred studies, and without the room for arms that change by themselves."""
     monkeypatch.setattr("parley.rewards.plausibility.LEVEL", 0.2)
     monkeypatch.setattr("parley.rewards.plausibility.DRIFT", 0.0)
     model, generator, held = make_model(scale=1.0), np.random.default_rng(4), 0
     for _ in range(300):
-        past, any_held = Totals.zero((2, 1)), False
+        past, latest, any_held = Totals.zero((2, 1)), Totals.zero((2, 1)), False
         for phase in range(12):
-            report = drawn(generator, 2 + int(abs(past.sums.sum())) % 7, (0.0, 0.0), 1.0)  # counts follow the past
+            mean = step * phase
+            report = drawn(generator, 2 + int(abs(past.sums.sum())) % 7, (mean, mean), 1.0)  # counts follow the past
             found = model.implausible_mean(
-                report.counts.tolist(), report.sums.tolist(), model.past(past, phase), 0, 1.0
+                report.counts.tolist(), report.sums.tolist(), model.past(past, latest, phase), 0, 1.0
             )
             any_held |= found is not None
-            past = past + report[:, None]
+            latest = report[:, None]
+            past = past + latest
         held += any_held
     assert held <= 300 * 0.2

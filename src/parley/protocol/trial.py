@@ -81,6 +81,7 @@ class Trial:
     past: tuple[Totals, ...] | None = field(default=(), compare=False)  # of decided phases; None: were not read
     held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
     refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator did not take
+    latest: Totals | None = field(default=None, compare=False)  # (arm, agent): of the phase that was decided last
     against: Past | None = field(default=None, compare=False)  # what the means of reports are compared with
 
     @property
@@ -191,12 +192,14 @@ class Trial:
         """The trial after a step that was taken from it."""
         after = admit(self.situation(), step.event)
         past = None if self.past is None else (*self.past, self.totals)
-        closed = replace(self, stage=after.stage, state=step.state, past=past)
+        latest = step.state.totals - self.state.totals  # as whoever reads both states finds it, to the last bit
+        closed = replace(self, stage=after.stage, state=step.state, past=past, latest=latest)
         return closed if step.plan is None else closed.opened(step.plan)
 
     def opened(self, plan: Plan) -> Trial:
         """In the phase of a new plan."""
-        against = self.study.problem.noise.past(self.state.totals, plan.phase - 1)
+        model, latest = self.study.problem.noise, self.latest
+        against = None if latest is None else model.past(self.state.totals, latest, plan.phase - 1)
         return replace(self, plan=plan, reports={}, closed_early=False, held={}, refused=frozenset(), against=against)
 
 
@@ -327,8 +330,16 @@ def create(study_id: str, study: StudyMessage) -> Trial:
     policy = study.make_policy()
     state = policy.start()
     plan = make_plan(policy, state, study_id, 1, ())
-    against = study.problem.noise.past(state.totals, 0)
-    return Trial(id=study_id, study=study, stage=Stage.RUNNING, state=state, plan=plan, against=against)
+    against = study.problem.noise.past(state.totals, state.totals, 0)
+    return Trial(
+        id=study_id,
+        study=study,
+        stage=Stage.RUNNING,
+        state=state,
+        plan=plan,
+        latest=state.totals,
+        against=against,
+    )
 
 
 def apply(trial: Trial, event: Event) -> Trial:

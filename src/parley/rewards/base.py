@@ -208,10 +208,13 @@ class RewardModel(ABC):
         """
         return None
 
-    def past(self, totals: Totals, phases: int) -> Past | None:
-        """What decided phases say of every cell, to compare reports with; None for rewards in a range."""
+    def past(self, totals: Totals, latest: Totals, phases: int) -> Past | None:
+        """What all decided phases, and the latest of them, say of every cell, to compare reports with.
+
+        None for rewards in a range.
+        """
         ceiling = self.variance_ceiling(totals, phases)
-        return None if ceiling is None else Past(totals=totals, ceiling=ceiling, phases=phases)
+        return None if ceiling is None else Past(latest=latest, ceiling=ceiling, phases=phases)
 
     def implausible_mean(
         self, counts: Sequence[int], sums: Sequence[float], past: Past, agent: int, largest_gap: float

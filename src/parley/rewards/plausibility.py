@@ -6,17 +6,18 @@ one lie at an end (the sum of squares is convex, so its maximum is a corner). On
 between can happen, up to rewards so large that a study could not add them up.
 
 **Means.** A report with a mean that the stated model rules out waits for an administrator.
-Rewards of a cell (an arm at an agent) have one mean, and scatter by a scale that is stated, or that the past bounds.
-So with probability 1 - LEVEL, over all cells and all phases of a study at once:
+Rewards of a cell (an arm at an agent) have one mean in a phase, and scatter by a scale that is stated, or that the past
+bounds. From phase to phase an agent's means may move, all alike: people change with the seasons, and what moves every
+arm of a site moves no difference between them. So with probability 1 - LEVEL, over all cells and all phases of a study
+at once:
 
 - a phase's mean of d draws is within `scale * sqrt(2 log(2 / a) / d)` of the cell's, where phase p has the share
   `a = LEVEL / 2 * 6 / (pi^2 p^2)` over the number of cells (a sub-Gaussian tail, given the past);
-- the mean of all n draws before is within `scale * sqrt((n + 1) (log(n + 1) - 2 log b)) / n` of it, however n came
-  about, with `b = LEVEL / 4` over the number of cells (Robbins' mixture: it holds for every n at once);
 - where the scale is not stated, it is at most `ceiling` (`largest_variance`), with the rest of LEVEL.
 
-A report is held where no mean fits a cell's draws before and now, with a quarter of the scale for sites that change.
-The first report of a cell has nothing before it. There the means of one agent's arms are compared: no two of them lie
+A report is held where no common move fits the arms that were drawn in this phase and in the one before, with a quarter
+of the scale for what an arm does by itself; or where it is further than FAR times the scale or the largest gap.
+An arm that was not drawn in the phase before is compared with the others of its report: no two means of one agent lie
 further apart than FAR times the scale, or FAR times the largest gap that the study allows for. In the first phase of a
 study that states no scale only a loose limit is possible: GUESSED times the guess.
 
@@ -56,7 +57,7 @@ UNDERFLOW = 1e-300  # a square below this may have become 0
 LEVEL = 1e-6  # chance that any report at all is held, in a whole study whose model is right
 FAR = 100.0  # arms of one agent do not differ by more, in scales or largest gaps
 GUESSED = 1e6  # nor by more than this, in guessed scales or largest gaps, where no scale is known yet
-DRIFT = 0.25  # of the scale: a site's people change with the seasons
+DRIFT = 0.25  # of the scale: what an arm may move by itself, from phase to phase
 LEAST_COMPARED = 20  # draws of a cell, in a phase and before, whose mean and variance say something of skew
 SKEWS = np.array([-0.8, -0.4, -0.2, 0.2, 0.4, 0.8])  # stakes on `skew_product`
 SKEW_LEVEL = 0.001  # of a warning of skew, for any arm
@@ -129,7 +130,7 @@ class ImplausibleMean:
     arm: int
     mean: float
     against: float  # the mean that it was compared with
-    other: int | None  # of that arm in the same report; None: of the same arm before
+    other: int | None  # of that arm in the same report; None: of the same arm in the phase before
     allowed: float  # as far as it may be from it
 
     def sentence(self, arms: tuple[str, ...]) -> str:
@@ -139,9 +140,10 @@ class ImplausibleMean:
         'the mean 1e+11 of placebo is further from the one of drug, 0.5, than 100, which the stated model allows'
         """
         whose = "it had before" if self.other is None else f"of {arms[self.other]}"
+        moved = ", with what the other arms moved" if self.other is None else ""
         return (
-            f"the mean {self.mean:.6g} of {arms[self.arm]} is further from the one {whose}, {self.against:.6g}, than "
-            f"{self.allowed:.3g}, which the stated model allows"
+            f"the mean {self.mean:.6g} of {arms[self.arm]} is further from the one {whose}, {self.against:.6g}{moved}, "
+            f"than {self.allowed:.3g}, which the stated model allows"
         )
 
 
@@ -164,13 +166,13 @@ def largest_variance(scatter: FloatArray, degrees: FloatArray, level: float) -> 
 class Past:
     """What the decided phases say of every cell: made once a phase, asked with every report."""
 
-    totals: Totals  # (arm, agent)
+    latest: Totals  # (arm, agent): of the last phase
     ceiling: FloatArray  # (arm, agent): what variances are at most, inf where nobody knows
     phases: int
 
     def cells(self, agent: int) -> Iterator[tuple[int, float, float]]:
-        """One agent's draws, mean and largest scale, arm by arm."""
-        counts, sums = self.totals.counts[:, agent].tolist(), self.totals.sums[:, agent].tolist()
+        """One agent's draws and mean in the last phase, and the largest scale, arm by arm."""
+        counts, sums = self.latest.counts[:, agent].tolist(), self.latest.sums[:, agent].tolist()
         for count, total, most in zip(counts, sums, self.ceiling[:, agent].tolist(), strict=True):
             yield count, total / max(count, 1), math.sqrt(most)
 
@@ -182,8 +184,9 @@ class _Arm(NamedTuple):
     mean: float
     scale: float  # inf where nobody knows
     radius: float
-    drawn: int  # before
+    drawn: int  # in the phase before
     was: float  # its mean then
+    earlier: float  # and how far from that the true one may have been
 
 
 def implausible_mean(
@@ -193,19 +196,26 @@ def implausible_mean(
 
     `guess` is a scale to begin with. Plain numbers: a report has few arms, and the hot path asks.
     """
-    cells = past.ceiling.size
-    share = LEVEL / 2 / cells * 6 / (math.pi * (past.phases + 1)) ** 2
-    wide = math.sqrt(2 * math.log(2 / share))
+    wide, before = _radius(past, past.phases + 1), _radius(past, past.phases)
     arms = [
-        _Arm(place, total / count, scale, scale * wide / math.sqrt(count), drawn, was)
+        _Arm(
+            place,
+            total / count,
+            scale,
+            scale * wide / math.sqrt(count),
+            drawn,
+            was,
+            scale * before / math.sqrt(max(drawn, 1)),
+        )
         for place, (count, total, (drawn, was, scale)) in enumerate(zip(counts, sums, past.cells(agent), strict=True))
         if count
     ]
     known = [arm for arm in arms if arm.scale < math.inf]
     largest = max((arm.scale for arm in known), default=0.0)
+    reach = FAR * max(largest, largest_gap)
     return (
-        _moved(known, LEVEL / 4 / cells)  # first: what an arm was before tells people more than another arm
-        or _apart(known, FAR * max(largest, largest_gap))
+        _moved(known, reach)  # first: what an arm was before tells people more than another arm
+        or _apart(known, reach)
         or _apart(
             [arm._replace(radius=0.0) for arm in arms if arm.scale == math.inf], GUESSED * max(guess, largest_gap)
         )
@@ -227,17 +237,28 @@ def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
     return ImplausibleMean(arm=off.place, mean=off.mean, against=other.mean, other=other.place, allowed=allowed)
 
 
-def _moved(arms: list[_Arm], level: float) -> ImplausibleMean | None:
-    """An arm whose mean is not the one it had."""
-    for arm in arms:
-        if not arm.drawn:
-            continue
-        n = arm.drawn
-        earlier = arm.scale * math.sqrt((n + 1) * (math.log(n + 1) - 2 * math.log(level))) / n
-        allowed = arm.radius + earlier + DRIFT * arm.scale + ROUNDING * (abs(arm.mean) + abs(arm.was))
-        if abs(arm.mean - arm.was) > allowed:
-            return ImplausibleMean(arm=arm.place, mean=arm.mean, against=arm.was, other=None, allowed=allowed)
-    return None
+def _radius(past: Past, phase: int) -> float:
+    """How far a mean of one draw lies from the true one in a phase, in scales."""
+    share = LEVEL / 2 / past.ceiling.size * 6 / (math.pi * max(phase, 1)) ** 2
+    return math.sqrt(2 * math.log(2 / share))
+
+
+def _moved(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
+    """An arm whose mean is not the one it had, wherever the agent's arms may have moved together."""
+    both = [arm for arm in arms if arm.drawn]
+    if not both:
+        return None
+    moves = [arm.mean - arm.was for arm in both]
+    allowed = [arm.radius + arm.earlier + DRIFT * arm.scale + ROUNDING * (abs(arm.mean) + abs(arm.was)) for arm in both]
+    # Common moves that fit every arm lie from `low` to `high`.
+    low = max(-reach, *(move - slack for move, slack in zip(moves, allowed, strict=True)))
+    high = min(reach, *(move + slack for move, slack in zip(moves, allowed, strict=True)))
+    if low <= high:
+        return None
+    common = min(max(sorted(moves)[len(moves) // 2], -reach), reach) if len(moves) > 2 else 0.0
+    off = max(range(len(both)), key=lambda place: abs(moves[place] - common) - allowed[place])
+    arm = both[off]
+    return ImplausibleMean(arm=arm.place, mean=arm.mean, against=arm.was + common, other=None, allowed=allowed[off])
 
 
 def log_evidence_of_scale(scatter: FloatArray, degrees: FloatArray) -> tuple[FloatArray, FloatArray]:

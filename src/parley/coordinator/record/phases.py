@@ -106,8 +106,12 @@ def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past |
     """What reports of the phase in progress are held against; read once a phase, and cached."""
 
     def made() -> tuple[Past | None]:
-        state = state_after(transaction, study, row.id, row.phase - 1)
-        return (None if state is None else study.problem.noise.past(state.totals, row.phase - 1),)
+        now, before = (
+            state_after(transaction, study, row.id, max(phase, 0)) for phase in (row.phase - 1, row.phase - 2)
+        )
+        if now is None or before is None:
+            return (None,)
+        return (study.problem.noise.past(now.totals, now.totals - before.totals, row.phase - 1),)
 
     return transaction.cache.pasts.get_or_compute((row.id, row.opened_at, row.phase), made)[0]
 
