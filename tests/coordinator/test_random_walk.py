@@ -52,7 +52,12 @@ class Walk:
         return self.chance.choice(STUDY.agents)
 
     def change(self, work, *given):
-        return self.storage.change(lambda t: work(t, *given, actor="test", at="now"))
+        def checked(t):
+            found = work(t, *given, actor="test", at="now")
+            assert t.locked.get("trial") in (None, studies.get(t, "trial")), "the row that is carried is another"
+            return found
+
+        return self.storage.change(checked)
 
     def answer(self, agent, shift=0.0):
         trial, place = self.trial(), STUDY.agents.index(agent)

@@ -120,7 +120,7 @@ class Model(msgspec.Struct, metaclass=_Frozen, frozen=True, forbid_unknown_field
     @once
     def text(self) -> str:
         """The canonical text."""
-        return canonical(self.to_json())
+        return canonical(msgspec.to_builtins(self))
 
     @once
     def digest(self) -> str:
@@ -197,15 +197,9 @@ PLAIN = frozenset({str, bool, type(None)})
 
 
 def _write(value: Any, pieces: list[bytes]) -> None:
+    # Mappings last, here and below: whether a number is one takes longer than to write it.
     if type(value) in PLAIN:
         pieces.append(_encode(value))
-    elif isinstance(value, Mapping):
-        before = b"{"
-        for key in _sorted(value):
-            pieces += (before, _key(key))
-            _write(value[key], pieces)
-            before = b","
-        pieces.append(b"{}" if before == b"{" else b"}")
     elif isinstance(value, list | tuple):
         kinds = set(map(type, value))
         if kinds == {float}:
@@ -226,8 +220,15 @@ def _write(value: Any, pieces: list[bytes]) -> None:
                 _write(item, pieces)
                 before = b","
             pieces.append(b"]")
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif isinstance(value, int | float):
         pieces.append(_encode(_number(value)))
+    elif isinstance(value, Mapping):
+        before = b"{"
+        for key in _sorted(value):
+            pieces += (before, _key(key))
+            _write(value[key], pieces)
+            before = b","
+        pieces.append(b"{}" if before == b"{" else b"}")
     else:
         pieces.append(_encode(value))
 
@@ -307,20 +308,22 @@ def unwritable(value: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
             yield where, "a lone surrogate", "text that UTF-8 can hold"
         if "\x00" in value:
             yield where, "text with a NUL character", "text without it"
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from unwritable(key, where)
-            yield from unwritable(item, f"{where}.{key}" if where else str(key))
     elif isinstance(value, list | tuple):
         kinds = set(map(type, value))
         if (kinds == {float} and all(map(math.isfinite, value))) or (kinds == {int} and _countable(value)):
             return
         for place, item in enumerate(value):
             yield from unwritable(item, f"{where}[{place}]")
-    elif isinstance(value, float) and not math.isfinite(value):
-        yield where, str(value), "a finite number"
-    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER and not _is_double(value):
-        yield where, "a huge number", "whole numbers up to 2^53"
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield where, str(value), "a finite number"
+    elif isinstance(value, int):
+        if abs(value) > LARGEST_INTEGER and not _is_double(value):
+            yield where, "a huge number", "whole numbers up to 2^53"
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from unwritable(key, where)
+            yield from unwritable(item, f"{where}.{key}" if where else str(key))
 
 
 def _is_double(value: int) -> bool:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import anyio.to_thread
-from anyio import CapacityLimiter, Lock
+from anyio import Lock, Semaphore
 from starlette.requests import Request
 
 from parley.connections import Buckets
@@ -86,7 +86,7 @@ class Pool:
     def __init__(self, *, at_once: int, of_one: int, waiting: int, words: str) -> None:
         self._slots = Slots(of_one, words)
         self._at_once, self._most, self._waiting = at_once, waiting, 0
-        self._places: CapacityLimiter | None = None  # made by the first work: it belongs to an event loop
+        self._places: Semaphore | None = None  # made by the first work: it belongs to an event loop
         self._queues: dict[str, Lock] = {}
 
     @asynccontextmanager
@@ -96,7 +96,7 @@ class Pool:
             raise Refusal("too-busy", "others compute at the moment", headers=LATER)
         with self._slots.taken(key):
             self._waiting += 1
-            self._places = self._places or CapacityLimiter(self._at_once)
+            self._places = self._places or Semaphore(self._at_once, fast_acquire=True)
             queue = self._queues.setdefault(key, Lock(fast_acquire=True))
             try:
                 async with queue, self._places:

@@ -65,8 +65,8 @@ class Watch:
             self._changed.notify_all()
 
     def tell(self, row: StudyRow) -> None:
-        """A study changed here."""
-        if self._loop is not None:
+        """A study changed here; nothing happens where nobody waits for it."""
+        if self._loop is not None and row.id in self._followers:
             self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._note([Glance.of(row)])))
 
     async def _note(self, seen: list[Glance]) -> None:

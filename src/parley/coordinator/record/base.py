@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Engine, delete, insert
 from sqlalchemy.exc import SQLAlchemyError
@@ -37,6 +37,9 @@ from parley.protocol import StudyMessage
 from parley.protocol.report_checks import Scatter
 from parley.rewards import Past
 from parley.totals import Totals
+
+if TYPE_CHECKING:
+    from parley.coordinator.record.studies import StudyRow
 
 __all__ = [
     "LARGEST_GROUP",
@@ -78,11 +81,16 @@ class RecordCache:
 
 
 class Transaction:
-    """What a work is given: a connection of its own until the transaction ends, and the cache of its storage."""
+    """What a work is given: a connection of its own until the transaction ends, and the cache of its storage.
+
+    `locked` has the rows of the studies that it has locked, as it last wrote them (`studies.lock`): nobody else can
+    change them before it ends, so that of many reports in one commit only the first one reads the row.
+    """
 
     def __init__(self, connection: Connection, cache: RecordCache) -> None:
         self.connection, self.cache = connection, cache
         self.execute = connection.execute
+        self.locked: dict[str, StudyRow] = {}
 
 
 class Storage(ABC):
@@ -173,12 +181,18 @@ def commit_together(
 
 
 def _in_savepoint(transaction: Transaction, work: Callable[[Transaction], Any]) -> Outcome:
-    """What a change returns, or what it raised with everything it did undone."""
-    savepoint = transaction.connection.begin_nested()
+    """What a change returns, or what it raised with everything it did undone.
+
+    In plain SQL: SQLAlchemy compiles each savepoint anew, since it gives each a name of its own.
+    """
+    run = transaction.connection.exec_driver_sql
+    run("SAVEPOINT change")
+    outcome: Outcome
     try:
-        result = work(transaction)
+        outcome = work(transaction), None
     except Exception as error:
-        savepoint.rollback()
-        return None, unavailable(error) if isinstance(error, SQLAlchemyError) else error
-    savepoint.commit()
-    return result, None
+        run("ROLLBACK TO SAVEPOINT change")
+        transaction.locked.clear()  # a lock that was taken since the savepoint is gone with it
+        outcome = None, unavailable(error) if isinstance(error, SQLAlchemyError) else error
+    run("RELEASE SAVEPOINT change")
+    return outcome

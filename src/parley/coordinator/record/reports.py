@@ -49,17 +49,18 @@ REVISIONS = (
 
 
 # One after the other: bodies may be large, and a report that comes again is recognised by its digest.
-RECEIPTS = REVISIONS.with_only_columns(reports.c.digest, reports.c.sequence, reports.c.head)
+RECEIPTS = REVISIONS.with_only_columns(*(column for column in reports.c if column.name != "body"))
 LAST = REVISIONS.with_only_columns(reports.c.body).order_by(None).order_by(reports.c.revision.desc()).limit(1)
 
 
 def receipts(transaction: Transaction, study: str, phase: int, agent: str) -> list[Receipt]:
     """The receipt of everything that stands or stood in one place, in order."""
-    rows = transaction.execute(RECEIPTS, {"study": study, "phase": phase, "agent": agent})
-    return [
-        Receipt(study=study, phase=phase, agent=agent, report=row.digest, sequence=row.sequence, head=row.head)
-        for row in rows
-    ]
+    return [_receipt(row) for row in transaction.execute(RECEIPTS, {"study": study, "phase": phase, "agent": agent})]
+
+
+def _receipt(row: Row[*tuple[Any, ...]]) -> Receipt:
+    place = {"study": row.study, "phase": row.phase, "agent": row.agent}
+    return Receipt(**place, report=row.digest, sequence=row.sequence, head=row.head)
 
 
 def standing(transaction: Transaction, study: str, phase: int, agent: str) -> Report:
@@ -68,9 +69,7 @@ def standing(transaction: Transaction, study: str, phase: int, agent: str) -> Re
 
 
 def _taken(row: Row[*tuple[Any, ...]]) -> Taken:
-    report = Report.read(row.body)
-    receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
-    return Taken(report=report, revision=row.revision, at=row.at, receipt=receipt)
+    return Taken(report=Report.read(row.body), revision=row.revision, at=row.at, receipt=_receipt(row))
 
 
 def revisions(transaction: Transaction, study: str, phase: int, agent: str) -> list[Taken]:

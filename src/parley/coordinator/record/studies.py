@@ -113,10 +113,15 @@ def lock(transaction: Transaction, study: str) -> StudyRow | None:
     """A study that nobody else can change until this transaction ends. On SQLite the transaction itself is the lock.
 
     It is read once the lock is held. A statement that waits for the lock sees the reports of when it began to wait,
-    and would miss those that the last holder of the lock wrote.
+    and would miss those that the last holder of the lock wrote. Locked already, it is as this transaction left it.
     """
-    transaction.execute(LOCK, {"study": study})
-    return get(transaction, study)
+    row = transaction.locked.get(study)
+    if row is None:
+        transaction.execute(LOCK, {"study": study})
+        row = get(transaction, study)
+        if row is not None:
+            transaction.locked[study] = row
+    return row
 
 
 def find(
@@ -163,6 +168,7 @@ def add(transaction: Transaction, row: StudyRow) -> None:
 def save(transaction: Transaction, row: StudyRow) -> None:
     """Write back what changes in a study that this transaction has locked."""
     transaction.execute(SAVE, {"study": row.id, **{name: getattr(row, name) for name in CHANGING}})
+    transaction.locked[row.id] = row
 
 
 def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
