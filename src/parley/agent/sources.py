@@ -6,6 +6,7 @@ rewards; one that cannot is never asked twice.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import math
 import os
@@ -13,15 +14,18 @@ import shlex
 import subprocess
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
 import numpy as np
 
-from parley.agent.csv_source import CsvSource, RowMemory
-from parley.agent.plans import AgentPlan, Delivery
+from parley.agent.plans import AgentPlan, Delivery, NotYet
+from parley.agent.tables import Row, Table, number_in, read_table
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
+from parley.protocol.codec import canonical, read_json
 from parley.simulation import phase_totals
 from parley.study import Study, load_study
 from parley.totals import Totals
@@ -137,6 +141,173 @@ class CommandSource:
                 + _way_out(plan)
             )
         return _numbers(arm, done.stdout.split(), count)
+
+
+NEEDED = ("arm", "reward")
+SAME = 1e-9  # relative: sums that were added up in another order
+
+
+class RowMemory(Protocol):
+    """Where a source remembers; `Outbox` is one."""
+
+    def keep_rows(self, phase: int, text: str) -> None:
+        """Remember what a phase took, before its report is kept."""
+
+    def rows_before(self, phase: int) -> tuple[int, str] | None:
+        """What the newest earlier phase that has a report took, and which it was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    """A row as it is compared: `reward` is None while the cell is empty."""
+
+    row: Row
+    id: str
+    arm: str
+    reward: float | None
+
+    @property
+    def hash(self) -> str:
+        """Of arm and reward as values: 1, 1.0 and "1,0" are the same."""
+        return _hash(self.arm, "" if self.reward is None else repr(self.reward))
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+class CsvSource:
+    """A CSV file that grows, with the columns `arm` and `reward`, and `id` if it has one.
+
+    A phase takes the next rows of every arm. Each row is used once, whatever somebody does to the file in between.
+    What a phase took is remembered in the outbox: every row up to the last one that was used, by a hash of its arm and
+    reward, and by its id where the file has a column `id`. When the next phase reads the file, those rows must still be
+    there, in the same order and with the same content. A re-sorted, changed or cut file is refused with the first line
+    that differs: rows could be counted twice, or be chosen by their rewards. With an id a row that was not used yet may
+    still be corrected; without one, only an empty reward may still be filled in.
+
+    `taken` has the report of an earlier phase (None: nothing was asked) or raises; where the memory is new, its counts
+    tell which rows were used, and its sums whether they still are those rows.
+    """
+
+    repeatable = True  # the same rows are there again
+
+    def __init__(self, path: str, taken: Callable[[int], Report | None], memory: RowMemory) -> None:
+        self._path, self._taken, self._memory = Path(path), taken, memory
+
+    def __call__(self, plan: AgentPlan) -> Totals:
+        table = self._read()
+        lines = [self._line(table, row, plan.arms) for row in table.rows]
+        self._check_ids(lines)
+        used = self._used(plan, lines)
+        chosen: list[list[float]] = []
+        for arm, count in zip(plan.arms, plan.draws or (), strict=True):
+            places = [place for place, line in enumerate(lines) if line.arm == arm and place not in used][:count]
+            rewards = [lines[place].reward for place in places]
+            ready = [reward for reward in rewards if reward is not None]
+            if len(ready) < count:
+                raise NotYet(f"{arm}: {len(ready)} of {count} rows are there{self._hint(table, lines, places)}")
+            chosen.append(ready)
+            used |= set(places)
+        self._remember(plan.phase, lines, used, with_ids="id" in table.columns)
+        return Totals.of(chosen)
+
+    def _read(self) -> Table:
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            raise NotYet(f"{self._path} is not there") from None
+        except OSError as error:
+            raise InvalidInput(str(self._path), found=error.strerror, allowed="a file that can be read") from None
+        return read_table(data, str(self._path), needed=NEEDED, growing=True)
+
+    def _line(self, table: Table, row: Row, arms: tuple[str, ...]) -> _Line:
+        arm = row.values["arm"]
+        if arm not in arms:
+            where = f"{self._path}, line {row.line}, column arm"
+            raise InvalidInput(where, found=repr(arm)[:60], allowed=", ".join(arms))
+        reward = number_in(table, row, "reward") if row.values["reward"] else None
+        return _Line(row=row, id=row.values.get("id", ""), arm=arm, reward=reward)
+
+    def _check_ids(self, lines: list[_Line]) -> None:
+        seen: dict[str, int] = {}
+        for line in lines:
+            if "id" not in line.row.values:
+                continue
+            if not line.id or line.id in seen:
+                found = f"{line.id!r} again, as in line {seen[line.id]}" if line.id else "no id"
+                where = f"{self._path}, line {line.row.line}, column id"
+                raise InvalidInput(where, found=found, allowed="an id of its own in every row")
+            seen[line.id] = line.row.line
+
+    def _used(self, plan: AgentPlan, lines: list[_Line]) -> set[int]:
+        """Places of the rows that earlier phases took, when they are what they were."""
+        found = self._memory.rows_before(plan.phase)
+        if found is None:
+            return self._used_by_counts(plan, lines)
+        phase, text = found
+        memory = read_json(text, "rows")
+        for place, (known_id, known_hash, was_used) in enumerate(memory["rows"]):
+            self._check_row(lines, place, phase, known_id if memory["ids"] else None, known_hash, was_used=was_used)
+        return {place for place, (_, _, was_used) in enumerate(memory["rows"]) if was_used}
+
+    def _check_row(
+        self, lines: list[_Line], place: int, phase: int, known_id: str | None, known_hash: str, *, was_used: bool
+    ) -> None:
+        if place >= len(lines):
+            last = lines[-1].row.line if lines else 1
+            raise self._differs(last + 1, "no more rows", phase)
+        line = lines[place]
+        if known_id is not None:
+            if line.id != known_id:
+                elsewhere = any(other.id == known_id for other in lines)
+                found = f"the row {line.id!r} where {known_id!r} was" + (", which is elsewhere now" * elsewhere)
+                raise self._differs(line.row.line, found, phase)
+            if not was_used:
+                return
+        if line.hash != known_hash and (was_used or known_hash != _hash(line.arm, "")):
+            shown = "no reward" if line.reward is None else f"{line.reward:g}"
+            raise self._differs(line.row.line, f"{line.arm}, {shown}, which was not there", phase)
+
+    def _differs(self, line: int, found: str, phase: int) -> InvalidInput:
+        return InvalidInput(
+            f"{self._path}, line {line}",
+            found=found,
+            allowed=f"the rows as they were when phase {phase} was reported, and new ones below them",
+            hint="Rows may be added at the end, never sorted, changed or removed: they could be counted twice",
+        )
+
+    def _used_by_counts(self, plan: AgentPlan, lines: list[_Line]) -> set[int]:
+        """Without a memory: the first rows of every arm, as many as were reported, if they add up to the report."""
+        used: set[int] = set()
+        for phase in range(1, plan.phase):
+            report = self._taken(phase)
+            if report is None:
+                continue
+            for arm, count, total in zip(plan.arms, report.counts, report.sums, strict=True):
+                places = [place for place, line in enumerate(lines) if line.arm == arm and place not in used][:count]
+                rewards = [lines[place].reward or 0.0 for place in places]
+                scale = sum(map(abs, rewards)) + abs(total)
+                if len(places) < count or not math.isclose(sum(rewards), total, rel_tol=SAME, abs_tol=SAME * scale):
+                    raise InvalidInput(
+                        str(self._path),
+                        found=f"{len(places)} rows of {arm} that add up to {sum(rewards):.9g}",
+                        allowed=f"the {count} that phase {phase} reported, with the sum {total:.9g}",
+                        hint="The file is another, or was sorted, changed or cut since",
+                    )
+                used |= set(places)
+        return used
+
+    def _remember(self, phase: int, lines: list[_Line], used: set[int], *, with_ids: bool) -> None:
+        prefix = lines[: max(used) + 1] if used else []
+        rows = [[line.id, line.hash, place in used] for place, line in enumerate(prefix)]
+        self._memory.keep_rows(phase, canonical({"ids": with_ids, "rows": rows}))
+
+    def _hint(self, table: Table, lines: list[_Line], places: list[int]) -> str:
+        empty = next((lines[place].row.line for place in places if lines[place].reward is None), None)
+        if empty is not None:
+            return f" (line {empty} has no reward yet)"
+        return " (the last line has no line end and is not read yet)" if table.unfinished else ""
 
 
 def make_source(
