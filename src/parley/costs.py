@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -114,15 +115,8 @@ class StudyCosts:
     @classmethod
     def join(cls, many: Sequence[StudyCosts]) -> StudyCosts:
         """The costs of all studies of one problem, in one object."""
-        money = [one.money for one in many if one.money is not None]
-        days = [one.days for one in many if one.days is not None]
-        regret = [one.regret for one in many if one.regret is not None]
-        return cls(
-            samples=np.concatenate([one.samples for one in many]),
-            money=np.concatenate(money) if money else None,
-            days=np.concatenate(days) if days else None,
-            regret=np.concatenate(regret) if regret else None,
-        )
+        joined: dict[str, Any] = {name: np.concatenate([one.parts[name] for one in many]) for name in many[0].parts}
+        return cls(**joined)
 
     @property
     def parts(self) -> dict[str, IntArray | FloatArray]:

@@ -122,15 +122,21 @@ def load_study(path: str | Path) -> Study:
     ('mine', 0.05, 3)
     """
     path = Path(path)
+    document = read_toml_file("study file", path)
     try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
-    except FileNotFoundError:
-        raise InvalidInput("study file", found=f"no file at {path}", allowed="the path of a TOML study file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput("study file", found=f"{path}: {error}", allowed="a readable TOML file") from None
-    try:
-        document = read_toml(text)
         return parse_study(document, folder=path.parent, default_name=path.stem)
+    except InvalidInput as error:
+        raise InvalidStudy(str(path), error) from None
+
+
+def read_toml_file(key: str, path: Path) -> dict[str, Any]:
+    """The document in a file, which the `key` of an error is about."""
+    try:
+        return read_toml(path.read_text(encoding="utf-8-sig"))  # some editors write a byte order mark
+    except FileNotFoundError:
+        raise InvalidInput(key, found=f"no file at {path}", allowed="the path of a TOML file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(key, found=f"{path}: {error}", allowed="a readable TOML file") from None
     except InvalidInput as error:
         raise InvalidStudy(str(path), error) from None
 

@@ -264,14 +264,4 @@ def _figures(estimate: ScenarioCost) -> dict[str, Any]:
     costs = estimate.summary()
     money = costs.pop("money", None)  # a study costs money where prices are stated, and samples where not
     beside = costs if money else {name: costs[name] for name in ("days", "regret") if name in costs}
-    return beside | {
-        "scenario": estimate.scenario,
-        "cost": money or costs["samples"],
-        "per_agent": estimate.per_agent.tolist(),
-        "rounds": estimate.rounds_summary(),
-        "error_rate": estimate.error_rate,
-        "error_rate_error": estimate.standard_error(estimate.mistaken),
-        "power": estimate.power,
-        "power_error": estimate.standard_error(estimate.correct),
-        "unfinished": estimate.unfinished,
-    }
+    return beside | estimate.figures() | {"cost": money or costs["samples"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -61,27 +61,24 @@ def sweep_command(
         _dry_run(loaded.name, workload(loaded, folder), chosen, as_json)
         return
     made = shlex.join(["parley", "sweep", sweep, "--out", str(folder.path)])
-    seen: dict[str, Any] = {"done": 0}
-
-    def started(cells: int, missing: int, damaged: tuple[Path, ...]) -> None:
-        seen.update(cells=cells, missing=missing)
-        for path in damaged:
-            errors.print(f"Damaged, will be made again: {path}", highlight=False, soft_wrap=True)
-        if not as_json and missing < cells:
-            errors.print(f"{cells - missing:,} of {cells:,} cells are done already.", highlight=False)
-
+    kept = 0
     try:
         with progress_bar(loaded.name, len(loaded.cells), hidden=as_json) as advance:
 
             def step(done: int) -> None:
-                if not seen["done"]:
-                    advance(seen["cells"] - seen["missing"])
-                seen["done"] += done
+                nonlocal kept
+                kept += done
                 advance(done)
+
+            def started(done: int, damaged: list[Path]) -> None:
+                for path in damaged:
+                    errors.print(f"Damaged, will be made again: {path}", highlight=False, soft_wrap=True)
+                if not as_json and done:
+                    errors.print(f"{done:,} of {len(loaded.cells):,} cells are done already.", highlight=False)
+                step(done)
 
             run = run_sweep(loaded, folder, chosen, command=made, extend=extend, started=started, progress=step)
     except KeyboardInterrupt:
-        kept = seen.get("cells", 0) - seen.get("missing", 0) + seen["done"]
         errors.print(f"{kept:,} of {len(loaded.cells):,} cells are kept. Run the same command again to go on.")
         raise click.exceptions.Abort from None
     if as_json:

@@ -53,7 +53,7 @@ def test_every_kind_of_axis_runs(axis, values):
     sweep = _sweep({axis: values}, replications=5)
     assert len({cell.key for cell in sweep.cells}) == len(values)
     for cell in sweep.cells:
-        assert run_cell(cell).costs.shape == (5,)
+        assert run_cell(cell).costs.samples.shape == (5,)
 
 
 def test_the_short_names_are_tested():

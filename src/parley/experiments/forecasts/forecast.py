@@ -21,7 +21,7 @@ import numpy as np
 from parley.bounds import bai
 from parley.costs import StudyCosts, money_of, phase_days
 from parley.errors import InvalidInput, ParleyError
-from parley.experiments.forecasts.planning import Planner, ScenarioCost
+from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.power import budget_warning, smallest_budget
 from parley.experiments.forecasts.scenarios import gap_scenario, tie_scenario, usual_gaps
 from parley.policies import Policy, State
@@ -215,20 +215,8 @@ def estimates(policy: str, options: Mapping[str, Any], problem: Problem) -> list
 
 def _scenario(planner: Planner, problem: Problem, gap: float) -> dict[str, Any]:
     together, alone = planner.together_and_alone(gap_scenario(problem, gap), problem)
-    return {"gap": gap, **_figures(together), "alone": _figures(alone)}
-
-
-def _figures(found: ScenarioCost) -> dict[str, Any]:
-    return {
-        **found.summary(),
-        "rounds": found.rounds_summary(),
-        "per_agent": found.per_agent.tolist(),
-        "error_rate": found.error_rate,
-        "power": found.power,
-        "power_error": found.standard_error(found.correct),
-        "studies": len(found.samples),
-        "unfinished": found.unfinished,
-    }
+    whole, apart = (found.summary() | found.figures() for found in (together, alone))
+    return {"gap": gap, **whole, "alone": apart}
 
 
 def launch_warning(policy: str, options: Mapping[str, Any], problem: Problem) -> str:

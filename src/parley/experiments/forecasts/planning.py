@@ -72,6 +72,20 @@ class ScenarioCost:
         parts, errors = self.study_costs.summary(), self.study_costs.parts
         return {name: part | {"standard_error": self.standard_error(errors[name])} for name, part in parts.items()}
 
+    def figures(self) -> dict[str, Any]:
+        """What the studies did, beside what they cost; ready for JSON."""
+        return {
+            "scenario": self.scenario,
+            "studies": len(self.samples),
+            "per_agent": self.per_agent.tolist(),
+            "rounds": self.rounds_summary(),
+            "error_rate": self.error_rate,
+            "error_rate_error": self.standard_error(self.mistaken),
+            "power": self.power,
+            "power_error": self.standard_error(self.correct),
+            "unfinished": self.unfinished,
+        }
+
     @property
     def samples(self) -> IntArray:
         """Of every study."""

@@ -181,15 +181,11 @@ def cost_against(
     """Mean samples along an axis, with intervals and the lower bound where there is one."""
     with canvas(theme, 7.2, 4.6) as (figure, style):
         panel = figure.subplots()
-        drawn = curves(results, summary, x, "cost")
-        _lines(panel, drawn, style)
+        _costs(panel, results, summary, x, level, style)
         for bound in bound_curve(results, summary, x):
             panel.plot(bound.x, bound.y, color=style.ink, linestyle=":", label=bound.label)
-        _along(panel, x, drawn)
-        panel.set_yscale("log")
         sample_axis(panel)
-        band = f"(band: {100 * level:g}% interval)"
-        panel.set(title=f"{results.name}: {results.unit}", ylabel=f"mean {results.unit} {band}")
+        panel.set_title(f"{results.name}: {results.unit}")
         legend_below(figure, panel)
     return figure
 
@@ -200,19 +196,23 @@ def cost_and_rounds(
     """Mean samples and mean rounds along an axis, side by side."""
     with canvas(theme, 10.5, 4.6) as (figure, style):
         costs, rounds = figure.subplots(1, 2)
-        drawn = curves(results, summary, x, "cost")
-        _lines(costs, drawn, style)
-        _lines(rounds, curves(results, summary, x, "rounds"), style)
-        costs.set_yscale("log")
+        _costs(costs, results, summary, x, level, style)
         sample_axis(costs)
-        band = f"(band: {100 * level:g}% interval)"
-        costs.set(title=results.unit.capitalize(), ylabel=f"mean {results.unit} {band}")
-        rounds.set(title="Rounds of communication", ylabel=f"mean rounds {band}", ylim=(0, None))
-        for panel in (costs, rounds):
-            _along(panel, x, drawn)
+        costs.set_title(results.unit.capitalize())
+        _lines(rounds, curves(results, summary, x, "rounds"), x, style)
+        rounds.set(title="Rounds of communication", ylabel=f"mean rounds {_band(level)}", ylim=(0, None))
         legend_below(figure, costs)
         figure.suptitle(results.name, size=11)
     return figure
+
+
+def _costs(panel: Axes, results: Results, summary: pd.DataFrame, x: str, level: float, style: Theme) -> None:
+    _lines(panel, curves(results, summary, x, "cost"), x, style)
+    panel.set(ylabel=f"mean {results.unit} {_band(level)}", yscale="log")
+
+
+def _band(level: float) -> str:
+    return f"(band: {100 * level:g}% interval)"
 
 
 def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figure:
@@ -268,10 +268,8 @@ def collaboration(results: Results, x: str, *, theme: str = "light") -> Figure:
     """How many times fewer samples are needed together than alone, by the lower bounds, along an axis."""
     with canvas(theme, 7.2, 4.4) as (figure, style):
         panel = figure.subplots()
-        drawn = saving_curves(results, x)
-        _lines(panel, drawn, style)
+        _lines(panel, saving_curves(results, x), x, style)
         panel.axhline(1, color=style.ink, linestyle=":", label="no saving; below, together costs more")
-        _along(panel, x, drawn)
         panel.set(title="What collaboration saves", ylabel="lower bound alone / lower bound together", ylim=(0, None))
         legend_below(figure, panel)
     return figure
@@ -304,7 +302,8 @@ def last_draws(results: Results) -> list[tuple[str, FloatArray, Problem]]:
     return list(found.values())
 
 
-def _lines(panel: Axes, drawn: Sequence[Curve], style: Theme) -> None:
+def _lines(panel: Axes, drawn: Sequence[Curve], x: str, style: Theme) -> None:
+    """Curves with their bands, along an axis of the sweep."""
     for place, curve in enumerate(drawn):
         colour = style.colour(place)
         panel.plot(
@@ -316,9 +315,6 @@ def _lines(panel: Axes, drawn: Sequence[Curve], style: Theme) -> None:
             label=curve.label,
         )
         panel.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
-
-
-def _along(panel: Axes, x: str, drawn: Sequence[Curve]) -> None:
     panel.set_xlabel(TITLES.get(x, x))
     if x == "horizon":
         panel.set_xscale("log")

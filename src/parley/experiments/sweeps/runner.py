@@ -54,24 +54,23 @@ def run_sweep(
     *,
     command: str = "",
     extend: bool = False,
-    started: Callable[[int, int, tuple[Path, ...]], None] | None = None,
-    progress: Progress | None = None,
+    started: Callable[[int, list[Path]], None] = lambda *_: None,
+    progress: Progress = lambda _: None,
 ) -> Run:
     """Run what is missing of a sweep into a folder.
 
-    `started` is called before the first cell with how many cells there are, how many are missing, and which files are
-    damaged; `progress` with how many more are done. An interruption loses the cells in flight and no others.
+    `started` is called before the first cell with how many cells are done already, and which files are damaged;
+    `progress` with how many more are done. An interruption loses the cells in flight and no others.
     """
     begun = perf_counter()
     with folder.locked():
         folder.claim(sweep, command=command, extend=extend)
         missing, damaged = folder.survey(sweep.cells)
-        if started is not None:
-            started(len(sweep.cells), len(missing), tuple(damaged))
+        started(len(sweep.cells) - len(missing), damaged)
         losses = 0
         if missing:
             with engine.open() as crew:
-                losses = _finish(crew, folder, missing, sweep.rows, progress or _silent)
+                losses = _finish(crew, folder, missing, sweep.rows, progress)
         results = folder.path / "results.parquet"
         if missing or not results.exists():
             results = folder.write_together(sweep.cells)
@@ -128,7 +127,3 @@ def _timed(cell: Cell) -> float:
     begun = perf_counter()
     run_cell(cell)
     return perf_counter() - begun
-
-
-def _silent(_: int) -> None:
-    return

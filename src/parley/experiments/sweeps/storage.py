@@ -181,11 +181,11 @@ def _checksum(table: pa.Table, described: dict[str, Any]) -> str:
 
 def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
     """The rows of a cell: one a replication, or one for all."""
-    costs = {name: values for name in OTHER_COSTS if (values := getattr(result, name)) is not None}
+    costs = {name: values for name, values in result.costs.parts.items() if name in OTHER_COSTS}
     if rows == "replication":
         measured: dict[str, Any] = {
-            "replication": np.arange(len(result.costs)),
-            "cost": result.costs,
+            "replication": np.arange(cell.replications),
+            "cost": result.costs.samples,
             "rounds": result.rounds,
             "mistaken": result.mistaken,
             "finished": result.finished,
@@ -194,7 +194,7 @@ def _table(cell: Cell, result: CellResult, rows: str) -> pa.Table:
     else:
         measured = {
             "replications": [cell.replications],
-            **_mean_and_deviation("cost", result.costs),
+            **_mean_and_deviation("cost", result.costs.samples),
             **_mean_and_deviation("rounds", result.rounds),
             "error_rate": [float(result.mistaken.mean())],
             "finished": [float(result.finished.mean())],

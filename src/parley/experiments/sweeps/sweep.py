@@ -31,25 +31,26 @@ from typing import Any
 
 from parley import __version__, weights
 from parley.bounds import bai, expected_samples, regret
+from parley.costs import StudyCosts
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.policies import Policy, make_policy
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
-from parley.settings import SETTINGS
+from parley.settings import REQUIRED, SETTINGS, Key, check_section
 from parley.simulation import ENVIRONMENTS, make_environment, simulate
-from parley.study import DEFAULT_POLICY, PLAYING_POLICY, SECTIONS, parse_study, read_toml
+from parley.study import DEFAULT_POLICY, PLAYING_POLICY, SECTIONS, parse_study, read_toml_file
 from parley.weights import identity
 
 AxisValue = str | int | float | bool
 
-KEYS: dict[str, tuple[type, ...]] = {
-    "name": (str,),
-    "study": (str, dict),
-    "replications": (int,),
-    "seed": (int,),
-    "rows": (str,),
-    "environment": (str,),
-    "max_samples": (int,),
-    "axes": (dict,),
+KEYS = {
+    "name": Key(kinds=(str,), meaning="shown in reports", default="the file's name"),
+    "study": Key(kinds=(str, dict), meaning="the base study: the path of a study file, or a section", default=REQUIRED),
+    "replications": Key(kinds=(int,), meaning="of every cell", default="1000"),
+    "seed": Key(kinds=(int,), meaning="of the rewards, the same in every cell", default="0"),
+    "rows": Key(kinds=(str,), meaning="what a row of the results is", default="`replication`"),
+    "environment": Key(kinds=(str,), meaning="what draws the rewards", default="as the noise says"),
+    "max_samples": Key(kinds=(int,), meaning="a run stops before the phase that would exceed it", default="no limit"),
+    "axes": Key(kinds=(dict,), meaning="axis -> its values", default=REQUIRED),
 }
 ROWS = ("replication", "cell")
 MOST_CELLS = 1_000_000
@@ -92,20 +93,9 @@ class Sweep:
 def load_sweep(path: str | Path) -> Sweep:
     """Read a sweep file; every error names the file."""
     path = Path(path)
-    document = _read_file(path, "sweep file")
+    document = read_toml_file("sweep file", path)
     try:
         return parse_sweep(document, folder=path.parent, default_name=path.stem)
-    except InvalidInput as error:
-        raise InvalidStudy(str(path), error) from None
-
-
-def _read_file(path: Path, key: str) -> dict[str, Any]:
-    try:
-        return read_toml(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InvalidInput(key, found=f"no file at {path}", allowed="the path of a TOML file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(key, found=f"{path}: {error}", allowed="a readable TOML file") from None
     except InvalidInput as error:
         raise InvalidStudy(str(path), error) from None
 
@@ -155,12 +145,7 @@ def parse_sweep(
 
 
 def _check_keys(document: Mapping[str, Any]) -> None:
-    words = {str: "text", int: "a whole number", dict: "a section"}
-    for key, value in document.items():
-        if key not in KEYS:
-            raise UnknownName("key", key, KEYS)
-        if not isinstance(value, KEYS[key]) or isinstance(value, bool):
-            raise InvalidInput(key, found=repr(value), allowed=" or ".join(words[kind] for kind in KEYS[key]))
+    check_section("", document, KEYS)
     if "study" not in document:
         raise InvalidInput("study", found="nothing", allowed="the path of a study file, or a [study] section")
     if not document.get("axes"):
@@ -178,7 +163,7 @@ def _base_study(value: str | Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The base study as one document without outside files, so that its hash says everything."""
     if isinstance(value, str):
         path = folder / value
-        study = _read_file(path, "study")
+        study = read_toml_file("study", path)
         study.setdefault("name", path.stem)
         folder = path.parent
     else:
@@ -365,7 +350,7 @@ class CellResult:
     """What a cell gave, one entry a replication; `seconds` is the one thing that differs between two runs."""
 
     key: str
-    costs: IntArray
+    costs: StudyCosts
     rounds: IntArray
     mistaken: BoolArray
     finished: BoolArray
@@ -375,9 +360,6 @@ class CellResult:
         float | None
     )  # on samples with W = Id, every agent alone; None where arms tie then, or with a horizon
     seconds: float
-    money: FloatArray | None = None  # where prices are stated
-    days: FloatArray | None = None  # where rates are stated
-    regret: FloatArray | None = None  # where a horizon is stated
 
 
 def run_cell(cell: Cell) -> CellResult:
@@ -393,7 +375,7 @@ def run_cell(cell: Cell) -> CellResult:
     )
     return CellResult(
         key=cell.key,
-        costs=outcome.costs,
+        costs=outcome.study_costs,
         rounds=outcome.rounds,
         mistaken=outcome.mistaken,
         finished=outcome.finished,
@@ -401,9 +383,6 @@ def run_cell(cell: Cell) -> CellResult:
         lower_bound=_bound(instance),
         isolated_bound=_bound(_isolated(instance)) if instance.problem.horizon is None else None,
         seconds=outcome.seconds,
-        money=outcome.study_costs.money,
-        days=outcome.study_costs.days,
-        regret=outcome.study_costs.regret,
     )
 
 
