@@ -4,6 +4,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 from tests.browser.live import MEANS, THREE, Agents
+from tests.dashboard.site import TABS
 
 PAGES = {
     "sign-in": "/sign-in",
@@ -12,10 +13,10 @@ PAGES = {
     "tokens": "/tokens",
     "log": "/log",
     "error": "/studies/nowhere",
-    **{f"waiting{page}": f"/studies/waiting{page}" for page in ("", "/evidence", "/samples", "/answer", "/audit")},
+    **{f"waiting{page}": f"/studies/waiting{page}" for page in TABS},
     "freeze": "/studies/waiting/administration?freeze=Lille",
     **{f"lost {act}": f"/studies/lost/administration?{act}" for act in ("reweigh=1", "thaw=Lille")},
-    **{f"finished{page}": f"/studies/finished{page}" for page in ("", "/evidence", "/answer", "/report")},
+    **{f"finished{page}": f"/studies/finished{page}" for page in (*TABS, "/report")},
 }
 
 

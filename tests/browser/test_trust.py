@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 from tests.browser.live import MEANS, Agents
+from tests.dashboard.site import TABS
 
 INJECTION = "<img src=x onerror=window.hacked=1>"
 HOSTILE = f"""\
@@ -58,15 +59,8 @@ def test_names_and_reasons_are_only_text(visit, server):
 
 
 def _pages(study):
-    own = (
-        "",
-        "/evidence",
-        "/samples",
-        "/answer",
-        "/audit",
-        "/administration?freeze=javascript:window.hacked%3D1",
-        "/administration?reweigh=1",
-    )
+    asked = ("freeze=javascript:window.hacked%3D1", "reweigh=1")
+    own = (*TABS, *(f"/administration?{query}" for query in asked))
     search = "/?search=" + INJECTION.replace("<", "%3C").replace(" ", "%20")
     return ("/", search, "/tokens", "/log", "/new", *(f"/studies/{study}{page}" for page in own))
 

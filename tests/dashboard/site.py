@@ -17,6 +17,8 @@ from parley.coordinator.access.tokens import prepare
 from parley.coordinator.clock import later, utc_now
 from parley.coordinator.record import open_storage
 from parley.coordinator.settings import ServerSettings
+from parley.dashboard import pages
+from parley.dashboard.session import STUDY
 from parley.protocol import StudyMessage
 from parley.service.app import create_service
 from parley.study import parse_study
@@ -31,6 +33,12 @@ agents = ["North", "South"]
 kind = "personalized"
 alpha = 0.5
 """
+PAGES = [
+    route for module in pages.PAGES for route in module.routes
+    if "GET" in route.methods and not route.path.endswith("/events")  # which never end
+]  # fmt: skip
+OF_A_STUDY = [route.below for route in PAGES if route.path.startswith(STUDY)]
+TABS = [route.below for route in PAGES if route.tab]
 MEANS = np.array([[0.9, 0.2], [0.1, 0.8], [0.4, 0.1]])
 
 

@@ -5,12 +5,13 @@ import re
 
 import numpy as np
 import pytest
-from tests.dashboard.site import exactly, site
+from tests.dashboard.site import PAGES, exactly, site
 
 from parley.agent.plans import AgentPlan
 from parley.coordinator.observability import configure
+from parley.dashboard.session import STUDY
 
-STUDY = """
+STUDY_FILE = """
 name = "Blinded"
 arms = ["a", "b", "c", "d"]
 agents = ["North", "South", "East"]
@@ -52,6 +53,16 @@ def seen(client, token):
     return found
 
 
+def pages(browser):
+    """Every page there is, as this reader gets it."""
+    found = {}
+    for page in PAGES:
+        answer = browser.get(page.path.format(study="blinded"))
+        assert answer.status_code < 500
+        found[page.path] = (answer.status_code, PASSING.sub("", answer.text))
+    return found
+
+
 @pytest.fixture(scope="module")
 def two_runs(tmp_path_factory):
     """What viewer and analyst see of the same study, once with the arms' true means in another order."""
@@ -59,16 +70,13 @@ def two_runs(tmp_path_factory):
     views = {}
     for name, means in (("as it is", MEANS), ("reordered", MEANS[ORDER])):
         with site(tmp_path_factory.mktemp("blind")) as here:
-            here.create(STUDY, "blinded")
+            here.create(STUDY_FILE, "blinded")
             viewer, analyst = here.issue("viewer", "Vi"), here.issue("analyst", "An")
             with here.browser(viewer) as browser:
                 for phases in PHASES:
                     views[name, "viewer", phases] = seen(browser, viewer)
                     views[name, "analyst", phases] = seen(browser, analyst)
-                    views[name, "pages", phases] = [
-                        PASSING.sub("", browser.get(f"/studies/blinded{page}").text)
-                        for page in ("", "/evidence", "/samples", "/answer")
-                    ]
+                    views[name, "pages", phases] = pages(browser)
                     here.phase("blinded", means)
     return views
 
@@ -86,6 +94,9 @@ def test_a_viewer_cannot_tell_the_order_of_the_arms(two_runs):
 def test_nor_from_the_pages(two_runs):
     for phases in PHASES:
         assert two_runs["as it is", "pages", phases] == two_runs["reordered", "pages", phases]
+    seen = {path for path, (status, _) in two_runs["as it is", "pages", LAST].items() if status == 200}
+    assert {"/", STUDY, f"{STUDY}/evidence", f"{STUDY}/samples", f"{STUDY}/answer"} <= seen
+    assert not {f"{STUDY}/audit", f"{STUDY}/administration", f"{STUDY}/answer.csv", "/log", "/tokens"} & seen
 
 
 def test_an_analyst_can(two_runs):
@@ -125,12 +136,12 @@ def lost_runs(tmp_path_factory):
     views = {}
     for name, means in (("as it is", MEANS), ("reordered", MEANS[ORDER])):
         with site(tmp_path_factory.mktemp("lost")) as here:
-            here.create(STUDY, "blinded")
+            here.create(STUDY_FILE, "blinded")
             viewer = here.issue("viewer", "Vi")
             with here.browser(viewer) as browser:
                 for act in acts(here, means):
                     views[name, act] = seen(browser, viewer)
-                    views[name, act, "pages"] = PASSING.sub("", browser.get("/studies/blinded").text)
+                    views[name, act, "pages"] = pages(browser)
     return views
 
 

@@ -8,7 +8,7 @@ import re
 import httpx2
 import numpy as np
 import pytest
-from tests.dashboard.site import MEANS, TWO, exactly, form_token
+from tests.dashboard.site import MEANS, TABS, TWO, exactly, form_token
 
 from parley.dashboard.pages.studies import uploaded_study
 from parley.errors import InvalidInput
@@ -52,7 +52,7 @@ def test_a_large_board_is_paged_and_summed_up(here, many):
         assert "Agents 26–50 of 60" in found
 
 
-@pytest.mark.parametrize("page", ["", "/evidence", "/samples", "/answer", "/audit", "/administration"])
+@pytest.mark.parametrize("page", TABS)
 @pytest.mark.parametrize("query", ["", "?first=999999", "?first=-1", "?first=x", "?agent=nobody", "?after=x"])
 def test_odd_addresses_are_answered(here, many, page, query):
     with here.browser() as browser:

@@ -3,7 +3,7 @@
 from tests.house.importers import importers
 
 from parley.cli.main import COMMANDS
-from parley.dashboard.pages import PARTS
+from parley.dashboard.pages import PAGES
 from parley.policies import POLICIES
 from parley.rewards import MODELS
 
@@ -11,7 +11,7 @@ from parley.rewards import MODELS
 ENTRIES = {
     *(policy.__module__ for policy in POLICIES.values()),
     *(model.__module__ for model in MODELS),
-    *(part.__name__ for part in PARTS),
+    *(page.__name__ for page in PAGES),
     *COMMANDS.values(),
 }
 REGISTRIES = ("parley.coordinator.http.routes.", "parley.coordinator.record.migrations.")

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tests.dashboard.site import site
+from tests.dashboard.site import OF_A_STUDY, site
 
 import parley
 
@@ -15,6 +15,9 @@ def main(folder):
         shown = browser.get("/studies/two/arms")
         assert shown.status_code == 200, shown.text
         assert '<ul id="arms"><li>a</li><li>b</li><li>c</li></ul>' in shown.text
+        assert '<a href="/studies/two/arms" aria-current="page">Arms</a>' in shown.text
+        assert '<a href="/studies/two/arms">Arms</a>' in browser.get("/studies/two").text
+        assert OF_A_STUDY.count("/arms") == 1, "tests of every page know it from the registry"
         assert "default-src" in shown.headers["content-security-policy"]
         assert str(stranger.get("/studies/two/arms").url).startswith(f"{here.address}/sign-in")
         assert browser.get("/studies/nowhere/arms").status_code == 404

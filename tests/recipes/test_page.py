@@ -1,4 +1,4 @@
-"""A new page is its file with its routes, its template and its name among the parts."""
+"""A new page is its file with its routes and its tab, its template and its name in the registry."""
 
 ARMS = '''"""The arms of a study by name."""
 
@@ -14,10 +14,10 @@ __all__ = ["routes"]
 
 async def arms_page(shown: Page) -> Response:
     """Every arm."""
-    return await shown.show("arms.html", tab="arms", **await heading(shown))
+    return await shown.show("arms.html", tab="Arms", **await heading(shown))
 
 
-routes = [page("/studies/{study}/arms", arms_page)]
+routes = [page("/studies/{study}/arms", arms_page, tab="Arms")]
 '''
 TEMPLATE = """{% extends "study_base.html" %}
 {% block body %}<ul id="arms">{% for name in status.arm_names %}<li>{{ name }}</li>{% endfor %}</ul>{% endblock %}
@@ -28,6 +28,6 @@ def test_a_page_is_three_files(product):
     product.new("dashboard/pages/arms.py", ARMS)
     product.new("dashboard/templates/arms.html", TEMPLATE)
     product.put("dashboard/pages/__init__.py", "    arms,\n", after="    answer,\n")
-    product.put("dashboard/pages/__init__.py", "arms, ", after="PARTS = (")
+    product.put("dashboard/pages/__init__.py", "arms, ", after="PAGES = (")
     assert len(product.touched) == 3
     product.run("tests.recipes.page", str(product.folder))

@@ -36,7 +36,10 @@ FOREIGN = ("cross-site", "same-site")
 FORM_LIMIT = 64 * 1024  # bytes of a form, but for the study file that an administrator sends
 FILE_LIMIT = 4 * 1024 * 1024  # of that: a form is taken apart in one go, and a larger study can be sent to the API
 MOST_FIELDS = 20
+STUDY = "/studies/{study}"  # the address of a study's first page, below which its others are
 ADMINISTRATORS = frozenset({"administrator"})
+AUDITORS = ADMINISTRATORS | {"auditor"}
+EVERY_READER = AUDITORS | {"viewer", "analyst"}
 NOT_OURS = "Go back, load the page again and send it anew."
 
 
@@ -85,9 +88,10 @@ class Page:
     ) -> Response:
         """A rendered page, drawn off the event loop; what takes time to put together is `made` there too."""
         known = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path, "docs": self.context.settings.docs}
+        tabs = [route for route in self.request.app.state.tabs if self.may(*route.tab_for)]
 
         def drawn() -> bytes:
-            return render(template, **known, **values, **made()).encode()
+            return render(template, **known, tabs=tabs, **values, **made()).encode()
 
         if self.who is None:  # nothing of a study
             return HTMLResponse(drawn(), status_code=code)
@@ -149,6 +153,18 @@ def sign_in_address(request: Request) -> str:
     return "/sign-in" if here == "/" or request.method != "GET" else f"/sign-in?next={quote(here, safe='')}"
 
 
+class PageRoute(Route):
+    """A route of the pages, and how the tabs of a study name it, if it is one of them."""
+
+    tab: str
+    tab_for: frozenset[str]
+
+    @property
+    def below(self) -> str:
+        """The end of its address, after that of the study."""
+        return self.path.removeprefix(STUDY)
+
+
 def page(
     path: str,
     handler: Handler,
@@ -156,11 +172,14 @@ def page(
     open_to_all: bool = False,
     uploads: bool = False,
     only: frozenset[str] | None = None,
-) -> Route:
+    tab: str = "",
+    tab_for: frozenset[str] = EVERY_READER,
+) -> PageRoute:
     """A route of the pages; POST needs a form of ours, and all but the open ones a session.
 
     A form is small, unless the page `uploads` a study and an administrator sends it. Where it is for `only` some roles,
-    nothing is read of what others send.
+    nothing is read of what others send. A page of a study may be a `tab` on all of its pages, for readers who may open
+    it; it shows its template with the same `tab`, which is then the current one.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -172,7 +191,9 @@ def page(
             response.headers.setdefault(name, value)
         return response
 
-    return Route(path, endpoint, methods=list(methods) or ["GET"], include_in_schema=False)
+    route = PageRoute(path, endpoint, methods=list(methods) or ["GET"], include_in_schema=False)
+    route.tab, route.tab_for = tab, tab_for
+    return route
 
 
 async def _entered(

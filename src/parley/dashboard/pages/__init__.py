@@ -1,6 +1,6 @@
 """The pages, a file a subject. A page calls operations of the API and renders what it got; it decides nothing.
 
-`PARTS` is the registry of pages; `mount` puts them and their files on a service.
+`PAGES` is the registry of pages, in the order of a study's tabs; `mount` puts them and their files on a service.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from parley.dashboard.render import HEADERS, HERE
 
 __all__ = ["mount"]
 
-PARTS = (access, studies, study, evidence, samples, answer, audit, administration)
+PAGES = (access, studies, study, evidence, samples, answer, audit, administration)
 
 INLINE = "'self' 'unsafe-inline'"
 DOCS_POLICY = f"default-src 'self'; script-src {INLINE}; style-src {INLINE}; img-src 'self' data:"
@@ -49,8 +49,9 @@ class Files(StaticFiles):
 
 def mount(app: Starlette) -> None:
     """Add every page; they call the operations of the same application."""
-    for part in PARTS:
-        app.router.routes.extend(part.routes)
+    routes = [route for module in PAGES for route in module.routes]
+    app.router.routes.extend(routes)
+    app.state.tabs = [route for route in routes if route.tab]
     own = Files(HERE / "static", {"Cache-Control": "public, max-age=300"})
     app.router.routes.append(Mount("/static", own, name="static"))
     if docs := app.state.context.settings.docs:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from parley.coordinator.answers import IssuedToken
 from parley.coordinator.http.routes import access
@@ -110,7 +109,7 @@ async def sign_out(shown: Page) -> Response:
     return response
 
 
-routes: list[Route] = [
+routes = [
     page("/tokens", tokens_page),
     page("/tokens", issue, "POST", only=ADMINISTRATORS),
     page("/tokens/revoke", revoke, "POST", only=ADMINISTRATORS),

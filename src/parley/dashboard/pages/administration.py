@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import msgspec
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from parley.coordinator.answers import Aside, StudyLine
 from parley.coordinator.http.context import Call
@@ -41,7 +40,7 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
     return await shown.show(
         "administration.html",
         code=code,
-        tab="administration",
+        tab="Administration",
         **head,
         quarantine=[await _beside(shown, entry, phase) for entry in (*waiting, *others)],
         next=aside.next,
@@ -204,8 +203,8 @@ async def considered(shown: Page) -> tuple[dict[str, Any], str]:
     return considering, ""
 
 
-routes: list[Route] = [
-    page("/studies/{study}/administration", administration_page),
+routes = [
+    page("/studies/{study}/administration", administration_page, tab="Administration", tab_for=ADMINISTRATORS),
     page("/studies/{study}/act", act, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/freeze", freeze, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/reweigh", reweigh, "POST", only=ADMINISTRATORS),

@@ -8,7 +8,6 @@ from typing import Any
 import anyio.to_thread
 from markupsafe import Markup
 from starlette.responses import Response
-from starlette.routing import Route
 
 from parley.coordinator.answers import Findings
 from parley.coordinator.http.routes import studies
@@ -99,7 +98,7 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
         return {"answers": answers, "found": with_panels(found)}
 
     shared: dict[str, Any] = {"pages": pages, "certificate": certificate, "made": made}
-    return await shown.show(template, tab="answer", **head, **shared, **values)
+    return await shown.show(template, tab="Answer", **head, **shared, **values)
 
 
 async def answer_page(shown: Page) -> Response:
@@ -197,8 +196,8 @@ async def estimates_table(shown: Page) -> Response:
     return attached(shown, content, "text/csv; charset=utf-8", "estimates.csv")
 
 
-routes: list[Route] = [
-    page("/studies/{study}/answer", answer_page),
+routes = [
+    page("/studies/{study}/answer", answer_page, tab="Answer"),
     page("/studies/{study}/report", report),
     page("/studies/{study}/answer.json", answer_json),
     page("/studies/{study}/answer.csv", answer_table),

@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 from starlette.responses import Response
-from starlette.routing import Route
 
 from parley.coordinator.answers import LogPage
 from parley.coordinator.http.routes import administration as admin
 from parley.dashboard.pages.study import heading, verified
-from parley.dashboard.session import Page, page
+from parley.dashboard.session import AUDITORS, Page, page
 from parley.protocol import EVENTS, read_event
 
 A_PAGE = 50
@@ -46,7 +45,7 @@ async def audit_page(shown: Page) -> Response:
     records, following = _worded(await shown.call(admin.get_log, wanted))
     return await shown.show(
         "audit.html",
-        tab="audit",
+        tab="Audit",
         **head,
         records=records,
         next=following,
@@ -71,7 +70,7 @@ def _worded(page: str) -> tuple[list[dict[str, Any]], int | None]:
     return [{**one, "words": in_words(one["kind"], one["payload"])} for one in found.records], found.next
 
 
-routes: list[Route] = [
-    page("/studies/{study}/audit", audit_page),
+routes = [
+    page("/studies/{study}/audit", audit_page, tab="Audit", tab_for=AUDITORS),
     page("/log", server_log_page),
 ]

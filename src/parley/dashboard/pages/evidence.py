@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio.to_thread
 from starlette.responses import Response
-from starlette.routing import Route
 
 from parley.coordinator.answers import Board, History, StudyStatus
 from parley.coordinator.http.routes import studies
@@ -70,7 +69,7 @@ async def evidence_page(shown: Page) -> Response:
                 drawn.append(partial(_panels, history, board, *limits, rates=status.rates, name=name))
     values: dict[str, Any] = {"pages": pages, "words": words}
     values["made"] = lambda: {"panels": [panel for draw in drawn for panel in draw()]}
-    return await shown.show("evidence.html", tab="evidence", **head, **values)
+    return await shown.show("evidence.html", tab="Evidence", **head, **values)
 
 
 async def _document(shown: Page, status: StudyStatus) -> dict[str, Any]:
@@ -155,4 +154,4 @@ def _panel(
     }
 
 
-routes: list[Route] = [page("/studies/{study}/evidence", evidence_page)]
+routes = [page("/studies/{study}/evidence", evidence_page, tab="Evidence")]

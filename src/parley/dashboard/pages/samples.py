@@ -6,7 +6,6 @@ from typing import Any
 
 from markupsafe import Markup
 from starlette.responses import Response
-from starlette.routing import Route
 
 from parley.coordinator.answers import Board
 from parley.coordinator.http.routes import studies
@@ -57,7 +56,7 @@ async def samples_page(shown: Page) -> Response:
     calendar = await _calendar(shown, board) if pages.total <= pages.size else None
     values: dict[str, Any] = {"pages": pages, "board": board, "forecast": ahead, "agents": agents, "calendar": calendar}
     values["unsure"] = unsure
-    return await shown.show("samples.html", tab="samples", **head, **values)
+    return await shown.show("samples.html", tab="Samples", **head, **values)
 
 
 async def _calendar(shown: Page, board: Board) -> Markup | None:
@@ -87,4 +86,4 @@ def _cells(board: Board, bounds: list[list[float]] | None, place: int, in_alread
     ]
 
 
-routes: list[Route] = [page("/studies/{study}/samples", samples_page)]
+routes = [page("/studies/{study}/samples", samples_page, tab="Samples")]

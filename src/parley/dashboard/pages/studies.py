@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from parley.coordinator.answers import Estimated
 from parley.coordinator.http.routes import studies
@@ -138,7 +137,7 @@ async def new_study(shown: Page) -> Response:
     return await shown.show("new_study.html", **known | read)
 
 
-routes: list[Route] = [
+routes = [
     page("/", studies_page),
     page("/new", new_study_page),
     page("/new", new_study, "POST", uploads=True, only=ADMINISTRATORS),

@@ -9,7 +9,6 @@ from typing import Any
 
 from markupsafe import Markup
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from parley.coordinator.answers import Board, Explained, Forecast, StudyStatus, Verified
 from parley.coordinator.http.context import Call
@@ -150,7 +149,7 @@ async def overview(shown: Page) -> Response:
     ahead = await forecast(shown, pages)
     return await shown.show(
         "overview.html",
-        tab="overview",
+        tab="Overview",
         **head,
         board=board,
         made=lambda: {"rows": None if board.blinded else _rows(board, case, rates=status.rates)},
@@ -218,8 +217,8 @@ async def _for_a_while(events: AsyncIterable[Any]) -> AsyncIterator[Any]:
         return
 
 
-routes: list[Route] = [
-    page("/studies/{study}", overview),
+routes = [
+    page("/studies/{study}", overview, tab="Overview"),
     page("/studies/{study}/events", events),
     page("/events", all_events),
 ]
