@@ -131,6 +131,8 @@ def test_a_seed_axis_is_averaged_over(tmp_path):
     at = made[made["delta"] == 0.01]["cost"]
     assert curve.y[curve.x == 0.01][0] == pytest.approx(at.mean())
     assert curve.low[0] < curve.y[0] < curve.high[0]
+    (narrow,) = curves(results, made, "delta", "cost", level=0.5)
+    assert (narrow.high < curve.high).all(), "between instances, too, the interval has the level that is named"
 
 
 @pytest.mark.parametrize("theme", sorted(THEMES))
@@ -237,6 +239,7 @@ def test_rows_that_are_cells_are_summarised_too(tmp_path):
     made = summary(results)
     assert len(made) == 9
     assert (made["cost_low"] < made["cost"]).all()
+    assert (summary(results, level=0.5)["cost_low"] > made["cost_low"]).all()
     with pytest.raises(InvalidInput, match="a row per cell"):
         compare(results)
     assert "boxes" not in sweep_figures(results, made)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy import stats
 
 from parley.experiments.report_kit.charts import (
     DASHES,
@@ -23,7 +22,7 @@ from parley.experiments.report_kit.charts import (
     legend_below,
     sample_axis,
 )
-from parley.experiments.sweeps.results import Results, grouped
+from parley.experiments.sweeps.results import Results, grouped, interval
 from parley.formatting import typed
 from parley.problem import FloatArray, Problem
 
@@ -81,16 +80,16 @@ def box_axis(results: Results) -> str | None:
     return next(iter([*drawn_axes(results), *names]), None)
 
 
-def curves(results: Results, summary: pd.DataFrame, x: str, y: str) -> list[Curve]:
+def curves(results: Results, summary: pd.DataFrame, x: str, y: str, *, level: float = 0.95) -> list[Curve]:
     """`y` (cost or rounds) along `x`, a curve for every combination of the other axes, averaged over instances.
 
-    With several instances the interval is between instances; with one, between its replications.
+    With several instances the interval is between instances; with one, between its replications, as the summary has it.
     """
     made = []
     others = [name for name in results.grouping if name not in (x, *INSTANCES)]
     for key, group in grouped(summary, others):
         points = [(float(place), part) for place, part in group.groupby(x)]  # type: ignore[arg-type]
-        ends = [_between(part, y) for _, part in points]
+        ends = [_between(part, y, level) for _, part in points]
         made.append(
             Curve(
                 label=_label(others, key, summary),
@@ -157,12 +156,10 @@ def boxes(results: Results, x: str | None) -> list[Boxes]:
     return made
 
 
-def _between(part: pd.DataFrame, y: str) -> tuple[float, float]:
+def _between(part: pd.DataFrame, y: str, level: float) -> tuple[float, float]:
     if len(part) == 1:
         return float(part[f"{y}_low"].iloc[0]), float(part[f"{y}_high"].iloc[0])
-    values = part[y].to_numpy(np.float64)
-    half = float(stats.t.ppf(0.975, len(values) - 1)) * float(values.std(ddof=1)) / len(values) ** 0.5
-    return float(values.mean()) - half, float(values.mean()) + half
+    return interval(part[y].to_numpy(np.float64), level=level)
 
 
 def _label(names: Sequence[str], key: Sequence[Any], frame: pd.DataFrame) -> str:
@@ -199,7 +196,7 @@ def cost_and_rounds(
         _costs(costs, results, summary, x, level, style)
         sample_axis(costs)
         costs.set_title(results.unit.capitalize())
-        _lines(rounds, curves(results, summary, x, "rounds"), x, style)
+        _lines(rounds, curves(results, summary, x, "rounds", level=level), x, style)
         rounds.set(title="Rounds of communication", ylabel=f"mean rounds {_band(level)}", ylim=(0, None))
         legend_below(figure, costs)
         figure.suptitle(results.name, size=11)
@@ -207,7 +204,7 @@ def cost_and_rounds(
 
 
 def _costs(panel: Axes, results: Results, summary: pd.DataFrame, x: str, level: float, style: Theme) -> None:
-    _lines(panel, curves(results, summary, x, "cost"), x, style)
+    _lines(panel, curves(results, summary, x, "cost", level=level), x, style)
     panel.set(ylabel=f"mean {results.unit} {_band(level)}", yscale="log")
 
 

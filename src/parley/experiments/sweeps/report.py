@@ -217,20 +217,20 @@ def _along(results: Results, summary: pd.DataFrame, x: str, level: float) -> lis
     title, bands = TITLES.get(x, x), f"bands are {100 * level:g}% intervals."
     scale: dict[str, Any] = {"log_x": x in LOGARITHMIC, "falling": x == "delta"}
     costs = lines(
-        curves(results, summary, x, "cost"),
+        curves(results, summary, x, "cost", level=level),
         bounds=bound_curve(results, summary, x),
         x=title,
         y=f"mean {results.unit}",
         log_y=True,
         **scale,
     )
-    rounds = lines(curves(results, summary, x, "rounds"), x=title, y="mean rounds", **scale)
+    rounds = lines(curves(results, summary, x, "rounds", level=level), x=title, y="mean rounds", **scale)
     charts = [
         _chart(costs, f"Mean {UNTIL[results.unit]}; {bands}"),
         _chart(rounds, f"Mean rounds of communication; {bands}"),
     ]
     for name in (name for name in results.other_costs if summary[name].notna().all()):
-        drawn = lines(curves(results, summary, x, name), x=title, y=f"mean {name}", **scale)
+        drawn = lines(curves(results, summary, x, name, level=level), x=title, y=f"mean {name}", **scale)
         charts.append(_chart(drawn, f"Mean {name} of a study; {bands}"))
     if saved := saving_curves(results, x):
         caption = (

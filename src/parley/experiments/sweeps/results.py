@@ -138,7 +138,7 @@ def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.D
     """
     frame = results.costs()
     if not results.per_replication:
-        return _of_cells(frame, results.grouping)
+        return _of_cells(frame, results.grouping, level)
     rows = []
     for key, group in grouped(frame, results.grouping):
         costs, rounds = group["cost"].to_numpy(np.float64), group["rounds"].to_numpy(np.float64)
@@ -185,11 +185,11 @@ def _other_costs(group: pd.DataFrame, level: float, method: str) -> dict[str, fl
     return made
 
 
-def _of_cells(frame: pd.DataFrame, grouping: Sequence[str]) -> pd.DataFrame:
+def _of_cells(frame: pd.DataFrame, grouping: Sequence[str], level: float) -> pd.DataFrame:
     """Rows that are cells already: their intervals come from the stored spread."""
     made = frame.copy()
     count = made["replications"].to_numpy(np.float64)
-    half = np.asarray(stats.t.ppf(0.975, np.maximum(count - 1, 1))) / np.sqrt(count)
+    half = np.asarray(stats.t.ppf((1 + level) / 2, np.maximum(count - 1, 1))) / np.sqrt(count)
     for name in ("cost", "rounds", *(name for name in OTHER_COSTS if name in made)):
         made[f"{name}_low"] = made[name] - half * made[f"{name}_std"]
         made[f"{name}_high"] = made[name] + half * made[f"{name}_std"]
