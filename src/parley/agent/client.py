@@ -26,6 +26,7 @@ from parley.errors import (
     WrongPlan,
 )
 from parley.protocol import Plan, Receipt, Report
+from parley.protocol.codec import Model
 
 try:
     import httpx2 as httpx
@@ -123,11 +124,8 @@ def _object(answer: Any) -> Mapping[str, Any]:
     return answer
 
 
-def _agent(answer: Any) -> str | None:
-    agent: str | None = _object(answer)["agent"]
-    if agent is not None and not isinstance(agent, str):
-        raise TypeError(f"the agent {agent!r:.60}")
-    return agent
+class _Who(Model, forbid_unknown_fields=False):
+    agent: str | None
 
 
 def _own(report: Report, study: str, phase: int, agent: str) -> Report:
@@ -199,7 +197,7 @@ class Client:
 
     def whoami(self) -> str | None:
         """The agent that the token is for; None if it is not an agent's."""
-        return _understood(_agent, self.request("GET", "whoami"))
+        return _understood(_Who.from_json, self.request("GET", "whoami")).agent
 
     def whole_plan(self, study: str, phase: int) -> Plan:
         """Every agent's draws in a phase."""

@@ -82,21 +82,6 @@ class BoardCell:
         """The share as a picture."""
         return meter(self.share)
 
-    @classmethod
-    def of(
-        cls, *, status: str, dropped_in: int, case: Explained | None, rates: bool, arm: int, agent: int
-    ) -> BoardCell:
-        """From the board and the latest phase's explanation."""
-        score = case.score[arm][agent] if case else None
-        share = min(max((score or 0.0) / case.line, 0.0), 1.0) if case else 0.0
-        ends = (case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]) if case else None
-        return cls(
-            status=ArmStatus(status),
-            dropped_in=dropped_in,
-            share=share,
-            interval=ranged(*ends, unit=unit_of("mean", rates=rates)) if ends else "",
-        )
-
 
 async def heading(shown: Page) -> dict[str, Any]:
     """What stands at the top of every page of a study."""
@@ -169,22 +154,19 @@ async def overview(shown: Page) -> Response:
 
 
 def _rows(board: Board, case: Explained | None, *, rates: bool) -> list[list[BoardCell]]:
-    """Agents down, arms across; of a board that is not blinded."""
+    """Agents down, arms across, from a board that is not blinded and the latest phase's explanation."""
     statuses, dropped_in = board.statuses or [], board.dropped_in or []
-    return [
-        [
-            BoardCell.of(
-                status=statuses[arm][agent],
-                dropped_in=dropped_in[arm][agent],
-                case=case,
-                rates=rates,
-                arm=arm,
-                agent=agent,
-            )
-            for arm in range(len(board.arms))
-        ]
-        for agent in range(len(board.agents))
-    ]
+
+    def cell(arm: int, agent: int) -> BoardCell:
+        share, interval = 0.0, ""
+        if case is not None:
+            share = min(max((case.score[arm][agent] or 0.0) / case.line, 0.0), 1.0)
+            ends = case.mixed_means[arm][agent], case.low[arm][agent], case.high[arm][agent]
+            interval = ranged(*ends, unit=unit_of("mean", rates=rates))
+        status = ArmStatus(statuses[arm][agent])
+        return BoardCell(status=status, dropped_in=dropped_in[arm][agent], share=share, interval=interval)
+
+    return [[cell(arm, agent) for arm in range(len(board.arms))] for agent in range(len(board.agents))]
 
 
 async def events(shown: Page) -> Response:

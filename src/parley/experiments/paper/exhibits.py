@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,16 +55,11 @@ def _runs(rows: list[Row]) -> str:
     return f"{max(row.replications for row in rows if row.source != 'published'):,} replications"
 
 
-def _table1(rows: list[Row]) -> Exhibit:
-    title = f"Table 1 of the paper: delta = 0.1, {_runs(rows)} (published: 100 runs)"
-    table = _comparison("table1", title, rows, by=("alpha",))
-    return Exhibit(name="table1", tables=(table,), words=_verdict(rows), rows=tuple(rows))
-
-
-def _table2(rows: list[Row]) -> Exhibit:
-    title = f"Table 2 of the paper: alpha = 0.5, {_runs(rows)} (published: 100 runs)"
-    table = _comparison("table2", title, rows, by=("delta",))
-    return Exhibit(name="table2", tables=(table,), words=_verdict(rows), rows=tuple(rows))
+def _table(rows: list[Row], *, number: int, fixed: str, by: str) -> Exhibit:
+    title = f"Table {number} of the paper: {fixed}, {_runs(rows)} (published: 100 runs)"
+    name = f"table{number}"
+    table = _comparison(name, title, rows, by=(by,))
+    return Exhibit(name=name, tables=(table,), words=_verdict(rows), rows=tuple(rows))
 
 
 def _baseline(rows: list[Row]) -> Exhibit:
@@ -110,8 +106,8 @@ def _regret(rows: list[Row]) -> Exhibit:
 
 
 EXHIBITS: dict[str, Callable[[list[Row]], Exhibit]] = {
-    "table1": _table1,
-    "table2": _table2,
+    "table1": partial(_table, number=1, fixed="delta = 0.1", by="alpha"),
+    "table2": partial(_table, number=2, fixed="alpha = 0.5", by="delta"),
     "baseline": _baseline,
     "counts": _counts,
     "pf-ucb": _regret,

@@ -33,11 +33,6 @@ def plain(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def whole(value: float | None) -> str:
-    """A large number without decimals: `93,969`."""
-    return "" if value is None else f"{value:,.0f}"
-
-
 def fixed(places: int) -> Format:
     """A number with so many decimals.
 
@@ -47,9 +42,8 @@ def fixed(places: int) -> Format:
     return lambda value: "" if value is None else f"{value:,.{places}f}"
 
 
-def share(value: float | None) -> str:
-    """A small probability: five decimals, the paper's own precision."""
-    return "" if value is None else f"{value:.5f}"
+whole = fixed(0)  # a large number: `93,969`
+share = fixed(5)  # a small probability, at the paper's own precision
 
 
 @dataclass(frozen=True, kw_only=True)
