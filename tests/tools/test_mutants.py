@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.support import paper_study
+from tools.mutants.__main__ import main
 from tools.mutants.run import passes, patched
 from tools.mutants.table import MUTANTS
 
@@ -18,6 +19,19 @@ def test_every_flaw_can_still_be_put_in(mutant):
 
 def test_there_are_enough_flaws_and_each_has_its_own_name():
     assert len({mutant.flaw for mutant in MUTANTS}) == len(MUTANTS) >= 25
+
+
+def test_flaws_are_listed_by_name_without_being_tried(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["mutants", "--list", *QUICK])
+    main()
+    assert [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines()] == [
+        mutant.flaw for mutant in MUTANTS if mutant.flaw in QUICK
+    ]
+    for words, status in ((["--help"], 0), (["no such flaw"], 2)):
+        monkeypatch.setattr("sys.argv", ["mutants", *words])
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert left.value.code == status
 
 
 @pytest.mark.parametrize(

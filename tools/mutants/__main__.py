@@ -1,5 +1,6 @@
-"""`python -m tools.mutants`: every flaw must be noticed by its test; docs/mutants.md lists them (`make generated`)."""
+"""Put one flaw at a time into a copy of the package: its test must notice. docs/mutants.md lists them all."""
 
+import argparse
 import sys
 
 from tools.mutants.run import passes
@@ -8,10 +9,24 @@ from tools.mutants.table import MUTANTS
 
 def main() -> None:
     """Say what was missed, and exit with 1 if anything was."""
-    controls = sorted({mutant.test for mutant in MUTANTS})
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="part of a room or a flaw (default: all of them)")
+    parser.add_argument("--list", action="store_true", help="only print what would be tried")
+    chosen = parser.parse_args()
+    mutants = [
+        mutant
+        for mutant in MUTANTS
+        if not chosen.names or any(name in f"{mutant.room}: {mutant.flaw}" for name in chosen.names)
+    ]
+    if not mutants:
+        parser.error(f"no flaw is named {' or '.join(chosen.names)}: --list prints them")
+    if chosen.list:
+        print("\n".join(f"{mutant.room}: {mutant.flaw}" for mutant in mutants))
+        return
+    controls = sorted({mutant.test for mutant in mutants})
     red = [test for test in controls if not passes(test)[0]]
     missed = []
-    for mutant in MUTANTS:
+    for mutant in mutants:
         caught = not passes(mutant.test, mutant)[0]
         print(f"{'caught' if caught else 'MISSED'}: {mutant.room}: {mutant.flaw}", flush=True)
         if not caught:

@@ -104,3 +104,16 @@ def report_people_for_any_plan():
     from parley.agent.people import People
 
     change(People, "is_new", lambda self, plan: plan.phase > max(self.phases, default=0))
+
+
+@MENDS.undone(
+    "lets whoever guesses a site's code go on",
+    point=6,
+    test="tests/agent/test_site_not_fooled.py::test_whoever_guesses_the_code_waits_and_not_even_the_right_one_is_looked_at",
+    words=("assert [401",),
+    long=False,
+)
+def let_guesses_go_on():
+    from parley.connections import Buckets
+
+    change(Buckets, "wait", lambda *_: 0.0)
