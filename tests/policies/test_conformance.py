@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support import paper_study, random_instance
 
 from parley.errors import InvalidInput, UnknownName
-from parley.policies import POLICIES, Policy, State, make_policy
+from parley.policies import Policy, State, make_policy, policy_class, policy_names
 from parley.policies.playing import Playing
 from parley.problem import Instance, Problem
 from parley.rewards import Gaussian, Noise
@@ -19,14 +19,14 @@ from parley.totals import Totals
 LAWS = settings(deadline=None, max_examples=5)
 MOST_PHASES = 60
 HORIZON = 20_000
-every_policy = pytest.mark.parametrize("name", sorted(POLICIES))
+every_policy = pytest.mark.parametrize("name", policy_names())  # also those of packages that are installed beside it
 PERSONALIZED = {"pf-ucb-bai", "pf-ucb", "pf-ucb-enhanced"}  # who knows personalized weights and best arms only
-general_policy = pytest.mark.parametrize("name", sorted(POLICIES.keys() - PERSONALIZED))
+general_policy = pytest.mark.parametrize("name", sorted(set(policy_names()) - PERSONALIZED))
 
 
 def plays(name: str) -> bool:
     """Whether it plays until a horizon instead of stopping with its answers."""
-    return issubclass(POLICIES[name], Playing)
+    return issubclass(policy_class(name), Playing)
 
 
 def problem_for(name: str, seed: int = 0, top: int = 1, horizon: int = HORIZON) -> Instance:

@@ -36,7 +36,9 @@ study_argument = click.argument("study", type=click.Path(dir_okay=False), metava
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 seed_option = click.option("--seed", default=0, show_default=True, help="The same seed gives the same numbers.")
 policy_option = click.option(
-    "--policy", metavar="NAME", help=f"One of {', '.join(sorted(POLICIES))}; default: the study's own."
+    "--policy",
+    metavar="NAME",
+    help=f"One of {', '.join(sorted(POLICIES))}, or of an installed package; default: the study's own.",
 )
 
 

@@ -1,5 +1,8 @@
 """The policies by name, and how one is made from a study's words.
 
+Packages may bring more: a class under `[project.entry-points."parley.policies"]` is found by its name once the package
+is installed, and imported when a study asks for it.
+
 >>> problem = Problem(arms=3, weights=[[0.8, 0.3], [0.2, 0.7]])
 >>> make_policy("wcpe", problem, {"threshold": "paper"}).name
 'wcpe'
@@ -11,7 +14,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import Field, fields
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from parley.errors import InvalidInput, UnknownName
@@ -24,7 +29,17 @@ from parley.policies.regret_baselines import ExploreThenCommit, OracleRegret, Pf
 from parley.policies.wcpe import Uniform, Wcpe
 from parley.problem import Instance, Problem
 
-__all__ = ["POLICIES", "Elimination", "Explanation", "Policy", "State", "make_policy", "option_names"]
+__all__ = [
+    "POLICIES",
+    "Elimination",
+    "Explanation",
+    "Policy",
+    "State",
+    "make_policy",
+    "option_names",
+    "policy_class",
+    "policy_names",
+]
 
 POLICIES: dict[str, type[Policy]] = {
     policy.name: policy
@@ -45,11 +60,74 @@ KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
+GROUP = "parley.policies"  # of entry points
+
+
+@cache
+def _offered() -> dict[str, list[EntryPoint]]:
+    """What installed packages offer, by name; nothing is imported. Once a process: it reads the metadata of all."""
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=GROUP):
+        found.setdefault(point.name, []).append(point)
+    return found
+
+
+def policy_names() -> list[str]:
+    """Parley's own policies, and those that installed packages offer.
+
+    >>> set(POLICIES) <= set(policy_names())
+    True
+    """
+    return sorted({*POLICIES, *_offered()})
+
+
+def policy_class(name: str) -> type[Policy]:
+    """A policy by its name, imported if another package offers it.
+
+    >>> policy_class("wcpe").__name__
+    'Wcpe'
+    """
+    offered = _offered().get(name, [])
+    if not offered and name in POLICIES:
+        return POLICIES[name]
+    if not offered:
+        raise UnknownName("policy", name, policy_names())
+    sources = [*(["parley"] if name in POLICIES else []), *sorted(_source(point) for point in offered)]
+    if len(sources) > 1:
+        # Whichever won, somebody would run another policy than the one that was meant.
+        raise InvalidInput("policy", found=f"{name} of {' and of '.join(sources)}", allowed="a name that one offers")
+    return _loaded(offered[0])
+
+
+@cache
+def _loaded(point: EntryPoint) -> type[Policy]:
+    where = f"{point.name} of {_source(point)} ({point.value})"
+    try:
+        found = point.load()
+    except Exception as error:  # anything can happen while a module of others is imported
+        reason = f"{where}, which cannot be imported: {type(error).__name__}: {error}"
+        raise InvalidInput("policy", found=reason, allowed="a package that can be imported") from error
+    if not (isinstance(found, type) and issubclass(found, Policy)) or getattr(found, "name", None) != point.name:
+        allowed = f"a subclass of parley.Policy with the name {point.name}"
+        raise InvalidInput("policy", found=f"{where}, which is {found!r}", allowed=allowed)
+    odd = [field.name for field in fields(found) if field.name not in NOT_OPTIONS and _kind(field) not in KINDS]
+    if odd:
+        raise InvalidInput("policy", found=f"{where}, whose option {odd[0]} is none", allowed=", ".join(KINDS))
+    return found
+
+
+def _source(point: EntryPoint) -> str:
+    return f"the package {point.dist.name}" if point.dist else "a package without a name"
+
+
+def _kind(field: Field[Any]) -> str:
+    """The type of an option, in the words of `KINDS`, whether its module postpones annotations or not."""
+    return str(getattr(field.type, "__name__", field.type))
+
+
 def option_names(name: str) -> list[str]:
     """The options a policy takes."""
-    if name not in POLICIES:
-        raise UnknownName("policy", name, POLICIES)
-    return [field.name for field in fields(POLICIES[name]) if field.name not in NOT_OPTIONS]
+    return [field.name for field in fields(policy_class(name)) if field.name not in NOT_OPTIONS]
 
 
 def make_policy(
@@ -61,13 +139,13 @@ def make_policy(
     >>> make_policy("evidence", problem, {"rounds": 4}).guarantee
     'all answers right with probability at least 0.9'
     """
-    known = option_names(name)
-    problem.refuse(f"the policy {name}", POLICIES[name].supports)
-    if POLICIES[name].draws_everything and problem.rate is not None and not problem.rate.all():
+    policy, known = policy_class(name), option_names(name)
+    problem.refuse(f"the policy {name}", policy.supports)
+    if policy.draws_everything and problem.rate is not None and not problem.rate.all():
         idle = problem.agents[int(problem.rate.argmin())]
         everything = f"a rate above 0: the policy {name} draws every arm at every agent"
         raise InvalidInput("sampling.rate", found=f"0 for {idle}", allowed=everything)
-    kinds = {field.name: str(field.type) for field in fields(POLICIES[name])}
+    kinds = {field.name: _kind(field) for field in fields(policy)}
     arguments: dict[str, Any] = {"problem": problem}
     for key, value in (options or {}).items():
         if key not in known:
@@ -80,7 +158,7 @@ def make_policy(
         if instance is None:
             raise InvalidInput("policy", found=name, allowed="a study with a [truth] section: it must know the gaps")
         arguments["instance"] = instance
-    made = POLICIES[name](**arguments)
+    made = policy(**arguments)
     if made.needs_scale:
         problem.noise.require_scale(f"the policy {name}")
     return made

@@ -23,7 +23,7 @@ import numpy as np
 
 from parley.checks import mixing_weights, real_array
 from parley.errors import InvalidInput
-from parley.policies import POLICIES, Policy, State
+from parley.policies import Policy, State, policy_class
 from parley.problem import FloatArray
 from parley.protocol.messages import StudyMessage, Weights
 from parley.totals import Totals
@@ -36,7 +36,7 @@ LEAST_SHARE = 1e-100
 
 def not_reweighable(study: StudyMessage) -> str | None:
     """Why a study's question cannot be asked anew in mid-study; None where it can."""
-    if "site_counts" not in POLICIES[study.policy].supports or study.problem.horizon is not None:
+    if "site_counts" not in policy_class(study.policy).supports or study.problem.horizon is not None:
         return f"the guarantee of the policy {study.policy} holds for the draws that it planned itself"
     return None
 

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from parley.errors import InvalidInput
 from parley.once import once
-from parley.policies import POLICIES, Policy, make_policy
+from parley.policies import Policy, make_policy, policy_class
 from parley.problem import IntArray, Problem
 from parley.protocol.codec import Count, Digest, Message, Name, Phase, described
 from parley.rewards import make_model
@@ -116,7 +116,7 @@ class StudyMessage(_Settings, tag="parley/study/1"):
     @once
     def flexible(self) -> bool:
         """Whether a report may have other counts than the plan: asked for, or not refused and safe with the policy."""
-        return self.problem.site_counts != "exact" and "site_counts" in POLICIES[self.policy].supports
+        return self.problem.site_counts != "exact" and "site_counts" in policy_class(self.policy).supports
 
     def make_policy(self) -> Policy:
         """The policy that runs this study."""

@@ -19,7 +19,7 @@ from parley.costs import StudyCosts, money_of, stated_rates
 from parley.experiments.forecasts.scenarios import Scenario, along_weights, standard_error, with_weights
 from parley.formatting import share_text
 from parley.harmonic.pace import days_needed
-from parley.policies import POLICIES, make_policy
+from parley.policies import make_policy, policy_class
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.simulation import phases, simulate_truths
 from parley.weights import identity
@@ -276,7 +276,7 @@ def has_trade_off(policy: str, problem: Problem) -> bool:
     with a horizon: everybody then draws to its end.
     """
     paid = problem.rate is not None and bool((problem.price > 0).all())
-    return paid and problem.horizon is None and POLICIES[policy].plans_by_price
+    return paid and problem.horizon is None and policy_class(policy).plans_by_price
 
 
 def day_costs(problem: Problem, scenario: Scenario) -> list[float]:

@@ -1,0 +1,83 @@
+"""Policies of other packages: found by an entry point, imported when a study asks for one, refused in plain words."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.recipes.test_policy import DOUBLING
+
+ROOT = Path(__file__).parents[2]
+STUDY = str(ROOT / "examples" / "paper.toml")
+
+
+def installed(folder: Path, points: str, *, name: str = "ours", module: str = DOUBLING) -> Path:
+    """A package as an installer leaves it: a module, and metadata with entry points."""
+    (folder / f"{name}.py").write_text(module, encoding="utf-8")
+    metadata = folder / f"{name}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+    (metadata / "entry_points.txt").write_text(f"[parley.policies]\n{points}\n", encoding="utf-8")
+    return folder
+
+
+def run(beside: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(beside), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+
+def simulate(beside: Path, policy: str) -> subprocess.CompletedProcess[str]:
+    return run(beside, "parley", "simulate", STUDY, "--policy", policy, "--replications", "20", "--seed", "1", "--json")
+
+
+def test_a_study_may_ask_for_the_policy_of_an_installed_package(tmp_path):
+    done = simulate(installed(tmp_path, "doubling = ours:Doubling"), "doubling")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["policy"] == "doubling"
+    assert found["error_rate"] <= 0.1
+
+
+def test_the_conformance_suite_runs_over_it(tmp_path):
+    beside = installed(tmp_path, "doubling = ours:Doubling")
+    suite = ("tests/policies/test_conformance.py", "-q", "-p", "no:cacheprovider", "-k", "doubling and options")
+    done = run(beside, "pytest", *suite)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("points", "module", "asked", "says"),
+    [
+        ("evidence = ours:Doubling", DOUBLING, "evidence", "found evidence of parley and of the package ours"),
+        ("doubling = ours:Tripling", DOUBLING, "doubling", "of the package ours (ours:Tripling), which cannot be imp"),
+        ("doubling = ours:Doubling", "import nowhere", "doubling", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("doubling = ours:np", DOUBLING, "doubling", "a subclass of parley.Policy with the name doubling"),
+        ("trebling = ours:Doubling", DOUBLING, "trebling", "a subclass of parley.Policy with the name trebling"),
+        (
+            "doubling = ours:Doubling",
+            DOUBLING.replace("first: int = 50", "first: int = 50\n    sizes: tuple[int, ...] = ()"),
+            "doubling",
+            "whose option sizes is none; allowed: str, float, int, bool",
+        ),
+        ("doubling = ours:Doubling", DOUBLING, "douling", "found 'douling'; allowed: one of doubling, evidence"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_plain_words(tmp_path, points, module, asked, says):
+    done = simulate(installed(tmp_path, points, module=module), asked)
+    assert done.returncode == 2
+    assert says in " ".join((done.stdout + done.stderr).split())
+    assert "Traceback" not in done.stderr
+
+
+def test_two_packages_with_one_name_are_told_apart_by_nobody(tmp_path):
+    installed(tmp_path, "doubling = ours:Doubling")
+    done = simulate(installed(tmp_path, "doubling = theirs:Doubling", name="theirs"), "doubling")
+    assert done.returncode == 2
+    assert "of the package ours and of the package theirs" in " ".join((done.stdout + done.stderr).split())
+    others = simulate(tmp_path, "uniform")
+    assert others.returncode == 0, "what is not asked for does no harm"
