@@ -1,6 +1,7 @@
 """What a study asks for is spelled once, in a row of `StudySettings`. `make generated` rewrites the docs' tables."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -145,6 +146,7 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
             r"key in \[sampling\]: found 'speed'; allowed: one of day_cost, delay, dropout, price",
         ),
         ({"sites": {"counts": "any"}}, 'sites.counts: found \'any\'; allowed: "exact" or "flexible"'),
+        ({"sites": {"between": "any"}}, "sites.between: found 'any'; allowed: "),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(keys, says):
@@ -155,9 +157,21 @@ def test_a_setting_that_makes_no_sense_is_named(keys, says):
 @pytest.mark.parametrize("wrong", [[], {}, [None], [[[1.0]]], "x", True, -1, 10**400])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_no_odd_value_on_the_wire_is_taken_or_crashes(name, wrong):
-    document = StudyMessage.of(parse_study(GOOD)).to_json()
-    with pytest.raises(InvalidInput):
-        StudyMessage.from_json({**document, name: wrong})
+    """Of those below, a setting of free text takes only the text, and a switch only `true`: as they are."""
+    document, kinds = StudyMessage.of(parse_study(GOOD)).to_json(), SETTINGS[name].kinds
+    try:
+        message = StudyMessage.from_json({**document, name: wrong})
+    except InvalidInput:
+        return
+    assert kinds == (type(wrong),), "nothing but what its row says"
+    assert type(wrong) in (str, bool), "numbers and lists have bounds"
+    assert message.problem.settings()[name] == wrong
+    assert str(wrong) in message.problem.descriptions()[SETTINGS[name].place]
+
+
+def test_a_switch_and_a_free_text_can_be_settings():
+    rows = [replace(SETTINGS["control"], sentence="it is {value}", kinds=(kind,)) for kind in (bool, str)]
+    assert [row.describe(value) for row, value in zip(rows, (True, "x"), strict=True)] == ["it is True", "it is x"]
 
 
 @pytest.mark.parametrize("keys", [{"tolerance": 0.1}])

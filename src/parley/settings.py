@@ -125,7 +125,7 @@ class Setting(Key):
 
     def describe(self, value: Any) -> str:
         """The sentence about a value."""
-        low, high = (0, 0) if isinstance(value, str) else (np.min(value), np.max(value))
+        low, high = (0, 0) if isinstance(value, str | bool) else (np.min(value), np.max(value))
         span = f"{low:,.10g}" if low == high else f"from {low:,.10g} to {high:,.10g}"
         shown = f"{value:,}" if type(value) is int and "{value}" in self.sentence else value
         return self.sentence.format(value=shown, span=span)

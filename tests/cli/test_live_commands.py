@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 import time
@@ -53,6 +54,18 @@ def served(tmp_path, monkeypatch):
     yield house
     house.close()
     storage.close()
+
+
+def test_what_compose_runs_at_every_start_upgrades_the_schema_and_keeps_the_token(tmp_path):
+    """It looked for the token's file first, so that a newer version found the old schema."""
+    command = re.search(r"command: (\[.*\])", (ROOT / "compose.yaml").read_text(encoding="utf-8"))[1]
+    words = [word.replace("/data", str(tmp_path)) for word in json.loads(command)]
+    said = [run(*words, PARLEY_DB=str(tmp_path / "parley.db")) for _ in range(2)]
+    assert "from nothing to revision" in said[0]
+    token = (tmp_path / "root.token").read_text()
+    assert "is at revision" in said[1]
+    assert "has tokens already" in said[1]
+    assert (tmp_path / "root.token").read_text() == token
 
 
 def agents_of(served, tmp_path, study, names, source=f"simulate:{STUDY}"):

@@ -128,15 +128,15 @@ async def read_body(request: Request, limit: int) -> bytearray:
 
     Of tens of megabytes there is one copy.
     """
-    too_large = Refusal("too-large", f"the body may have up to {limit} bytes")
-    announced = request.headers.get("content-length")
-    if announced is not None and (not announced.isdigit() or int(announced) > limit):
-        raise too_large
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > limit:
-            raise too_large
+    announced, body = request.headers.get("content-length", "0"), bytearray()
+    fits = announced.isdigit() and int(announced) <= limit
+    if fits:
+        async for part in request.stream():
+            body += part
+            if not (fits := len(body) <= limit):
+                break
+    if not fits:
+        raise Refusal("too-large", f"the body may have up to {limit} bytes")
     return body
 
 
