@@ -21,10 +21,9 @@ from parley.coordinator.record import (
     schema,
     studies,
 )
-from parley.coordinator.record.base import StorageUnavailable
 from parley.coordinator.record.tables import chains, log, metadata
 from parley.coordinator.studies.acts import create_study, prepare_study
-from parley.errors import InvalidInput
+from parley.errors import InvalidInput, StorageUnavailable
 from parley.protocol.events import Paused
 
 

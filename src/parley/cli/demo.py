@@ -6,7 +6,6 @@ With `--live` the study runs on this machine: a coordinator, an agent process fo
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -249,26 +248,24 @@ def _compare(
 def _process(arguments: list[str], log: Path, *, heard: bool, **variables: str) -> Iterator[subprocess.Popen[str]]:
     """A `parley` process that does not outlive the block; what it says goes to a file, unless its output is `heard`."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
-    with log.open("w") as errors:
-        running = subprocess.Popen(
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(  # as a context manager it closes its pipe, and waits for the process
             [sys.executable, "-m", "parley", *arguments],
             stdout=subprocess.PIPE if heard else errors,
             stderr=errors,
             text=True,
             env={**environment, **variables},
-        )
+        ) as running,
+    ):
         try:
             yield running
         finally:
-            if running.poll() is None:
-                running.send_signal(signal.SIGTERM)
-                try:
-                    running.wait(timeout=10)
-                except subprocess.TimeoutExpired:
-                    running.kill()
-                    running.wait()
-            if running.stdout is not None:
-                running.stdout.close()
+            running.terminate()
+            try:
+                running.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                running.kill()
 
 
 def _address(server: subprocess.Popen[str], log: Path) -> str:

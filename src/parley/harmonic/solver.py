@@ -26,22 +26,8 @@ import numpy as np
 
 from parley.errors import InvalidInput, NotConverged
 from parley.harmonic.pace import Pace, agent_days
-from parley.harmonic.programs import ArmPrograms, ContrastPrograms, Programs
+from parley.harmonic.programs import Programs
 from parley.problem import BoolArray, FloatArray, IntArray
-
-__all__ = [
-    "ArmPrograms",
-    "ContrastPrograms",
-    "Multipliers",
-    "Solution",
-    "Status",
-    "largest",
-    "newton_polish",
-    "per_program",
-    "proven_gap",
-    "solve",
-    "total",
-]
 
 EXPONENT = 1.9  # where every row starts: 2 solves a diagonal A in one step, 1 a rank-one A
 FINEST = 1e-13

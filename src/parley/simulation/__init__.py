@@ -1,10 +1,9 @@
 """Simulation: environments that draw sums of rewards, and the loop that runs a policy on many replications at once."""
 
-from parley.simulation.outcome import Regret
+from parley.simulation.outcome import Outcome, Regret
 from parley.simulation.simulate import (
     ENVIRONMENTS,
     Environment,
-    Outcome,
     Phase,
     make_environment,
     phase_totals,

@@ -22,19 +22,6 @@ from parley.simulation.outcome import Outcome, Tally
 from parley.status import OutcomeStatus
 from parley.totals import Totals
 
-__all__ = [
-    "ENVIRONMENTS",
-    "Environment",
-    "Outcome",
-    "Phase",
-    "check_end",
-    "make_environment",
-    "phase_totals",
-    "phases",
-    "simulate",
-    "simulate_truths",
-]
-
 Environment = Sampler
 ENVIRONMENTS = ("gaussian", "bernoulli", "uniform")
 
@@ -191,7 +178,7 @@ def simulate_truths(
     )
     members = batch.members(replications)
     for first in range(0, len(members), per_chunk):
-        _run(policy, batch, members[first : first + per_chunk], max_samples, progress or _silent)
+        _run(policy, batch, members[first : first + per_chunk], max_samples, progress or (lambda _: None))
     seconds = perf_counter() - begun
     return [tally.complete(seconds / len(instances)) for tally in batch.tallies]
 
@@ -275,10 +262,6 @@ def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> No
 def phase_totals(instance: Instance, *, seed: int, phase: int, counts: IntArray) -> Totals:
     """`(arm, agent)`: what replication 0 draws in a phase (from 0), for callers that run the phases themselves."""
     return _draw(instance, None, seed, phase=phase, counts=counts[None])[0]
-
-
-def _silent(_: int) -> None:
-    return
 
 
 def _draw(

@@ -10,10 +10,10 @@ from sqlalchemy import URL, Connection, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from parley.coordinator.record import schema
-from parley.coordinator.record.base import Storage, StorageUnavailable, Transaction
+from parley.coordinator.record.base import Storage, Transaction
 from parley.coordinator.record.postgres import PostgresStorage
 from parley.coordinator.record.sqlite import DatabaseLock, SqliteStorage, sqlite_engine
-from parley.errors import InvalidInput
+from parley.errors import InvalidInput, StorageUnavailable
 
 __all__ = [
     "Storage",

@@ -41,17 +41,6 @@ from parley.totals import Totals
 if TYPE_CHECKING:
     from parley.coordinator.record.studies import StudyRow
 
-__all__ = [
-    "LARGEST_GROUP",
-    "Change",
-    "RecordCache",
-    "Storage",
-    "StorageUnavailable",
-    "Transaction",
-    "commit_together",
-    "unavailable",
-]
-
 T = TypeVar("T")
 PATIENCE = 5.0  # seconds
 LARGEST_GROUP = 128  # changes that share one commit

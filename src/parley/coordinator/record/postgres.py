@@ -22,11 +22,11 @@ from parley.coordinator.record.base import (
     Change,
     RecordCache,
     Storage,
-    StorageUnavailable,
     Transaction,
     commit_together,
     unavailable,
 )
+from parley.errors import StorageUnavailable
 
 T = TypeVar("T")
 

@@ -31,12 +31,11 @@ from parley.coordinator.record.base import (
     Change,
     RecordCache,
     Storage,
-    StorageUnavailable,
     Transaction,
     commit_together,
     unavailable,
 )
-from parley.errors import InvalidInput
+from parley.errors import InvalidInput, StorageUnavailable
 from parley.files import FileLock, Locked
 
 T = TypeVar("T")
