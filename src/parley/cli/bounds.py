@@ -110,9 +110,5 @@ def _document(
         document[key] = bound and _plain(bound)
     document |= {key: _plain(bound) for key, bound in priced.items()}
     document["lower_bound"] = expected_samples(bounds.bai, problem.delta)
-    document["wcpe_guarantee"] = guarantee and {
-        "rounds": guarantee.rounds,
-        "samples": guarantee.samples,
-        "samples_explicit": guarantee.samples_explicit,
-    }
+    document["wcpe_guarantee"] = guarantee and vars(guarantee)
     return document

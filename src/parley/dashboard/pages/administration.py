@@ -26,14 +26,8 @@ SHOWN = (404, 409, 422)  # refusals of an act that the page shows
 
 async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
     head = await heading(shown)
-    considering, why = await considered(shown)
-    problem = problem or why
-    closing, phase = None, head["status"].phase
-    if shown.asked("close-early"):
-        try:
-            closing = (await shown.call(admin.preview_early_close, phase=phase)).preview
-        except Refusal as refusal:
-            problem = problem or refusal.detail
+    phase = head["status"].phase
+    considering, why = await considered(shown, phase)
     aside = await shown.call(admin.list_quarantine, {"after": shown.place("after"), "limit": A_PAGE})
     waiting = (await shown.call(admin.list_quarantine, {"held": True})).quarantine  # stands first
     others = [entry for entry in aside.quarantine if not entry.held]
@@ -44,9 +38,8 @@ async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
         **head,
         quarantine=[await _beside(shown, entry, phase) for entry in (*waiting, *others)],
         next=aside.next,
-        closing=closing,
         **considering,
-        problem=problem,
+        problem=problem or why,
     )
 
 
@@ -177,16 +170,10 @@ def columns_of(text: str) -> dict[str, list[float]]:
     return columns
 
 
-async def considered(shown: Page) -> tuple[dict[str, Any], str]:
+async def considered(shown: Page, phase: int) -> tuple[dict[str, Any], str]:
     """The previews of what is being considered, and why there is one missing."""
-    considering: dict[str, Any] = {
-        "freezing": None,
-        "reweighing": None,
-        "thawing": None,
-        "columns": "",
-        "asks_weights": False,
-    }
-    considering |= {"most_pairs": MOST_PAIRS, "most_columns": MOST_COLUMNS}
+    considering: dict[str, Any] = dict.fromkeys(("freezing", "reweighing", "thawing", "closing"))
+    considering |= {"columns": "", "asks_weights": False, "most_pairs": MOST_PAIRS, "most_columns": MOST_COLUMNS}
     agent = shown.asked("freeze") or shown.form.get("agent", "")
     try:
         if shown.asked("thaw") or shown.form.get("do") == "thaw":
@@ -198,6 +185,8 @@ async def considered(shown: Page) -> tuple[dict[str, Any], str]:
             considering |= {"columns": shown.form.get("columns", ""), "asks_weights": True}
             body = {"columns": columns_of(considering["columns"])}
             considering["reweighing"] = (await shown.call(admin.preview_reweigh, body=body)).preview
+        elif shown.asked("close-early"):
+            considering["closing"] = (await shown.call(admin.preview_early_close, phase=phase)).preview
     except (Refusal, BadColumns) as refusal:
         return considering, str(refusal)
     return considering, ""

@@ -285,17 +285,11 @@ def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, 
     bound = bound_at_estimates(policy, state)
     document: dict[str, Any] = {
         "state": "ready",
-        "reason": "",
         "after_phase": int(state.phase),
         "drawn": int(state.counts.sum()),
-        "bound": None if bound is None else float(bound.sum()),
-        "bound_by_arm": None if bound is None else bound.sum(axis=1).tolist(),
-        "bound_draws": bound,
-        "total": None,
-        "money": None,
-        "days_left": None,
-        "regret_left": None,
     }
+    if bound is not None:
+        document |= {"bound": float(bound.sum()), "bound_by_arm": bound.sum(axis=1).tolist(), "bound_draws": bound}
     if "price" in policy.problem.non_default():
         document["money"] = {"spent": float(money_of(policy.problem, state.counts))}
     if over:
@@ -310,7 +304,7 @@ def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, 
     low, middle, high = ahead.quantiles(0.1, 0.5, 0.9)
     rounds = _quantiles(ahead.rounds, (0.1, 0.5, 0.9))
     costs = ahead.study_costs.summary()
-    if document["money"] is not None:
+    if "money" in document:
         document["money"] |= costs["money"]
     return document | {
         "days_left": costs.get("days"),
