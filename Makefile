@@ -108,7 +108,7 @@ rewards: setup   ## what every reward model costs; rewrites docs/reward-figures.
 prices: setup    ## planning by time and money against the fewest draws, on 100 random instances; rewrites part of docs/prices.md
 	$(BIN)/python -m tools.correctness prices
 
-regret: setup    ## regret of play: the paper's instance, growth, random instances, clicks, speed; rewrites docs/regret.md
+regret: setup    ## regret of play: the paper's instance, growth, ties, nasty and random instances, clicks, speed; rewrites docs/regret.md
 	$(BIN)/python -m benchmarks.regret
 
 mutants: setup   ## flaws in numerics, protocol, site and pages, each noticed by its test (minutes)

@@ -1,5 +1,6 @@
 """The figures of the paper and of the design, and the laws that the bounds obey."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,8 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import instances, paper_study
 
-from parley.bounds import Guarantee, bai, bai_relaxed, expected_samples, lower_bounds, oracle, regret, regret_relaxed
+from parley.bounds import (
+    Guarantee,
+    RegretUntil,
+    bai,
+    bai_relaxed,
+    expected_samples,
+    lower_bounds,
+    oracle,
+    regret,
+    regret_relaxed,
+)
 from parley.errors import InvalidInput, TiedArms
+from parley.harmonic import ArmPrograms, solve
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
@@ -195,3 +207,49 @@ def test_what_no_algorithm_can_beat_is_what_is_proven():
     rough = bai(paper_study().instance, accuracy=0.5)
     assert rough.gap > 1e-3
     assert expected_samples(rough, 0.1) <= expected_samples(bai(paper_study().instance), 0.1) * (1 + 1e-9)
+
+
+def test_regret_until_a_horizon_is_at_most_the_bound_and_what_not_exploring_costs():
+    instance = paper_study(0.5).instance
+    for horizon in (1, 30, 10**2, 10**3, 10**5, 10**9):
+        found = RegretUntil.of(instance, horizon)
+        assert found.log_bound == pytest.approx(regret(instance).value * math.log(max(horizon, 2)), rel=1e-5)
+        losses = instance.mixed_means.max(axis=0) - instance.mixed_means
+        assert found.not_exploring == pytest.approx(horizon * losses.mean(axis=0).sum())
+        assert found.value <= min(found.log_bound, found.not_exploring) * (1 + 1e-9)
+    assert found.value == found.log_bound
+    assert (found.explored == ~instance.best).all()
+    assert not RegretUntil.of(instance, 30).explored.any()
+
+
+def test_a_tie_is_not_worth_telling_apart_and_everything_else_is():
+    weights = np.array([[0.7, 0.2], [0.3, 0.8]])
+    instance = Instance(problem=Problem(arms=3, weights=weights), means=np.array([[1, 1.2], [1, 1.2], [0, 0]]))
+    found = RegretUntil.of(instance, 10**6)
+    assert math.isinf(found.log_bound)
+    assert found.explored.tolist() == [[False] * 2, [False] * 2, [True] * 2]
+    merged = Instance(problem=Problem(arms=2, weights=weights), means=np.array([[1, 1.2], [0, 0]]))
+    assert found.value == pytest.approx(regret(merged).value * math.log(10**6), rel=1e-5), "as if they were one arm"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_regret_until_a_horizon_is_about_the_least_that_any_choice_of_arms_costs(seed):
+    """Against every choice of arms to explore, for two agents and three arms with a near-tie."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.ones(2), size=2).T
+    means = rng.uniform(0, 1, (3, 2))
+    means[1] = means[0] + rng.uniform(0.002, 0.03, 2)
+    instance, horizon = Instance(problem=Problem(arms=3, weights=weights), means=means), 10**4
+    losses = instance.mixed_means.max(axis=0) - instance.mixed_means
+    totals = []
+    for chosen in itertools.product((False, True), repeat=4):
+        explored = np.zeros((3, 2), dtype=bool)
+        explored[losses > 0] = chosen
+        gaps = np.where(explored, losses, np.inf)
+        gaps = np.where(losses > 0, gaps, gaps.min(axis=0))
+        costs = np.where(losses > 0, losses, np.inf)
+        programs = ArmPrograms.of(weights**2, np.square(gaps) / 2, costs)
+        blind = horizon * (np.where(explored, 0, losses).sum(axis=0) / (~explored).sum(axis=0)).sum()
+        totals.append(solve(programs).value.sum() * math.log(horizon) + blind)
+    found = RegretUntil.of(instance, horizon)
+    assert min(totals) * (1 - 1e-6) <= found.value <= 1.1 * min(totals)

@@ -73,6 +73,24 @@ def test_bounds_for_people():
     assert "Optimal allocation" in shown
 
 
+def test_bounds_tell_what_regret_until_a_horizon_costs(tmp_path):
+    found = as_json("bounds", str(EXAMPLES / "play.toml"))["regret_until"]
+    assert [one["horizon"] for one in found] == [100_000], "the study's own"
+    assert found[0]["value"] == pytest.approx(found[0]["log_bound"])
+    asked = as_json("bounds", str(EXAMPLES / "paper.toml"), "--horizon", "20", "--horizon", "1000")["regret_until"]
+    assert [one["value"] < one["log_bound"] for one in asked] == [True, False]
+    assert as_json("bounds", str(EXAMPLES / "paper.toml"))["regret_until"] == []
+    study = tmp_path / "tie.toml"
+    study.write_text('arms = 2\nagents = 2\nhorizon = 100000\n[weights]\nkind = "matrix"\n'
+                     'matrix = [[0.0,0.5],[1.0,0.5]]\n[truth]\nmeans = [[2,0],[0,0]]\n', encoding="utf-8")  # fmt: skip
+    document = as_json("bounds", str(study))
+    assert document["bai"] is document["regret"] is document["regret_until"][0]["log_bound"] is None
+    assert document["regret_until"][0]["value"] == pytest.approx(5.756, abs=1e-3)
+    shown = parley("bounds", str(study)).stdout
+    assert "infinite" in shown
+    assert "50,000.0" in shown
+
+
 def test_bounds_promise_nothing_for_wcpe_where_it_refuses_to_run():
     study = str(EXAMPLES / "hospitals.toml")
     assert as_json("bounds", study)["wcpe_guarantee"] is None

@@ -24,6 +24,7 @@ BOUNDS = "tests/bounds/test_paper.py::"
 BUDGETS = "tests/policies/test_budgets.py::"
 TOLERANCE = "tests/policies/test_tolerance.py::"
 LAST_LOOK = "tests/rewards/test_last_look.py::"
+PLAY = "tests/policies/test_regret.py::"
 PAIRS = "tests/policies/test_pairs.py::"
 TWIN = "tests/twin/test_twin.py::"
 LOST = "tests/policies/test_lost_sites.py::"
@@ -102,6 +103,19 @@ MUTANTS = [
          "least = np.asarray(state.log_wealth.max(axis=-3))", RACING + "test_an_arm_is_out_only_when_all_its_slots_are_on_the_line"),
         ("the first phase is evidence", "policies/evidence/racing.py", "betting = ((state.phase > 0) & ~state.finished)[..., None, None]",
          "betting = (~state.finished)[..., None, None]", RACING + "test_the_first_phase_is_no_evidence"),
+    ),
+    *_of(
+        "regret",
+        ("what is not worth its cost is explored all the same", "policies/evidence/regret.py", "shares * solution.value[:, None, None, None] > worth[unsettled]",
+         "shares > np.inf * (1 + worth[unsettled])", PLAY + "test_a_tie_costs_far_less_than_the_horizon"),
+        ("contrasts that are too dear are dropped once, not until the rest is worth it", "policies/evidence/regret.py", "unsettled = unsettled[dear.any(axis=(-3, -2, -1))]",
+         "unsettled = unsettled[:0]", PLAY + "test_nothing_is_explored_that_costs_more_than_it_is_worth"),
+        ("who plays only is never looked at again", "policies/evidence/regret.py", "np.where(touched.any(axis=(-2, -1)), length, longest)",
+         "np.where(touched.any(axis=(-2, -1)), length, 1e9)", PLAY + "test_who_plays_only_is_looked_at_again"),
+        ("a phase that speaks for an arm may rule it out", "policies/evidence/regret.py", "np.where(betting & (y > 0), paid, np.minimum(paid, line - 1e-9))",
+         "paid", PLAY + "test_a_phase_that_speaks_for_an_arm_never_rules_it_out"),
+        ("regret until a horizon lets go of what it should keep", "bounds/paper.py", "(saved > blind(explored & ~freed) - lost)",
+         "(saved > 0)", BOUNDS + "test_regret_until_a_horizon_is_about_the_least_that_any_choice_of_arms_costs"),
     ),
     *_of(
         "tolerance",

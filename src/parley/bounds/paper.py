@@ -17,7 +17,7 @@ import numpy as np
 from parley.bounds.bernoulli import RateContrasts, cheapest, identified, regretted
 from parley.errors import InvalidInput, TiedArms
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
-from parley.problem import FloatArray, Instance, Problem
+from parley.problem import BoolArray, FloatArray, Instance, Problem
 from parley.rewards import Gaussian
 from parley.settings import SETTINGS
 from parley.thresholds import mixture_constant
@@ -150,6 +150,63 @@ def regret_relaxed(instance: Instance, *, accuracy: float = ACCURACY) -> Bound:
     """C~*_W (Lemma 5): as C*, without knowledge of the best arms."""
     single = best_arm_only(instance)
     return arm_by_arm(single, single.gaps, accuracy)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegretUntil:
+    """What an agent that knows the gaps would lose until a horizon: by exploring everything, nothing, or what pays.
+
+    Nothing below C* log T is possible for ever longer horizons; but shorter ones end before all of it pays.
+
+    >>> problem = Problem(arms=2, weights=[[0.0, 0.5], [1.0, 0.5]])
+    >>> tie = Instance(problem=problem, means=[[2.0, 0.0], [0.0, 0.0]])  # of the first agent's arms
+    >>> found = RegretUntil.of(tie, 10**6)
+    >>> found.log_bound, found.not_exploring, round(found.value, 1), found.explored.tolist()
+    (inf, 500000.0, 6.9, [[False, False], [False, True]])
+    """
+
+    horizon: int
+    log_bound: float  # C* log T; infinite where arms tie for somebody's best
+    not_exploring: float  # of who draws all arms alike, to the end
+    value: float  # of who explores what pays; at most the smaller of the two
+    explored: BoolArray  # (arm, agent): told from the agent's best arm; among the others it draws all alike
+
+    @classmethod
+    def of(cls, instance: Instance, horizon: int, *, accuracy: float = 1e-6) -> RegretUntil:
+        """Starts with C* and lets go of an agent's nearest arm while that saves more than it loses until the horizon.
+
+        It keeps the best of all that it passes. Another set of arms may be a little better still.
+        """
+        single = best_arm_only(instance, strict=False)
+        losses = single.mixed_means.max(axis=0) - single.mixed_means
+        common, own = _common(single.variances)
+        costs, logs = np.where(losses > 0, losses, np.inf), math.log(max(horizon, 2))
+
+        def blind(explored: BoolArray) -> FloatArray:
+            return np.asarray(horizon * np.where(explored, 0.0, losses).sum(axis=0) / (~explored).sum(axis=0))
+
+        explored = kept = losses > 0
+        nothing = float(blind(np.zeros_like(explored)).sum())
+        bound = math.inf if single.tied else regret(single, accuracy=accuracy).value * logs
+        least = bound
+        while explored.any():
+            nearest = np.where(explored, losses, np.inf).min(axis=0)
+            gaps = np.where(explored, losses, np.where(losses > 0, np.inf, nearest))
+            rows = np.square(gaps) / (2 * common)
+            solution = solve(ArmPrograms.of(single.problem.squared_weights, rows, costs, own), accuracy=accuracy)
+            lost = blind(explored)
+            if (total := float(solution.value.sum() * logs + lost.sum())) < least:
+                least, kept = total, explored
+            shares = np.where(np.isfinite(rows), solution.dual * np.where(np.isfinite(rows), rows, 0.0), 0.0)
+            freed = explored & (losses == nearest)
+            saved = (shares * solution.value[:, None] * logs * (freed | (losses <= 0))).sum(axis=0)
+            pays = explored.any(axis=0) & (saved > blind(explored & ~freed) - lost)
+            if not pays.any():
+                break
+            explored = explored & ~(freed & pays)
+        if nothing <= least:
+            least, kept = nothing, np.zeros_like(explored)
+        return cls(horizon=horizon, log_bound=bound, not_exploring=nothing, value=least, explored=kept)
 
 
 def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
 
-from parley.bounds import Bound, Bounds, Guarantee, expected_samples, lower_bounds
+from parley.bounds import Bound, Bounds, Guarantee, RegretUntil, expected_samples, lower_bounds
 from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, print_json, say, screen, show_table, study_argument
 from parley.errors import InvalidInput
@@ -27,30 +28,51 @@ PRICED = {
     "time_and_money": "identification, days times day_cost, and money",
     "regret_and_money": "regret and money",
 }
+REGRET_ACCURACY = 1e-6  # of regret until a horizon: many programs, and only a yardstick
 
 
 @click.command()
 @study_argument
 @click.option("--accuracy", default=1e-9, show_default=True, help="Largest relative gap between bound and proof.")
 @click.option("--allocation", is_flag=True, help="Show the optimal allocation of the identification bound too.")
+@click.option(
+    "--horizon",
+    "horizons",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Draws per agent, to see what regret until then must cost; can be repeated. By default the study's horizon.",
+)
 @json_option
-def bounds_command(study: str, accuracy: float, allocation: bool, as_json: bool) -> None:
+def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tuple[int, ...], as_json: bool) -> None:
     """Compute every lower bound of STUDY, each with a proven gap.
 
     Identification: no algorithm with error at most delta can expect to draw fewer than value * log(1 / (2.4 delta))
     samples. Regret: over long horizons T, none that is uniformly efficient has a regret below value * log(T). With
     prices and rates, the same of money and days. The study needs a [truth].
+
+    Until a given horizon exploring everything may cost more than it saves. What to compare a policy with is the smaller
+    of C* log T and what not exploring loses, and less where only some arms are worth it: with a horizon that is shown
+    too, also where arms tie and every other bound is infinite.
     """
     loaded = load_study(study)
     option_names(loaded.policy)  # bounds need no policy, but a study that names one that does not exist is wrong
     instance = loaded.require_truth()
+    problem = instance.problem
+    stated = problem.horizon
+    asked = horizons or ((stated,) if isinstance(stated, int) else ())
+    played = [RegretUntil.of(instance, horizon, accuracy=max(accuracy, REGRET_ACCURACY)) for horizon in asked]
+    if played and instance.tied:
+        if as_json:
+            print_json(_heading(loaded.name, instance) | {"regret_until": _until(played)})
+        else:
+            _show_until(loaded.name, played)
+        return
     bounds = lower_bounds(instance, accuracy=accuracy)
     priced = priced_bounds(instance, accuracy=accuracy)
     guarantee = _guarantee(instance, bounds.bai)
     if as_json:
-        print_json(_document(loaded.name, instance, bounds, priced, guarantee))
+        print_json(_document(loaded.name, instance, bounds, priced, guarantee) | {"regret_until": _until(played)})
         return
-    problem = instance.problem
     rows = []
     for key, name in TITLES.items():
         bound: Bound | None = getattr(bounds, key)
@@ -58,6 +80,8 @@ def bounds_command(study: str, accuracy: float, allocation: bool, as_json: bool)
     rows += [(PRICED[key], *_value_and_proof(bound)) for key, bound in priced.items()]
     size = f"{size_text(problem.shape)}, top {problem.top}, smallest gap {instance.smallest_gap:.4g}"
     show_table(f"{loaded.name}: {size}", ("lower bound", "value", "proven gap"), rows)
+    if played:
+        _show_until(loaded.name, played)
     least = expected_samples(bounds.bai, problem.delta)
     screen.print(f"At delta = {problem.delta:g} no algorithm can expect to draw fewer than {least:,.0f} samples.")
     for key, words in (("cost", "to pay less than {:,.0f}"), ("time", "to be done in less than {:,.1f} days")):
@@ -95,16 +119,44 @@ def _plain(bound: Bound) -> dict[str, Any]:
     return {"value": bound.value, "gap": bound.gap, "allocation": bound.allocation.tolist()}
 
 
+def _heading(name: str, instance: Instance) -> dict[str, Any]:
+    """What the study is, and null for every bound: where arms tie they are infinite."""
+    problem = instance.problem
+    heading = {"study": name, "top": problem.top, "delta": problem.delta, "smallest_gap": instance.smallest_gap}
+    return heading | dict.fromkeys((*TITLES, "lower_bound", "wcpe_guarantee"))
+
+
+def _until(played: list[RegretUntil]) -> list[dict[str, Any]]:
+    return [
+        {
+            "horizon": one.horizon,
+            "log_bound": one.log_bound if math.isfinite(one.log_bound) else None,
+            "not_exploring": one.not_exploring,
+            "value": one.value,
+            "explored": one.explored.tolist(),
+        }
+        for one in played
+    ]
+
+
+def _show_until(name: str, played: list[RegretUntil]) -> None:
+    rows = [
+        (
+            f"{one.horizon:,}",
+            *(f"{value:,.1f}" if math.isfinite(value) else "infinite" for value in (one.log_bound, one.not_exploring)),
+            f"{one.value:,.1f}",
+        )
+        for one in played
+    ]
+    show_table(
+        f"{name}: regret until a horizon", ("draws per agent", "C* log T", "nothing explored", "what pays"), rows
+    )
+
+
 def _document(
     name: str, instance: Instance, bounds: Bounds, priced: dict[str, Bound], guarantee: Guarantee | None
 ) -> dict[str, Any]:
-    problem = instance.problem
-    document: dict[str, Any] = {
-        "study": name,
-        "top": problem.top,
-        "delta": problem.delta,
-        "smallest_gap": instance.smallest_gap,
-    }
+    problem, document = instance.problem, _heading(name, instance)
     for key in TITLES:
         bound: Bound | None = getattr(bounds, key)
         document[key] = bound and _plain(bound)

@@ -108,6 +108,9 @@ def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tu
     yield "rounds, mean", f"{document['rounds']['mean']:.2f}"
     errors = f"wrong answers (at most {problem.delta:g} allowed)" if lost is None else "a best arm ruled out"
     yield errors, f"{document['error_rate']:.5f}"
+    if lost is not None:  # it ends with the horizon, whatever is proven by then; most is not worth proving
+        yield "all arms but one ruled out, for every agent", f"{document['ends']['decided']:.1%}"
+        return
     for end, share in document["ends"].items():
         if share and document["ends"]["decided"] < 1:
             yield f"ended as {OutcomeStatus(end).description}", f"{share:.1%}"

@@ -55,7 +55,7 @@ TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 
 ACCURACIES = (0.05, 0.05)  # of the two solves
 DOUBT = 2.0  # times its expected loss is what a leader's draw is taken to cost: few, long phases rest on it
-SURPRISE = 1.25  # by which a gap is taken to be smaller when its worth is judged: a leader chosen by luck is for long
+SURPRISE = 1.25  # gaps count as so much smaller when their worth is judged: who leads by luck is played for long
 LEAST_COST = 1e-4  # of the dearest draw: what a draw that loses nothing is taken to cost
 FIRST_STAKE, STAKE_STEPS, PLANNED_MARGIN = 4.0, 4, 0.5
 LEAST_MISSING = 0.05  # nats: a contrast that is all but over
