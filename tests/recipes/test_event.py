@@ -38,8 +38,8 @@ def test_an_event_is_at_most_eight_files(product):
     )
     product.put(
         "cli/admin_changes.py",
-        '    _stage_command("note", "Keep a note in the log of STUDY."),\n',
-        before='    _stage_command("pause"',
+        '    _reason_command("note", "Keep a note in the log of STUDY."),\n',
+        before='    _reason_command("pause"',
     )
     product.put("dashboard/pages/administration.py", '"note": admin.note, ', after="ACTS: dict[str, Act] = {")
     product.put(

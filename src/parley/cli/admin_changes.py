@@ -219,7 +219,7 @@ def _preview_sentence(shown: dict[str, Any]) -> str:
     return "; ".join(parts) + f" ({still_open}{cost}, if rewards stay as estimated)"
 
 
-def _stage_command(name: str, description: str) -> click.Command:
+def _reason_command(name: str, description: str) -> click.Command:
     """pause, resume and cancel differ in a word."""
 
     @click.command(name, help=description)
@@ -241,7 +241,7 @@ CHANGES = (
     freeze,
     reweigh,
     thaw,
-    _stage_command("pause", "Accept no report of STUDY until it is resumed."),
-    _stage_command("resume", "Go on with STUDY where it was."),
-    _stage_command("cancel", "Stop STUDY for good, with a certificate of the candidates that remain."),
+    _reason_command("pause", "Accept no report of STUDY until it is resumed."),
+    _reason_command("resume", "Go on with STUDY where it was."),
+    _reason_command("cancel", "Stop STUDY for good, with a certificate of the candidates that remain."),
 )
