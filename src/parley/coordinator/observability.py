@@ -60,13 +60,6 @@ def configure(level: str) -> None:
     root.setLevel(max(threshold, logging.WARNING) if level != "debug" else threshold)
 
 
-class Outcomes(Counter):
-    """Reports by outcome; why one was refused is not told, since viewers may not know that a report is held."""
-
-    def labels(self, outcome: str) -> Counter:  # type: ignore[override]
-        return super().labels(outcome if outcome in ("accepted", "repeated") else "refused")
-
-
 class Metrics:
     """The counters of one application; each has its own registry, so that tests can have many."""
 
@@ -79,7 +72,7 @@ class Metrics:
             "parley_request_seconds", "Time to answer.", ["operation"], registry=self.registry,
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
         )  # fmt: skip
-        self.reports = Outcomes(
+        self.reports = Counter(
             "parley_reports_total", "Reports by outcome: accepted, repeated or refused.", ["outcome"],
             registry=self.registry,
         )  # fmt: skip
