@@ -247,6 +247,7 @@ def solve(
     A program that misses the accuracy raises `NotConverged` with the best solution inside. With `strict=False` the
     status says so instead; the allocation is feasible and its gap proven all the same.
 
+    >>> from parley.harmonic.programs import ArmPrograms, ContrastPrograms
     >>> identity = np.eye(2)
     >>> solution = solve(ArmPrograms.of(identity, np.array([[0.5, 0.125]])))
     >>> solution.allocation.round(6).tolist(), solution.status.name
@@ -412,6 +413,7 @@ def proven_gap(
     With a `pace`, the gap that `dual` and `shares` prove together. It does not depend on how any of them was found, so
     an audit can rely on it.
 
+    >>> from parley.harmonic.programs import ArmPrograms
     >>> programs = ArmPrograms.of(np.eye(2), np.array([[0.5, 0.125]]))
     >>> solution = solve(programs)
     >>> for part in (1, 2, 0.5):  # the optimum, twice as much, and too little
