@@ -100,7 +100,7 @@ def take_large_forms():
     "keeps what it refused",
     point=3,
     test=f"{TURNS}test_what_was_refused_is_let_go_at_once",
-    words=("assert not [1]",),
+    words=("assert not 1",),
 )
 def keep_what_was_refused():
     from parley.coordinator.http import guard
