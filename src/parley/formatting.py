@@ -206,14 +206,14 @@ def findings_csv(found: Mapping[str, Any]) -> str:
     return csv_text(HEAD, finding_rows(found))
 
 
-def csv_text(head: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """A CSV file as RFC 4180 has it, with the values of each row under their keys.
+def csv_text(head: Sequence[str], rows: Iterable[Mapping[str, object]], *, line_end: str = "\r\n") -> str:
+    """A CSV file, with the values of each row under their keys. By default its lines end as RFC 4180 has it.
 
     >>> csv_text(["arm", "draws"], [{"draws": 3, "arm": "=A"}])
     "arm,draws\\r\\n'=A,3\\r\\n"
     """
     written = io.StringIO()
-    table = csv.DictWriter(written, head, lineterminator="\r\n")
+    table = csv.DictWriter(written, head, lineterminator=line_end)
     table.writeheader()
     table.writerows({key: csv_safe(value) for key, value in row.items()} for row in rows)
     return written.getvalue()

@@ -6,8 +6,6 @@ wrap and numbers are never cut. Where not even the numbers fit beside each other
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -19,7 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from parley.errors import InvalidInput
-from parley.formatting import csv_safe, is_number
+from parley.formatting import csv_text, is_number
 
 Format = Callable[[Any], str]
 
@@ -117,11 +115,8 @@ class Table:
 
     def csv(self) -> str:
         """Comma-separated raw values under the columns' keys."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([column.key for column in self.columns if column.programs])
-        writer.writerows(["" if value is None else csv_safe(value) for value in row.values()] for row in self.records())
-        return text.getvalue()
+        head = [column.key for column in self.columns if column.programs]
+        return csv_text(head, self.records(), line_end="\n")
 
     def markdown(self) -> str:
         """A Markdown table, without its title."""
