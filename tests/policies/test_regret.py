@@ -15,6 +15,8 @@ from parley.policies import make_policy
 from parley.policies.evidence.plan import cheapest
 from parley.policies.evidence.regret import draw_costs, worthwhile
 from parley.problem import Instance, Problem
+from parley.rewards import make_model
+from parley.simulation import simulate
 from parley.totals import Totals
 
 
@@ -42,10 +44,10 @@ def test_far_less_regret_than_the_baselines_on_the_papers_instance():
     _, theirs = play("pf-ucb", instance, 50, 1)
     _, released = play("pf-ucb", instance, 50, 1, radius="released")
     _, commit = play("explore-then-commit", instance, 50, 1)
-    assert ours.mean() <= 1.75 * least
-    assert (state.phase - 1).mean() <= 8
-    assert fewer.mean() <= 2.1 * least
-    assert quick.phase.mean() <= 5.3, "with the last phase, in which everything is decided, counted too"
+    assert ours.mean() <= 1.1 * least
+    assert (state.phase - 1).mean() <= 6
+    assert fewer.mean() <= 1.45 * least
+    assert quick.phase.mean() <= 4.6, "with the last phase, in which everything is decided, counted too"
     assert theirs.mean() == pytest.approx(12_650, rel=0.05)  # as measured by another implementation
     assert theirs.mean() >= 8 * ours.mean()
     assert ours.mean() < commit.mean() < released.mean() < theirs.mean()
@@ -102,6 +104,14 @@ def test_no_run_plays_the_worse_arm_to_the_end():
     _, lost = play("evidence-regret", instance, 2_000, 6)
     assert lost.max() <= 10_000
     assert lost.mean() <= 450
+
+
+def test_a_rate_that_few_draws_have_not_shown_is_explored_on():
+    """100 draws show no success at 3 % in one of 20 runs: taken for normal, that seems far below 1 %."""
+    problem = Problem(arms=2, weights=[[1.0]], noise=make_model(kind="binary"), horizon=10**5)
+    instance = Instance(problem=problem, means=[[0.03], [0.01]])
+    lost = simulate(make_policy("evidence-regret", problem), instance, replications=2_000, seed=3).regret.totals
+    assert (lost > 1_000).mean() <= 0.013, "0.022 if taken for normal, 0.008 if everything is explored"
 
 
 def after_one_phase(instance, runs=30, seed=8):
