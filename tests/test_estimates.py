@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import chdtrc, ndtr
 from tests.protocol.support import rewards, study_message
 
 from parley.errors import InvalidInput
@@ -12,6 +13,7 @@ from parley.protocol import Report, Stage, apply, create, issue_certificate
 from parley.protocol.certificate import same_certificate
 from parley.protocol.events import ReportAccepted
 from parley.rewards import intervals, make_model
+from parley.rewards.binary import HORIZON
 from parley.rewards.intervals import stack_phases
 from parley.rewards.unknown_scale import normal_score
 from parley.totals import Totals
@@ -29,27 +31,32 @@ MODELS = {
     "hoeffding": {"kind": "bounded", "low": 0, "high": 1, "method": "hoeffding"},
 }
 TRUTHS = {"tie": [[0.5, 0.5], [0.5, 0.5]], "far": [[0.98, 0.9], [0.01, 0.1]]}
+DRIFT = 0.3  # what all means of an agent rise by, from low in the first phase to high in the last
 
 
-def studied(name, truth, *, first, phases, runs=150, best=True):
-    """Phases whose counts follow the rewards before them: the best so far is drawn more, or the worst."""
+def studied(name, truth, *, first, phases, runs=150, best=True, drift=False):
+    """Phases whose counts follow the rewards before them: the best so far is drawn more, or the worst.
+
+    With a drift all means of a phase move together, the agents' in opposite directions.
+    """
     problem = Problem(arms=2, weights=WEIGHTS, delta=DELTA, noise=make_model(**MODELS[name]))
     problem = problem.with_(control="arm 2") if truth == "far" else problem
     generator = np.random.default_rng([len(name), first])
-    draw = next(iter(problem.noise.samplers(np.array(TRUTHS[truth])).values()))()
     past, drawn = Totals.zero((runs, 2, 2)), []
     for phase in range(phases):
         seen = problem.mixed(past.means)
         lead = seen == (seen.max(axis=-2, keepdims=True) if best else seen.min(axis=-2, keepdims=True))
         counts = np.where(lead, 2, 1) * first * 3**phase if phase else np.full((runs, 2, 2), first)
+        moved = DRIFT * (2 * phase / (phases - 1) - 1) * np.array([1, -0.5]) if drift else 0.0
+        draw = next(iter(problem.noise.samplers(np.array(TRUTHS[truth]) + moved).values()))()
         drawn.append(draw(generator, counts.astype(np.int64)))
         past = past + drawn[-1]
     return problem, drawn
 
 
-def missed(problem, phases, truth, factors=(1.0,)):
+def missed(problem, phases, truth, factors=(1.0,), means=True):
     """Factor -> `(run,)`: whether any interval, so much as wide, failed to hold the truth in any phase; and the last
-    half-widths of differences over the usual ones.
+    half-widths of differences over the usual ones. Without `means`: any interval of a difference.
     """
     mixed, runs = problem.mixed(np.array(TRUTHS[truth])), len(phases[0].counts)
     wrong, ratio = {factor: np.zeros(runs, dtype=bool) for factor in factors}, 0.0
@@ -57,7 +64,7 @@ def missed(problem, phases, truth, factors=(1.0,)):
         found = estimates(problem, phases[:last])
         leader = np.take_along_axis(np.broadcast_to(mixed, (runs, 2, 2)), found.leader[:, None, :], axis=1)
         kinds = [(found.mean, mixed), (found.lead, mixed - leader), (found.control, mixed - mixed[1])]
-        for kind, true in kinds if found.control else kinds[:2]:
+        for kind, true in kinds[0 if means else 1 : 3 if found.control else 2]:
             known = np.isfinite(kind.low)
             middle, half = (np.where(known, kind.high + sign * kind.low, 0.0) / 2 for sign in (1, -1))
             for factor in factors:
@@ -75,6 +82,15 @@ def test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_notice
     wrong, ratio = missed(problem, phases, "tie", factors=(1.0, 0.7))
     assert wrong[1.0].mean() <= DELTA < wrong[0.7].mean()
     assert 1.9 <= ratio <= 2.25, "1.3 times that is not"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_differences_hold_where_all_means_drift(name):
+    """Two arms that tie in every phase; more draws of the one that leads. Pooled over phases they would differ."""
+    problem, phases = studied(name, "tie", first=20, phases=5, runs=80, drift=True)
+    assert missed(problem, phases, "tie", means=False)[0][1.0].mean() <= DELTA
+    found = estimates(problem, phases)
+    assert np.abs(found.lead.value / np.where(found.lead.error > 0, found.lead.error, 1.0)).mean() < 1
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -126,11 +142,11 @@ def exact_log_wealth(problem, phases, every, line, theta):
     for fresh in phases:
         rates.append(problem.noise.rates(past))
         past = past + fresh
-    for stake in intervals.STAKES:
-        for sign in (-1, 1):
-            wished = each * np.sqrt(2 * (line + intervals.LONGER) / (stake * first))
-            bets = sign * wished / (1 + wished * every.reach)
-            logs = np.full(theta.shape, np.log((1 - intervals.PLAIN) / 2 / len(intervals.STAKES)))
+    for stake, share in intervals.STAKES.items():
+        for sign, reach in ((-1, every.reach_down), (1, every.reach_up)):
+            wished = each * np.sqrt(2 * (line + intervals.LONGER) / (stake * HORIZON * first))
+            bets = sign * wished / (1 + wished * reach)
+            logs = np.full(theta.shape, np.log((1 - intervals.PLAIN) * share / 2))
             for rate, fresh, bet in zip(rates, phases, bets, strict=True):
                 for agent, row in enumerate(problem.weights):
                     counts, ones, r = (part[..., agent, None] for part in (fresh.counts, fresh.sums, rate))
@@ -160,13 +176,74 @@ def test_an_end_of_zeros_and_ones_is_where_the_exact_product_of_bets_reaches_its
 
 def test_the_logarithm_is_never_overstated():
     for y in (np.linspace(1e-6, 0.99, 200), np.linspace(1e-6, 0.06, 200)):
-        for rate, power, known in (
-            (intervals.psi_rate, 2, y),
-            (intervals.rest_rate, 4, y + y**2 / 2 + y**3 / 3),
-        ):
-            exact = -np.log1p(-y) - known
-            assert (rate(y) * y**power >= exact - 1e-15).all()
-            assert (rate(y) * y**power <= exact * 1.01 + 1e-9).all()
+        exact, rest = -np.log1p(-y) - (y + y**2 / 2 + y**3 / 3), intervals.rest_rate(y) * y**4
+        assert (rest >= exact - 1e-15).all()
+        assert (rest <= exact * 1.01 + 1e-9).all()
+
+
+def test_squares_alone_understate_what_a_bet_wins():
+    """Rewards in a range: from sums and squares, never more than the product of the bets, draw by draw."""
+    rng = np.random.default_rng(4)
+    problem = Problem(arms=2, weights=WEIGHTS, delta=DELTA, noise=make_model(**MODELS["bounded"]))
+    rewards_ = rng.beta(0.3, 0.6, size=(30, 2, 2, 9))
+    counts = rng.integers(1, 10, size=(30, 2, 2))
+    used = np.arange(9) < counts[..., None]
+    fresh = Totals(counts=counts, sums=(rewards_ * used).sum(axis=-1), squares=(rewards_**2 * used).sum(axis=-1))
+    past = Totals(counts=np.full((30, 2, 2), 3), sums=rng.uniform(0, 3, size=(30, 2, 2)), squares=np.ones((30, 2, 2)))
+    seen = problem.noise.summary(past, fresh, problem.weights)
+    references = problem.noise.references(past)
+    for side, sign in (("up", 1.0), ("down", -1.0)):
+        third, fourth, reach = (getattr(seen, f"{name}_{side}") for name in ("third", "fourth", "reach"))
+        stakes = 0.8 / reach
+        powers = stakes**2 * (seen.second / 2 - stakes * third / 3) + stakes**4 * intervals.rest_rate(0.8) * fourth
+        for agent in range(2):
+            a = (problem.weights[:, agent] / counts)[..., None] * stakes[..., agent, None, None]
+            y = sign * a * (rewards_ - references[..., None])
+            exact = (np.log1p(np.where(used, y, 0.0)) - np.where(used, y, 0.0)).sum(axis=(-1, -2))
+            assert (-powers[..., agent] <= exact + 1e-12).all()
+
+
+def slow_difference_wealth(pairs, theta, sign, line, *, floored):
+    """The largest log of the wealth of one difference, phase by phase; boosts by quadrature and bisection."""
+    z = np.linspace(-14, 14, 56001)
+    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+
+    def pays(u, x):
+        log = np.exp(u * x - u**2 / 2)
+        return np.where(x > 0, log, 2 * ndtr(-u)) if floored else log
+
+    each = 1 / pairs.variance
+    root = np.sqrt(np.where(pairs.estimated > 0, pairs.estimated, pairs.variance))
+    cap, logs, most = np.exp(line), [share / 2 for share in intervals.FEW_PHASES.values()], 0.0
+    for weight, t, nu in zip(each, sign * (theta - pairs.contrast) / root, pairs.degrees, strict=True):
+        score = np.copysign(normal_score(np.abs(t[None]), np.array([nu]))[0], t) if floored else t
+        for place, horizon in enumerate(intervals.FEW_PHASES):
+            u, wealth = np.sqrt(2 * (line + np.log(2)) / horizon * weight / each[0]), logs[place]
+            paid = wealth * pays(u, z)
+            low, high = 0.0, 99.0
+            for _ in range(50):
+                boost = (low + high) / 2
+                fair = (np.minimum(np.exp(boost) * paid, cap) * density).sum() <= wealth
+                low, high = (boost, high) if fair else (low, boost)
+            low = min(low, line - np.log(wealth) + u**2 / 2) if floored else low
+            logs[place] = np.exp(low) * wealth * pays(u, np.array(score)).item()
+        most = max(most, sum(logs))
+        logs = [min(value, cap) for value in logs]
+    return np.log(most)
+
+
+@pytest.mark.parametrize("name", ["known", "shared", "unknown"])
+def test_an_end_of_a_difference_is_where_its_boosted_bets_reach_the_line(name):
+    problem, phases = studied(name, "tie", first=6, phases=4, runs=1)
+    one, line = [Totals(counts=p.counts[0], sums=p.sums[0], squares=p.squares[0]) for p in phases], joint_line(problem)
+    pairs = shown(problem, one).against(np.array([1, 1]))
+    low, high = problem.noise.difference_interval(pairs, line)
+    for agent in range(2):
+        pair = pairs.of(slice(agent, agent + 1))
+        pair = type(pair)(**{key: value[:, 0, 0] for key, value in vars(pair).items()})
+        for end, sign in ((low[0, agent], -1.0), (high[0, agent], 1.0)):
+            at = slow_difference_wealth(pair, end, sign, line, floored=name != "known")
+            assert at == pytest.approx(line, abs=1e-2)
 
 
 @pytest.mark.parametrize("name", ["binary", "bounded"])
@@ -196,6 +273,31 @@ def test_the_scale_of_the_rewards_is_the_scale_of_the_intervals():
     one, other = estimates(problem, phases), estimates(guessed, larger)
     assert np.allclose(1000 * one.lead.low, other.lead.low, rtol=1e-6)
     assert np.allclose(1000 * one.mean.high, other.mean.high, rtol=1e-6)
+
+
+def test_a_difference_that_changes_is_told_and_its_interval_stays_one():
+    """The best arm of the first phases is the worst of the last: what nothing explains is not shown as certain."""
+    problem = Problem(arms=2, weights=WEIGHTS)
+    counts = np.full((2, 2), 400)
+    phases = [Totals(counts=counts, sums=400.0 * np.array([[sign, sign], [0, 0]])) for sign in (1, 1, -1, -1)]
+    found = estimates(problem, phases)
+    assert (found.lead.low <= found.lead.high).all()
+    assert found.change.p < 1e-6
+    assert "seems to change" in found.change.words
+    assert "no part of the guarantee" in found.document()["change"]["words"]
+    same = estimates(problem, phases[:2])
+    assert same.change.p == 1
+    assert "No sign" in same.change.words
+    assert estimates(problem, phases[:1]).document()["change"] is None
+
+
+def test_whether_differences_change_is_asked_of_every_pair_of_arms():
+    problem = Problem(arms=3, weights=[[1.0]])
+    counts = np.full((3, 1), 100)
+    phases = [Totals(counts=counts, sums=np.array([[sign], [-sign], [0.0]])) for sign in (20.0, -20.0)]
+    found = estimates(problem, phases).change
+    assert (found.arm, found.other) == ("arm 1", "arm 2")
+    assert found.p == pytest.approx(3 * chdtrc(1, 2 * 0.4**2 / (2 / 100))), "two phases, each 0.4 from their mean"
 
 
 def test_without_a_draw_nothing_is_claimed():

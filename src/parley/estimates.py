@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import chdtrc, ndtri
 
 from parley.checks import BoolArray, FloatArray, IntArray
+from parley.once import once
 from parley.problem import Problem
-from parley.rewards.intervals import Interval, stack_phases
+from parley.rewards.intervals import ContrastSummary, Interval, stack_phases
 from parley.totals import Totals
 
 EVERY = slice(None)
+SUSPICIOUS = 0.01  # a p-value below is told as a change
 
 WORDS = (
     "low to high hold together for all agents, arms, differences and phases with probability at least the level; "
+    "differences are taken within phases, so means may drift as long as differences do not; "
     "fixed_low to fixed_high is the usual interval, each by itself, for a number of draws fixed in advance, which this "
     "was not"
 )
@@ -50,16 +53,98 @@ class Estimate:
         return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Whether differences change from phase to phase: of all pairs, the one whose phases agree least (Cochran's Q).
+
+    A check for people, by the usual approximations and no part of the guarantee. `p` is Holm's, over all pairs.
+    """
+
+    p: float
+    agent: str
+    arm: str
+    other: str
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self) | {"words": self.words}
+
+    @property
+    def words(self) -> str:
+        """For people, and what it is not."""
+        pair, no_part = f"{self.arm} and {self.other} for {self.agent}", "Cochran's Q; no part of the guarantee"
+        if self.p > SUSPICIOUS:
+            return f"No sign that differences change between phases: least for {pair}, p = {self.p:.2g} ({no_part})."
+        changes = f"The difference of {pair} seems to change between phases, p = {self.p:.2g} ({no_part})"
+        return f"{changes}. Its interval assumes that it does not."
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """Every mean, its difference to the agent's leader and, if the problem names a control, to the control."""
+    """Every mean, its difference to the agent's leader and, if the problem names a control, to the control.
+
+    Differences take longer than means: each is computed when it is asked for.
+    """
 
     problem: Problem
     agents: tuple[str, ...]  # whose estimates these are
     leader: IntArray  # (..., agent): the arm that the differences are to
     mean: Estimate
-    lead: Estimate
-    control: Estimate | None
+    every: ContrastSummary  # (phase, ..., arm, agent): what the phases show of the means
+    scatter: FloatArray  # (phase, ..., arm, agent): variances of the phases' mixed means, by all draws
+    rounding: FloatArray  # (..., arm, agent): what the sums of a phase may have lost when they were added up, at most
+
+    @once
+    def lead(self) -> Estimate:
+        """Differences to the leader."""
+        return self._against(self.leader)
+
+    @once
+    def control(self) -> Estimate | None:
+        """Differences to the control, if there is one."""
+        named = self.problem.control
+        return None if named is None else self._against(np.full_like(self.leader, self.problem.arms.index(named)))
+
+    def _against(self, reference: IntArray) -> Estimate:
+        place = reference[..., None, :]
+        itself = np.arange(self.problem.arm_count)[:, None] == place
+
+        def both(values: FloatArray) -> FloatArray:
+            whole = np.broadcast_to(place, (*values.shape[:-2], *place.shape[-2:]))
+            return values + np.take_along_axis(values, whole, axis=-2)
+
+        # Contrasts within phases alone: means may drift together, and their own intervals say nothing of a difference.
+        pairs = self.every.against(reference)
+        ends = self.problem.noise.difference_interval(pairs, joint_line(self.problem))
+        # Ends that have crossed prove that the difference has changed: all between them is shown then.
+        low, high = _widened((np.minimum(*ends), np.maximum(*ends)), both(self.rounding))
+        weights, first = pairs.weights(pairs.observed & (pairs.variance > 0))
+        divisor = np.where(first > 0, weights.sum(axis=0), 1.0)
+        squares = (np.square(weights) * np.where(weights > 0, both(self.scatter), 0.0)).sum(axis=0)
+        return Estimate(
+            value=np.where(itself, 0.0, (weights * pairs.contrast).sum(axis=0) / divisor),
+            low=np.where(itself, 0.0, low),
+            high=np.where(itself, 0.0, high),
+            error=np.where(itself, 0.0, np.where(first > 0, np.sqrt(squares) / divisor, np.inf)),
+        )
+
+    @once
+    def change(self) -> Change | None:
+        """Of a single study: the pair whose phases agree least; None where no pair has two phases to compare."""
+        problem, found = self.problem, []
+        tests = problem.question_count * problem.arm_count * (problem.arm_count - 1) // 2
+        for k in range(1, problem.arm_count):
+            pairs = self.every.against(np.full(len(self.agents), k))
+            known, contrast = pairs.observed[:, :k], pairs.contrast[:, :k]
+            weights = np.where(known, 1 / (self.scatter[:, :k] + self.scatter[:, k, None]), 0.0)
+            middle = (weights * contrast).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-300)
+            q, phases = (weights * np.square(contrast - middle)).sum(axis=0), known.sum(axis=0)
+            p = np.where(phases > 1, chdtrc(np.maximum(phases - 1, 1), q), np.inf)
+            arm, agent = np.unravel_index(np.argmin(p), p.shape)
+            found.append((float(p[arm, agent]), self.agents[agent], problem.arms[arm], problem.arms[k]))
+        p_value, agent_name, arm_name, other = min(found, default=(math.inf, "", "", ""))
+        if not math.isfinite(p_value):
+            return None
+        return Change(p=min(1.0, tests * p_value), agent=agent_name, arm=arm_name, other=other)
 
     def document(self, claimed: float | None = None) -> dict[str, Any]:
         """All estimates per agent and arm, ready for JSON.
@@ -72,6 +157,7 @@ class Estimates:
         return {
             "level": 1 - delta,
             "words": WORDS,
+            "change": None if self.change is None else self.change.document(),
             "agents": [
                 {
                     "agent": agent,
@@ -121,8 +207,8 @@ def estimates(
         seen.append(problem.noise.summary(past, fresh, problem.weights))
         past = past + fresh
     every, line = stack_phases(seen).of(some), joint_line(problem)
-    value = problem.mixed(past.means)[..., some]
-    variance = _usual_variances(problem, past)[..., some]
+    value, cells = problem.mixed(past.means)[..., some], problem.noise.cell_variances(past)
+    variance = np.where(problem.drawn(past.counts), problem.mixed_variances(past.counts, cells), np.inf)[..., some]
     leader = (leading(problem, past) if leader is None else leader)[..., some]
     # What the sums may have lost when they were added up, in the worst phase: an interval of their means moves by that.
     lost = [fresh.mixed_rounding(problem.weights)[..., some] for fresh in phases if problem.noise.needs_squares]
@@ -130,38 +216,16 @@ def estimates(
     low, high = _widened(problem.noise.interval(every, line), rounding)
     if problem.noise.low is not None and problem.noise.high is not None:
         low, high = np.maximum(low, problem.noise.low), np.minimum(high, problem.noise.high)
-    mean = Estimate(value=value, low=low, high=high, error=np.sqrt(variance))
-
-    def against(reference: IntArray) -> Estimate:
-        place = reference[..., None, :]
-        itself = np.arange(problem.arm_count)[:, None] == place
-
-        def other(values: FloatArray) -> FloatArray:
-            return np.take_along_axis(values, place, axis=-2)
-
-        ends = _widened(problem.noise.interval(every.against(reference), line), rounding + other(rounding))
-        # The intervals of the two means bound their difference too, at no further risk of error.
-        lower, upper = np.maximum(ends[0], low - other(high)), np.minimum(ends[1], high - other(low))
-        return Estimate(
-            value=value - other(value),
-            low=np.where(itself, 0.0, lower),
-            high=np.where(itself, 0.0, upper),
-            error=np.where(itself, 0.0, np.sqrt(variance + other(variance))),
-        )
-
-    control = None
-    if problem.control is not None:
-        control = against(np.full_like(leader, problem.arms.index(problem.control)))
     return Estimates(
-        problem=problem, agents=problem.agents[some], leader=leader, mean=mean, lead=against(leader), control=control
+        problem=problem,
+        agents=problem.agents[some],
+        leader=leader,
+        mean=Estimate(value=value, low=low, high=high, error=np.sqrt(variance)),
+        every=every,
+        scatter=np.stack([problem.mixed_variances(fresh.counts, cells)[..., some] for fresh in phases]),
+        rounding=rounding,
     )
 
 
 def _widened(ends: Interval, by: FloatArray) -> Interval:
     return ends[0] - by, ends[1] + by
-
-
-def _usual_variances(problem: Problem, totals: Totals) -> FloatArray:
-    """`(..., arm, agent)`: variances of pooled mixed means, known or estimated; infinite where draws are missing."""
-    found = problem.mixed_variances(totals.counts, problem.noise.cell_variances(totals))
-    return np.where(problem.drawn(totals.counts), found, np.inf)

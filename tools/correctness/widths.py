@@ -14,7 +14,6 @@ from parley.experiments.paper.reproduction import paper_instance
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.rewards import make_model
-from parley.rewards.intervals import phase_reach, stack_phases
 from parley.totals import Totals
 
 MODELS = {
@@ -39,9 +38,16 @@ def run(problem: Problem, means: np.ndarray, rng: np.random.Generator) -> list[T
 
 def ratios(found: Estimates) -> np.ndarray:
     """Half-widths of differences over the fixed-time ones, each by itself: those of arms that are not the leader."""
-    widths, quantile = found.lead.high - found.lead.low, fixed_quantile(found.problem.delta)
-    told = found.lead.error > 0
-    return (widths[told] / 2) / (quantile * found.lead.error[told])
+    widths, usual = found.lead.high - found.lead.low, pooled_errors(found)
+    told = usual > 0
+    return (widths[told] / 2) / (fixed_quantile(found.problem.delta) * usual[told])
+
+
+def pooled_errors(found: Estimates) -> np.ndarray:
+    """Usual standard errors of the differences to the leader, by all draws of either arm; 0 for the leader."""
+    variances = np.square(found.mean.error)
+    others = np.take_along_axis(variances, found.leader[..., None, :], axis=-2)
+    return np.where(found.lead.error > 0, np.sqrt(variances + others), 0.0)
 
 
 def measure(runs: int = 20, delta: float = 0.1) -> dict[str, tuple[float, float]]:
@@ -67,15 +73,11 @@ def slack(runs: int = 20, delta: float = 0.1) -> tuple[float, float, float]:
     line, looks, common = joint_line(problem), [], []
     together = float(-ndtri(np.exp(-line) / 2))
     for _ in range(runs):
-        phases = run(problem, instance.means, rng)
-        found, past, seen = estimates(problem, phases), Totals.zero(phases[0].counts.shape), []
-        for fresh in phases:
-            seen.append(problem.noise.summary(past, fresh, problem.weights))
-            past = past + fresh
-        pairs = stack_phases(seen).against(found.leader)
-        each, first = pairs.weights(pairs.observed & (pairs.variance > 0))
+        found = estimates(problem, run(problem, instance.means, rng))
+        pairs = found.every.against(found.leader)
+        each, _ = pairs.weights(pairs.observed & (pairs.variance > 0))
         known = found.lead.error > 0
         root = np.sqrt(each.sum(axis=0)[known])
-        looks.append((phase_reach(each.sum(axis=0), first, line)[known] / root / together).mean())
-        common.append((1 / root / found.lead.error[known]).mean())
+        looks.append(((found.lead.high - found.lead.low)[known] / 2 * root / together).mean())
+        common.append((1 / root / pooled_errors(found)[known]).mean())
     return together / fixed_quantile(problem.delta), float(np.mean(looks)), float(np.mean(common))

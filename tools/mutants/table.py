@@ -38,7 +38,7 @@ ROUNDING = "tests/rewards/test_rounding.py::"
 CLAIMS = "tests/dashboard/test_claims.py::"
 ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
 GAUSSIAN_END = "return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)"
-STUDENT_END = "ends.append(np.where(known, centre + sign * out, sign * np.inf))"
+DIFFERENCE_END = "ends = np.where(found, centre + sign * out, sign * np.inf)"
 RANGE_END = "ends.append(np.where(known, end, sign * np.inf))"
 
 
@@ -172,18 +172,30 @@ MUTANTS = [
             row
             for share, word in ((0.7, "narrower"), (1.3, "wider"))
             for row in (
-                (f"intervals of a known scale are 30 % {word}", "rewards/intervals.py", GAUSSIAN_END,
-                 f"radius = {share} * radius\n    " + GAUSSIAN_END, ESTIMATES + "[known]"),
-                (f"intervals of an unknown scale are 30 % {word}", "rewards/unknown_scale.py", STUDENT_END,
-                 STUDENT_END.replace("sign * out", f"{share} * sign * out"), ESTIMATES + "[unknown]"),
+                (f"means of a known scale have intervals {word} by 30 %", "rewards/intervals.py", GAUSSIAN_END,
+                 f"radius = {share} * radius\n    " + GAUSSIAN_END, "tests/test_estimates.py::test_an_end_is_where_the_bet_reaches_its_line[known]"),
+                (f"differences of a known scale have intervals {word} by 30 %", "rewards/intervals.py", DIFFERENCE_END,
+                 DIFFERENCE_END.replace("sign * out", f"{share} * sign * out"), ESTIMATES + "[known]"),
+                (f"intervals of an unknown scale are 30 % {word}", "rewards/intervals.py", DIFFERENCE_END,
+                 DIFFERENCE_END.replace("sign * out", f"{share} * sign * out"), ESTIMATES + "[unknown]"),
                 (f"intervals of zeros and ones are 30 % {word}", "rewards/intervals.py", RANGE_END,
                  RANGE_END.replace("end,", f"centre + {share} * (end - centre),"), ESTIMATES + "[binary]"),
                 (f"intervals in a range are 30 % {word}", "rewards/intervals.py", RANGE_END,
                  RANGE_END.replace("known, end,", f"known, centre + {share} * (end - centre),"), ESTIMATES + "[bounded]"),
             )
         ),
-        ("the logarithm of a bet is overstated", "rewards/intervals.py", "odd = sign * square * stakes * summary.third / 3",
-         "odd = sign * square * stakes * summary.third", "tests/test_estimates.py::test_an_end_of_zeros_and_ones_is_where_the_exact_product_of_bets_reaches_its_line"),
+        ("the logarithm of a bet is overstated", "rewards/intervals.py", "stakes * third / 3)",
+         "stakes * third)", "tests/test_estimates.py::test_an_end_of_zeros_and_ones_is_where_the_exact_product_of_bets_reaches_its_line"),
+        ("what one side can lose is taken for the other's", "rewards/intervals.py", '(("up", below), ("down", above))',
+         '(("up", above), ("down", below))', "tests/test_estimates.py::test_squares_alone_understate_what_a_bet_wins"),
+        ("either side of a difference has the whole level", "rewards/intervals.py", "np.log(shares / 2)",
+         "np.log(shares)", "tests/test_estimates.py::test_an_end_of_a_difference_is_where_its_boosted_bets_reach_the_line[known]"),
+        ("differences are pooled over phases", "estimates.py", "    every, line = stack_phases(seen).of(some), joint_line(problem)\n",
+         "    seen = [problem.noise.summary(Totals.zero(past.counts.shape), past, problem.weights)]\n"
+         "    every, line = stack_phases(seen).of(some), joint_line(problem)\n",
+         "tests/test_estimates.py::test_differences_hold_where_all_means_drift[known]"),
+        ("changes between phases are looked for in one pair", "estimates.py", "for k in range(1, problem.arm_count):",
+         "for k in range(problem.arm_count - 1, problem.arm_count):", "tests/test_estimates.py::test_whether_differences_change_is_asked_of_every_pair_of_arms"),
     ),
     *_of(
         "simulator",

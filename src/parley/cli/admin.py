@@ -256,7 +256,7 @@ def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
                 "estimates": {"leader": entry["leader"], "arms": entry["arms"]},
             }
         )
-    keys = ("study", "stage", "phase", "phases", "level", "control", "words")
+    keys = ("study", "stage", "phase", "phases", "level", "control", "words", "change")
     study_end = overall(entry["end"] for entry in agents).value
     return {key: found[key] for key in keys} | {"end": study_end, "agents": agents}
 
@@ -301,3 +301,5 @@ def _show_estimates(found: dict[str, Any]) -> None:
         f"The intervals hold together, at every phase, with probability at least {found['level']:.4g}; "
         "--csv has the usual ones too."
     )
+    if found["change"]:
+        say(found["change"]["words"])

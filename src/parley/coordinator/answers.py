@@ -273,6 +273,16 @@ class AgentFound(Answer):
     arms: list[ArmFound]
 
 
+class ChangeFound(Answer):
+    """Whether differences change from phase to phase: the pair whose phases agree least. No part of the guarantee."""
+
+    p: float  # Holm's, over all pairs
+    agent: str
+    arm: str
+    other: str
+    words: str
+
+
 class Findings(Answer):
     """Every mean and difference after a decided phase, with intervals that hold all together at the `level`."""
 
@@ -284,6 +294,7 @@ class Findings(Answer):
     control: str | None
     rates: bool  # rewards are 0 or 1, and means are shares
     words: str
+    change: ChangeFound | None  # null before a pair of arms has two phases
     first: int  # the place of the first agent told of
     agent_count: int
     agents: list[AgentFound]

@@ -20,14 +20,17 @@ from parley.errors import InvalidInput, UnknownName
 from parley.rewards import plausibility, sampling
 from parley.rewards.bets import Bets, contrast_payoff
 from parley.rewards.intervals import (
+    ALL,
     Bound,
     ContrastSummary,
     Interval,
     PhaseContrasts,
     gaussian_interval,
     known_variance_bound,
+    lasting_interval,
+    staked_interval,
 )
-from parley.rewards.payoffs import stake_that_crosses
+from parley.rewards.payoffs import log_bet, log_boost, stake_that_crosses
 from parley.rewards.plausibility import Flaw, ImplausibleMean, Past, implausible_mean
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import Scale
@@ -184,9 +187,12 @@ class RewardModel(ABC):
             variance=(self.cell_variances(past) * reciprocals) @ np.square(weights),
             observed=(counts == 0).astype(np.float64) @ (weights > 0).astype(np.float64) == 0,
             second=nothing,
-            third=nothing,
-            fourth=nothing,
-            reach=nothing,
+            third_up=nothing,
+            third_down=nothing,
+            fourth_up=nothing,
+            fourth_down=nothing,
+            reach_up=nothing,
+            reach_down=nothing,
             estimated=nothing,
             degrees=nothing,
         )
@@ -194,6 +200,22 @@ class RewardModel(ABC):
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
         """Where contrasts lie, by all phases of the summary; `line` is the log of one over the level."""
         return gaussian_interval(summary, line)
+
+    def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
+        """The same for differences of two arms, which are supposed not to change from phase to phase."""
+        if not self.boosted:
+            return lasting_interval(self.interval, summary, line)
+        observed = summary.observed & (summary.variance > 0)  # that of an arm to itself has none
+        return staked_interval(
+            summary,
+            line,
+            observed=observed,
+            root=np.sqrt(np.where(observed, summary.variance, 1.0)),
+            score=lambda t: t,
+            payoff=lambda z, stake, missing: (
+                log_bet(z, stake[..., None], ALL) + log_boost(stake[..., None], ALL, missing)
+            ),
+        )
 
     # ---- what a report may hold
 

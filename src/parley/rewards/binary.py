@@ -61,6 +61,7 @@ from parley.totals import Totals
 INFERENCES = ("exact", "normal")  # how zeros and ones become evidence
 RARE = 12.0  # times the squared rate: the difference by which a first phase is sized
 LIFTS = (0.4, 0.2, 0.1)  # tried before a study
+HORIZON = 32.0  # the information of a usual study, in that of its first phase: which stakes make intervals narrow
 PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all
 
 NEWTON_STEPS = 2  # towards the projection; any reference is fair, so none of them needs to be exact
@@ -221,15 +222,15 @@ class Binary(RewardModel):
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         known, rates, counts = super().summary(past, fresh, weights), self.rates(past), fresh.counts
-        known = in_range(known, self._around(past, fresh), np.maximum(rates, 1 - rates), counts, weights, self.variance)
+        known = in_range(known, self._around(past, fresh), rates, 1 - rates, counts, weights, self.variance)
         shares = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
         ones, zeros = fresh.sums, counts - fresh.sums
-        third = (ones * (1 - rates) ** 3 - zeros * rates**3) * shares**3
-        fourth = (ones * (1 - rates) ** 4 + zeros * rates**4) * shares**4
-        return replace(known, third=third @ weights**3, fourth=fourth @ weights**4)
+        third = ((ones * (1 - rates) ** 3 - zeros * rates**3) * shares**3) @ weights**3
+        fourth = ((ones * (1 - rates) ** 4 + zeros * rates**4) * shares**4) @ weights**4
+        return replace(known, third_up=third, third_down=-third, fourth_up=fourth, fourth_down=fourth)
 
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
-        return range_interval(summary, line, cubes=True)
+        return range_interval(summary, line, HORIZON)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray:  # noqa: ARG002
         return np.asarray(np.maximum(means * (1 - means), SMALLEST_RATE))

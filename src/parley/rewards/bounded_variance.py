@@ -51,6 +51,7 @@ from parley.rewards.intervals import (
 from parley.rewards.sampling import Sampler
 from parley.totals import Totals
 
+HORIZON = 64.0  # the information of a usual study, in that of its first phase: which stakes make intervals narrow
 PRIOR = 3.0  # draws that a cell's variance borrows from that over all
 SMALLEST_SHARE = 1e-8  # of the range, squared: no variance is taken to be smaller
 
@@ -165,12 +166,12 @@ class BoundedVariance(Bounded):
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         references = self.references(past)
-        depth = np.maximum(references - self.low, self.high - references)
-        known = super().summary(past, fresh, weights)
-        return in_range(known, self._around(fresh, references), depth, fresh.counts, weights, self.variance)
+        known, around = super().summary(past, fresh, weights), self._around(fresh, references)
+        below, above = references - self.low, self.high - references
+        return in_range(known, around, below, above, fresh.counts, weights, self.variance)
 
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
-        return range_interval(summary, line)
+        return range_interval(summary, line, HORIZON)
 
     def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
         """A forecast draws what scatters as the past did, kept in the range on average."""

@@ -15,7 +15,9 @@ has the proofs. The bound keeps improving after the arm is eliminated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +25,18 @@ from parley.checks import BoolArray, FloatArray, IntArray
 from parley.totals import Totals
 
 FIRST = 0.25  # of the first phase's information: where the mixture over stakes is best is some 10 to 100 times that
-STAKES = 2.0 * 4.0 ** np.arange(5)  # times the first phase's information: for which ends the stakes are good
-PLAIN = 0.1  # of the wealth goes to the bound by the range alone
+# Where a stake is good, in information over that of the first phase, and its share of the wealth; here over a horizon.
+STAKES = {0.125: 0.1, 0.5: 0.4, 2.0: 0.35, 8.0: 0.1, 32.0: 0.05}
+PLAIN = 0.05  # of the wealth goes to the bound by the range alone
 LONGER = 1.5  # what the mixture adds to the line, about
 STEPS = 14
+# The same of differences that are Gaussian: most studies have few phases, and their first is a good part of them.
+FEW_PHASES = {3.0: 0.78, 18.0: 0.14, 108.0: 0.05, 648.0: 0.02, 3888.0: 0.01}
+DOUBLINGS, TURNS = 120, 16
+FARTHEST = 8.0  # standard deviations: scores beyond do not happen
+CLOSE = 1e-7  # of a step: near enough to an end
+FAR = 1e3  # steps to the other side of the centre, where no end is
+ALL = np.zeros(1)  # the log of the whole of a wealth, on a single stake
 POWER = 8  # the largest of many numbers is at most the eighth root of the sum of their eighth powers
 
 Interval = tuple[FloatArray, FloatArray]  # ends, of one shape; infinite without data
@@ -41,15 +51,22 @@ class ContrastSummary:
     variance: FloatArray  # of it, by the past; the weight of the phase is one over it
     observed: BoolArray  # everything it needs was drawn
     second: FloatArray  # sum of a^2 (x - r)^2, where rewards lie in a range
-    third: FloatArray  # sum of a^3 (x - r)^3, where that is known
-    fourth: FloatArray  # sum of a^4 (x - r)^4, likewise
-    reach: FloatArray  # at least every |a (x - r)|
+    third_up: FloatArray  # at most the sum of a^3 (x - r)^3, likewise
+    third_down: FloatArray  # at most minus that
+    fourth_up: FloatArray  # at least the sum of a^4 (x - r)^4, as far as a bet on "larger" must know it
+    fourth_down: FloatArray  # and one on "smaller"
+    reach_up: FloatArray  # at least every a (r - x): what a bet on "larger" can lose by
+    reach_down: FloatArray  # at least every a (x - r)
     estimated: FloatArray  # its variance otherwise: by the fresh draws alone, or by the range alone
     degrees: FloatArray  # its degrees of freedom
 
     def of(self, agents: slice) -> ContrastSummary:
         """Of some agents alone."""
         return replace(self, **{field.name: getattr(self, field.name)[..., agents] for field in fields(self)})
+
+    def first(self, phases: int) -> ContrastSummary:
+        """The first phases alone."""
+        return replace(self, **{field.name: getattr(self, field.name)[:phases] for field in fields(self)})
 
     def against(self, reference: IntArray) -> ContrastSummary:
         """Every arm minus the arm `reference (..., agent)`."""
@@ -63,9 +80,13 @@ class ContrastSummary:
             variance=self.variance + other(self.variance),
             observed=self.observed & np.take_along_axis(self.observed, place, axis=-2),
             second=self.second + other(self.second),
-            third=self.third - other(self.third),
-            fourth=self.fourth + other(self.fourth),
-            reach=np.maximum(self.reach, other(self.reach)),
+            # What is up for an arm is down for the one it is compared with.
+            third_up=self.third_up + other(self.third_down),
+            third_down=self.third_down + other(self.third_up),
+            fourth_up=self.fourth_up + other(self.fourth_down),
+            fourth_down=self.fourth_down + other(self.fourth_up),
+            reach_up=np.maximum(self.reach_up, other(self.reach_down)),
+            reach_down=np.maximum(self.reach_down, other(self.reach_up)),
             estimated=self.estimated + other(self.estimated),
             degrees=np.minimum(self.degrees, other(self.degrees)),
         )
@@ -86,20 +107,28 @@ def stack_phases(phases: list[ContrastSummary]) -> ContrastSummary:
 def in_range(
     summary: ContrastSummary,
     around: FloatArray,
-    depth: FloatArray,
+    below: FloatArray,
+    above: FloatArray,
     counts: IntArray,
     weights: FloatArray,
     variance: float,
 ) -> ContrastSummary:
-    """With second powers and reach: `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, no |x - r| exceeds
-    `depth`, and `variance` is what the range alone allows.
+    """With higher powers and reach: `around (..., arm, agent)` is the sum of (x - r)^2 of each cell, r - x is at most
+    `below`, x - r at most `above`, and `variance` is what the range alone allows.
+
+    Squares alone are known: a third power is at least minus the square times the reach of its own cell.
     """
     reciprocals = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
-    reach, squared = np.zeros(counts.shape), np.square(weights)
-    for agent, row in enumerate(weights):
-        np.maximum(reach, (depth * reciprocals)[..., agent, None] * row, out=reach)
-    second = (around * np.square(reciprocals)) @ squared
-    return replace(summary, second=second, reach=reach, estimated=variance * (reciprocals @ squared))
+    squares, squared = around * np.square(reciprocals), np.square(weights)
+    sides: dict[str, Any] = {}
+    for side, depth in (("up", below), ("down", above)):
+        most, reach = depth * reciprocals, np.zeros(counts.shape)
+        for agent, row in enumerate(weights):
+            np.maximum(reach, most[..., agent, None] * row, out=reach)
+        sides[f"third_{side}"] = -(squares * most) @ (squared * weights)
+        sides[f"fourth_{side}"] = (squares * np.square(most)) @ np.square(squared)
+        sides[f"reach_{side}"] = reach
+    return replace(summary, second=squares @ squared, estimated=variance * (reciprocals @ squared), **sides)
 
 
 def phase_reach(information: FloatArray, first: FloatArray, line: float) -> FloatArray:
@@ -125,6 +154,90 @@ def gaussian_interval(summary: ContrastSummary, line: float) -> Interval:
     return _between(centre, phase_reach(information, first, line) / divisor, first > 0)
 
 
+def staked_interval(
+    summary: ContrastSummary,
+    line: float,
+    *,
+    observed: BoolArray,
+    root: FloatArray,
+    score: Callable[[FloatArray], FloatArray],
+    payoff: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
+) -> Interval:
+    """Where differences lie that are the same in all phases: what a few stakes on either side have never ruled out.
+
+    `score` makes a phase's distance from theta, over its standard error `root`, one that a bet may be laid on.
+    `payoff(scores, stakes, missing)` is the log of what a stake pays before it is capped at what is `missing`. It rises
+    with the score and with what was won before: so theta is ruled out outside an end, and nowhere inside.
+    """
+    each, first = summary.weights(observed)
+    horizons, shares = (np.array(list(part)) for part in (FEW_PHASES, FEW_PHASES.values()))
+    shape = (len(horizons), 2, *first.shape)  # (stake, side, ...)
+    start = np.broadcast_to(np.log(shares / 2).reshape(-1, *(1,) * (first.ndim + 1)), shape)
+    sharpest = np.sqrt(2 * (line + np.log(2.0)) / horizons).reshape(-1, *(1,) * (first.ndim + 1))
+    sizes = np.sqrt(each / np.where(first > 0, first, 1.0))
+
+    def excess(theta: FloatArray, sign: FloatArray) -> FloatArray:
+        """How far the wealth was beyond the line, when it was farthest."""
+        won, most = start, np.full(shape[1:], -np.inf)
+        for size, z in zip(sizes, score(sign * (theta - summary.contrast[:, None]) / root[:, None]), strict=True):
+            stakes, missing = np.broadcast_to(sharpest * size, shape), line - won
+            # A boost that only a score beyond 8 would need is none: 0 asks for no boost, and spares most of the work.
+            missing = np.where(missing < FARTHEST * stakes, missing, 0.0)
+            won = won + payoff(np.broadcast_to(z, shape), stakes, missing)
+            most = np.maximum(most, np.logaddexp.reduce(won, axis=0))
+            won = np.minimum(won, line)
+        return most - line
+
+    information = np.where(first > 0, each.sum(axis=0), 1.0)
+    centre = (each * summary.contrast).sum(axis=0) / information
+    step = np.sqrt(2 * line * np.square(each * root).sum(axis=0)) / information
+    return outer_ends(excess, centre, step, first > 0)
+
+
+def outer_ends(
+    excess: Callable[[FloatArray, FloatArray], FloatArray], centre: FloatArray, step: FloatArray, known: BoolArray
+) -> Interval:
+    """Where `excess(theta, sign)`, which rises outwards on the side of `sign`, reaches 0; never short of it.
+
+    Both sides at once: `(side, ...)`. `step` is about how far away an end is.
+    """
+    sign = np.array([-1.0, 1.0]).reshape(2, *(1,) * centre.ndim)
+    step = np.broadcast_to(step, (2, *step.shape))
+    out, above = step, excess(centre + sign * step, sign)
+    within, below = np.zeros(step.shape), excess(centre + 0 * sign, sign)
+    # Where the centre is beyond already, the end lies on the other side of it.
+    within, below = np.where(below < 0, within, -FAR * step), np.where(below < 0, below, -1.0)
+    for _ in range(DOUBLINGS):
+        short = (above < 0) & known
+        if not short.any():
+            break
+        within, below = np.where(short, out, within), np.where(short, above, below)
+        out = np.where(short, 2 * out, out)
+        above = np.where(short, excess(centre + sign * out, sign), above)
+    found = (above >= 0) & known
+    for turn in range(TURNS):  # false position by Illinois, and now and then by halves: the end stays in between
+        open_ = found & (out - within > CLOSE * step)  # what has settled is left alone: others change none of its bits
+        if not open_.any():
+            break
+        slope = np.where(open_, above - below, 1.0)
+        middle = (within + out) / 2 if turn % 4 == 3 else out - np.where(open_, above / slope, 0.0) * (out - within)
+        value = excess(centre + sign * middle, sign)
+        over, under = open_ & (value >= 0), open_ & (value < 0)
+        below = np.where(over, below / 2, np.where(under, value, below))
+        above = np.where(under, above / 2, np.where(over, value, above))
+        within, out = np.where(under, middle, within), np.where(over, middle, out)
+    ends = np.where(found, centre + sign * out, sign * np.inf)
+    return ends[0], ends[1]
+
+
+def lasting_interval(
+    interval: Callable[[ContrastSummary, float], Interval], summary: ContrastSummary, line: float
+) -> Interval:
+    """Where contrasts lie that are the same in all phases: what was ruled out after a phase stays so."""
+    after = [interval(summary.first(phases + 1), line) for phases in range(len(summary.contrast))]
+    return np.max([low for low, _ in after], axis=0), np.min([high for _, high in after], axis=0)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Bets:
     """Wealth against "the contrast is theta": exp(won - rate theta) for each stake and side, and a parabola."""
@@ -147,11 +260,11 @@ class _Bets:
         return most + np.log(whole), (parts * slopes).sum(axis=0) / whole
 
 
-def range_interval(summary: ContrastSummary, line: float, *, cubes: bool = False) -> Interval:
-    """Where contrasts lie; `cubes` says that third and fourth powers are known, and with them how bets really grow."""
+def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Interval:
+    """Where contrasts lie; `horizon` is the information of a usual study, in that of its first phase."""
     each, first = summary.weights(summary.observed)
     known = first > 0
-    bets = _bets(summary, line, each, np.where(known, first, 1.0), cubes=cubes)
+    bets = _bets(summary, line, each, horizon * np.where(known, first, 1.0))
     divisor = np.where(known, bets.information, 1.0)
     centre = bets.signal / divisor
     radius = gaussian_reach(bets.information, bets.prior, line - np.log(PLAIN)) / divisor
@@ -169,14 +282,20 @@ def range_interval(summary: ContrastSummary, line: float, *, cubes: bool = False
     return ends[0], ends[1]
 
 
-def _bets(summary: ContrastSummary, line: float, each: FloatArray, first: FloatArray, *, cubes: bool) -> _Bets:
-    share, won, rate = np.log((1 - PLAIN) / (2 * len(STAKES))), [], []
-    for stake in STAKES:
-        wished = each * np.sqrt(2 * (line + LONGER) / (stake * first))
-        stakes = wished / (1 + wished * summary.reach)
-        for sign in (-1.0, 1.0):
-            paid = _exact_penalty(summary, stakes, sign) if cubes else _penalty(summary, stakes)
-            won.append(share + (sign * stakes * summary.contrast - paid).sum(axis=0))
+def _bets(summary: ContrastSummary, line: float, each: FloatArray, horizon: FloatArray) -> _Bets:
+    won, rate = [], []
+    sides = (
+        (-1.0, summary.third_down, summary.fourth_down, summary.reach_down),
+        (1.0, summary.third_up, summary.fourth_up, summary.reach_up),
+    )
+    for stake, share in STAKES.items():
+        wished = each * np.sqrt(2 * (line + LONGER) / (stake * horizon))
+        for sign, third, fourth, reach in sides:
+            stakes = wished / (1 + wished * reach)
+            # log(1 + y) >= y - y^2 / 2 + y^3 / 3 - y^4 times the rest's largest rate
+            powers = np.square(stakes) * (summary.second / 2 - stakes * third / 3)
+            powers = powers + stakes**4 * rest_rate(stakes * reach) * fourth
+            won.append(np.log((1 - PLAIN) * share / 2) + (sign * stakes * summary.contrast - powers).sum(axis=0))
             rate.append(sign * stakes.sum(axis=0))
     plain = np.where(summary.observed, 1 / np.where(summary.observed, summary.estimated, 1.0), 0.0)
     prior = np.take_along_axis(plain, np.argmax(summary.observed, axis=0)[None], axis=0)[0]
@@ -187,26 +306,6 @@ def _bets(summary: ContrastSummary, line: float, each: FloatArray, first: FloatA
         information=plain.sum(axis=0),
         prior=np.where(prior > 0, prior, 1.0),
     )
-
-
-def _penalty(summary: ContrastSummary, stakes: FloatArray) -> FloatArray:
-    """What a bet pays for its scatter, from second powers alone: log(1 + y) >= y - y^2 psi(r) / r^2 for |y| <= r."""
-    return np.asarray(np.square(stakes) * psi_rate(stakes * summary.reach) * summary.second)
-
-
-def _exact_penalty(summary: ContrastSummary, stakes: FloatArray, sign: float) -> FloatArray:
-    """The same to the fourth power: log(1 + y) >= y - y^2 / 2 + y^3 / 3 - y^4 times the rest's largest rate."""
-    square = np.square(stakes)
-    odd = sign * square * stakes * summary.third / 3
-    return np.asarray(
-        square * summary.second / 2 - odd + np.square(square) * rest_rate(stakes * summary.reach) * summary.fourth
-    )
-
-
-def psi_rate(y: FloatArray) -> FloatArray:
-    """(-log(1 - y) - y) / y^2, which rises with y from 1/2; rounded up."""
-    plain = np.maximum(y, 1e-3)
-    return np.where(y > 1e-3, -(np.log1p(-plain) + plain) / np.square(plain) * (1 + 1e-9), 1 / (2 * (1 - y)))
 
 
 def rest_rate(y: FloatArray) -> FloatArray:

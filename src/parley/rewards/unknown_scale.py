@@ -29,7 +29,16 @@ from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_variance, least_weighed, staked_gaps
-from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts, phase_reach
+from parley.rewards.intervals import (
+    ALL,
+    Bound,
+    ContrastSummary,
+    Interval,
+    PhaseContrasts,
+    outer_ends,
+    phase_reach,
+    staked_interval,
+)
 from parley.rewards.payoffs import LARGEST_STAKE, NOTHING, log_bet, log_boost, log_final_payoff
 from parley.rewards.plausibility import LEVEL, largest_variance
 from parley.rewards.sampling import Sampler
@@ -52,8 +61,6 @@ LARGEST_EXPONENT = 600.0
 ROUNDING = 1e-10  # taken off every score: Student's distribution function is good to a few units in 1e-13
 
 BASEL = math.log(6 / math.pi**2)
-DOUBLINGS, TURNS = 120, 16
-FAR = 1e3  # steps to the other side of the centre, where no end is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +185,17 @@ class UnknownScale(RewardModel):
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
         return student_interval(summary, line)
 
+    def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
+        observed = summary.observed & (summary.degrees > 0) & (summary.variance > 0)
+        return staked_interval(
+            summary,
+            line,
+            observed=observed,
+            root=np.sqrt(np.where(observed, summary.estimated, 1.0)),
+            score=lambda t: student_scores(t, np.where(observed, summary.degrees, 0.0)[:, None]),
+            payoff=lambda z, stake, missing: log_floored_bet(z, stake[..., None], ALL, missing)[0],
+        )
+
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
         mixed, least = self._fresh_mixed(phase.fresh, phase.weights)
         estimated = phase.both(mixed)
@@ -267,36 +285,17 @@ def student_interval(summary: ContrastSummary, line: float) -> Interval:
     step = np.sqrt(np.square(each * root).sum(axis=0)) / divisor
     degrees = np.where(observed, summary.degrees, 0.0)
 
-    def excess(theta: FloatArray, sign: float) -> FloatArray:
-        """How far the bet is beyond ruling out the contrast theta on the side of `sign`; it rises outwards."""
-        t = sign * (theta - summary.contrast) / root
-        score = np.copysign(normal_score(np.abs(t), degrees), t)
-        return np.asarray((stakes * score).sum(axis=0) - reach)
+    def excess(theta: FloatArray, sign: FloatArray) -> FloatArray:
+        """How far the bet is beyond ruling out the contrast theta on the side of `sign`."""
+        score = student_scores(sign * (theta - summary.contrast[:, None]) / root[:, None], degrees[:, None])
+        return np.asarray((stakes[:, None] * score).sum(axis=0) - reach)
 
-    ends = []
-    for sign in (-1.0, 1.0):
-        out, above = step, excess(centre + sign * step, sign)
-        within, below = np.zeros(first.shape), excess(centre, sign)
-        # The score at the centre need not be 0: where it is already beyond, the end lies on the other side of it.
-        within, below = np.where(below < 0, within, -FAR * step), np.where(below < 0, below, -reach)
-        for _ in range(DOUBLINGS):
-            short = (above < 0) & (first > 0)
-            if not short.any():
-                break
-            within, below = np.where(short, out, within), np.where(short, above, below)
-            out = np.where(short, 2 * out, out)
-            above = np.where(short, excess(centre + sign * out, sign), above)
-        known = (above >= 0) & (first > 0)
-        for turn in range(TURNS):  # false position by Illinois, and now and then by halves: the end stays in between
-            slope = np.where(known, above - below, 1.0)
-            middle = (within + out) / 2 if turn % 4 == 3 else out - np.where(known, above / slope, 0.0) * (out - within)
-            found = excess(centre + sign * middle, sign)
-            over = found >= 0
-            below = np.where(over, below / 2, found)
-            above = np.where(over, found, above / 2)
-            within, out = np.where(over, within, middle), np.where(over, middle, out)
-        ends.append(np.where(known, centre + sign * out, sign * np.inf))
-    return ends[0], ends[1]
+    return outer_ends(excess, centre, step, first > 0)
+
+
+def student_scores(t: FloatArray, degrees: FloatArray) -> FloatArray:
+    """Normal scores of either sign."""
+    return np.copysign(normal_score(np.abs(t), np.broadcast_to(degrees, t.shape)), t)
 
 
 def student_bound(

@@ -17,6 +17,7 @@ from parley.coordinator.answers import (
     ArmFound,
     Board,
     ByArm,
+    ChangeFound,
     DecidedPhase,
     DroppedArm,
     EstimatedRegret,
@@ -278,6 +279,7 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase
     shown, policy = last if phase is None else phase, policy_of(transaction, row)
     state, case = _phase(transaction, row, latest_phase(row) if phase is None else phase)
     ends = ends_at(policy, state, row.stage if shown == last else Stage.RUNNING)
+    change = _estimated(transaction, row, study, state, shown, columns).change if shown else None
     return Findings(
         study=row.id,
         stage=str(row.stage),
@@ -287,6 +289,7 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase
         control=study.problem.control,
         rates=study.problem.noise.means_are_rates,
         words=WORDS,
+        change=None if change is None else ChangeFound(**change.document()),
         first=columns.first,
         agent_count=len(study.agents),
         agents=_agents(transaction, row, state, policy.arm_statuses(state, case), shown, ends, columns),
