@@ -167,24 +167,19 @@ def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
     return positive(key, value)
 
 
-def at_least_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
-    """A finite number that is not negative."""
-    found = number(key, value)
-    if not 0 <= found <= LARGEST_SCALE:
-        raise InvalidInput(key, found=found, allowed=f"a number of at least 0 (at most {LARGEST_SCALE:g})")
-    return found
-
-
-def within(least: float, most: float) -> Check:
-    """A number within limits, both of them allowed."""
+def within(least: float, most: float, allowed: str = "") -> Check:
+    """A number within limits, both of them allowed; `allowed` replaces them in the error."""
 
     def check(key: str, value: Any, _arms: Names, _agents: Names) -> float:
         found = number(key, value)
         if not least <= found <= most:
-            raise InvalidInput(key, found=found, allowed=f"a number from {least:g} to {most:,.10g}")
+            raise InvalidInput(key, found=found, allowed=allowed or f"a number from {least:g} to {most:,.10g}")
         return found
 
     return check
+
+
+at_least_zero = within(0.0, LARGEST_SCALE, f"a number of at least 0 (at most {LARGEST_SCALE:g})")
 
 
 def counted(least: int, most: int) -> Check:

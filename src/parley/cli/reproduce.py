@@ -18,7 +18,7 @@ from parley.cli.console import (
     seed_option,
 )
 from parley.errors import InvalidInput
-from parley.experiments.paper.exhibits import EXHIBITS, Exhibit, make_exhibit
+from parley.experiments.paper.exhibits import EXHIBITS, Exhibit
 from parley.experiments.paper.reproduction import jobs, measure_all, rows_of
 
 FOLDER = "parley-reproduction"
@@ -54,7 +54,7 @@ def reproduce_command(what: str, replications: int, seed: int, out: Path, worker
     wanted, cores = jobs(names), workers or os.cpu_count() or 1
     with progress_bar(f"reproduce {what}", len(wanted), hidden=as_json) as advance:
         found = measure_all(wanted, replications=replications, seed=seed, workers=cores, progress=advance)
-    exhibits = [make_exhibit(name, rows_of(name, found)) for name in names]
+    exhibits = [EXHIBITS[name](rows_of(name, found)) for name in names]
     out.mkdir(parents=True, exist_ok=True)
     made = f"parley reproduce {what} --replications {replications} --seed {seed}"
     files = [file for exhibit in exhibits for file in _write(exhibit, out, made)]

@@ -170,10 +170,6 @@ def error_bound(guarantee: str, delta: float) -> str:
     return f"at most {percent(delta)}{about}" + " for whichever question is asked anew" * ("asked anew" in guarantee)
 
 
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
 def duration(seconds: float) -> str:
     """About how long, in one unit.
 
@@ -194,7 +190,7 @@ def ago(text: str, now: datetime | None = None) -> str:
     >>> ago("2026-01-01T00:00:00.000Z", datetime(2026, 1, 1, 0, 1, 57, tzinfo=UTC))
     '1 minute ago'
     """
-    seconds = ((now or datetime.now(UTC)) - _moment(text)).total_seconds()
+    seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(text)).total_seconds()
     return "less than a minute ago" if seconds < 60 else f"{duration(seconds)} ago"
 
 
@@ -204,7 +200,7 @@ def clock(text: str) -> str:
     >>> clock("2026-01-03T08:09:10.123Z")
     '3 January 2026, 08:09 UTC'
     """
-    moment = _moment(text)
+    moment = datetime.fromisoformat(text)
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 
 
@@ -214,7 +210,7 @@ def stamp(text: str) -> str:
     >>> stamp("2026-01-03T08:09:10.123Z")
     '3 Jan 2026, 08:09:10'
     """
-    moment = _moment(text)
+    moment = datetime.fromisoformat(text)
     return f"{moment.day} {moment:%b %Y, %H:%M:%S}"
 
 

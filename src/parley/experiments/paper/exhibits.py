@@ -46,11 +46,6 @@ class Exhibit:
     searches: tuple[Search, ...] = field(default=())
 
 
-def make_exhibit(name: str, rows: list[Row]) -> Exhibit:
-    """An exhibit by its name in `EXHIBITS`, from the rows of the table of that name."""
-    return EXHIBITS[name](rows)
-
-
 def _runs(rows: list[Row]) -> str:
     return f"{max(row.replications for row in rows if row.source != 'published'):,} replications"
 
@@ -105,6 +100,7 @@ def _regret(rows: list[Row]) -> Exhibit:
     return Exhibit(name="pf-ucb", tables=(_regret_table(first), _regret_table(second)), words=words, rows=tuple(rows))
 
 
+# Name -> what makes the exhibit, from the rows of the table of that name.
 EXHIBITS: dict[str, Callable[[list[Row]], Exhibit]] = {
     "table1": partial(_table, number=1, fixed="delta = 0.1", by="alpha"),
     "table2": partial(_table, number=2, fixed="alpha = 0.5", by="delta"),
