@@ -96,6 +96,7 @@ def answered_on_the_command_line():
     said = run("admin", "answer", "two")
     assert {"decided", "chosen", "Estimates"} < set(said.split())
     assert estimate_text(found["agents"][0]["estimates"]["arms"][0]["mean"]).split()[0] in said
+    assert " ".join(found["change"]["words"].split()) in " ".join(said.split()), "whether differences change"
     rows = list(csv.DictReader(io.StringIO(run("admin", "answer", "two", "--csv"))))
     arms = found["agents"][1]["estimates"]["arms"]
     assert [float(row["mean_low"]) for row in rows[-len(arms) :]] == [arm["mean"]["low"] for arm in arms]

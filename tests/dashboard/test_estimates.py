@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import httpx2
 import pytest
+from markupsafe import escape
 from tests.dashboard.site import TWO
 
 from parley.dashboard.charts import MOST, forest_chart
@@ -37,7 +38,7 @@ def test_at_the_end_they_are_what_the_certificate_says(here):
     here.run("whole")
     stored = here.call("GET", "studies/whole/certificate")["evidence"]["estimates"]
     found = here.call("GET", "studies/whole/findings")
-    assert (found["level"], found["words"]) == (stored["level"], stored["words"])
+    assert [found[key] for key in ("level", "words", "change")] == [stored[key] for key in ("level", "words", "change")]
     for one, other in zip(found["agents"], stored["agents"], strict=True):
         assert (one["agent"], one["leader"], one["end"]) == (other["agent"], other["leader"], "decided")
         assert [{kind: arm[kind] for kind in KINDS} for arm in one["arms"]] == [
@@ -49,6 +50,7 @@ def test_at_the_end_they_are_what_the_certificate_says(here):
 def test_they_are_there_at_every_phase_and_of_some_agents(here, half):
     now, first = here.call("GET", f"studies/{half}/findings"), here.call("GET", f"studies/{half}/findings?phase=1")
     assert (now["phase"], first["phase"], first["phases"], first["control"]) == (2, 1, 2, "c")
+    assert first["change"] is None, "there is one phase"
     widths = [
         sum(arm["mean"]["high"] - arm["mean"]["low"] for agent in found["agents"] for arm in agent["arms"])
         for found in (first, now)
@@ -65,6 +67,9 @@ def test_page_report_and_file_say_what_the_api_says(here, half):
     with here.browser() as browser:
         page, report = (browser.get(f"/studies/{half}/{name}").text for name in ("answer", "report"))
         file = browser.get(f"/studies/{half}/estimates.csv")
+    for shown in (page, report):
+        assert escape(found["change"]["words"]) in shown, "whether differences change, and that it is no guarantee"
+    assert "no part of the guarantee" in found["change"]["words"]
     assert file.headers["content-disposition"] == 'attachment; filename="half-estimates.csv"'
     rows = iter(csv.DictReader(io.StringIO(file.text)))
     for agent in found["agents"]:

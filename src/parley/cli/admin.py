@@ -231,11 +231,15 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
 
 def _all_findings(client: Client, study: str, phase: int | None) -> dict[str, Any]:
     """The findings of every agent, asked for in parts where a study is large."""
-    found: dict[str, Any] = {"agents": [], "agent_count": 1}
+    found: dict[str, Any] = {"agents": [], "agent_count": 1, "change": None}
     while len(found["agents"]) < found["agent_count"]:
         asked = {"first": len(found["agents"])} | ({} if phase is None else {"phase": phase})
         part = client.request("GET", "studies", study, "findings", params=asked)
-        found = part | {"agents": [*found["agents"], *part["agents"]]}
+        changes = [one["change"] for one in (found, part) if one["change"]]
+        found = part | {
+            "agents": [*found["agents"], *part["agents"]],
+            "change": min(changes, key=lambda one: one["p"], default=None),
+        }
     return found
 
 
