@@ -15,7 +15,10 @@ ROLES = ("viewer", "analyst", "auditor", "administrator", "agent")
 A_PAGE = 50
 
 
-async def _show(shown: Page, *, issued: IssuedToken | None = None, problem: str = "", code: int = 200) -> Response:
+async def tokens_page(
+    shown: Page, *, issued: IssuedToken | None = None, problem: str = "", code: int = 200
+) -> Response:
+    """Every token without its secret, but for the one that was `issued` just now."""
     tokens = (await shown.call(access.list_tokens, {"study": shown.asked("study")})).tokens
     wanted = shown.asked("search").strip().lower()
     live = [token for token in tokens if wanted in token.principal.lower() or wanted in token.kid]
@@ -36,22 +39,17 @@ async def _show(shown: Page, *, issued: IssuedToken | None = None, problem: str 
     )
 
 
-async def tokens_page(shown: Page) -> Response:
-    """Every token without its secret."""
-    return await _show(shown)
-
-
 async def issue(shown: Page) -> Response:
     """Issue a token, or rotate one: a second for the same principal."""
     fields = {name: shown.form.get(name, "").strip() for name in ("role", "name", "study", "agent")}
     body = {"role": fields["role"], "name": fields["name"]}
     body |= {name: fields[name] for name in ("study", "agent") if fields[name]}
     try:
-        return await _show(shown, issued=await shown.call(access.issue_token, body=body))
+        return await tokens_page(shown, issued=await shown.call(access.issue_token, body=body))
     except Refusal as refusal:
         if refusal.status not in (404, 409, 422):
             raise
-        return await _show(shown, problem=refusal.sentence, code=refusal.status)
+        return await tokens_page(shown, problem=refusal.sentence, code=refusal.status)
 
 
 async def revoke(shown: Page) -> Response:

@@ -24,7 +24,8 @@ A_PAGE = 10  # of reports in quarantine
 SHOWN = (404, 409, 422)  # refusals of an act that the page shows
 
 
-async def _show(shown: Page, *, problem: str = "", code: int = 200) -> Response:
+async def administration_page(shown: Page, *, problem: str = "", code: int = 200) -> Response:
+    """The forms, and the previews of what is being considered; `problem` is why an act was refused."""
     head = await heading(shown)
     phase = head["status"].phase
     considering, why = await considered(shown, phase)
@@ -59,11 +60,6 @@ async def _beside(shown: Page, entry: Aside, phase: int) -> dict[str, Any]:
     return alone | {"stands": stands.report, "open": report.phase == phase and not used, "used": used}
 
 
-async def administration_page(shown: Page) -> Response:
-    """The forms, and the previews of what is being considered."""
-    return await _show(shown)
-
-
 async def _act(shown: Page, handler: Act, body: dict[str, Any], **place: Any) -> Response:
     """Do it; or the page again, with why it was refused."""
     try:
@@ -71,7 +67,7 @@ async def _act(shown: Page, handler: Act, body: dict[str, Any], **place: Any) ->
     except Refusal as refusal:
         if refusal.status not in SHOWN:
             raise
-        return await _show(shown, problem=refusal.sentence, code=refusal.status)
+        return await administration_page(shown, problem=refusal.sentence, code=refusal.status)
     return RedirectResponse(f"/studies/{quote(shown.study, safe='')}/administration", status_code=303)
 
 
@@ -79,7 +75,7 @@ async def act(shown: Page) -> Response:
     """Pause, resume or cancel."""
     what = shown.form.get("do", "")
     if what not in ACTS:
-        return await _show(shown, problem="Nothing was chosen", code=422)
+        return await administration_page(shown, problem="Nothing was chosen", code=422)
     return await _act(shown, ACTS[what], {"reason": shown.form.get("reason", "").strip()})
 
 
@@ -92,11 +88,11 @@ async def freeze(shown: Page) -> Response:
 async def reweigh(shown: Page) -> Response:
     """Show what other weights would do, or confirm what was shown."""
     if "preview" not in shown.form:
-        return await _show(shown)
+        return await administration_page(shown)
     try:
         columns = columns_of(shown.form.get("columns", ""))
     except BadColumns as error:
-        return await _show(shown, problem=str(error), code=422)
+        return await administration_page(shown, problem=str(error), code=422)
     return await _act(shown, admin.reweigh_study, _confirmed(shown) | {"columns": columns})
 
 
@@ -121,7 +117,7 @@ async def amend(shown: Page) -> Response:
     aside = await shown.call(admin.list_quarantine, {"after": max(place - 1, 0), "limit": 1})
     chosen = [entry for entry in aside.quarantine if entry.sequence == place]
     if not chosen:
-        return await _show(shown, problem="There is no such report in quarantine", code=404)
+        return await administration_page(shown, problem="There is no such report in quarantine", code=404)
     return await _settle(shown, chosen[0], admin.amend_report)
 
 
@@ -132,7 +128,7 @@ async def held(shown: Page) -> Response:
     ways: dict[str, Act] = {"take": admin.amend_report, "refuse": admin.refuse_report}
     what = ways.get(shown.form.get("do", ""))
     if not chosen or what is None:
-        return await _show(shown, problem="There is no such report that is held", code=404)
+        return await administration_page(shown, problem="There is no such report that is held", code=404)
     return await _settle(shown, chosen[0], what)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -169,20 +170,13 @@ def _rows(board: Board, case: Explained | None, *, rates: bool) -> list[list[Boa
     return [[cell(arm, agent) for arm in range(len(board.arms))] for agent in range(len(board.agents))]
 
 
-async def events(shown: Page) -> Response:
-    """The study's own events, for the page's script."""
-    return await _relay(shown, studies.follow_study)
+async def events(shown: Page, *, of: Callable[[Call[None, None]], Awaitable[StreamingResponse]]) -> Response:
+    """A stream of events for the page's script, of a study or of all, for a while.
 
-
-async def all_events(shown: Page) -> Response:
-    """The list's events."""
-    return await _relay(shown, studies.follow_studies)
-
-
-async def _relay(shown: Page, handler: Callable[[Call[None, None]], Awaitable[StreamingResponse]]) -> Response:
-    """A stream of events, for a while; an empty answer that ends it for good where the reader may not have it."""
+    Where the reader may not have it, an empty answer ends it for good.
+    """
     try:
-        stream = await shown.call(handler)
+        stream = await shown.call(of)
     except Refusal as refusal:
         return Response(status_code=204 if refusal.status in (401, 403, 404) else 503)
     stream.body_iterator = _for_a_while(stream.body_iterator)
@@ -201,6 +195,6 @@ async def _for_a_while(events: AsyncIterable[Any]) -> AsyncIterator[Any]:
 
 routes = [
     page("/studies/{study}", overview, tab="Overview"),
-    page("/studies/{study}/events", events),
-    page("/events", all_events),
+    page("/studies/{study}/events", partial(events, of=studies.follow_study)),
+    page("/events", partial(events, of=studies.follow_studies)),
 ]
