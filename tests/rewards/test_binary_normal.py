@@ -15,6 +15,7 @@ from parley.problem import Instance, Problem
 from parley.protocol import StudyMessage
 from parley.rewards import Binary, BinaryNormal, Gaussian, make_model
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, NEAR_TIE, contrast_variance, gaussian_payoff, staked_gaps
+from parley.rewards.intervals import stack_phases
 from parley.rewards.payoffs import NOTHING, log_bet, log_boost
 from parley.simulation import simulate
 from parley.study import parse_study
@@ -192,15 +193,14 @@ def test_it_costs_less_than_exact_bets_do():
 
 
 def test_intervals_and_bounds_on_gaps_stay_exact():
+    """Those of differences too: its bets are boosted, its intervals are not."""
     bets = some_bets(draws=500)
-    mine, exact = (
-        model.interval(
-            replace(
-                summary := model.summary(bets.past, bets.fresh, bets.weights),
-                **{name: value[None] for name, value in vars(summary).items()},
-            ),
-            math.log(20),
-        )
-        for model in (MODEL, Binary())
-    )
+
+    def ends(model):
+        seen = stack_phases([model.summary(bets.past, bets.fresh, bets.weights)])
+        place = np.zeros(seen.contrast.shape[1:-2] + seen.contrast.shape[-1:], dtype=np.int64)
+        differences = model.difference_interval(seen.against(place), math.log(20))
+        return [*model.interval(seen, math.log(20)), *differences]
+
+    mine, exact = ends(MODEL), ends(Binary())
     assert np.array_equal(mine, exact)

@@ -20,7 +20,6 @@ from parley.errors import InvalidInput, UnknownName
 from parley.rewards import plausibility, sampling
 from parley.rewards.bets import Bets, contrast_payoff
 from parley.rewards.intervals import (
-    ALL,
     Bound,
     ContrastSummary,
     Interval,
@@ -28,9 +27,8 @@ from parley.rewards.intervals import (
     gaussian_interval,
     known_variance_bound,
     lasting_interval,
-    staked_interval,
 )
-from parley.rewards.payoffs import log_bet, log_boost, stake_that_crosses
+from parley.rewards.payoffs import stake_that_crosses
 from parley.rewards.plausibility import Flaw, ImplausibleMean, Past, implausible_mean
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import Scale
@@ -203,19 +201,7 @@ class RewardModel(ABC):
 
     def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
         """The same for differences of two arms, which are supposed not to change from phase to phase."""
-        if not self.boosted:
-            return lasting_interval(self.interval, summary, line)
-        observed = summary.observed & (summary.variance > 0)  # that of an arm to itself has none
-        return staked_interval(
-            summary,
-            line,
-            observed=observed,
-            root=np.sqrt(np.where(observed, summary.variance, 1.0)),
-            score=lambda t: t,
-            payoff=lambda z, stake, missing: (
-                log_bet(z, stake[..., None], ALL) + log_boost(stake[..., None], ALL, missing)
-            ),
-        )
+        return lasting_interval(self.interval, summary, line)
 
     # ---- what a report may hold
 

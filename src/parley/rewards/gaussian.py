@@ -12,7 +12,8 @@ from parley.checks import FloatArray
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel
 from parley.rewards.bets import Bets
-from parley.rewards.payoffs import log_final_payoff
+from parley.rewards.intervals import ALL, ContrastSummary, Interval, staked_interval
+from parley.rewards.payoffs import log_bet, log_boost, log_final_payoff
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, plain_scale, squared_scale
 from parley.settings import Key
@@ -74,6 +75,16 @@ class Gaussian(Scaled):
     boosted: ClassVar[bool] = True
     assumes_gaussian: ClassVar[bool] = True
     bound_note: ClassVar[str] = ""
+
+    def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
+        """By boosted bets: see `parley.rewards.intervals.staked_interval`."""
+        observed = summary.observed & (summary.variance > 0)  # that of an arm to itself has none
+
+        def payoff(score: FloatArray, stake: FloatArray, missing: FloatArray) -> FloatArray:
+            return log_bet(score, stake[..., None], ALL) + log_boost(stake[..., None], ALL, missing)
+
+        root = np.sqrt(np.where(observed, summary.variance, 1.0))
+        return staked_interval(summary, line, observed=observed, root=root, score=lambda t: t, payoff=payoff)
 
     def final_payoff(self, bets: Bets) -> FloatArray:
         return log_final_payoff(bets.contrast / np.sqrt(bets.variance), bets.missing)

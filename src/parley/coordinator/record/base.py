@@ -61,9 +61,9 @@ class RecordCache:
         self.pasts: Cache[PhaseKey, tuple[Past | None]] = Cache(24)  # by when its phase began
         self.decisions: Cache[PhaseKey, tuple[IntArray, IntArray, bool]] = Cache(48)
         self.totals: Cache[PhaseKey, Totals] = Cache(500, weigh=lambda totals: totals.counts.size, heaviest=2_000_000)
-        # With the place of the first agent, and how many agents.
+        # With the place of the first agent, and how many agents. They keep what every phase shows of every cell.
         self.estimates: Cache[tuple[str, str, int, int, int], Estimates] = Cache(
-            24, weigh=lambda found: found.mean.value.size, heaviest=1_000_000
+            24, weigh=lambda found: found.scatter.size, heaviest=1_000_000
         )
         # What sites say of a phase: recruited, observed. Nothing is decided by it; once dropped, they say it again.
         self.recruited: Cache[tuple[str, str, int], tuple[int, int]] = Cache(20_000)
