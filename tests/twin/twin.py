@@ -290,6 +290,26 @@ def faster(mine: list[float], expected: float, y: float, gaps: Sequence[float], 
     return log_sum([math.log(share) + one for share, one in zip(SHARES, mine, strict=True)])
 
 
+def nearest(cells: Sequence[tuple[float, float, float]], shift: float) -> tuple[float, list[float]]:
+    """The rates nearest to q without a gap, of cells (d, a, q), and the multiplier that leads there in two steps."""
+
+    def moved(q: float, step: float) -> tuple[float, float]:
+        root = math.sqrt(max((1 + step) ** 2 - 4 * step * q, 1e-12))
+        return 2 * q / max(1 + step + root, 1e-12), root
+
+    gap = sum(d * a * q for d, a, q in cells) + shift
+    multiplier = max(gap / sum(d * a * a * q * (1 - q) for d, a, q in cells), 0.0)
+    if gap > 0:
+        for _ in range(2):
+            left, slope = shift, 0.0
+            for d, a, q in cells:
+                r, root = moved(q, multiplier * a)
+                left += d * a * r
+                slope += d * a * a * r * (1 - r) / root
+            multiplier = max(multiplier + left / slope, 0.0)
+    return multiplier, [min(max(moved(q, multiplier * a)[0], 1e-9), 1 - 1e-9) for _, a, q in cells]
+
+
 class Binary(Model):
     """Zeros and ones: a likelihood ratio against the nearest rates without a gap."""
 
@@ -312,29 +332,15 @@ class Binary(Model):
 
     def exact(self, bet: Contrast, shift: float) -> float:
         """The product of its factors, by cells of d draws with s ones, coefficient a and past rate q."""
-        rates, gaps, fresh = self.rates(bet.past), self.plain_gaps(bet, shift), bet.fresh
+        rates, gaps, fresh = self.rates(bet.past), self.gaps(bet, shift), bet.fresh
         cells = [
             (fresh.counts[arm][n], fresh.sums[arm][n], sign * w / fresh.counts[arm][n], rates[arm][n])
             for arm, sign in bet.sides
             for n, w in bet.weighed
         ]
 
-        def moved(q: float, step: float) -> tuple[float, float]:
-            root = math.sqrt(max((1 + step) ** 2 - 4 * step * q, 1e-12))
-            return 2 * q / max(1 + step + root, 1e-12), root
-
-        gap = sum(d * a * q for d, _, a, q in cells) + shift
         variance = sum(d * a * a * q * (1 - q) for d, _, a, q in cells)
-        multiplier = max(gap / variance, 0.0)
-        if gap > 0:
-            for _ in range(2):
-                left, slope = shift, 0.0
-                for d, _, a, q in cells:
-                    r, root = moved(q, multiplier * a)
-                    left += d * a * r
-                    slope += d * a * a * r * (1 - r) / root
-                multiplier = max(multiplier + left / slope, 0.0)
-        reference = [min(max(moved(q, multiplier * a)[0], 1e-9), 1 - 1e-9) for _, _, a, q in cells]
+        multiplier, reference = nearest([(d, a, q) for d, _, a, q in cells], shift)
         per_gap = multiplier / gaps[1] if multiplier > 0 and gaps[1] > 0 else 1 / variance
         limit = 0.9 / max(a * r if a > 0 else -a * (1 - r) for (_, _, a, _), r in zip(cells, reference, strict=True))
         paid, hoped = [], []
@@ -352,10 +358,6 @@ class Binary(Model):
             hoped[1] = -1.0  # neither is expected to grow: the sub-Gaussian payoff is taken
         return faster(paid, hoped[1], bet.value(fresh) + shift, gaps, wide)
 
-    def plain_gaps(self, bet: Contrast, shift: float) -> list[float]:
-        """Not 1.2 times: exact bets are not boosted."""
-        return self.gaps(bet, shift)
-
     def gap_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float) -> float:
         """In the range from 0 to 1, around the rates of the past; x^2 = x."""
         rates, fresh = self.rates(bets[0].past), bets[0].fresh
@@ -367,40 +369,21 @@ class Binary(Model):
 
 
 class BinaryNormal(Binary):
-    """Zeros and ones by the normal approximation, where either side is large enough."""
+    """Zeros and ones by the normal approximation."""
 
     boosted = True
 
-    def plain_gaps(self, bet: Contrast, shift: float) -> list[float]:
-        """Of the exact bets."""
-        return [gap / 1.2 for gap in self.gaps(bet, shift)]
-
-    def large(self, bet: Contrast, missing: float) -> bool:
-        """By counts of the phase and rates of the past."""
-        rates, counts = self.rates(bet.past), bet.fresh.counts
-        for arm, _ in bet.sides:
-            for least, rare in ((30.0, False), (max(5.0, missing**2 / 4), True)):
-                squares = cubes = 0.0
-                for n, w in bet.weighed:
-                    value = counts[arm][n] * (min(rates[arm][n], 1 - rates[arm][n]) if rare else 1.0)
-                    if value < least / 2:
-                        return False
-                    a = w / counts[arm][n]
-                    squares, cubes = squares + a * a * value, cubes + a**3 * value
-                if squares**3 / cubes**2 < least * (1 - 1e-9):
-                    return False
-        return True
-
     def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
-        """As Gaussian, with the variance of rates of the past and the phase together; else exact."""
-        if not self.large(bet, missing):
-            return self.exact(bet, shift)
-        both = bet.past.plus(bet.fresh)
-        each = [
-            [v * d / max(d - 1, 1) for v, d in zip(row, counts, strict=True)]
-            for row, counts in zip(self.past_variances(both), both.counts, strict=True)
-        ]
-        z = (bet.value(bet.fresh) + shift) / math.sqrt(bet.variance(bet.fresh, each))
+        """As Gaussian, by rates of the past and the phase together: the mean of two variances, with and without gap."""
+        both, fresh = bet.past.plus(bet.fresh), bet.fresh
+        rates = self.rates(both)
+        cells = [(arm, n, sign * w) for arm, sign in bet.sides for n, w in bet.weighed]
+        pooled = [(both.counts[arm][n], w / both.counts[arm][n], rates[arm][n]) for arm, n, w in cells]
+        _, reference = nearest(pooled, shift)
+        variance = 0.0
+        for (arm, n, w), (d, _, q), r in zip(cells, pooled, reference, strict=True):
+            variance += w * w / fresh.counts[arm][n] * (q * (1 - q) * d / max(d - 1, 1) + r * (1 - r)) / 2
+        z = (bet.value(fresh) + shift) / math.sqrt(variance)
         if last:
             return missing if z >= -float(ndtri(math.exp(-missing))) else -math.inf
         return self.gaussian(bet, z, missing, shift)

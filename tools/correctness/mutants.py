@@ -11,7 +11,7 @@ from tools.correctness.ties import Maker, Tie
 
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth
-from parley.problem import BoolArray, FloatArray, IntArray, Problem
+from parley.problem import FloatArray, IntArray, Problem
 from parley.rewards import Bets, Binary, BinaryNormal, BoundedVariance, Gaussian, RewardModel, UnknownScale
 from parley.rewards.bets import BOLDNESS, LOG_SHARES, staked_gaps
 from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
@@ -77,14 +77,14 @@ class FloorLeftOut(UnknownScale):
         return log_bet(z, stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, bets.missing)
 
 
-class NormalOfAnyCells(BinaryNormal):
-    """The normal approximation however few draws, ones and zeros a cell has, and plans that give it no more."""
+class VarianceAtTheEstimates(BinaryNormal):
+    """The variance of the normal approximation at the estimated rates alone, and plans with cells of any size."""
 
-    def bet_draws(self, weights: FloatArray) -> int:
-        return 1
+    bet_draws = 1
 
-    def approximates(self, bets: Bets) -> BoolArray:
-        return np.ones(len(bets.arm), dtype=bool)
+    def scores(self, bets: Bets) -> FloatArray:
+        with patch("parley.rewards.binary_normal.TO_THE_NULL", 0.0):
+            return super().scores(bets)
 
 
 class StakesBeyondTheLimit(BoundedVariance):
@@ -141,6 +141,8 @@ MUTANTS = (
         tie=_tie("variance 0.05"),
     ),
     Mutant(
-        words="the normal approximation of any cells", make=_model(NormalOfAnyCells()), tie=_tie("normal 0.1, no rate")
+        words="the variance of rates at their estimates",
+        make=_model(VarianceAtTheEstimates()),
+        tie=_tie("normal 0.1, no rate"),
     ),
 )

@@ -56,6 +56,7 @@ NORMAL: dict[str, World] = {
     "normal 0.25, no rate": World(model=BinaryNormal(), level=0.25),
     "normal 0.1": World(model=BinaryNormal(rate=0.1), level=0.1),
     "normal 0.1, no rate": World(model=BinaryNormal(), level=0.1),
+    "normal 0.9, no rate": World(model=BinaryNormal(), level=0.9),
     "normal 0.03": World(model=BinaryNormal(rate=0.03), level=0.03),
     "normal 0.01": World(model=BinaryNormal(rate=0.01), level=0.01),
 }

@@ -18,6 +18,7 @@ import numpy as np
 from tools.correctness.common import DOCS, SEED, fill, table
 from tools.correctness.near_ties import allowance
 
+from parley.experiments.forecasts.fixed_size import FixedDesign
 from parley.experiments.paper.reproduction import paper_instance
 from parley.policies import make_policy
 from parley.policies.evidence import tolerance as evidence_tolerance
@@ -134,7 +135,9 @@ def trial(replications: int = 1000) -> dict[str, list[list[str]]]:
             power = float((run.finished & ~run.mistaken).mean())
             error = math.sqrt(power * (1 - power) / replications)
             row = [inference, f"{budget:,}", f"{power:.3f} ± {error:.3f}", f"{run.costs.mean():,.0f}"]
-            found["power"].append([*row, f"{run.costs.mean() / budget:.2f}", f"{run.rounds.mean():.1f}"])
+            row += [f"{run.costs.mean() / budget:.2f}", f"{run.rounds.mean():.1f}"]
+            fixed = FixedDesign.of([instance], seed=SEED).within(budget)
+            found["power"].append([*row, f"{fixed.power:.3f} ± {fixed.power_error:.3f}"])
             print(found["power"][-1], flush=True)
     return found
 
@@ -203,7 +206,7 @@ def _write(known: dict[str, Any], replications: int) -> None:
     fill(PAGE, "figures", table(head, known["figures"]))
     head = ["inference", "gap", "people, mean", "rounds", "goal, at most", "bad answers, %"]
     fill(PAGE, "trial", table(head, known["trial"]))
-    head = ["inference", "people at most", "power", "people, mean", "of the budget", "rounds"]
+    head = ["inference", "people at most", "power", "people, mean", "of the budget", "rounds", "power, fixed size"]
     fill(PAGE, "power", table(head, known["power"]))
     counted = known.get("cells", {})
     rows = [_row(name, counted[name], replications) for name in CELLS if name in counted]

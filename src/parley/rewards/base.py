@@ -62,6 +62,7 @@ class RewardModel(ABC):
     shared_axes: ClassVar[tuple[int, ...]] = ()  # of (arm, agent): over which an unknown scale is assumed to be one
     assumes_gaussian: ClassVar[bool] = False  # so that skewed rewards break the guarantee
     least_draws: ClassVar[int] = 1  # of every cell that a plan needs
+    bet_draws: ClassVar[int] = 1  # of every cell that bets, at least: with fewer, bets would be less sharp
     guarantee_note: ClassVar[str] = ""  # what a guarantee must add, where the evidence is only approximate
 
     # ---- the study file
@@ -149,10 +150,6 @@ class RewardModel(ABC):
         return f"gap {gap:g}", self.usual_mean - gap / 2
 
     # ---- evidence
-
-    def bet_draws(self, weights: FloatArray) -> int:  # noqa: ARG002
-        """Draws of every cell that bets, at least: with fewer, bets would be less sharp."""
-        return 1
 
     def payoff(self, bets: Bets) -> FloatArray:
         """The log of what every bet pays; at least `bets.missing` means that its slot reaches the line."""

@@ -90,8 +90,8 @@ class Binary(RewardModel):
         ),
         "inference": Key(
             kinds=(str,),
-            meaning='`"exact"`, or `"normal"`: the approximation of textbooks where cells are large enough, needs '
-            'fewer draws; the guarantee then says "approximately"',
+            meaning='`"exact"`, or `"normal"`: the approximation of textbooks, needs fewer draws; the guarantee then '
+            'says "approximately"',
             default='`"exact"`',
         ),
     }

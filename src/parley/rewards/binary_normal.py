@@ -1,52 +1,42 @@
 """Rewards that are 0 or 1, with the normal approximation of textbook designs: `inference = "normal"`.
 
-The exact bets of `binary` cannot be boosted, and pay for it. Here a contrast counts as Gaussian with the variance of
-the pooled rates (of the past and of the phase), and its payoff is boosted and capped. So error rates are approximate:
-`docs/delta-correctness.md` measures them. Whether a bet takes the approximation is decided by the past and by the
-counts of the phase, never by its rewards: either side of the contrast must be no more skewed than a single cell of
-LEAST_DRAWS draws with LEAST_EXPECTED ones and zeros expected, or more where very little error is left, and every cell
-must have half as many. Other bets stay exact, and so do intervals and bounds on gaps.
+The exact bets of `binary` cannot be boosted, and pay for it. Here a contrast counts as Gaussian, and its payoff is
+boosted and capped. So error rates are approximate: `docs/delta-correctness.md` measures them.
+
+What decides between a good and a bad approximation is the variance. At the estimated rates (Wald's) it is too small
+just when a contrast is large by chance, and small cells err too often. At the nearest rates without the gap (Farrington
+and Manning, Statistics in Medicine 9, 1990) it is too large, and small cells say too little. Their mean serves cells of
+any size. Intervals and bounds on gaps stay exact.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from parley.checks import BoolArray, FloatArray
-from parley.rewards.bets import (
-    Bets,
-    at_bets,
-    contrast_variance,
-    gaussian_payoff,
-    least_weighed,
-    reciprocals,
-)
-from parley.rewards.binary import INFERENCES, Binary
+from parley.checks import FloatArray
+from parley.rewards.bets import Bets, gaussian_payoff, in_parts
+from parley.rewards.binary import INFERENCES, Binary, null_reference
 from parley.rewards.payoffs import log_final_payoff
 
-LEAST_DRAWS = 30  # of a side in the phase, as if it were one cell
-LEAST_EXPECTED = 5  # ones, and zeros, of a side in the phase, as if it were one cell
-OF_A_CELL = 0.5  # of these, every single cell of the side: its variance is estimated from them
-PLANNED_DRAWS = 40  # a few more than the approximation needs at rates around a quarter
-ROUNDING = 1e-9  # relative: sums of powers of one cell give back its count up to this
-TAIL = 0.25  # more are needed far out in the tail: at least this times the square of the log of what is missing
+PLANNED_DRAWS = 10  # of every cell that bets: with fewer, estimates of variances scatter much
+TO_THE_NULL = 0.5  # of the way from the variance at the estimates to that at the nearest rates without the gap
 
 
 @dataclass(frozen=True, kw_only=True)
 class BinaryNormal(Binary):
-    """Yes or no, by the normal approximation wherever the sides of a bet are large enough.
+    """Yes or no, by the normal approximation.
 
     >>> BinaryNormal(rate=0.25).document()
     {'kind': 'binary', 'rate': 0.25, 'inference': 'normal'}
     """
 
     boosted: ClassVar[bool] = True
-    optimism: ClassVar[float] = 1.0
+    bet_draws: ClassVar[int] = PLANNED_DRAWS
+    optimism: ClassVar[float] = 1.4
     caution: ClassVar[float] = 1.0
     guarantee_note: ClassVar[str] = "approximately (normal approximation of rates)"
 
@@ -57,70 +47,27 @@ class BinaryNormal(Binary):
     def document(self) -> dict[str, Any]:
         return super().document() | {"inference": INFERENCES[1]}
 
-    def bet_draws(self, weights: FloatArray) -> int:
-        """What equal cells need for PLANNED_DRAWS of either side, for the agent whose weights are the least even.
-
-        >>> BinaryNormal().bet_draws(np.eye(4)), BinaryNormal().bet_draws(np.full((4, 4), 0.25))
-        (40, 20)
-        """
-        pooled = as_one_cell(np.square(weights).sum(axis=0), (weights**3).sum(axis=0))
-        return math.ceil(PLANNED_DRAWS * max(1 / float(pooled.min()) * (1 - ROUNDING), OF_A_CELL))
-
     def payoff(self, bets: Bets) -> FloatArray:
-        """As of a Gaussian contrast where the sides are large enough, exact elsewhere; stakes come from the past."""
-        normal = self.approximates(bets)
-        if not normal.any():
-            return super().payoff(bets)
-        paid, large = np.empty(len(bets.arm)), bets.take(normal)
-        paid[normal] = gaussian_payoff(large, self._scores(large))
-        if not normal.all():
-            paid[~normal] = super().payoff(bets.take(~normal))
-        return paid
+        """As of a Gaussian contrast; stakes come from the past."""
+        return gaussian_payoff(bets, self.scores(bets))
 
     def final_payoff(self, bets: Bets) -> FloatArray:
-        """By the normal quantile where the sides are large enough; elsewhere the exact bet, which stays as it is."""
-        normal = self.approximates(bets)
-        paid = np.empty(len(bets.arm))
-        large = bets.take(normal)
-        paid[normal] = log_final_payoff(self._scores(large), large.missing)
-        paid[~normal] = super().payoff(bets.take(~normal))
-        return paid
+        return log_final_payoff(self.scores(bets), bets.missing)
 
-    def approximates(self, bets: Bets) -> BoolArray:
-        """`(bet,)`: whether both sides of a bet are large enough, by their counts and the rates of the past."""
-        rates, counts = self.rates(bets.past), bets.fresh.counts.astype(np.float64)
-        wanted = np.maximum(LEAST_EXPECTED, TAIL * np.square(bets.missing))
-        large = np.ones(len(bets.arm), dtype=np.bool_)
-        for values, least in ((counts, LEAST_DRAWS), (counts * np.minimum(rates, 1 - rates), wanted)):
-            cells, pooled = least_weighed(values, bets.weights), _pooled(bets, values)
-            large &= np.minimum(*at_bets(bets, cells, cells)) >= OF_A_CELL * least
-            large &= np.minimum(*at_bets(bets, pooled, pooled)) >= least * (1 - ROUNDING)
-        return np.asarray(large)
-
-    def _scores(self, bets: Bets) -> FloatArray:
+    def scores(self, bets: Bets) -> FloatArray:
         """`(bet,)`: the contrast over its standard deviation, by rates pooled over the past and the phase.
 
         The variance of an estimated rate is too small by one part in its draws, on average: that is made good.
         """
-        pooled = bets.past + bets.fresh
-        unbiased = pooled.counts / np.maximum(pooled.counts - 1, 1)
-        return bets.contrast / np.sqrt(contrast_variance(bets, unbiased * self.cell_variances(pooled)))
-
-
-def as_one_cell(squares: FloatArray, cubes: FloatArray) -> FloatArray:
-    """The draws of one cell whose mean is as skewed as a weighted sum, of sum a^2 n and sum a^3 n over its cells.
-
-    Ones that are rare come as a Poisson number n. A sum a n has the skewness sum a^3 n / (sum a^2 n)^1.5, and a single
-    number has 1 / sqrt(n). By Hölder's inequality this is never more than the draws in all.
-
-    >>> counts, even, uneven = np.full(4, 10.0), np.full(4, 0.25), np.array([0.7, 0.1, 0.1, 0.1])
-    >>> [float(as_one_cell(a**2 @ counts, a**3 @ counts).round(1)) for a in (even, uneven)]
-    [40.0, 11.7]
-    """
-    return np.divide(squares**3, cubes**2, out=np.zeros(squares.shape), where=cubes > 0)
-
-
-def _pooled(bets: Bets, values: FloatArray) -> FloatArray:
-    """`(..., arm, agent m)`: draws, or ones expected, of all the cells that m weighs, as if they were one."""
-    each = reciprocals(bets)
-    return as_one_cell((values * each**2) @ bets.weights**2, (values * each**3) @ bets.weights**3)
+        scores, pooled = np.empty(len(bets.arm)), bets.past + bets.fresh
+        rates = self.rates(pooled)
+        for part in in_parts(bets):
+            draws = np.where(part.counts > 0, part.of(pooled.counts), 0.0)
+            shares = np.divide(part.shares * part.counts, draws, out=np.zeros(draws.shape), where=draws > 0)
+            estimated = part.of(rates)
+            nearest, _ = null_reference(shares, draws, estimated, bets.shift)
+            variances = (1 - TO_THE_NULL) * estimated * (1 - estimated) * draws / np.maximum(draws - 1, 1)
+            variances += TO_THE_NULL * nearest * (1 - nearest)
+            variance = (part.counts * np.square(part.shares) * variances).sum(axis=(1, 2))
+            scores[part.chosen] = bets.contrast[part.chosen] / np.sqrt(variance)
+        return scores

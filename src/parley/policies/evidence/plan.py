@@ -157,7 +157,7 @@ def further_draws(
         factor = np.maximum(factor, WORTH_A_ROUND * overhead / days_needed(solution.allocation, problem.rate))
     planned = solution.allocation * factor[:, None, None]
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
-    quotas = np.maximum(np.ceil(planned), max(problem.noise.least_draws, problem.noise.bet_draws(problem.weights)))
+    quotas = np.maximum(np.ceil(planned), max(problem.noise.least_draws, problem.noise.bet_draws))
     return np.where(touched, quotas, 0).astype(np.int64)
 
 
