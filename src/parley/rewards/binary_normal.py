@@ -62,7 +62,7 @@ class BinaryNormal(Binary):
         scores, pooled = np.empty(len(bets.arm)), bets.past + bets.fresh
         rates = self.rates(pooled)
         for part in in_parts(bets):
-            draws = np.where(part.counts > 0, part.of(pooled.counts), 0.0)
+            draws = np.where(part.counts > 0, part.of(pooled.counts.astype(np.float64)), 0.0)
             shares = np.divide(part.shares * part.counts, draws, out=np.zeros(draws.shape), where=draws > 0)
             estimated = part.of(rates)
             nearest, _ = null_reference(shares, draws, estimated, bets.shift)
