@@ -276,6 +276,12 @@ class StudySettings:
         "an arm within this distance of the best (of the N-th best) is a right answer too; at least 0",
         sentence="an arm within {value:g} of the best is an answer", affects_decisions=True,
     )
+    answers: str = setting(
+        "together", (str,), choice("together", "each"),
+        'whether `evidence` gives the answers of all agents `"together"`, final when all are settled, or `"each"` by '
+        "itself, which takes more samples ([why](evidence-racing.md#one-answer-of-all-agents))",
+        default='`"together"`', sentence="every agent's answer is final by itself",
+    )
     max_samples: int | None = setting(
         None, (int,), or_none(counted(1, LARGEST_COUNT)),
         "the study ends after this many draws in total, decided or not",

@@ -18,6 +18,7 @@ class OutcomeStatus(StrEnum):
     EXHAUSTED = "exhausted"  # the budget of samples or rounds, or the horizon, came first
     BLOCKED = "blocked"  # the missing draws can no longer come from anybody
     CANCELLED = "cancelled"  # an administrator stopped the study first
+    SETTLED = "settled"  # its own case is closed: final when all agents' are
     OPEN = "open"  # not yet
 
     @property
@@ -37,6 +38,7 @@ class OutcomeStatus(StrEnum):
             OutcomeStatus.EXHAUSTED: "the budget or the horizon came first",
             OutcomeStatus.BLOCKED: "the missing draws can no longer come from anybody",
             OutcomeStatus.LEFT: "the others were re-weighed without it",
+            OutcomeStatus.SETTLED: "final when all agents are",
         }.get(self)
         return f"{self.value}: {meaning}" if meaning else self.value
 

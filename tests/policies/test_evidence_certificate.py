@@ -102,7 +102,7 @@ def test_the_certificate_says_what_decided():
 def test_all_bounds_on_gaps_hold_together(top):
     """At every phase at once, for all losers of all agents: wrong in at most a share delta of the runs."""
     instance = random_instance(8 + top, arms=4, agents=3, top=top, min_gap=0.05, delta=0.2)
-    policy, count = racing(instance.problem), 400
+    policy, count = racing(instance.problem.with_(answers="each")), 400
     rng, state = np.random.default_rng(SEED), policy.start((count,))
     while not state.finished.all():
         quotas = policy.plan(state)

@@ -83,15 +83,17 @@ def test_own_options_come_before_those_that_rounds_stand_for():
     assert (own == racing(problem).plan(state)).all()
 
 
-def test_the_first_phase_gives_every_mixed_mean_its_precision_and_draws_nothing_nobody_weighs():
+@pytest.mark.parametrize(
+    ("answers", "wanted"), [("each", math.sqrt(math.log(30) / math.log(3 / 0.1))), ("together", math.sqrt(4 / 9))]
+)
+def test_the_first_phase_gives_every_mixed_mean_its_precision_and_draws_nothing_nobody_weighs(answers, wanted):
     weights = [[0.5, 0.0, 1.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.0]]
-    problem = Problem(arms=3, weights=weights, noise=Noise(scale=2.0), largest_gap=3.0)
+    problem = Problem(arms=3, weights=weights, noise=Noise(scale=2.0), largest_gap=3.0, answers=answers)
     quotas = racing(problem).plan(racing(problem).start())
     assert (quotas[:, 2] == 0).all()
     used = quotas[:, :2].astype(float)
     variances = 4 * ((1 / used) @ problem.squared_weights[:2])
-    wanted = (0.11 * 3) ** 2 * math.sqrt(math.log(30) / racing(problem).line)
-    assert variances.max() == pytest.approx(wanted, rel=0.02)
+    assert variances.max() == pytest.approx((0.11 * 3) ** 2 * wanted, rel=0.02)
 
 
 def test_an_arm_is_out_only_when_all_its_slots_are_on_the_line():
@@ -178,5 +180,6 @@ def test_boosting_is_for_gaussian_noise_only():
 def test_the_line_pays_for_every_distinct_question_and_for_nothing_else():
     weights = [[0.5, 0.5, 0.2], [0.5, 0.5, 0.2], [0.0, 0.0, 0.6]]
     problem = Problem(arms=4, weights=weights, top=2, delta=0.01)
-    assert racing(problem).line == pytest.approx(math.log(2 / 0.01))
+    assert racing(problem).line == pytest.approx(math.log(1 / 0.01))
+    assert racing(problem.with_(answers="each")).line == pytest.approx(math.log(2 / 0.01))
     assert racing(problem.with_(tolerance=0.1)).line == pytest.approx(math.log(2 / 0.01))

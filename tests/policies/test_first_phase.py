@@ -90,8 +90,10 @@ def test_it_is_at_most_a_tenth_of_the_budget(budget):
 
 
 def test_without_a_tolerance_or_a_budget_it_is_as_it_was():
-    policy = make_policy("evidence", Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]]))
-    assert policy.plan(policy.start()).tolist() == [[54, 44], [54, 44]]
+    problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
+    together, each = (make_policy("evidence", problem.with_(answers=how)) for how in ("together", "each"))
+    assert each.plan(each.start()).tolist() == [[54, 44], [54, 44]]
+    assert together.plan(together.start()).tolist() == [[70, 58], [70, 58]], "it must tell who leads, for both"
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])

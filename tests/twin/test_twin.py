@@ -63,6 +63,7 @@ def drawn_study(rng, model, tolerance, *, agents=0, budgets=True):
         delta=float(10 ** -rng.uniform(0.5, 4)),
         noise=models(rng.uniform(0.3, 0.7, (K, M)))[model],
         tolerance=tolerance,
+        answers="each" if rng.random() < 0.25 else "together",
         **settings,
     )
     return Instance(problem=problem, means=0.5 + (0.1 if rng.random() < 0.5 else 0.5) * (rng.random((K, M)) - 0.5))
@@ -114,7 +115,8 @@ def differences(policy, state, twin):
         wealth = pairs_of(state, m, question) if paired else slots_of(state, m, question)
         for bet, ours in wealth.items():
             had = question.wealth[bet]
-            if not near(min(ours, twin.line), min(had, twin.line), BELOW if paired else CLOSE):
+            most = float("inf") if twin.together else twin.line  # above it nothing matters, where it is everybody's
+            if not near(min(ours, most), min(had, most), BELOW if paired else CLOSE):
                 found.append(f"wealth of {bet} of {m}: {ours}, twin {had}, line {twin.line}")
         if isinstance(question, Sets) and state.ranks is not None:
             candidates = [arm for arm in question.order if arm in question.active]

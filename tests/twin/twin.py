@@ -10,6 +10,7 @@ them or the docs is wrong: change the twin only together with the docs.
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -476,6 +477,7 @@ class Question(ABC):
 
     def __init__(self, twin: Twin, m: int) -> None:
         self.twin, self.m, self.top, self.line = twin, m, twin.top, twin.line
+        self.aims: dict[Any, float] = {}  # by slot, where slots have lines of their own
         self.active = list(range(twin.arms))
         self.dropped_in = [0] * twin.arms
         self.bounds = [GapBound(twin.tau) for _ in range(twin.arms)]
@@ -510,8 +512,11 @@ class Question(ABC):
         """ "j beats k"."""
         return Contrast(self.twin, j, k, self.m, past, fresh)
 
-    def take(self, past: Cells, fresh: Cells, last: bool) -> None:
-        """A phase after the first. Bounds on gaps are kept for arms and agents that are done, too."""
+    def close(self, past: Cells, fresh: Cells) -> None:  # noqa: B027
+        """Who is out, where that hangs on all agents."""
+
+    def bound(self, past: Cells, fresh: Cells) -> None:
+        """What a phase after the first says of gaps, also of arms and agents that are done."""
         candidates = [arm for arm in self.prepare(past) if arm in self.active]
         for k, bound in enumerate(self.bounds):
             opponents = [arm for arm in candidates if arm != k][: self.top]
@@ -520,12 +525,10 @@ class Question(ABC):
             if len(bets) == self.top and all(bet.drawn(fresh) for bet in bets):
                 line = math.log(self.bounded * self.twin.agents / self.twin.problem.delta)
                 bound.at_least = max(bound.at_least, self.twin.model.gap_bound(bound, bets, line))
-        if not self.decided:
-            self.settle(past, fresh, last)
 
-    def log_payoff(self, bet: Contrast, had: float, last: bool, shift: float = 0.0) -> float:
+    def log_payoff(self, bet: Contrast, missing: float, last: bool, shift: float = 0.0) -> float:
         """0 where something that the contrast needs was not drawn."""
-        return self.twin.model.log_payoff(bet, self.line - had, shift, last) if bet.drawn(bet.fresh) else 0.0
+        return self.twin.model.log_payoff(bet, missing, shift, last) if bet.drawn(bet.fresh) else 0.0
 
     def keep(self, stay: Sequence[int]) -> None:
         """The others are out."""
@@ -543,9 +546,15 @@ class Sets(Question):
         self.order: list[int] = []
         self.wealth: dict[Any, float] = {}  # by slot: (arm, opponent), or OWN
         self.own_bet = (-1, -1)
+        self.share = [1.0] * twin.arms
+        self.leaving: list[int] = []
 
     def begin(self, first: Cells) -> None:
-        """Nothing: every set starts with 1."""
+        """Every set starts with 1. Its share in joint answers is the largest of its arms'."""
+        ranked = self.ranked(first)
+        for arm in range(self.twin.arms):
+            loses = min(max(self.chance_of_losing(first, arm, ranked), 1e-3), 1 - 1e-3)
+            self.share[arm] = (loses / (1 - loses)) ** 0.7
 
     def sets(self) -> list[frozenset[int]]:
         """Every set of N candidates."""
@@ -580,22 +589,84 @@ class Sets(Question):
             start: dict[Any, float] = {}
             for members in self.sets():
                 place, had = self.slot(members, self.order), self.wealth[self.slot(members, before)]
-                start[place] = min(start.get(place, self.line), had)
+                start[place] = min(start.get(place, math.inf if self.twin.together else self.line), had)
             self.wealth = start
         self.own_bet = (ranked[self.top - 1], ranked[self.top])
         return everyone
 
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
-        """Every slot below the line bets; an arm goes when all sets that have it are rejected."""
+        """Every slot below what it aims at bets."""
         for place, had in self.wealth.items():
-            k, j = self.own_bet if place == OWN else place
-            if not self.on_the_line(had):
-                self.wealth[place] = had + self.log_payoff(self.contrast(j, k, past, fresh), had, last)
-        open_sets = [one for one in self.sets() if not self.on_the_line(self.wealth[self.slot(one, self.order)])]
+            aim = self.aims.get(place, self.line)
+            if had < aim - ON_THE_LINE / 2:
+                self.wealth[place] = had + self.log_payoff(self.slot_contrast(place, past, fresh), aim - had, last)
+
+    def slot_contrast(self, place: Any, past: Cells, fresh: Cells) -> Contrast:
+        """What a slot bets on."""
+        k, j = self.own_bet if place == OWN else place
+        return self.contrast(j, k, past, fresh)
+
+    def close(self, past: Cells, fresh: Cells) -> None:
+        """An arm goes when all sets that have it are rejected: with answers together, whatever other agents' sets."""
+        others = self.twin.shares_beside(self.m, [question.widest() for question in self.twin.questions])
+
+        def rejected(members: frozenset[int]) -> bool:
+            place = self.slot(members, self.order)
+            if not self.twin.together:
+                return self.on_the_line(self.wealth[place])
+            k = self.own_bet[0] if place == OWN else place[0]
+            return self.wealth[place] >= self.line + math.log1p(others / self.share[k]) - ON_THE_LINE / 2
+
+        open_sets = [one for one in self.sets() if not rejected(one)]
         stay = [arm for arm in self.active if any(arm in members for members in open_sets)]
         if len(stay) < self.top:
             stay = [arm for arm in self.ranked(past.plus(fresh)) if arm in self.active][: self.top]
-        self.keep(stay)
+        self.leaving = stay
+
+    def widest(self) -> float:
+        """The largest share of a set that has not reached 1 / delta by itself; of N >= 2 arms, at most so much."""
+        if not self.twin.together:
+            return 0.0
+        if not self.wealth or (self.decided and self.top > 1):
+            return max(self.share[arm] for arm in self.active)
+        open_ = [place for place, had in self.wealth.items() if had < self.line]
+        if self.top == 1:
+            arms = [self.order[0] if place == OWN else place[0] for place in open_]
+        else:
+            arms = self.active if any(place != OWN for place in open_) else self.order[: self.top]
+        return max((self.share[arm] for arm in arms if arm in self.active), default=0.0)
+
+    def lead(self) -> float:
+        """The share of the leaders' set."""
+        return max(self.share[arm] for arm in (self.order if not self.decided else self.active)[: self.top])
+
+    def doubt(self, past: Cells) -> float:
+        """What bets take for the share of the leaders: more, by the chance that the next arm takes the place."""
+        lead = self.lead()
+        if self.decided:
+            return lead
+        ranked = [arm for arm in self.ranked(past) if arm in self.active]
+        chance = max(self.chance_of_losing(past, arm, ranked) for arm in ranked[: self.top])
+        return max(lead, lead + chance * (self.share[ranked[self.top]] - lead))
+
+    def chance_of_losing(self, cells: Cells, arm: int, ranked: list[int]) -> float:
+        """That an arm is not among the N best: inside against the best outside, outside against the last inside."""
+        rival = ranked[self.top] if arm in ranked[: self.top] else ranked[self.top - 1]
+        contrast = self.contrast(rival, arm, cells, cells)
+        return normal(
+            contrast.value(cells) / math.sqrt(contrast.variance(cells, self.twin.model.past_variances(cells)))
+        )
+
+    def needed(self, others: float, place: Any) -> float:
+        """The line of a slot, if the others hold so much."""
+        share = self.lead() if place == OWN else self.share[place[0]]
+        return self.line + math.log1p(others / share)
+
+    def losing(self, others: float) -> list[Any]:
+        """Slots of losers that are below what they need."""
+        if self.decided:
+            return []
+        return [place for place, had in self.wealth.items() if place != OWN and had < self.needed(others, place)]
 
 
 class Pairs(Question):
@@ -655,7 +726,7 @@ class Pairs(Question):
             error = math.sqrt(bet.variance(past, self.twin.model.past_variances(past)))
             hopeless = bet.value(past) + tolerance + 2 * error <= 0 and not last
             if not self.on_the_line(had) and not hopeless:
-                self.wealth[row, j] = had + self.log_payoff(bet, had, last, tolerance)
+                self.wealth[row, j] = had + self.log_payoff(bet, self.line - had, last, tolerance)
 
         def covers(row: int) -> set[int]:
             return {j for j in arms if j != row and self.on_the_line(self.wealth[row, j])}
@@ -675,7 +746,9 @@ class Twin:
         self.arms, self.agents, self.top = problem.arm_count, problem.agent_count, problem.top
         self.model = MODELS[type(problem.noise).__name__](problem.noise, self.arms, self.agents)
         columns = {tuple(row[m] for row in self.weights) for m in range(self.agents)}
-        self.line = math.log(len(columns) / problem.delta)
+        joint = problem.answers == "together" and not problem.tolerance
+        self.together = joint and len(columns) > 1
+        self.line = math.log((1 if self.together else len(columns)) / problem.delta)
         self.tau = gap_scale * problem.largest_gap
         self.phase, self.finished = 0, False
         self.idle: tuple[int, ...] = ()  # who draws no more
@@ -701,21 +774,69 @@ class Twin:
         self.phase += 1
         now = self.past.plus(fresh)
         over = self.exhausted(now)
-        for question in self.questions:
-            if self.phase == 1:
+        if self.phase == 1:
+            for question in self.questions:
                 question.begin(now)
-            else:
-                question.take(self.past, fresh, over)
+        else:
+            self._bet(fresh, over)
         self.past = now
         asked = [question for question in self.questions if question.m not in self.left]
         self.finished = over or all(question.decided for question in asked)
 
+    def _bet(self, fresh: Cells, over: bool) -> None:
+        """A phase after the first."""
+        widest = [question.widest() for question in self.questions] if self.together else []
+        for question in self.questions:
+            question.bound(self.past, fresh)
+        if self.together:
+            self._aim(fresh, widest)
+        racing = [question for question in self.questions if not question.decided]
+        for question in racing:
+            question.settle(self.past, fresh, over)
+        for question in racing:
+            question.close(self.past, fresh)
+        for question in racing:
+            if isinstance(question, Sets):
+                question.keep(question.leaving)
+
+    def _aim(self, fresh: Cells, widest: list[float]) -> None:
+        """Lines by the leaders; who cannot be settled in this phase, for something was not drawn, has its widest."""
+        undrawn = set()
+        for question in self.questions:
+            others = self.shares_beside(question.m, [one.lead() for one in self.questions])
+            bets = [question.slot_contrast(place, self.past, fresh) for place in question.losing(others)]
+            if not all(bet.drawn(fresh) for bet in bets):
+                undrawn.add(question.m)
+        held = [widest[one.m] if one.m in undrawn else one.doubt(self.past) for one in self.questions]
+        for question in self.questions:
+            others = self.shares_beside(question.m, held)
+            question.aims = {place: question.needed(others, place) for place in question.wealth}
+
+    def shares_beside(self, m: int, held: Sequence[float]) -> float:
+        """What the other questions hold; agents with the same column ask the same question."""
+        columns = [tuple(row[n] for row in self.weights) for n in range(self.agents)]
+        return sum(held[n] for n in range(self.agents) if columns[n] != columns[m] and columns.index(columns[n]) == n)
+
+    def settled(self, m: int) -> bool:
+        """Whether nothing is left to draw for an agent without an answer, as long as nobody's leaders change."""
+        if not self.together or self.finished or self.phase == 0 or self.questions[m].decided:
+            return False
+        questions = copy.deepcopy(self.questions)
+        for question in questions:
+            question.prepare(self.past)
+        stuck = [n in self.left or any(self.weights[i][n] > 0 for i in self.idle) for n in range(self.agents)]
+        held = [self.questions[one.m].widest() if stuck[one.m] else one.lead() for one in questions]
+        return not questions[m].losing(self.shares_beside(m, held))
+
     def blocked(self, m: int) -> bool:
         """Undecided, and the mix weighs somebody who draws no more."""
-        return not self.questions[m].decided and any(self.weights[n][m] > 0 for n in self.idle)
+        undecided = not self.questions[m].decided and not self.settled(m)
+        return undecided and any(self.weights[n][m] > 0 for n in self.idle)
 
     def status(self, m: int) -> str:
         """How the study ended for an agent."""
         if self.questions[m].decided:
             return str(self.questions[m].status)
-        return "left" if m in self.left else "exhausted" if self.finished else "open"
+        if m in self.left or self.finished:
+            return "left" if m in self.left else "exhausted"
+        return "settled" if self.settled(m) else "open"

@@ -185,6 +185,10 @@ class Policy(ABC):
             return np.zeros_like(undecided)
         return np.asarray(undecided & (self.problem.weights[list(self.idle)] > 0).any(axis=0))
 
+    def settled(self, state: State) -> BoolArray:
+        """`(..., agent)`: whose answer stands if no other agent's leaders change, and is final when all are settled."""
+        return np.zeros(state.active.shape[:-2] + state.active.shape[-1:], dtype=np.bool_)
+
     def _without_idle(self, state: State, quotas: IntArray) -> IntArray:
         """Nothing of idle agents, and nothing at all once all that is open is blocked: then the study ends there."""
         asked = quotas.copy()
@@ -229,8 +233,10 @@ class Policy(ABC):
             OutcomeStatus.DECIDED.value,
             OutcomeStatus.LEFT.value,
             OutcomeStatus.EXHAUSTED.value,
+            OutcomeStatus.SETTLED.value,
         ]
-        return np.select([answered & accepted, answered, left, over], words, default=OutcomeStatus.OPEN.value)
+        cases = [answered & accepted, answered, left, over, self.settled(state)]
+        return np.select(cases, words, default=OutcomeStatus.OPEN.value)
 
     def rounds_of(self, state: State) -> IntArray:
         """`(...)`: rounds of communication so far: phases whose reports could still change something."""

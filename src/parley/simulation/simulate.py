@@ -299,7 +299,8 @@ def _run(policy: Policy, batch: _Batch, members: IntArray, max_samples: int | No
         final, which = state.take(ended), members[ended]
         statuses = policy.statuses(final)
         if stopped:
-            statuses = np.where(statuses == OutcomeStatus.OPEN.value, OutcomeStatus.EXHAUSTED.value, statuses)
+            unfinished = np.isin(statuses, [OutcomeStatus.OPEN.value, OutcomeStatus.SETTLED.value])
+            statuses = np.where(unfinished, OutcomeStatus.EXHAUSTED.value, statuses)
         for tally, own, some in batch.of_truths(which):
             tally.enter(own, final.take(some), statuses[some])
         progress(len(which))

@@ -25,6 +25,7 @@ LEAST_STAKE = 0.1
 # The largest first phase, of what a study may take: of what a tie takes with a tolerance, and of a stated budget.
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
 SMALL_GAPS = 10.0
+MANY, LEAST_SMALLER = 4 / 3, 0.35  # together: variances are smaller by sqrt(4/3 of the agents), by 0.35 at most
 WORTH_A_ROUND = 0.25  # of the days that a round takes whatever it draws: the least that a later phase draws for
 LARGEST = 3.0  # times what one phase takes that should end a tie: a study with a tolerance is never larger
 LARGEST_STUDY = 2.0**62  # samples in all: counts are 64-bit integers
@@ -78,9 +79,10 @@ def cheapest_means(problem: Problem, rows: FloatArray, variances: FloatArray | N
     return np.asarray(solve(programs, accuracy=1e-6, pace=cost_model.pace).allocation[0])
 
 
-def first_draws(problem: Problem, precision: float, line: float) -> FloatArray:
+def first_draws(problem: Problem, precision: float, line: float, *, together: bool = False) -> FloatArray:
     """`(arm, agent)`, or one row for all arms: the cheapest first phase; it informs and is no evidence.
 
+    Where agents answer `together` it tells who leads, and must do so for all of them: more agents, a smaller error.
     Mixed means get a standard error of about `precision` gaps, longer studies a smaller one. It must stay small against
     the study, whatever was stated: a fortieth of what a tie takes where there is a tolerance, a tenth of the budget,
     and not much where all that is known is that gaps are small against the noise: they may still be as large as that.
@@ -88,7 +90,10 @@ def first_draws(problem: Problem, precision: float, line: float) -> FloatArray:
     variance = problem.noise.first_variance
     common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
     error = precision * problem.noise.first_gap(_first_gap(problem))
-    least = error**2 * math.sqrt(math.log(30) / line)
+    smaller = math.sqrt(math.log(30) / line)
+    if together:
+        smaller = min(smaller, max(math.sqrt(MANY / problem.question_count), LEAST_SMALLER))
+    least = error**2 * smaller
     if problem.tolerance:
         stake = problem.noise.stake(np.array([line]), np.array([FIRST_MARGIN]))[0]
         share = OF_A_TIE * (TEMPERS[USUAL][0] / precision) ** 2  # who wants fewer rounds gets a larger one

@@ -39,13 +39,15 @@ from parley.policies.evidence.tolerance import (
     standing,
     with_rows,
 )
-from parley.policies.evidence.wealth import Contrasts, Wealth, against, both
+from parley.policies.evidence.wealth import Contrasts, Wealth, against, both, chance_of_losing, log_shares
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import cut_to
 from parley.rewards import Bets, PhaseContrasts
 from parley.totals import Totals
 
-FINER = 1.15  # with a tolerance: steps are smaller by this, which costs a third of a round (docs/tolerance.md)
+FINER = 1.15  # with a tolerance, or answers together: steps are smaller by this (docs/tolerance.md)
+NO_SET = 1e9  # log wealth of a slot that speaks for no set, where no line is the largest
+ROUNDING = 1e-9  # that bets aim beyond a line that is a sum of shares
 ALL_IN = 0.8  # of what the budget leaves: who plans for more takes it all
 
 
@@ -88,7 +90,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def _rounds(self) -> int:
-        return self.rounds or affordable_rounds(self.problem, self.line, self.gap_scale)
+        return self.rounds or affordable_rounds(self.problem, self._study_line, self.gap_scale)
 
     @once
     def _temper(self) -> Temper:
@@ -108,15 +110,34 @@ class EvidenceRacing(Elimination):
     def _longer(self) -> float:
         """Long studies can learn longer, and those of near-ties, which a tolerance is for, are long: times optimism."""
         longer = float(max(math.log(1 / self.problem.delta) / math.log(10), 1.0) ** 0.1)
-        return longer * (FINER if self.problem.tolerance else 1.0)
+        return longer * (FINER if self.problem.tolerance or self.together else 1.0)
+
+    @property
+    def together(self) -> bool:
+        """Whether all agents give one joint answer, and no union over agents is paid (`_joint_lines`).
+
+        With a tolerance an answer may be bad for one agent only, so there is no one true joint answer to be rejected.
+        """
+        problem = self.problem
+        joint = problem.answers == "together" and not problem.tolerance and problem.horizon is None
+        return joint and problem.question_count > 1
 
     @property
     def line(self) -> float:
-        """log(M / delta): what every slot must reach, and with a tolerance every pair.
+        """What every slot must reach, and with a tolerance every pair: log(M / delta), and log(1 / delta) together.
 
         Agents with the same weights have the same evidence and err together: M counts their distinct columns.
         """
-        return math.log(self.problem.question_count) - math.log(self.problem.delta)
+        return (0.0 if self.together else self._log_questions) - math.log(self.problem.delta)
+
+    @property
+    def _study_line(self) -> float:
+        """About what slots need in the end, to guess at the size of the study by."""
+        return self.line + (self._log_questions if self.together else 0.0)
+
+    @property
+    def _log_questions(self) -> float:
+        return math.log(self.problem.question_count)
 
     @property
     def values_per_pair(self) -> int:
@@ -143,7 +164,11 @@ class EvidenceRacing(Elimination):
         }
         if self.problem.tolerance:
             return Pairs(**wealth, **no_pairs(self.problem, batch))
-        return Wealth(**wealth, ranks=np.full((*batch, *self.problem.shape), -1) if self.problem.top > 1 else None)
+        return Wealth(
+            **wealth,
+            ranks=np.full((*batch, *self.problem.shape), -1) if self.problem.top > 1 else None,
+            log_shares=np.zeros_like(blank["sums"]) if self.together else None,
+        )
 
     def _wanted(self, state: State) -> IntArray:
         """The cheapest draws that should end it; any counts fixed before the phase keep the proof, raised ones too."""
@@ -152,7 +177,7 @@ class EvidenceRacing(Elimination):
         racing = (state.phase > 0) & ~state.finished & self._open(state).any(axis=-1)
         if racing.any():
             batch = state.take(racing)  # also a single study becomes a batch of one
-            contrasts = self._worth_drawing(batch, self.contrasts(batch))
+            contrasts = self._worth_drawing(batch, self._contrasts(batch, self._stuck))
             rounds = None if self.problem.max_rounds is None else self.problem.max_rounds - batch.phase
             quotas[racing] = further_draws(self.problem, contrasts, batch.totals, self._temper, rounds)
         return quotas if self.largest_size is None else self._all_in(state, quotas)
@@ -195,7 +220,7 @@ class EvidenceRacing(Elimination):
     def _first_phase(self) -> IntArray:
         """`(arm, agent)`: the cheapest draws that give every mixed mean the wished standard error; they only inform."""
         problem, model = self.problem, self.problem.noise
-        allocation = first_draws(problem, self._temper.precision, self.line)
+        allocation = first_draws(problem, self._temper.precision, self._study_line, together=self.together)
         least = np.where(allocation > 0, model.least_draws, 0)
         quotas = np.broadcast_to(np.maximum(np.ceil(allocation), least), problem.shape)
         require_possible(quotas.sum())
@@ -206,6 +231,17 @@ class EvidenceRacing(Elimination):
 
         With a tolerance the slots of an arm that does not lead are its pairs with the leaders.
         """
+        return self._contrasts(state, None)
+
+    @once
+    def _stuck(self) -> BoolArray | None:
+        """`(agent,)`: who cannot be settled, if it is not yet: draws that it needs will not be made. None: nobody."""
+        if not self.idle or not self.together:
+            return None
+        return (self.problem.weights[list(self.idle)] > 0).any(axis=0) | ~self._asked
+
+    def _contrasts(self, state: Wealth, stuck: BoolArray | None) -> Contrasts:
+        """With answers together `stuck (..., agent)` are those whose leaders nobody can count on."""
         top = self.problem.top
         mixed = self.problem.mixed(state.means)
         ranking = standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
@@ -217,19 +253,80 @@ class EvidenceRacing(Elimination):
         if isinstance(state, Pairs):
             wealth, ranks = at_opponents(state, opponents), None
         else:
-            wealth, ranks = carried(state, rank[..., 0, :, :], opponents, self.line)
+            wealth, ranks = carried(state, rank[..., 0, :, :], opponents, NO_SET if self.together else self.line)
         undecided = state.active.sum(axis=-2, keepdims=True) > top
-        live = (state.active & undecided)[..., None, :, :] & (wealth < self.line)
+        lines, needed = self._joint_lines(state, rank[..., 0, :, :], stuck) if self.together else (None, self.line)
+        goal = self.line if lines is None else lines
+        live = (state.active & undecided)[..., None, :, :] & (wealth < goal)
         return Contrasts(
             opponents=opponents,
             gap=against(mixed, opponents) + self.problem.tolerance,
             error=np.sqrt(both(self._variances(state.counts, state.totals), opponents)),
             wealth=wealth,
-            missing=np.maximum(self.line - wealth, 0.0),
+            missing=np.maximum(goal - wealth, 0.0),
             live=live,
-            losing=live & (rank >= top),
+            losing=live & (rank >= top) & (wealth < needed),
             ranks=ranks,
+            lines=lines,
         )
+
+    def _joint_lines(self, state: Wealth, rank: IntArray, stuck: BoolArray | None) -> tuple[FloatArray, FloatArray]:
+        """`(..., 1, arm, agent)`, by the present leaders: what bets aim at, and what the slots need.
+
+        A joint answer names N arms for every agent. Its wealth is the mean of its arms' by their shares. The one that
+        has k at one agent and the leaders everywhere else is rejected when k's slot wins back what the leaders hold:
+        log(1 / delta) + log(1 + shares of the other agents' leaders / k's share). Bets aim a little higher where
+        leaders may still change, by how likely that is: an arm that is likely to take the place has a larger share.
+        """
+        assert state.log_shares is not None
+        top, shares = self.problem.top, np.exp(state.log_shares)
+        leading = state.active & (rank < top)
+        lead = np.where(leading, shares, 0.0).max(axis=-2)
+        mixed, variances = self.problem.mixed(state.means), self._variances(state.counts, state.totals)
+        among = np.where(state.active, mixed, -np.inf)
+        next_ = np.where(rank == top, shares, 0.0).max(axis=-2)
+        chance = np.where(leading, chance_of_losing(among, variances, top), 0.0).max(axis=-2)
+        held = np.where(leading, lead[..., None, :], shares)
+        aims = np.maximum(lead, lead + chance * (next_ - lead))
+        if stuck is not None:
+            lead, aims = (np.where(stuck, self._widest(state), usual) for usual in (lead, aims))
+        return self._line_beside(aims, held) + ROUNDING, self._line_beside(lead, held)
+
+    def _line_beside(self, held_by: FloatArray, shares: FloatArray) -> FloatArray:
+        """`(..., 1, arm, agent)`: the lines of slots of these `shares`, if others hold so much, `(..., agent)`."""
+        total = np.where(self.problem.questions, held_by, 0.0).sum(axis=-1, keepdims=True)
+        others = np.maximum(total - held_by, 0.0)[..., None, :]
+        return np.asarray(self.line + np.log1p(others / shares))[..., None, :, :]
+
+    def _widest(self, state: Wealth) -> FloatArray:
+        """`(..., agent)`: the largest share of a set that has not reached 1 / delta by itself; only such sets keep
+        joint answers of which they are a part from being rejected.
+        """
+        assert state.log_shares is not None
+        top, shares = self.problem.top, np.exp(state.log_shares)
+        decided = state.active.sum(axis=-2, keepdims=True) <= top
+        below = state.active & (state.log_wealth.min(axis=-3) < self.line)
+        if state.ranks is None:
+            return np.asarray(np.where(below, shares, 0.0).max(axis=-2))
+        led = (state.ranks >= 0) & (state.ranks < top)
+        others = (below & ~led).any(axis=-2, keepdims=True) | decided
+        return np.asarray(np.where(np.where(others, state.active, led), shares, 0.0).max(axis=-2))
+
+    def settled(self, state: State) -> BoolArray:
+        """`(..., agent)`: whose own case is closed, as long as all leaders stay: no draws are made for it."""
+        assert isinstance(state, Wealth)
+        undecided = np.asarray(state.active.sum(axis=-2) > self.problem.top)
+        if not self.together or not ((state.phase > 0) & ~state.finished).any():
+            return np.zeros_like(undecided)
+        racing = ((state.phase > 0) & ~state.finished)[..., None]
+        return undecided & racing & ~self._contrasts(state, self._stuck).losing.any(axis=(-3, -2))
+
+    def _open(self, state: State) -> BoolArray:
+        return super()._open(state) & ~self.settled(state)
+
+    def blocked(self, state: State) -> BoolArray:
+        blocked = super().blocked(state)
+        return blocked & ~self.settled(state) if blocked.any() else blocked
 
     def _variances(self, counts: IntArray, past: Totals) -> FloatArray:
         """Of mixed means, by what the past tells; what was not drawn counts as one draw (`Problem.drawn` tells)."""
@@ -249,6 +346,9 @@ class EvidenceRacing(Elimination):
         v = both(self._variances(counts, state.totals), contrasts.opponents)
         seen = self.problem.drawn(counts)[..., None, :, :] & betting[..., None, :, :]
         drawn = seen & np.take_along_axis(seen, contrasts.opponents, axis=-2)  # a side not drawn: the payoff is 1
+        stuck = np.asarray((contrasts.losing & ~drawn).any(axis=(-3, -2)))
+        if self.together and stuck.any():
+            contrasts = self._contrasts(state, stuck)
         contrasts, line = self._at_line(state, contrasts, v)
         if isinstance(state, Pairs):
             state = self._settle_pairs(state, fresh, counts, seen)
@@ -300,7 +400,7 @@ class EvidenceRacing(Elimination):
 
     def _at_line(self, _state: Wealth, contrasts: Contrasts, _v: FloatArray) -> tuple[Contrasts, FloatArray | None]:
         """The contrasts of a phase whose variances are known, and their lines if they have their own."""
-        return contrasts, None
+        return contrasts, contrasts.lines
 
     def _remembered(self, _state: Wealth, _line: FloatArray | None, _racing: BoolArray) -> dict[str, Any]:
         """What a policy that extends the state keeps of the phase."""
@@ -353,7 +453,7 @@ class EvidenceRacing(Elimination):
     def _keep(self, before: State, after: State) -> BoolArray:
         assert isinstance(after, Wealth)
         undecided = before.active.sum(axis=-2, keepdims=True) > self.problem.top
-        out = before.active & undecided & (scores(after) >= self.line)
+        out = before.active & undecided & (self._beyond(after) >= 0)
         keep = before.active & ~out
         # All slots of too many arms on the line at once can only follow an error: keep the N best estimates then.
         short = keep.sum(axis=-2, keepdims=True) < self.problem.top
@@ -362,7 +462,20 @@ class EvidenceRacing(Elimination):
         best = np.argsort(order, axis=-2, kind="stable") < self.problem.top
         return np.where(short, before.active & best, keep)
 
+    def _beyond(self, state: Wealth) -> FloatArray:
+        """`(..., arm, agent)`: how far the evidence against an arm lies beyond what rules it out.
+
+        Together, an arm is out when every joint answer that has it is rejected, whatever the others' arms are.
+        """
+        if not self.together:
+            return scores(state) - self.line
+        assert state.log_shares is not None
+        lines = self._line_beside(self._widest(state), np.exp(state.log_shares))
+        return scores(replace(state, log_wealth=state.log_wealth - lines))
+
     def _decide(self, before: State, after: State) -> State:
+        if self.together and not isinstance(before, Pairs):
+            return self._with_shares(before, super()._decide(before, after))
         if not isinstance(before, Pairs):
             return super()._decide(before, after)
         assert isinstance(after, Pairs)
@@ -371,9 +484,20 @@ class EvidenceRacing(Elimination):
         found = with_rows(self.problem, found, self._variances(after.counts, after.totals), first)
         return narrowed(self.problem, found, self.exhausted(found) & ~before.finished & (before.phase > 0), self.line)
 
+    def _with_shares(self, before: State, after: State) -> State:
+        """The first phase, which is no evidence itself, divides every joint answer's wealth, for the whole study."""
+        first = ((before.phase == 0) & ~before.finished)[..., None, None]
+        assert isinstance(after, Wealth)
+        assert after.log_shares is not None
+        if not first.any():
+            return after
+        mixed, variances = self.problem.mixed(after.means), self._variances(after.counts, after.totals)
+        made = log_shares(mixed, variances, self.problem.top)
+        return replace(after, log_shares=np.where(first, made, after.log_shares))
+
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
-        score, words = np.minimum(scores(state), self.line), "against the arm, by the opponent that beats it least"
+        score, words = np.minimum(self._shown(state), self.line), "against the arm, by the opponent that beats it least"
         if isinstance(state, Pairs):
             # The line is for arms that are proven worse; an arm that is only set aside stays just below it.
             score = np.where(state.gap_at_least > 0, score, np.minimum(score, np.nextafter(self.line, 0.0)))
@@ -384,6 +508,19 @@ class EvidenceRacing(Elimination):
             line=self.line,
             words=f"log evidence {words}",
         )
+
+    def _shown(self, state: Wealth) -> FloatArray:
+        """`(..., arm, agent)`: the evidence against an arm, on the line where it is closed as long as all leaders stay.
+
+        Together it is that against the joint answer that has the arm and the leaders of everybody else.
+        """
+        if not self.together:
+            return scores(state)
+        mixed = np.where(state.active, -self.problem.mixed(state.means), np.inf)
+        rank = np.argsort(np.argsort(mixed, axis=-2, kind="stable"), axis=-2, kind="stable")
+        needed = self._joint_lines(state, rank, self._stuck)[1]
+        score = scores(replace(state, log_wealth=state.log_wealth - needed)) + self.line
+        return np.where(state.active, score, np.maximum(score, self.line))
 
     def _set_aside(self, state: State, case: Explanation) -> BoolArray:
         """With a tolerance: all that are out, but for the arms that are proven worse by a bound on their gap."""
@@ -397,7 +534,7 @@ class EvidenceRacing(Elimination):
         ruled_out = score >= case.line
         bound = state.gap_at_least[arm, agent] if state.dropped_in[arm, agent] else 0.0  # it is about losers only
         return {
-            "log_wealth": own if ruled_out or state.ranks is None else score,
+            "log_wealth": own if not self.together and (ruled_out or state.ranks is None) else score,
             "opponents": [self.problem.arms[place] for place in state.opponents[:, arm, agent] if place >= 0],
             "gap_at_least": float(bound),
         }
