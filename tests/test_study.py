@@ -32,7 +32,7 @@ def test_per_agent_random_alphas_are_reproducible():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"armz": 3}, "key: found 'armz'; allowed: one of agents, arms"),
+        ({"armz": 3}, "key: found 'armz'; allowed: one of agents, answers, arms"),
         ({"weights": {"kind": "personalized", "alpha": 0.5, "labels": ["a"]}}, "'labels'; allowed: one of alpha, kind"),
         ({"weights": {"kind": "personalised"}}, "weights.kind: found 'personalised'; allowed: one of clusters"),
         ({"weights": {"kind": "clusters"}}, "weights.labels: found nothing"),

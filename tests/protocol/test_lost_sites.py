@@ -206,7 +206,7 @@ def test_the_phase_in_progress_goes_on_as_it_was_asked():
 def test_recorded_phases_that_answer_everything_end_the_study():
     """Agent 1's arms tie because agent 3 likes the other one; without agent 3 they never did."""
     weights, means = ((0.5, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.0, 1.0)), ((1, 1, 0), (0, 0, 1), (-1, -1, -1))
-    course = Course(agents=3, weights=weights, means=means)
+    course = Course(agents=3, weights=weights, means=means, answers="each")
     while course.phase().state.active.sum(axis=0).tolist() != [2, 1, 1]:
         assert course.trial.phase < 10
     course.freeze("agent 3")
@@ -478,7 +478,7 @@ def test_both_ways_are_shown_before_a_freeze():
 def test_an_answer_of_the_old_question_is_withdrawn():
     """Agent 1 asks mostly about agent 3, which likes arm 2; without it, arms 1 and 2 are close."""
     weights, means = ((0.2, 0.0, 0.0), (0.0, 1.0, 0.0), (0.8, 0.0, 1.0)), ((0.02, 0.02, 0), (0, 0, 1), (-1, -1, -1))
-    course = Course(agents=3, weights=weights, means=means)
+    course = Course(agents=3, weights=weights, means=means, answers="each")
     while course.phase().ends["agent 1"] is not OutcomeStatus.DECIDED:
         assert course.trial.phase < 10
     assert course.trial.state.answers[:, 0].tolist() == [False, True, False]
