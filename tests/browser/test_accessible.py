@@ -4,14 +4,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 from tests.browser.live import MEANS, THREE, Agents
-from tests.dashboard.site import TABS
+from tests.dashboard.site import OF_NO_STUDY, TABS
 
 PAGES = {
-    "sign-in": "/sign-in",
-    "studies": "/",
-    "new": "/new",
-    "tokens": "/tokens",
-    "log": "/log",
+    **{path: path for path in OF_NO_STUDY},
     "error": "/studies/nowhere",
     **{f"waiting{page}": f"/studies/waiting{page}" for page in TABS},
     "freeze": "/studies/waiting/administration?freeze=Lille",
@@ -27,13 +23,13 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(visit, server, theme, 
     window = visit(server, color_scheme=theme, viewport={"width": width, "height": 900}, bypass_csp=True)
     page, axe = window.page, Axe()
     window.page.goto("/sign-in")
-    found = {"sign-in": _serious(axe, page)}
+    found = {"/sign-in": _serious(axe, page)}
     window.sign_in(server.token)
     for name, path in PAGES.items():
-        if name == "sign-in":
+        if name == "/sign-in":
             continue
         page.goto(path)
-        if name == "new":
+        if name == "/new":
             page.get_by_label("or write it here (TOML)").fill(THREE)
             page.get_by_role("button", name="Show the estimate").click()
             expect(page.get_by_role("button", name="Launch the study")).to_be_visible()

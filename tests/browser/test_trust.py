@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 from tests.browser.live import MEANS, Agents
-from tests.dashboard.site import TABS
+from tests.dashboard.site import OF_NO_STUDY, TABS
 
 INJECTION = "<img src=x onerror=window.hacked=1>"
 HOSTILE = f"""\
@@ -62,7 +62,7 @@ def _pages(study):
     asked = ("freeze=javascript:window.hacked%3D1", "reweigh=1")
     own = (*TABS, *(f"/administration?{query}" for query in asked))
     search = "/?search=" + INJECTION.replace("<", "%3C").replace(" ", "%20")
-    return ("/", search, "/tokens", "/log", "/new", *(f"/studies/{study}{page}" for page in own))
+    return (*OF_NO_STUDY, search, *(f"/studies/{study}{page}" for page in own))
 
 
 def test_a_viewer_sees_progress_and_nothing_that_is_blinded(visit, server):

@@ -39,6 +39,7 @@ PAGES = [
 ]  # fmt: skip
 OF_A_STUDY = [route.below for route in PAGES if route.path.startswith(STUDY)]
 TABS = [route.below for route in PAGES if route.tab]
+OF_NO_STUDY = [route.path for route in PAGES if not route.path.startswith(STUDY)]
 MEANS = np.array([[0.9, 0.2], [0.1, 0.8], [0.4, 0.1]])
 
 
