@@ -1,7 +1,5 @@
 """The books behind docs/reliability.md: flaws are seen, counted and shown."""
 
-from dataclasses import replace
-
 from msgspec import structs
 from tests.coordinator.support import report_of, study_message
 from tools.chaos import page
@@ -19,7 +17,7 @@ def test_the_examination_sees_what_is_lost_forged_doubled_or_unfinished(sqlite_h
     receipts = {}
     while (plan := agents[0].plan("trial", "agent 1")).due:
         for place, name in enumerate(message.agents):
-            report = report_of(replace(plan, agent=name), place)
+            report = report_of(structs.replace(plan, agent=name), place)
             receipts["trial", plan.phase, name] = agents[place].send(report)
     storage = sqlite_house.storage
     assert examine(storage, ["trial"], receipts) == CLEAN

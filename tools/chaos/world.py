@@ -1,9 +1,8 @@
 """What fuzzed requests are about: a live study, a finished one, and tokens of every kind; renewed when used up."""
 
-from dataclasses import replace
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 from tests.coordinator.support import report_of, study_message
 
 from parley.coordinator.record import studies
@@ -94,9 +93,7 @@ class World:
             case "amend_report":
                 report = self.report(agent)
                 pairs = zip(report.squares, report.counts, strict=True)
-                other = msgspec.structs.replace(
-                    report, squares=tuple(value + number % 7 * min(1, count) for value, count in pairs)
-                )
+                other = replace(report, squares=tuple(value + number % 7 * min(1, count) for value, count in pairs))
                 return {**reason, "report": other.to_json()}
             case "freeze_agent":
                 shown = self.house.admin.request("GET", "studies", self.study, "agents", agent, "freeze")
