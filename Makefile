@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare lint bench reproduction correctness estimates forecasts laws tolerance savings peers rewards prices regret mutants chaos screenshots generated docs links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare lint bench reproduction correctness estimates forecasts laws tolerance savings theorem peers rewards prices regret mutants chaos screenshots generated docs links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -99,7 +99,10 @@ tolerance: setup ## bad answers at ties and chains, and what a tolerance saves (
 savings: setup   ## evidence racing against W-CPE on 200 random instances; rewrites docs/savings.md
 	$(BIN)/python -m tools.correctness savings
 
-peers: setup     ## Track-and-Stop, LUCB, elimination and the paper's policies beside evidence racing (minutes); rewrites docs/peers.md
+theorem: setup   ## samples over the lower bound for delta from 0.1 to 1e-300; rewrites part of docs/cost-theorem.md
+	$(BIN)/python -m tools.correctness theorem
+
+peers: setup     ## Track-and-Stop, LUCB, elimination, batched and federated rules and the paper's policies beside evidence racing (minutes); rewrites docs/peers.md
 	$(BIN)/python -m benchmarks.peers
 
 rewards: setup   ## what every reward model costs; rewrites docs/reward-figures.md

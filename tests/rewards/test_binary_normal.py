@@ -15,7 +15,7 @@ from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.protocol import StudyMessage
 from parley.rewards import Binary, BinaryNormal, Gaussian, make_model
-from parley.rewards.bets import BOLDNESS, LOG_SHARES, NEAR_TIE, contrast_variance, gaussian_payoff, staked_gaps
+from parley.rewards.bets import LOG_SHARES, NEAR_TIE, boosted_stakes, contrast_variance, gaussian_payoff
 from parley.rewards.intervals import stack_phases
 from parley.rewards.payoffs import NOTHING, log_bet, log_boost
 from parley.simulation import simulate
@@ -83,7 +83,7 @@ def test_bets_are_gaussian_ones_with_stakes_of_the_past_and_scores_of_pooled_rat
     bets = replace(bets, shift=shift, contrast=bets.contrast + shift, estimate=bets.estimate + shift)
     z = MODEL.scores(bets)
     assert MODEL.payoff(bets) == pytest.approx(gaussian_payoff(bets, z))
-    stakes = BOLDNESS * staked_gaps(bets) / np.sqrt(bets.variance)[:, None]
+    stakes = boosted_stakes(bets)
     wanted = log_bet(z, stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, bets.missing)
     clear = bets.estimate >= NEAR_TIE * shift  # others may tie, and bet by the conditional error (`test_last_look`)
     assert MODEL.payoff(bets)[clear] == pytest.approx(wanted[clear])

@@ -12,7 +12,7 @@ from tests.rewards.models import MODELS
 from tests.rewards.test_student import tail
 
 from parley.rewards import Bets, make_model
-from parley.rewards.bets import BEYOND, BOLDNESS, LOG_SHARES, staked_gaps
+from parley.rewards.bets import BEYOND, LOG_SHARES, boosted_stakes
 from parley.rewards.payoffs import (
     LEAST_SHARE,
     MOST_SHARE,
@@ -171,6 +171,6 @@ def test_a_pair_with_a_clear_gap_and_a_study_without_a_tolerance_bet_as_ever():
     model = make_model(scale=1.0)
     for bets in (near_tie(estimate=0.31), bets_of(0.5, 3.0), replace(bets_of(0.5, 3.0), estimate=np.array([-0.1]))):
         root = np.sqrt(bets.variance)
-        stakes = BOLDNESS * staked_gaps(bets) / root[:, None]
+        stakes = boosted_stakes(bets)
         wanted = log_bet(bets.contrast / root, stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, bets.missing)
         assert model.payoff(bets).tolist() == wanted.tolist()

@@ -1,6 +1,6 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
-`... normal`, `... laws` (make laws), `... forecasts` (make forecasts).
+`... normal`, `... laws` (make laws), `... forecasts` (make forecasts), `... theorem` (make theorem).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -27,6 +27,7 @@ from tools.correctness.normal import normal
 from tools.correctness.prices import prices
 from tools.correctness.rewards import page as rewards
 from tools.correctness.settings import settings
+from tools.correctness.theorem import theorem
 from tools.correctness.tolerance import tolerance
 
 
@@ -67,6 +68,8 @@ def main() -> int:
     near.add_argument("--top", type=int, choices=(1, 2), help="only cells that ask for so many arms")
     tried = work.add_parser("settings", help="what was tried and not taken; rewrites part of docs/evidence-racing.md")
     tried.add_argument("--replications", type=int, default=2000, help="on the paper's instance")
+    least = work.add_parser("theorem", help="samples over the lower bound as delta goes to 0")
+    least.add_argument("--replications", type=int, default=1000, help="on the paper's instance")
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
     return 0 if _run(arguments) else 1
@@ -88,6 +91,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "prices": lambda: prices(runs, workers),
         "settings": lambda: settings(runs),
         "savings": lambda: savings(runs, workers),
+        "theorem": lambda: theorem(runs, workers),
         "ties": lambda: _ties(arguments),
     }
     return work[arguments.what]()

@@ -13,8 +13,8 @@ from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.problem import FloatArray, IntArray, Problem
 from parley.rewards import Bets, Binary, BinaryNormal, BoundedVariance, Gaussian, RewardModel, UnknownScale
-from parley.rewards.bets import BOLDNESS, LOG_SHARES, staked_gaps
-from parley.rewards.payoffs import LARGEST_STAKE, log_bet, log_boost
+from parley.rewards.bets import LOG_SHARES, boosted_stakes
+from parley.rewards.payoffs import log_bet, log_boost
 from parley.totals import Totals
 
 
@@ -72,7 +72,7 @@ class FloorLeftOut(UnknownScale):
     """Below 0 the bet pays what it pays at 0, but its multiplier is that of a bet that goes on falling."""
 
     def payoff(self, bets: Bets) -> FloatArray:
-        stakes = np.minimum(BOLDNESS * staked_gaps(bets) / np.sqrt(bets.variance)[:, None], LARGEST_STAKE)
+        stakes = boosted_stakes(bets)
         z = np.maximum(bets.contrast / np.sqrt(bets.variance), 0.0)
         return log_bet(z, stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, bets.missing)
 

@@ -20,7 +20,9 @@ from parley.totals import Totals
 # A bet is a posterior of the gap from pooled data: three-point Gauss-Hermite, so that a wrong estimate costs little.
 POINTS = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
 LOG_SHARES = np.log(np.array([1.0, 4.0, 1.0]) / 6) - 1e-15  # shares that add up to no more than 1
-BOLDNESS = 1.2  # a capped payoff rewards crossing the line, not wealth: stake a little more than log-optimal
+# A capped payoff rewards crossing the line, not wealth: where what a phase should bring comes so near to the line, in
+# standard deviations, stake a little more than log-optimal. Elsewhere that would cost (BOLDNESS - 1)^2 of the growth.
+BOLDNESS, WITHIN_REACH = 1.2, 1.0
 NEAR_TIE = 1.5  # tolerances: a pair whose estimated gap, raised by the tolerance, is smaller may be a tie
 BEYOND = 0.1  # standard deviations by which a horizon lies beyond the information that a tie needs
 
@@ -68,6 +70,17 @@ def staked_gaps(bets: Bets) -> FloatArray:
     return np.asarray(np.maximum(bets.estimate[:, None] + bets.error[:, None] * POINTS, 0.0))
 
 
+def boldness(expected: FloatArray, missing: FloatArray) -> FloatArray:
+    """What stakes of boosted bets are multiplied by, from the scores that are `expected` and what is missing."""
+    return np.where(expected + WITHIN_REACH >= np.sqrt(2 * missing), BOLDNESS, 1.0)
+
+
+def boosted_stakes(bets: Bets) -> FloatArray:
+    """`(bet, mixture)`: the stakes of boosted bets, over the standard deviations of their contrasts."""
+    plain = staked_gaps(bets) / np.sqrt(bets.variance)[:, None]
+    return np.minimum(boldness(plain[:, 1], bets.missing)[:, None] * plain, LARGEST_STAKE)
+
+
 def faster_growing(
     logs: FloatArray, expected: FloatArray, contrast: FloatArray, gaps: FloatArray, variance: FloatArray
 ) -> FloatArray:
@@ -98,7 +111,7 @@ def gaussian_payoff(bets: Bets, scores: FloatArray) -> FloatArray:
     paid = np.empty(len(scores))
     if not near.all():
         far = bets.take(~near)
-        stakes = np.minimum(BOLDNESS * staked_gaps(far) / np.sqrt(far.variance)[:, None], LARGEST_STAKE)
+        stakes = boosted_stakes(far)
         paid[~near] = log_bet(scores[~near], stakes, LOG_SHARES) + log_boost(stakes, LOG_SHARES, far.missing)
     if near.any():
         tied = bets.take(near)

@@ -25,7 +25,7 @@ LARGEST_STAKE = 40.0  # keeps the rounding error of log E below 1e-12
 SAFETY = 1e-10  # a multiplier is only accepted with log E <= -SAFETY, far above that rounding error
 AIM = 1e-9  # and Newton's method aims a little further inside
 ROUNDING = 1e-12  # taken off the multiplier for the rounding of its own last line
-BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS = 16, 14, 3
+BOOST_STEPS, STAKE_STEPS, HORIZON_STEPS = 16, 14, 6
 # Of what there is until the horizon, a phase: more would leave a loser nothing to go on with, less is not worth it.
 LEAST_SHARE, MOST_SHARE = 1e-3, 0.6
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)

@@ -28,7 +28,7 @@ from parley.checks import FloatArray, positive
 from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel
-from parley.rewards.bets import BOLDNESS, LOG_SHARES, Bets, at_bets, contrast_variance, least_weighed, staked_gaps
+from parley.rewards.bets import LOG_SHARES, Bets, at_bets, boosted_stakes, contrast_variance, least_weighed
 from parley.rewards.intervals import (
     ALL,
     Bound,
@@ -39,7 +39,7 @@ from parley.rewards.intervals import (
     phase_reach,
     staked_interval,
 )
-from parley.rewards.payoffs import LARGEST_STAKE, NOTHING, log_bet, log_boost, log_final_payoff
+from parley.rewards.payoffs import NOTHING, log_bet, log_boost, log_final_payoff
 from parley.rewards.plausibility import LEVEL, largest_variance
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, squared_scale
@@ -150,9 +150,8 @@ class UnknownScale(RewardModel):
 
         Stakes come from the past's scale; V is estimated by the phase alone, independent of its means.
         """
-        stakes = np.minimum(BOLDNESS * staked_gaps(bets) / np.sqrt(bets.variance)[:, None], LARGEST_STAKE)
         score, nu = self.scores(bets)
-        paid, _ = log_floored_bet(score, stakes, LOG_SHARES, bets.missing)
+        paid, _ = log_floored_bet(score, boosted_stakes(bets), LOG_SHARES, bets.missing)
         return np.where(nu > 0, paid, 0.0)
 
     def final_payoff(self, bets: Bets) -> FloatArray:

@@ -28,7 +28,7 @@ from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.sets import slot_of
 from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.problem import Instance, Problem
-from parley.rewards.bets import BOLDNESS, LOG_SHARES, POINTS
+from parley.rewards.bets import LOG_SHARES, POINTS, boldness
 
 STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/delta-correctness.md
 FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer its standard error is above a quarter of it
@@ -184,13 +184,14 @@ def _bet(
     live = of_slot(contrasts.live).astype(bool) & seen & (state.phase > 0)
     direction = np.where(live[:, None, None] & np.isfinite(direction), direction, 0.0)
     variance = _true_variance(instance, quotas, direction)
-    boldness = BOLDNESS if policy.problem.noise.boosted else 1.0
-    gaps = boldness * np.maximum(of_slot(contrasts.gap)[:, None] + of_slot(contrasts.error)[:, None] * POINTS, 0.0)
+    gaps = np.maximum(of_slot(contrasts.gap)[:, None] + of_slot(contrasts.error)[:, None] * POINTS, 0.0)
     variance = np.where(variance > 0, variance, 1.0)[:, None]
     stakes = np.where(live[:, None], gaps / variance, 0.0)
     if policy.problem.noise.boosted:
+        missing = of_slot(contrasts.missing)
+        stakes *= boldness(gaps[:, 1] / np.sqrt(variance[:, 0]), missing)[:, None]
         # However much a boosted bet stakes, it reaches the line at a score of about the quantile of what is missing.
-        score = np.maximum(-ndtri_exp(-np.maximum(of_slot(contrasts.missing), 1e-9)), 0.5)
+        score = np.maximum(-ndtri_exp(-np.maximum(missing, 1e-9)), 0.5)
         stakes = np.minimum(stakes, score[:, None] / np.sqrt(variance))
     return _Bet(direction=direction, stakes=stakes, shares=np.exp(LOG_SHARES) / np.exp(LOG_SHARES).sum())
 

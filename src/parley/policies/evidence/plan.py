@@ -22,6 +22,9 @@ ACCURACIES = (0.02, 0.01, 0.01)  # of the solves, each started from the one befo
 FEWEST_STEPS, MOST_STEPS, WORK = 60, 500, 1e9  # of a solve; in between, as many as make WORK multiplications
 FIRST_MARGIN, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.25, 2.0  # standard deviations of safety per contrast
 LEAST_STAKE = 0.1
+SMALLEST = 0.03  # a phase adds at least this share of what was spent, less in long studies
+MOST_FASTER = 1.1  # times growth, in long studies
+LEAST_CELL = 0.05  # of a phase's mean cell, a cell that is drawn at all: no estimate that matters stands still
 # The largest first phase, of what a study may take: of what a tie takes with a tolerance, and of a stated budget.
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
 SMALL_GAPS = 10.0
@@ -51,6 +54,7 @@ class Temper:
     smallest_growth: float
     optimism: float
     caution: float
+    longer: float = 1.0  # what must fall with the line, so that a long study costs next to nothing beyond the bound
 
 
 def require_possible(samples: float) -> None:
@@ -147,11 +151,13 @@ def further_draws(
     and margins depend on each other: three solves, each from the last one's multipliers.
 
     With `rounds_left (batch,)` a phase may grow faster than the temper allows: fast enough to get there in time. Where
-    a round takes days of its own, a phase draws long enough to be worth one, however little is missing.
+    a round takes days of its own, a phase draws long enough to be worth one, however little is missing. The least cell
+    and the accuracy of the last solve are what docs/cost-theorem.md needs.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts
-    solution, touched, _ = cheapest(problem, contrasts, past, temper, cost_model)
+    accuracies = (*ACCURACIES[:-1], ACCURACIES[-1] * temper.longer**2)
+    solution, touched, _ = cheapest(problem, contrasts, past, temper, cost_model, accuracies)
     spent, wanted = cost_model.spent(counts), cost_model.spent(solution.allocation)
     growth = np.full(spent.shape, temper.growth)
     if rounds_left is not None:
@@ -161,6 +167,8 @@ def further_draws(
     if problem.rate is not None and (overhead := round_overhead(problem)) > 0:
         factor = np.maximum(factor, WORTH_A_ROUND * overhead / days_needed(solution.allocation, problem.rate))
     planned = solution.allocation * factor[:, None, None]
+    cells = np.maximum(touched.sum(axis=(-2, -1), keepdims=True), 1)
+    planned = np.maximum(planned, LEAST_CELL * temper.longer * planned.sum(axis=(-2, -1), keepdims=True) / cells)
     require_possible((counts.sum(axis=(-2, -1)) + planned.sum(axis=(-2, -1))).max() + counts[0].size)
     quotas = np.maximum(np.ceil(planned), max(problem.noise.least_draws, problem.noise.bet_draws))
     return np.where(touched, quotas, 0).astype(np.int64)

@@ -19,6 +19,8 @@ from parley.errors import InvalidInput
 from parley.once import once
 from parley.policies.base import Elimination, Explanation, State
 from parley.policies.evidence.plan import (
+    MOST_FASTER,
+    SMALLEST,
     TEMPERS,
     Temper,
     affordable_rounds,
@@ -58,7 +60,8 @@ class EvidenceRacing(Elimination):
     `rounds`: about how many rounds you can afford, 3 to 8; sets the four options after it. By default it follows from
     what a round costs in days (`round_days`), and is 5 where that is not known.
     `precision`: standard error of every mixed mean after the first phase, as a share of `largest_gap`.
-    `growth`: a phase multiplies the samples spent so far by at most this. `smallest_growth`: and by at least this.
+    `growth`: a phase multiplies the samples spent so far by at most this. `smallest_growth`: and by at least this; 1.03
+    by default, less in long studies.
     `optimism`: plan as if gaps were larger than they look by this many standard errors (added in squares).
     `caution`: what a further round is worth; more of it makes phases larger and rounds fewer.
     `gap_scale`: a gap you expect, as a share of `largest_gap`; tunes the bounds on gaps and the default of `rounds`.
@@ -73,7 +76,7 @@ class EvidenceRacing(Elimination):
     growth: float | None = None
     optimism: float | None = None
     caution: float | None = None
-    smallest_growth: float = 1.03
+    smallest_growth: float | None = None
     gap_scale: float = 0.2
 
     def __post_init__(self) -> None:
@@ -84,8 +87,9 @@ class EvidenceRacing(Elimination):
             value = getattr(self, key)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise InvalidInput(f"policy.{key}", found=value, allowed="a finite number above 0")
-        if not 1 < self.smallest_growth <= self._temper.growth < math.inf:
-            found = f"smallest_growth {self.smallest_growth:g}, growth {self._temper.growth:g}"
+        least, most = self._temper.smallest_growth, self._temper.growth
+        if not 1 < least <= most < math.inf:
+            found = f"smallest_growth {least:g}, growth {most:g}"
             raise InvalidInput("policy.growth", found=found, allowed="1 < smallest_growth <= growth, finite")
 
     @once
@@ -98,10 +102,13 @@ class EvidenceRacing(Elimination):
         precision, growth, optimism, caution = (
             usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
         )
+        # Of the fourth root of the line, as docs/cost-theorem.md has it. Who plays pays for draws in another way.
+        longer = min(math.log(30) / self.line, 1.0) ** 0.25 if self.problem.horizon is None else 1.0
         return Temper(
             precision=precision,
-            growth=growth,
-            smallest_growth=self.smallest_growth,
+            growth=growth * (min(longer**-0.05, MOST_FASTER) if self.growth is None else 1.0),
+            longer=longer,
+            smallest_growth=1 + SMALLEST * longer if self.smallest_growth is None else self.smallest_growth,
             optimism=optimism * self._longer * (self.problem.noise.optimism if self.optimism is None else 1.0),
             caution=caution * (self.problem.noise.caution if self.caution is None else 1.0),
         )
