@@ -391,7 +391,7 @@ class EvidenceRacing(Elimination):
             information=information,
             gap_at_least=np.maximum(state.gap_at_least, bound),
             ranks=contrasts.ranks,
-            **self._remembered(state, line, racing),
+            **self._extra_state(state, line, racing),
         )
 
     def _settle_pairs(self, state: Pairs, fresh: Totals, counts: IntArray, seen: BoolArray) -> Pairs:
@@ -409,7 +409,7 @@ class EvidenceRacing(Elimination):
         """The contrasts of a phase whose variances are known, and their lines if they have their own."""
         return contrasts, contrasts.lines
 
-    def _remembered(self, _state: Wealth, _line: FloatArray | None, _racing: BoolArray) -> dict[str, Any]:
+    def _extra_state(self, _state: Wealth, _line: FloatArray | None, _racing: BoolArray) -> dict[str, Any]:
         """What a policy that extends the state keeps of the phase."""
         return {}
 

@@ -54,7 +54,7 @@ REGRET_TEMPERS = {
 TIME_GROWTH = {4: 20.0, 5: 20.0, 6: 15.0, 7: 10.0, 8: 10.0}
 
 ACCURACIES = (0.05, 0.05)  # of the two solves
-DOUBT = 2.0  # times its expected loss is what a leader's draw is taken to cost: few, long phases rest on it
+LEADER_COST = 2.0  # times its expected loss is what a leader's draw is taken to cost: few, long phases rest on it
 SURPRISE = 1.25  # gaps count as so much smaller when their worth is judged: who leads by luck is played for long
 RARE = 2.0  # successes that none of a cell's draws may have shown yet
 LEAST_COST = 1e-4  # of the dearest draw: what a draw that loses nothing is taken to cost
@@ -188,7 +188,7 @@ class EvidenceRegret(Playing, EvidenceRacing):
         # Only a phase that itself speaks against the arm may rule it out: the second case of the proof.
         return np.where(betting & (y > 0), paid, np.minimum(paid, line - 1e-9))
 
-    def _remembered(self, state: Wealth, line: FloatArray | None, racing: BoolArray) -> dict[str, Any]:
+    def _extra_state(self, state: Wealth, line: FloatArray | None, racing: BoolArray) -> dict[str, Any]:
         assert isinstance(state, Lined)
         assert line is not None
         return {"line": np.where(racing, line, state.line[..., None, :, :]).min(axis=-3)}
@@ -250,7 +250,7 @@ def draw_costs(problem: Problem, state: State) -> Costs:
     if "price" in problem.non_default():
         losses = losses + problem.price
     losses = np.where(leading, 0.0, losses)
-    draws = np.where(leading, DOUBT * doubt, losses + doubt)
+    draws = np.where(leading, LEADER_COST * doubt, losses + doubt)
     least = LEAST_COST * draws.max(axis=(-2, -1), keepdims=True)
     spent = np.asarray((state.counts * losses).sum(axis=(-2, -1)))
     return Costs(draws=np.maximum(draws, least), losses=losses, leading=leading, spent=spent)
