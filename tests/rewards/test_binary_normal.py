@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def slow_variance(bets, place, nearest):
     signed = np.array([[1.0], [-1.0]]) * weights
     if not nearest or (signed * estimated).sum() + bets.shift <= 0:
         at_rates = estimated * (1 - estimated)
-        return (weights**2 / fresh * (at_rates if nearest else at_rates * draws / (draws - 1))).sum()
+        return (weights**2 / fresh * at_rates * draws / (draws - 1)).sum()
 
     def without_gap(multiplier):  # the stationary points of the likelihood under the null, cell by cell
         def stationary(q, step):
@@ -65,7 +66,7 @@ def slow_variance(bets, place, nearest):
 
     multiplier = brentq(lambda m: (signed * without_gap(m)).sum() + bets.shift, 0.0, 1e6)
     rates = without_gap(multiplier)
-    return (weights**2 / fresh * rates * (1 - rates)).sum()
+    return (weights**2 / fresh * rates * (1 - rates) * draws / (draws - 1)).sum()
 
 
 @pytest.mark.parametrize("draws", [15, 2000])
@@ -74,7 +75,22 @@ def test_the_variance_is_the_mean_of_those_at_the_estimates_and_at_the_nearest_r
     bets = with_variance(some_bets(draws=draws))
     bets = replace(bets, shift=shift, contrast=bets.contrast + shift, estimate=bets.estimate + shift)
     variances = [(slow_variance(bets, k, False) + slow_variance(bets, k, True)) / 2 for k in range(len(bets.arm))]
-    assert MODEL.scores(bets) == pytest.approx(bets.contrast / np.sqrt(variances), rel=0.02 if draws < 100 else 1e-4)
+    with patch("parley.rewards.binary_normal.unskewed", lambda scores, _: scores):
+        scores = MODEL.scores(bets)
+    assert scores == pytest.approx(bets.contrast / np.sqrt(variances), rel=0.02 if draws < 100 else 1e-4)
+
+
+def test_a_bet_is_exact_where_the_variance_is_not_known_well_enough_whatever_the_rewards_of_the_phase():
+    bets = with_variance(some_bets(draws=60))
+    deep = replace(bets, missing=np.where(np.arange(len(bets.arm)) % 2, 2.0, 60.0))
+    normal = MODEL.approximates(deep)
+    assert normal.tolist() == (np.arange(len(bets.arm)) % 2 == 1).tolist()
+    for sums in (np.zeros(bets.fresh.sums.shape), bets.fresh.counts.astype(float)):
+        other = replace(deep, fresh=Totals(counts=bets.fresh.counts, sums=sums, squares=sums))
+        assert MODEL.approximates(other).tolist() == normal.tolist()
+    assert MODEL.payoff(deep)[~normal].tolist() == Binary().payoff(deep.take(~normal)).tolist()
+    assert MODEL.final_payoff(deep)[~normal].tolist() == Binary().payoff(deep.take(~normal)).tolist()
+    assert MODEL.payoff(deep)[normal].tolist() == MODEL.payoff(deep.take(normal)).tolist()
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1])

@@ -11,7 +11,7 @@ from tools.correctness.ties import Maker, Tie
 
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth
-from parley.problem import FloatArray, IntArray, Problem
+from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.rewards import Bets, Binary, BinaryNormal, BoundedVariance, Gaussian, RewardModel, UnknownScale
 from parley.rewards.bets import LOG_SHARES, boosted_stakes
 from parley.rewards.payoffs import log_bet, log_boost
@@ -81,6 +81,9 @@ class VarianceAtTheEstimates(BinaryNormal):
     """The variance of the normal approximation at the estimated rates alone, and plans with cells of any size."""
 
     bet_draws = 1
+
+    def approximates(self, bets: Bets) -> BoolArray:
+        return np.ones(len(bets.arm), dtype=bool)
 
     def scores(self, bets: Bets) -> FloatArray:
         with patch("parley.rewards.binary_normal.TO_THE_NULL", 0.0):
