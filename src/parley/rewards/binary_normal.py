@@ -106,4 +106,4 @@ def unskewed(scores: FloatArray, skewness: FloatArray) -> FloatArray:
     """
     skew = np.maximum(skewness, LEAST_SKEWNESS)
     symmetric = 6 / skew * (np.cbrt(1 + skew * np.maximum(scores, 0.0) / 2) - 1) + skew / 6
-    return np.where(scores > 0, np.minimum(scores, symmetric), scores)
+    return np.where((scores > 0) & (skewness > LEAST_SKEWNESS), np.minimum(scores, symmetric), scores)
