@@ -91,7 +91,7 @@ MUTANTS = [
          "np.maximum(cap - log_bet(accepted, u, log_shares) + 1e-6, 0.0)", EVIDENCE + "test_the_multiplier_is_never_above_its_exact_value_and_hardly_below"),
         ("the bound on a gap forgets the height", "rewards/intervals.py", "height = np.sqrt(2 * line + np.log1p(weight))",
          "height = np.sqrt(2 * line)", EVIDENCE + "test_the_bound_on_a_gap_is_the_inverted_mixture_a_little_below"),
-        ("the line forgets the agents", "policies/evidence/racing.py", "math.log(self.problem.question_count) - math.log(self.problem.delta)",
+        ("the line forgets the agents", "policies/evidence/racing.py", "(0.0 if self.together else self._log_questions) - math.log(self.problem.delta)",
          "-math.log(self.problem.delta)", RACING + "test_the_line_pays_for_every_distinct_question_and_for_nothing_else"),
         ("a set keeps what its new slot had of another", "policies/evidence/sets.py", "wealth[some] = np.take_along_axis(mine, np.minimum(at, top - 1), axis=1)",
          "pass", SETS + "test_a_slot_begins_with_the_least_that_any_of_its_sets_had"),
