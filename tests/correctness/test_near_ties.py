@@ -73,10 +73,11 @@ def test_it_is_found_out_where_nobody_can_count(mutant):
     "tie",
     [
         Tie(noise="unknown", arms=2, agents=3, top=1),
+        Tie(noise="gaussian", arms=2, agents=3, top=1, together=True),
         Tie(noise="binary 0.01", arms=5, agents=1, top=1, all_tied=True),
         Tie(noise="variance", arms=2, agents=1, top=1),
     ],
-    ids=lambda tie: tie.noise.replace(" ", "-"),
+    ids=lambda tie: tie.noise.replace(" ", "-") + "-together" * tie.together,
 )
 def test_counted_and_tilted_agree(tie):
     row = Row(tie=tie, tilted=True)

@@ -29,6 +29,7 @@ class Judge:
         self.wealth = {(m, one): 0.0 for m in self.agents for one in self.sets}
         self.vectors = list(product(self.sets, repeat=len(self.agents)))
         self.rejected: set[tuple[frozenset[int], ...]] = set()
+        self.log_shares: np.ndarray | None = None  # those of the first phase
 
     def slot(self, before: Wealth, m: int, members: frozenset[int]) -> tuple[int, int] | None:
         """The slot and the arm that a set of candidates bets in; None for sets with an arm that is out."""
@@ -47,19 +48,22 @@ class Judge:
             return int(slot), order[place]
         return int(np.flatnonzero(contrasts.opponents[:, last, m] == first)[0]), last
 
-    def share(self, state: Wealth, m: int, members: frozenset[int]) -> float:
-        return float(np.exp(max(state.log_shares[arm, m] for arm in members)))
+    def share(self, m: int, members: frozenset[int]) -> float:
+        assert self.log_shares is not None
+        return float(np.exp(max(self.log_shares[arm, m] for arm in members)))
 
-    def log_wealth(self, state: Wealth, vector: tuple[frozenset[int], ...]) -> float:
+    def log_wealth(self, vector: tuple[frozenset[int], ...]) -> float:
         """Of a joint answer: the mean of what its sets have, by their shares."""
         pairs = list(zip(self.agents, vector, strict=True))
-        shares = np.array([self.share(state, m, members) for m, members in pairs])
+        shares = np.array([self.share(m, members) for m, members in pairs])
         logs = np.array([self.wealth[pair] for pair in pairs])
         return float(np.log(shares @ np.exp(logs) / shares.sum()))
 
     def take(self, before: Wealth, after: Wealth) -> None:
         """What a phase brings; nothing that the policy says may be more than what the joint answers have."""
         contrasts = self.policy.contrasts(before)
+        if self.log_shares is None:
+            self.log_shares = after.log_shares
         for m in self.agents:
             if before.active[:, m].sum() <= self.problem.top:
                 continue
@@ -70,7 +74,7 @@ class Judge:
                     assert contrasts.wealth[slot, arm, m] <= self.wealth[m, members] + 1e-9, "a slot has too much"
                     self.wealth[m, members] += after.log_wealth[slot, arm, m] - contrasts.wealth[slot, arm, m]
         if before.phase > 0:
-            self.rejected |= {one for one in self.vectors if self.log_wealth(after, one) >= self.policy.line - 1e-9}
+            self.rejected |= {one for one in self.vectors if self.log_wealth(one) >= self.policy.line - 1e-9}
         for place, m in enumerate(self.agents):
             for vector in self.vectors:
                 if not after.active[sorted(vector[place]), m].all():

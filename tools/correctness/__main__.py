@@ -1,6 +1,6 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
-`... normal`, `... laws` (make laws), `... forecasts` (make forecasts), `... theorem` (make theorem).
+`... together`, `... normal`, `... laws` (make laws), `... forecasts` (make forecasts), `... theorem` (make theorem).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -28,6 +28,7 @@ from tools.correctness.prices import prices
 from tools.correctness.rewards import page as rewards
 from tools.correctness.settings import settings
 from tools.correctness.theorem import theorem
+from tools.correctness.together import together
 from tools.correctness.tolerance import tolerance
 
 
@@ -70,6 +71,10 @@ def main() -> int:
     tried.add_argument("--replications", type=int, default=2000, help="on the paper's instance")
     least = work.add_parser("theorem", help="samples over the lower bound as delta goes to 0")
     least.add_argument("--replications", type=int, default=1000, help="on the paper's instance")
+    joint = work.add_parser("together", help="what a joint answer saves; rewrites part of docs/evidence-racing.md")
+    joint.add_argument(
+        "--replications", type=int, default=20, help="on each random instance, 50 times that the paper's"
+    )
     arguments = parser.parse_args()
     np.seterr(all="raise", under="ignore")
     return 0 if _run(arguments) else 1
@@ -90,6 +95,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "rewards": lambda: rewards(runs, workers),
         "prices": lambda: prices(runs, workers),
         "settings": lambda: settings(runs),
+        "together": lambda: together(runs),
         "savings": lambda: savings(runs, workers),
         "theorem": lambda: theorem(runs, workers),
         "ties": lambda: _ties(arguments),

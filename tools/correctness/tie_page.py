@@ -35,7 +35,7 @@ def page(known: dict[Row, Result], broken: dict[int, tuple[Measured, Measured]],
 def _place(tie: Tie) -> tuple[int, ...]:
     """All shapes of a world together, in the order of the worlds."""
     worlds = list(dict.fromkeys(each.noise for each in every_tie()))
-    return worlds.index(tie.noise), tie.top, tie.arms, tie.agents
+    return worlds.index(tie.noise), tie.top, tie.arms, tie.agents, tie.together
 
 
 def _pairs(known: dict[Row, Result]) -> list[tuple[Row, Result]]:
@@ -49,7 +49,8 @@ def _words(tie: Tie) -> str:
 
 
 def _row(tie: Tie, known: dict[Row, Result]) -> list[str]:
-    told = [tie.noise, f"{tie.arms}", f"{tie.agents}", f"{tie.top}", "all" if tie.all_tied else "two"]
+    agents = f"{tie.agents}, together" if tie.together else f"{tie.agents}"
+    told = [tie.noise, f"{tie.arms}", agents, f"{tie.top}", "all" if tie.all_tied else "two"]
     for delta in TILTED:
         for tilted in (False, True) if delta in COUNTED else (True,):
             result = known.get(Row(tie=replace(tie, delta=delta), tilted=tilted))
@@ -71,7 +72,9 @@ TEXT = """# Delta-correctness, tried hard
 
 `make correctness` runs evidence racing where errors are likeliest: at ties. It rewrites this page. *Two*: N - 1 arms
 are clearly better, two tie at the boundary of the top N, the others are clearly worse. *All*: every arm from there
-on ties. So one of the true top N is no better than an arm that is not, and only chance can rule it out.
+on ties. So one of the true top N is no better than an arm that is not, and only chance can rule it out. Agents answer
+each by itself, and arms tie for all of them; where they answer *together*, a tie of one keeps all open: then arms tie
+for the first agent, and the other two are clear.
 
 Every number is an **error over delta**, ± its standard error: the expected number of agents for whom a true top arm is
 ruled out. It is at least the probability that the answer is wrong for anybody, and the proof promises that it is at

@@ -16,6 +16,7 @@ COUNTED, TILTED = (0.1, 0.01), (0.1, 0.01, 1e-5, 1e-10)  # deltas
 TWO, ALL = False, True
 # Arms, agents, N, which arms tie: the cheap ones first. Other rates and guesses of a model go through three of them.
 SHAPES = ((2, 1, 1, TWO), (5, 1, 1, ALL), (5, 1, 3, TWO), (2, 3, 1, TWO), (5, 3, 2, TWO))
+TOGETHER = ((2, 3, 1, TWO), (5, 3, 2, TWO))
 FURTHER = {"unknown, shared, guess 10", "variance 0.05", "binary 0.5", "binary 0.01"}
 FEWER = ((2, 1, 1, TWO), (5, 1, 1, ALL), (5, 1, 2, TWO))
 UNEVEN = "gaussian 5 / 1 / 0.2"  # one scale an agent: three agents
@@ -85,11 +86,17 @@ class Result:
 
 def every_tie() -> list[Tie]:
     """Of every world its shapes, at the largest delta; the cheap shapes of all worlds come first."""
-    return [
+    alone = [
         Tie(noise=noise, arms=arms, agents=agents, top=top, all_tied=tied)
         for arms, agents, top, tied in dict.fromkeys((*FEWER, *SHAPES))
         for noise in NOISES
         if (arms, agents, top, tied) in (FEWER if noise in FURTHER else SHAPES) and (noise != UNEVEN or agents == 3)
+    ]
+    return alone + [
+        Tie(noise=noise, arms=arms, agents=agents, top=top, all_tied=tied, together=True)
+        for arms, agents, top, tied in TOGETHER
+        for noise in NOISES
+        if noise not in FURTHER
     ]
 
 

@@ -1,8 +1,10 @@
 """The ties at which evidence racing errs most, counted and tilted: the same event, so that both must agree.
 
 The top N arms are 0 to N - 1. Either N - 1 arms are clearly better, two tie at the boundary and the rest is clearly
-worse (*two tie*), or all arms from the boundary on tie (*all tie*), for every agent. What is measured is the expected
-number of agents for whom a top arm is ruled out. It bounds the error of the whole answer, and delta bounds it.
+worse (*two tie*), or all arms from the boundary on tie (*all tie*), for every agent that answers by itself. Where all
+answer together a tie of one agent keeps all open, so arms tie for the first agent only: the others are clear. What is
+measured is the expected number of agents for whom a top arm is ruled out. It bounds the error of the whole answer, and
+delta bounds it.
 """
 
 from __future__ import annotations
@@ -48,19 +50,26 @@ class Tie:
     top: int
     all_tied: bool = False
     mixed: bool = True  # everybody for everybody, as far as there are three
+    together: bool = False  # all answer together, and arms tie for the first agent only
     delta: float = 0.1
 
     @property
     def instance(self) -> Instance:
         world = WORLDS[self.noise]
-        weights = MIX if self.mixed and self.agents == len(MIX) else np.eye(self.agents)
-        problem = Problem(arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=world.model)
+        mixed = self.mixed and self.agents == len(MIX) and not self.together
+        weights = MIX if mixed else np.eye(self.agents)
+        answers = "together" if self.together else "each"
+        problem = Problem(
+            arms=self.arms, weights=weights, top=self.top, delta=self.delta, noise=world.model, answers=answers
+        )
         step = problem.largest_gap / 2
         if world.model.low is not None and world.model.high is not None:
             step = min(step, (world.level - world.model.low) / 2, (world.model.high - world.level) / 2)
         levels = np.full(self.arms, world.level if self.all_tied else world.level - step)
         levels[: self.top - 1], levels[self.top - 1 : self.top + 1] = world.level + step, world.level
         means = np.outer(levels, np.ones(self.agents))
+        if self.together:
+            means[self.top :, 1:] = world.level - step
         return Instance(problem=problem, means=means, scale=list(world.scale[: self.agents]) or None)
 
     def counted(self, replications: int, seed: int, make: Maker | None = None) -> Measured:
@@ -99,7 +108,7 @@ class Tie:
         policy = (make or _racing)(instance.problem)
         found = [
             ruled_out_probability(policy, instance, arm=self.top - 1, agent=agent, replications=replications, seed=seed)
-            for agent in range(self.agents)
+            for agent in range(1 if self.together else self.agents)
         ]
         errors = np.array([[each.probability, each.standard_error] for each in found])
         return Measured(

@@ -16,6 +16,7 @@ class Mutant:
 
 
 RACING = "tests/policies/test_evidence_racing.py::"
+TOGETHER = "tests/policies/test_together.py::"
 SETS = "tests/policies/test_sets.py::"
 CERTIFICATE = "tests/policies/test_evidence_certificate.py::"
 EVIDENCE = "tests/rewards/test_payoffs.py::"
@@ -101,6 +102,14 @@ MUTANTS = [
          SETS + "test_no_slot_has_more_than_any_of_its_sets_and_no_arm_goes_before_all_its_sets"),
         ("one slot on the line is enough", "policies/evidence/sets.py", "least = np.asarray(state.log_wealth.min(axis=-3))",
          "least = np.asarray(state.log_wealth.max(axis=-3))", RACING + "test_an_arm_is_out_only_when_all_its_slots_are_on_the_line"),
+        ("a joint answer is rejected without what its right arms hold", "policies/evidence/racing.py", "np.log1p(others / shares)", "np.log1p(0 * others / shares)",
+         TOGETHER + "test_nothing_is_said_that_the_joint_answers_do_not_have"),
+        ("joint answers of arms that do not lead are forgotten", "policies/evidence/racing.py", "below = state.active & (state.log_wealth.min(axis=-3) < self.line)",
+         "below = state.active & (state.log_wealth.min(axis=-3) < 0.01)", TOGETHER + "test_nothing_is_said_that_the_joint_answers_do_not_have"),
+        ("shares of joint answers follow every phase", "policies/evidence/racing.py", "first = ((before.phase == 0) & ~before.finished)[..., None, None]",
+         "first = ((before.phase >= 0) & ~before.finished)[..., None, None]", TOGETHER + "test_nothing_is_said_that_the_joint_answers_do_not_have"),
+        ("a slot keeps more than its joint answers have", "policies/evidence/racing.py", "opponents, NO_SET if self.together else self.line)",
+         "opponents, self.line)", TOGETHER + "test_nothing_is_said_that_the_joint_answers_do_not_have"),
         ("the first phase is evidence", "policies/evidence/racing.py", "betting = ((state.phase > 0) & ~state.finished)[..., None, None]",
          "betting = (~state.finished)[..., None, None]", RACING + "test_the_first_phase_is_no_evidence"),
     ),

@@ -17,7 +17,7 @@ from parley.dashboard.pages.study import agents_on_page, heading
 from parley.dashboard.session import Page, page
 from parley.formatting import number
 from parley.protocol.codec import read_json
-from parley.status import ArmStatus
+from parley.status import ArmStatus, OutcomeStatus
 
 AGENTS = 4  # on one page
 PHASES = 20  # of a long study: the latest; the log has them all
@@ -148,6 +148,7 @@ def _panel(
         "agent": agent,
         "left": left,
         "decided": left <= board.top,
+        "settled": board.ends[place] == OutcomeStatus.SETTLED,
         "arms": arms,
         "timeline": timeline_chart(arms, timeline, within=within, rates=rates),
         "evidence": evidence_chart(arms, limit, case) if begun else None,

@@ -243,9 +243,9 @@ class EvidenceRacing(Elimination):
     @once
     def _stuck(self) -> BoolArray | None:
         """`(agent,)`: who cannot be settled, if it is not yet: draws that it needs will not be made. None: nobody."""
-        if not self.idle or not self.together:
+        if not (self.idle or self.unasked) or not self.together:
             return None
-        return (self.problem.weights[list(self.idle)] > 0).any(axis=0) | ~self._asked
+        return np.asarray((self.problem.weights[list(self.idle)] > 0).any(axis=0) | ~self._asked)
 
     def _contrasts(self, state: Wealth, stuck: BoolArray | None) -> Contrasts:
         """With answers together `stuck (..., agent)` are those whose leaders nobody can count on."""
