@@ -338,7 +338,7 @@ class Binary(Model):
 
     def exact(self, bet: Contrast, shift: float) -> float:
         """The product of its factors, by cells of d draws with s ones, coefficient a and past rate q."""
-        rates, gaps, fresh = self.rates(bet.past), self.plain_gaps(bet, shift), bet.fresh
+        rates, gaps, fresh = self.rates(bet.past), self.gaps(bet, shift), bet.fresh
         cells = [
             (fresh.counts[arm][n], fresh.sums[arm][n], sign * w / fresh.counts[arm][n], rates[arm][n])
             for arm, sign in bet.sides
@@ -364,10 +364,6 @@ class Binary(Model):
             hoped[1] = -1.0  # neither is expected to grow: the sub-Gaussian payoff is taken
         return faster(paid, hoped[1], bet.value(fresh) + shift, gaps, wide)
 
-    def plain_gaps(self, bet: Contrast, shift: float) -> list[float]:
-        """Not 1.2 times: exact bets are not boosted."""
-        return self.gaps(bet, shift)
-
     def gap_bound(self, bound: GapBound, bets: Sequence[Contrast], line: float) -> float:
         """In the range from 0 to 1, around the rates of the past; x^2 = x."""
         rates, fresh = self.rates(bets[0].past), bets[0].fresh
@@ -382,10 +378,6 @@ class BinaryNormal(Binary):
     """Zeros and ones by the normal approximation, where variances are known well enough."""
 
     boosted = True
-
-    def plain_gaps(self, bet: Contrast, shift: float) -> list[float]:
-        """Of the exact bets."""
-        return [gap / 1.2 for gap in self.gaps(bet, shift)]
 
     def known(self, bet: Contrast, missing: float) -> bool:
         """By the counts and the rates of the past: how far the estimated variance scatters."""
