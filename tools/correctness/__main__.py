@@ -1,6 +1,7 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
-`... together`, `... normal`, `... laws` (make laws), `... forecasts` (make forecasts), `... theorem` (make theorem).
+`... together`, `... normal`, `... laws` (make laws), `... forecasts` (make forecasts), `... theorem` (make theorem),
+`... drift` (make drift).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -16,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from tools.correctness.concealment import concealment
 from tools.correctness.coverage import coverage
+from tools.correctness.drift import drift
 from tools.correctness.flexible import flexible
 from tools.correctness.forecasts import forecasts
 from tools.correctness.full_savings import savings
@@ -45,6 +47,8 @@ def main() -> int:
     approximate.add_argument("--replications", type=int, default=20_000, help="of every counted row")
     skew = work.add_parser("laws", help="errors where rewards are not Gaussian; rewrites part of docs/rewards.md")
     skew.add_argument("--replications", type=int, default=5000, help="of every cell")
+    moving = work.add_parser("drift", help="errors when means move between phases; rewrites part of docs/drift.md")
+    moving.add_argument("--replications", type=int, default=100_000, help="of every near-tie")
     short = work.add_parser("savings", help="samples against W-CPE")
     short.add_argument("--replications", type=int, default=20, help="of each policy on each instance")
     priced = work.add_parser("prices", help="days and money against the plan with the fewest draws")
@@ -92,6 +96,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "flexible": lambda: flexible(arguments.share),
         "normal": lambda: normal(runs, workers),
         "laws": lambda: laws(runs, workers),
+        "drift": lambda: drift(runs, workers),
         "rewards": lambda: rewards(runs, workers),
         "prices": lambda: prices(runs, workers),
         "settings": lambda: settings(runs),
