@@ -19,7 +19,7 @@ from typing import Any
 
 from scipy.integrate import quad
 from scipy.optimize import brentq
-from scipy.special import ndtri, stdtr, stdtrit
+from scipy.special import log_ndtr, ndtri, stdtr, stdtrit
 
 ON_THE_LINE = 1e-9  # what rounding may take of a wealth that is capped at the line
 SHARES = (1 / 6, 2 / 3, 1 / 6)
@@ -51,8 +51,8 @@ def log_multiplier(stakes: Sequence[float], missing: float) -> float:
         return 0.0
 
     def excess(c: float) -> float:
-        below = sum(share * normal(c - u) for share, u in zip(SHARES, stakes, strict=True))
-        return math.exp(missing) * (math.exp(-log_mixture(c, stakes)) * below + normal(-c)) - 1
+        below = log_sum([math.log(share) + float(log_ndtr(c - u)) for share, u in zip(SHARES, stakes, strict=True)])
+        return math.exp(missing) * (math.exp(below - log_mixture(c, stakes)) + normal(-c)) - 1
 
     far = (missing + math.log(6)) / largest + largest / 2  # here f without b is at the cap, or above it
     meeting = brentq(excess, -40.0, far, xtol=1e-13) if excess(far) < 0 else far
@@ -688,7 +688,8 @@ class Sets(Question):
         """Slots of losers that are below what they need."""
         if self.decided:
             return []
-        return [place for place, had in self.wealth.items() if place != OWN and had < self.needed(others, place)]
+        losers = [(place, had) for place, had in self.wealth.items() if place != OWN]
+        return [place for place, had in losers if had < self.needed(others, place) - ON_THE_LINE / 2]
 
 
 class Pairs(Question):
