@@ -1,7 +1,7 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
-`... together`, `... normal`, `... laws` (make laws), `... forecasts` (make forecasts), `... theorem` (make theorem),
-`... drift` (make drift).
+`... together`, `... normal`, `... planning`, `... laws` (make laws), `... forecasts` (make forecasts), `... theorem`
+(make theorem), `... drift` (make drift).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -26,6 +26,7 @@ from tools.correctness.laws import laws
 from tools.correctness.lost_sites import lost_sites
 from tools.correctness.near_ties import NOISES
 from tools.correctness.normal import normal
+from tools.correctness.planning import planning
 from tools.correctness.prices import prices
 from tools.correctness.rewards import page as rewards
 from tools.correctness.settings import settings
@@ -45,6 +46,7 @@ def main() -> int:
     long.add_argument("--anew", action="store_true", help="every row again, also those that stand")
     approximate = work.add_parser("normal", help="errors of the normal approximation of rates, at ties")
     approximate.add_argument("--replications", type=int, default=20_000, help="of every counted row")
+    work.add_parser("planning", help="the tables of docs/planning.md")
     skew = work.add_parser("laws", help="errors where rewards are not Gaussian; rewrites part of docs/rewards.md")
     skew.add_argument("--replications", type=int, default=5000, help="of every cell")
     moving = work.add_parser("drift", help="errors when means move between phases; rewrites part of docs/drift.md")
@@ -95,6 +97,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "forecasts": lambda: forecasts(runs, workers),
         "flexible": lambda: flexible(arguments.share),
         "normal": lambda: normal(runs, workers),
+        "planning": planning,
         "laws": lambda: laws(runs, workers),
         "drift": lambda: drift(runs, workers),
         "rewards": lambda: rewards(runs, workers),
