@@ -388,7 +388,7 @@ class BinaryNormal(Binary):
                 variance += w * w / d * q * (1 - q)
                 noise += (w * w / d * (1 - 2 * q)) ** 2 * q * (1 - q) / (bet.past.counts[arm][n] + d)
         quantile = max(-float(ndtri(math.exp(-missing))), 0.0)
-        return quantile**4 * noise / variance**2 / 8 <= 0.5
+        return quantile**4 * noise / variance**2 / 8 <= 0.2
 
     def log_payoff(self, bet: Contrast, missing: float, shift: float, last: bool) -> float:
         """As Gaussian, by rates of the past and the phase together: the mean of two variances, with and without gap."""

@@ -25,7 +25,7 @@ from parley.rewards.payoffs import log_final_payoff
 
 PLANNED_DRAWS = 10  # of every cell that bets: with fewer, estimates of variances scatter much
 TO_THE_NULL = 0.5  # of the way from the variance at the estimates to that at the nearest rates without the gap
-HEAVIER = 0.5  # log of how much heavier a tail may be because its variance is estimated; else the bet is exact
+HEAVIER = 0.2  # log of how much heavier a tail may be because its variance is estimated; else the bet is exact
 LEAST_SKEWNESS = 1e-6  # keeps the digits of the cube root
 
 
