@@ -114,7 +114,8 @@ def test_a_mean_has_one_interval_on_every_page(here):
 
 def test_an_answer_before_the_end_of_the_study_is_shown_and_stays(here):
     """South is decided long before North: its arm stands there at once, and later for that phase."""
-    here.create(TWO.replace("alpha = 0.5", "alpha = 1.0"), "early")
+    each = TWO.replace('name = "Two sites"', 'name = "Two sites"\nanswers = "each"')  # together, it is settled at first
+    here.create(each.replace("alpha = 0.5", "alpha = 1.0"), "early")
     means = np.array([[0.55, 0.0], [0.5, 9.0], [0.0, 0.0]])
     while here.call("GET", "studies/early/board")["ends"] != ["open", "decided"]:
         here.phase("early", means)

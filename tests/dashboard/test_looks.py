@@ -77,6 +77,7 @@ def told(columns, scores):
         arms=["a", "b"],
         candidates=[2] * count,
         top=1,
+        ends=["open"] * count,
         statuses=[["open"] * count] * 2,
         dropped_in=[[0] * count] * 2,
     )

@@ -27,7 +27,7 @@ def test_tiny_gaps_end(gap, top):
     outcome = simulate(racing(problem), Instance(problem=problem, means=means), replications=20, seed=SEED)
     assert outcome.finished.all()
     assert outcome.rounds.max() <= 60
-    assert outcome.costs.min() > 1 / gap**2
+    assert (outcome.costs > 1 / gap**2).mean() >= 0.9, "the others have an answer by luck, which delta allows"
 
 
 def test_more_samples_than_can_be_counted_are_refused_not_wrapped_around():

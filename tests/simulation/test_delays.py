@@ -29,8 +29,8 @@ def test_a_short_delay_adds_itself_to_every_phase_and_changes_no_draw():
 def test_where_the_delay_is_long_no_later_phase_is_too_short_to_be_worth_it():
     """A quarter of the delay: here 5.25 days, in which the slower site alone draws 10."""
     at_once, late = outcome(PROBLEM), outcome(PROBLEM.with_(delay=21.0))
-    assert (late.costs >= at_once.costs).all()
     assert (late.costs > at_once.costs).any()
+    assert late.costs.mean() > at_once.costs.mean()  # what a longer phase draws now may save another one later
     assert (late.days >= 21.0 * late.rounds + 5.25 * (late.rounds - 1)).all()
 
 

@@ -232,7 +232,7 @@ def _apart(arms: list[_Arm], reach: float) -> ImplausibleMean | None:
     if high.mean - low.mean <= allowed:
         return None
     means = sorted(arm.mean for arm in arms)
-    middle = means[len(means) // 2] / 2 + means[(len(means) - 1) // 2] / 2
+    middle = means[len(means) // 2] / 2 + means[(len(means) - 1) // 2] / 2 if len(means) > 2 else 0.0
     off, other = sorted((high, low), key=lambda arm: (abs(arm.mean - middle), abs(arm.mean)), reverse=True)
     return ImplausibleMean(arm=off.place, mean=off.mean, against=other.mean, other=other.place, allowed=allowed)
 

@@ -79,8 +79,8 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
     >>> instance = Instance(problem=Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]]), means=[[0.9, 0.8], [0.1, 0.3]])
     >>> for phase in phases(make_policy("evidence", instance.problem), instance, seed=0):
     ...     print(phase.number, phase.quotas.tolist(), phase.after.active.sum(axis=0).tolist())
-    1 [[54, 44], [54, 44]] [2, 2]
-    2 [[10, 14], [10, 14]] [1, 1]
+    1 [[70, 58], [70, 58]] [2, 2]
+    2 [[7, 12], [7, 12]] [1, 1]
     """
     state, number = policy.start((1,)), 0
     while not state.finished.all():
