@@ -75,6 +75,7 @@ def missed(problem, phases, truth, factors=(1.0,), means=True):
     return wrong, ratio
 
 
+@pytest.mark.simulations
 @pytest.mark.parametrize("name", MODELS)
 def test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed(name):
     """30 % narrower, and the stated level is broken; 30 % wider, and they are not what was promised."""
@@ -84,6 +85,7 @@ def test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_notice
     assert 1.9 <= ratio <= 2.25, "1.3 times that is not"
 
 
+@pytest.mark.simulations
 @pytest.mark.parametrize("name", MODELS)
 def test_differences_hold_where_all_means_drift(name):
     """Two arms that tie in every phase; more draws of the one that leads. Pooled over phases they would differ."""
@@ -93,6 +95,7 @@ def test_differences_hold_where_all_means_drift(name):
     assert np.abs(found.lead.value / np.where(found.lead.error > 0, found.lead.error, 1.0)).mean() < 1
 
 
+@pytest.mark.simulations
 @pytest.mark.parametrize("name", MODELS)
 def test_they_hold_together_at_far_gaps_and_tiny_counts(name):
     problem, phases = studied(name, "far", first=2, phases=4, runs=60, best=False)

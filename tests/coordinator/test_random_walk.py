@@ -7,6 +7,7 @@ import os
 import random
 
 import pytest
+from msgspec.structs import replace
 from tests.coordinator.support import far_off, rewards, study_message
 
 from parley.coordinator.problems import Refusal
@@ -36,10 +37,10 @@ ACTS = {
 class Walk:
     """One study, and what may be done to it; an act that may not happen now is refused and leaves nothing."""
 
-    def __init__(self, storage, seed=0, spreads=(0.5,) * 4):
+    def __init__(self, storage, seed=0, spreads=(0.5,) * 4, study=STUDY):
         self.storage, self.chance, self.spreads = storage, random.Random(seed), spreads
         self.done = []
-        trial = acts.prepare_study("trial", STUDY)
+        trial = acts.prepare_study("trial", study)
         storage.change(lambda t: acts.create_study(t, trial, actor="test", at="now"))
 
     def row(self):
@@ -191,7 +192,8 @@ def test_the_same_with_one_agent_who_is_awaited(storage):
 
 
 def test_a_re_weighing_that_answers_while_a_phase_is_open_waits_for_nobody(storage):
-    walk = Walk(storage, spreads=(3.0, 3.0, 3.0, -0.75))  # a tie for agent 4
+    each = replace(STUDY, answers="each")  # together, agent 1 would wait for agent 4
+    walk = Walk(storage, spreads=(3.0, 3.0, 3.0, -0.75), study=each)  # a tie for agent 4
     walk.report_all()
     while walk.check().ends["agent 1"] == "open":
         walk.report_all()

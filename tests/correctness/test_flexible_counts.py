@@ -16,8 +16,8 @@ def test_sites_that_deliver_what_they_can_stay_below_delta(how):
 
 
 def test_a_site_that_stops_because_of_the_rewards_is_found_out():
-    found = deliver(NEAR_TIE, "stops at a lead", replications=4000, seed=5)
-    assert found.error_rate > allowance(NEAR_TIE.delta, 4000, deviations=4)
+    found = deliver(NEAR_TIE, "stops at a lead", replications=20_000, seed=5)
+    assert found.error_rate > allowance(NEAR_TIE.delta, 20_000, deviations=3)
     safe = deliver(NEAR_TIE, "stops at a lead", policy="wcpe", replications=1000, seed=5)
     assert safe.error_rate <= NEAR_TIE.delta, "its intervals hold for all counts at once"
 

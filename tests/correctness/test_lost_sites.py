@@ -19,8 +19,8 @@ def test_going_on_from_the_old_state_is_found_out():
 
 
 def test_trying_every_set_of_six_sites_on_the_rewards_keeps_the_error_below_delta():
-    """With all of delta for each, a third of these studies have a set of sites that gives a wrong answer."""
+    """With all of delta for each, a fifth of these studies have a set of sites that gives a wrong answer."""
     loss, size = CELLS["six sites, one question"][0], 400
     honest, flawed = (lose(loss, how, replications=size, seed=5) for how in HOWS[2:])
     assert honest <= loss.delta
-    assert flawed > allowance(loss.delta, size, deviations=10)
+    assert flawed > allowance(loss.delta, size, deviations=6)
