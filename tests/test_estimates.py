@@ -292,6 +292,7 @@ def test_a_difference_that_changes_is_told_and_its_interval_stays_one():
     assert same.change.p == 1
     assert "No sign" in same.change.words
     assert estimates(problem, phases[:1]).document()["change"] is None
+    assert estimates(problem, phases, some=slice(7, 9)).document()["change"] is None, "nobody has a place from 7 on"
 
 
 def test_whether_differences_change_is_asked_of_every_pair_of_arms():

@@ -130,6 +130,8 @@ class Estimates:
     @once
     def change(self) -> Change | None:
         """Of a single study: the pair whose phases agree least; None where no pair has two phases to compare."""
+        if not self.agents:
+            return None
         problem, found = self.problem, []
         tests = problem.question_count * problem.arm_count * (problem.arm_count - 1) // 2
         for k in range(1, problem.arm_count):
