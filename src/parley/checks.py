@@ -1,7 +1,5 @@
 """Checks of numbers, matrices and names that a user may have typed. Every error names the key."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

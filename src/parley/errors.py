@@ -31,8 +31,6 @@
 An error says what was found, what is allowed and, if it is not obvious, what to do.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ They hold for all agents, arms, differences and phases at once with probability 
 and whenever it stopped (docs/estimates.md). Beside them stands the usual interval, for a fixed number of draws.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

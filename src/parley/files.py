@@ -5,8 +5,6 @@ written under a temporary name, synced and renamed; then its folder is synced, b
 folder is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

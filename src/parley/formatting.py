@@ -3,8 +3,6 @@
 Numbers for people have as many decimals as their interval justifies (`ranged`); files have them in full.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math

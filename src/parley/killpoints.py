@@ -5,8 +5,6 @@ time. Without the variable a point costs one comparison. `coordinator.record.wri
 the chaos tests.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 

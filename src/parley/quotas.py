@@ -1,7 +1,5 @@
 """From a real-valued allocation to exact integer counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -5,8 +5,6 @@ of the wire message and of the stored document, a field of the API and of the da
 docs/study-file.md. To add a setting, write its row here and the code that uses it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace

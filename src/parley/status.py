@@ -3,8 +3,6 @@
 Policy, log, certificate, API, pages, files and commands render these, and have no words of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 

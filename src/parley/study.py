@@ -4,8 +4,6 @@
 lists the known ones. `make generated` writes the tables of docs/study-file.md from it.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

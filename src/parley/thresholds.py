@@ -4,8 +4,6 @@ The appendix proof of the paper's confidence lemma shows a second factor 2 under
 `radius = scale * sqrt(beta(n_k) * sum_n w_nm^2 / n_kn)`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

@@ -3,8 +3,6 @@
 `weights[n, m]` is the weight of agent n's reward in agent m's mix; columns sum to 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -12,8 +12,6 @@ A test runs these lines. What leaves the site are totals by arm: counts, sums, s
 outcomes are missing. `Worker` does all this for good.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 __all__ = ["AgentPlan", "AsyncClient", "Client", "Outbox", "Site", "Worker"]

@@ -5,8 +5,6 @@ plan = client.plan("trial", "Lyon")
 receipt = client.send(plan.report(Totals.of(rewards)))
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -11,8 +11,6 @@ Several processes may use one journal (a service, and somebody at the command li
 and first reads what the others wrote.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading

@@ -11,8 +11,6 @@ at any moment leaves either the state before or the state after.
 Other files there (a copy, a note, what a file manager leaves) are ignored.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

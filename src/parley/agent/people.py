@@ -13,8 +13,6 @@ A draw is a keyed hash of its place. Whoever holds the key can repeat every draw
 nothing of the next one from all those before. The key never leaves the site's journal.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Sequence

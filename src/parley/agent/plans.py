@@ -1,7 +1,5 @@
 """What an agent is asked, the report that answers it, and the receipt that the report must get."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Between a site's journal and the coordinator: fetch plans, send reports, once or in a thread."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A source is a callable: plan in, `Totals` out. `repeatable` says whether asking 
 rewards; one that cannot is never asked twice.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import math

@@ -2,8 +2,6 @@
 commas, header names in any case. An error names the file, the line, the column and the value.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -4,8 +4,6 @@ It may be killed between any two lines. What was drawn is in the outbox before i
 report is sent again, and the coordinator takes it once.
 """
 
-from __future__ import annotations
-
 import errno
 import random
 import time

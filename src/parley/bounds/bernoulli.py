@@ -10,8 +10,6 @@ For a multiplier kappa the inner minimiser solves (mu - lambda) / (lambda (1 - l
 `parley.rewards.binary`; sum x kl + kappa (sum a lambda - floor) never exceeds g_c: scaling by it is safe.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

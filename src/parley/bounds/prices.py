@@ -5,8 +5,6 @@ log(1 / (2.4 delta)). So the cheapest allocation bounds the expected cost. A stu
 agent draws, so the fastest allocation bounds the expected days.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from parley.bounds.paper import ACCURACY, Bound, arm_by_arm, best_arm_only, identification

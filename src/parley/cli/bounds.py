@@ -1,7 +1,5 @@
 """`parley bounds`: every lower bound of a study's instance, with its certificate."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

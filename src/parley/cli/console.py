@@ -1,7 +1,5 @@
 """What commands share: consoles, tables, progress bars, confirmations, `--json` and study arguments."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

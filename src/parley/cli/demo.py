@@ -3,8 +3,6 @@
 With `--live` the study runs on this machine: a coordinator, an agent process for every agent, a verified log.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

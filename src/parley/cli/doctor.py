@@ -1,7 +1,5 @@
 """`parley doctor` and `parley completion`: this machine and its shell."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from collections.abc import Iterator

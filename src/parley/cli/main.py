@@ -3,8 +3,6 @@
 Exit status: 0 done, 1 the work itself failed, 2 the input was wrong, 130 interrupted.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

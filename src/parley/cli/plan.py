@@ -1,7 +1,5 @@
 """`parley plan`: before launch, what a study will cost."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

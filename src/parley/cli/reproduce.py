@@ -1,7 +1,5 @@
 """`parley reproduce`: the paper's tables again, and where the published figures come from."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pathlib import Path

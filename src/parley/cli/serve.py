@@ -1,7 +1,5 @@
 """`parley serve`: the coordinator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`parley simulate`: one policy, many replications, against the lower bound; `parley audit-policy`: rare errors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`parley verify`: believe nothing, replay everything."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from pathlib import Path

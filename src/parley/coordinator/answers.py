@@ -4,8 +4,6 @@ A field is a key of the JSON object, with the same name. What an answer says arm
 (docs/api.md, Blinding).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from parley.protocol.codec import Digest, Model

@@ -1,7 +1,5 @@
 """A cache within bounds, for any number of threads. Whoever owns one decides how long it lives: no module does."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """The time, for people to read. No decision looks at it: `tests/coordinator/test_promise_08_clocks.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from time import monotonic

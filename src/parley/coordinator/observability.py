@@ -1,7 +1,5 @@
 """What the operator of a coordinator sees: JSON lines of log, and metrics for Prometheus."""
 
-from __future__ import annotations
-
 import logging
 import re
 import sys

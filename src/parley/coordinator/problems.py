@@ -4,8 +4,6 @@ One table: slug -> status, title, and what a client gains by sending the same re
 meaning.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

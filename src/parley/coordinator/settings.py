@@ -3,8 +3,6 @@
 A setting comes from its option, else from its environment variable, else from its default.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

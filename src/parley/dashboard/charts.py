@@ -1,7 +1,5 @@
 """Charts of the pages: the timeline of an agent's arms, the evidence against them, estimates as a forest, bars."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

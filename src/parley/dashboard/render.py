@@ -1,7 +1,5 @@
 """Templates, escaped by default, and what they may use."""
 
-from __future__ import annotations
-
 import json
 from contextvars import ContextVar
 from datetime import UTC, datetime

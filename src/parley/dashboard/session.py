@@ -5,8 +5,6 @@ session's secret, which another site cannot read, and a form that another site s
 of its origin as well.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

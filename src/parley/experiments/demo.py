@@ -1,7 +1,5 @@
 """What `parley demo` says of a run: why arms are out, how it ended, what is proven; its tables, figures and pages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ bound. At the optimum only the slowest agents bear a toll. The solver moves shar
 bound that both prove, `sum sqrt((c + toll) (A lam))`, is concave in the two together.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

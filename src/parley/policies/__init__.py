@@ -11,8 +11,6 @@ is installed, and imported when a study asks for it.
 ('wcpe', True)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import Field, fields
 from functools import cache

@@ -6,8 +6,6 @@ No policy that must find the gaps out can be expected to do better; what the oth
 not knowing.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -3,8 +3,6 @@
 Phases are counted from 1, so that `log r` is defined; `F(r)` sums `f(1..r)` with `f(p) = 2^p log(1 / delta)`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -6,8 +6,6 @@ among its candidates, meanwhile. Those draws are data like any other. The study 
 who has several candidates left then was cut off by the horizon, and its leader is the best guess.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar

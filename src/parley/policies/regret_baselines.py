@@ -6,8 +6,6 @@ An arm is out when its estimate is two radii below the best. What is played mean
 asks for at least the draws of the effort.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -4,8 +4,6 @@ Every phase halves the *proxy gap* of the arms that remain, asks the oracle for 
 every confidence interval as narrow as its proxy gap, and draws the exact smallest counts that reach it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The certificate at the end of a study: made by the coordinator, made again by whoever verifies the log."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -23,8 +23,6 @@ Released schemas stay readable: a change of meaning gets a new number. A new fie
 "", an empty tuple or mapping). A `Message` leaves it out where it is empty, so older documents keep their digest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -4,8 +4,6 @@ They are facts: an event is written after it was found to be legal (`state_machi
 (`require_readable`). Each has a `sentence`, by which pages and commands show it.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, TypeAlias, get_args
 
 from parley.errors import InvalidInput, UnknownName

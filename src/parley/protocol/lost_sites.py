@@ -13,8 +13,6 @@ re-weigh, the last question is answered wrongly with a chance of at most 2 delta
 and what it costs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -11,8 +11,6 @@ Nothing is decided by a preview.
 - `reweigh_preview`, `thaw_preview` and `early_close_preview` show the other acts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

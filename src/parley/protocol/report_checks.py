@@ -9,8 +9,6 @@ nobody can say later that it was not asked. A report with fewer draws than plann
 was sent by mistake is refused.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple

@@ -26,8 +26,6 @@ Why the rules are what they are:
 - A finished study asks for nothing more: only its certificate, and reports kept for the record, may follow.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Needs the records and nothing else, so a log exported from one machine is verified on another.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 (0.5, 1.0)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

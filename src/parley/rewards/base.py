@@ -5,8 +5,6 @@ what a report may hold, and how to simulate it. Policies, bounds, the protocol a
 them asks for its kind.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

@@ -13,8 +13,6 @@ against its projection. Arrays are `(bet, side, agent)`, the opponent first, `sh
 last axis.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -9,8 +9,6 @@ and Manning, Statistics in Medicine 9, 1990) it is too large, and small cells sa
 any size, once the skewness of rare events is taken off the score too. Intervals and bounds on gaps stay exact.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Rewards in a range: sub-Gaussian with half its width as scale (Hoeffding)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

@@ -11,8 +11,6 @@ is at most the logarithm of exp(lam theta_r) prod (1 + lam a_i (x_i - r_i)), who
 opponent is no better (`parley.rewards.binary`). Arrays are `(bet, side, agent)`, `shares` signed, stakes last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

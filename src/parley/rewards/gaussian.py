@@ -1,7 +1,5 @@
 """Gaussian rewards of a known scale: one for all, one per agent, or one per arm and agent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

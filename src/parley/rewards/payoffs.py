@@ -12,8 +12,6 @@ multiplied beforehand by the largest b >= 1 with E min(b f, cap) <= 1 (sequentia
 arXiv 2410.16076). All in logs; the mixture is the last axis.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -34,8 +34,6 @@ rewards that are only sub-Gaussian the same holds for rho > 0 with d in place of
 mean is at most that around the true one, and E exp(lam (x - mu)^2) <= (1 - 2 lam scale^2)^(-1/2).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

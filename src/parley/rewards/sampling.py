@@ -4,8 +4,6 @@ A sampler is a pure function of a random generator and the counts asked for, `(.
 from a generator of their own, so that replication i gets the same however many replications follow it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """A known scale: one for all, one per agent, or one per arm and agent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rewards that are sub-Gaussian with a known scale: the paper's assumption."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

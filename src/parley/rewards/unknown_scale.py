@@ -14,8 +14,6 @@ mixture bet f of `parley.rewards.payoffs` above 0 and its own average below,
 which keeps its expectation, and below a cap its multiplier: one set of numbers for every nu.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

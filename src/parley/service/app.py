@@ -4,8 +4,6 @@ The two operations say what a study would cost, and what is likely left of one. 
 in it: it never simulates, so that nothing that decides can depend on a forecast.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

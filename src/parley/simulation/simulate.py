@@ -6,8 +6,6 @@ whatever the chunk size, however many replications follow it and, as long as it 
 policy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter

@@ -9,8 +9,6 @@ have ten more a minute after a hundred. While they wait, not even the right code
 the right code before is not kept waiting by others, and sessions go on.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import ipaddress

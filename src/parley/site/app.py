@@ -7,8 +7,6 @@ GET  /status
 GET  /healthz                                       for whoever watches: no code is asked for
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The page: what the phase asks, how far it is, and everything a study nurse does. One address, no key ever in it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

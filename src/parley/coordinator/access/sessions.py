@@ -4,8 +4,6 @@ A session stands for the token it was opened with: it can do what the token can,
 its own time. It lives in the database, so it outlives a restart of the server and is known to every server process.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

@@ -4,8 +4,6 @@ A token is `parley_<kid>_<secret>`. The kid names it, the 256-bit secret proves 
 kept. A fast hash is right here: the secret is random and long, so there is no dictionary to try.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """The application: operations behind their guard, problem documents, and what runs beside the requests."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

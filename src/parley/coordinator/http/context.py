@@ -1,7 +1,5 @@
 """What handlers work with: one running coordinator, and one call of an operation that passed the guard."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

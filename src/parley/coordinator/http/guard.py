@@ -4,8 +4,6 @@ Whether a request asks or a page on behalf of its reader: a call is refused by i
 then queued. Every failure is a problem document.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Whoever passes a limit is told when to come back. All of this is kept per process, in memory, on the event loop.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager

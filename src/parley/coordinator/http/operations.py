@@ -3,8 +3,6 @@
 `service/app.py` adds two rows that simulate, which the coordinator must not.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The form of what is sent: bodies and query parameters, as OpenAPI shows them. The protocol checks what they mean."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Run the application under uvicorn, on a socket that is bound before anything is said about it."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import signal

@@ -3,8 +3,6 @@
 What a blinded reader gets is told in `docs/api.md`, under Blinding; `tests/dashboard/test_blinding.py` holds it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

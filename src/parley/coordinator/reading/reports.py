@@ -1,7 +1,5 @@
 """What agents are asked, and the reports that were taken or put aside."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from parley.coordinator.answers import (

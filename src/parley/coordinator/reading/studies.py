@@ -1,7 +1,5 @@
 """Studies for people and pages: a line of the list, and where one is. What its data say is in `progress`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -6,8 +6,6 @@ nothing else. `tests/coordinator/test_commitments.py` looks at everything a view
 studies that differ in one report, and finds no difference.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

@@ -1,7 +1,5 @@
 """Where studies live: one contract (`base`), SQLite by default, PostgreSQL by URL."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

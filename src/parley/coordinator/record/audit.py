@@ -5,8 +5,6 @@ should have left there (`rows_of`, which also wrote them): every report and revi
 decision, whom it asked, what was put aside, who was frozen, the documents, the states, the study's own row.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -3,8 +3,6 @@
 Sessions are left out: who signed out after the backup stays out, and the others sign in again.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The log in the database: append a record to a study's chain or to the server's own, and read them back."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The phases of a study: what each asks of whom, what was decided, and the policy's state between them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

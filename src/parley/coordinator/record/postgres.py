@@ -7,8 +7,6 @@ Reads run in a read-only REPEATABLE READ transaction, so that they see one momen
 caller hears `StorageUnavailable`, the agent sends again, and idempotency does the rest.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Reports as they were taken, amended or put aside, and what they say of the stated scale."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 The log holds everything but a policy's state, of which a decision holds the digest: who stores it brings the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Bring a database to the newest schema, or refuse one that this version does not know."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

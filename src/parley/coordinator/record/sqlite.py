@@ -8,8 +8,6 @@ writes then is gone when it ends. So the files are compared by their inodes befo
 anybody is answered.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import shutil

@@ -1,7 +1,5 @@
 """Studies and what belongs to each as a whole: row, document, certificate, frozen agents."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any

@@ -6,8 +6,6 @@ Times are ISO text for people and for the hashes; nothing is decided by them. JS
 what is hashed is what is stored.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import (
     BigInteger,
     Boolean,

@@ -3,8 +3,6 @@
 Nothing else writes these tables, and nobody sets a stage by hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

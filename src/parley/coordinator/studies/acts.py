@@ -1,7 +1,5 @@
 """What an administrator does to a study: create, pause, resume, cancel, amend or refuse a report."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

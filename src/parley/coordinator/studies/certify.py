@@ -4,8 +4,6 @@ The certificate of twenty arms and a thousand agents has ten megabytes. On SQLit
 so it is made outside of every lock, records and all, and stored if the study has not changed since.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

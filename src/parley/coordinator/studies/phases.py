@@ -5,8 +5,6 @@ computed outside every lock, and it is stored only if the study has not changed 
 sequence). What is due follows from the stage alone, so a crash strands nothing: `closing_studies` finds it again.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace

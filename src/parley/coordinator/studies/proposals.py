@@ -4,8 +4,6 @@ A proposal is computed outside of every transaction. It happens only if its prev
 only where the log still is where it was seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar

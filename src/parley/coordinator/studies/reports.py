@@ -1,7 +1,5 @@
 """Taking a report: the one transaction on which every promise rests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from parley.coordinator.problems import Refusal

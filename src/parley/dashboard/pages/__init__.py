@@ -3,8 +3,6 @@
 `PAGES` is the registry of pages, in the order of a study's tabs; `mount` puts them and their files on a service.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

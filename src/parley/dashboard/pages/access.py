@@ -1,7 +1,5 @@
 """Signing in and out, and tokens: issue, rotate, revoke. A new token is shown once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from starlette.responses import RedirectResponse, Response

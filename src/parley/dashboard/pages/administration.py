@@ -1,8 +1,6 @@
 """What an administrator does to a study: pause, resume, cancel, freeze and thaw agents, re-weigh the others, close a
 phase with what is in, take, refuse or amend a quarantined report."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """The answer of a study: arms, certificate, estimates, verification, and everything to take away."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

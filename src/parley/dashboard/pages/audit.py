@@ -1,7 +1,5 @@
 """The log of a study with filters and the state of its chain, and the server's own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

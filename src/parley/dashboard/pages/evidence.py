@@ -1,7 +1,5 @@
 """The timeline of a study, agent by agent: mixed means with their intervals, and the evidence against every arm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Samples: spent, planned, and the least that theory asks for, per agent and per arm."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from markupsafe import Markup

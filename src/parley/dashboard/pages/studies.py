@@ -1,7 +1,5 @@
 """The list of studies, and a new one from a study file with the planner's estimate before it is launched."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

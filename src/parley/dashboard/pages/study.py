@@ -1,7 +1,5 @@
 """One study: where it is, whom it waits for, the board of agents and arms, the rounds, and what is likely left."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass

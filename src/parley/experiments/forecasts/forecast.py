@@ -8,8 +8,6 @@ The documents for the API are made here too, cut to what can be simulated while 
 study or a state goes in, a document comes out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace

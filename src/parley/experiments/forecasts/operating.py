@@ -4,8 +4,6 @@ For every truth: the power (every agent gets an answer within the tolerance of i
 rounds; the fixed-size design of the same power; every agent alone; and the power of both designs by budget.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The tables, figures and page of a plan: what the study will cost, its operating characteristics, its days."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

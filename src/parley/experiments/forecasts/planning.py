@@ -4,8 +4,6 @@ Where rates are stated, also when every site draws, and days against money: the 
 worth ever more, a curve to choose from.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass

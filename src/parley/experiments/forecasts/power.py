@@ -4,8 +4,6 @@ Budgets are compared with common random numbers: the studies of every budget see
 draw the same counts, so that a larger budget hardly ever looks worse by chance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ the top N is worse by just that gap, for every agent. A prior scenario draws loc
 common to all agents, and each agent differs from it by a share `heterogeneity` of the spread.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

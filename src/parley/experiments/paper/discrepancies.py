@@ -4,8 +4,6 @@ Both were found in the code that the authors released. These policies and this s
 no registry, and they give up what the algorithms guarantee.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass

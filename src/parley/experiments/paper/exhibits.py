@@ -1,7 +1,5 @@
 """What `parley reproduce` shows: each exhibit is a measurement, its tables, its figure and a few honest words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The exhibits of `parley reproduce` as pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes

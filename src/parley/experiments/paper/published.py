@@ -10,8 +10,6 @@ a radius that is half of the proven one. The means of the second instance, on wh
 binary file; here they are as a public copy of the notebook prints them, to eight decimals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

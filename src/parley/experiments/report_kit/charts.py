@@ -14,8 +14,6 @@ return matplotlib `Figure` objects: nothing is shown, saved or kept in a global;
 2
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager

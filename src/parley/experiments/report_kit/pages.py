@@ -3,8 +3,6 @@
 A page is a Jinja template in `templates/` that extends `page.html`. Tables stand in it by name, figures as `picture`s.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Callable

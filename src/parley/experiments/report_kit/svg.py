@@ -4,8 +4,6 @@ Colours and typefaces come from the page's style sheet. The calendar of a study 
 the page of a plan both show it.
 """
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A crew gives back results as they come, in any order. When workers die it raises
 has and asks again for the rest. Results do not depend on the engine, because a cell holds all it needs.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

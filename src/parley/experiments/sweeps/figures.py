@@ -1,7 +1,5 @@
 """Figures of a sweep, for a paper: from a summary to curves, and from curves to matplotlib `Figure` objects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ Charts are drawn by plotly.js, which stands in the page; they follow the reader'
 a caption, and its numbers stand in a table too.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

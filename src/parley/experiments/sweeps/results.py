@@ -1,7 +1,5 @@
 """Results of a sweep as frames, their summary with confidence intervals, and paired tests between policies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run a sweep: only the cells that are missing, each kept the moment it is done, whatever becomes of the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -9,8 +9,6 @@ A file is there whole or not at all (`parley.files`), whenever a process is kill
 agrees; a damaged one is named and made again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

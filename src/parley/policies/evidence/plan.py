@@ -3,8 +3,6 @@
 Nothing here touches the guarantee: any counts that depend on the past alone keep the proof.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ rejects them on the line M / delta; when all that have k are rejected, k is out.
 proof; the error of the whole answer is at most delta, whatever the options: they only trade samples for rounds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

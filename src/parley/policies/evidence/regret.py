@@ -16,8 +16,6 @@ of `evidence`. Four things differ, and `docs/regret.md` proves what follows from
 * *Time.* A phase is as long as the one who explores most needs; everybody else plays.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace

@@ -13,8 +13,6 @@ are rejected at once. A slot with other sets in it may take a rejected set back 
 only the least of its sets: that costs samples, never the guarantee. `docs/evidence-racing.md` has the proof.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TypeVar
 

@@ -14,8 +14,6 @@ delta p[l, j] / M. The sum over all l outside the true top N, over all j inside 
 `docs/tolerance.md` has the proof in full.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What evidence racing remembers between phases, and what the past fixes before one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from typing import Self
 

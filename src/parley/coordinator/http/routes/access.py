@@ -1,7 +1,5 @@
 """Tokens and sessions: list, issue, revoke; sign in and out. A secret is shown once and kept nowhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

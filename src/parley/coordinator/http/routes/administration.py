@@ -3,8 +3,6 @@
 What an act would do is previewed first; the preview's digest confirms it.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar

@@ -1,7 +1,5 @@
 """What agents use: the plan to draw, the report to send, the receipt to keep."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from time import monotonic

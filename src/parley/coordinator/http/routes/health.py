@@ -1,7 +1,5 @@
 """Open to all: is it alive, is it ready, what has it done, what does it speak."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest

@@ -1,7 +1,5 @@
 """Studies: list, create, look at, follow."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
