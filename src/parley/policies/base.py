@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self, cast, final
+from typing import Any, ClassVar, Self, final, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,9 @@ from parley.quotas import cut_to, raise_cells
 from parley.status import ArmStatus, OutcomeStatus
 from parley.totals import Totals
 
-DTYPES: dict[str, type[np.generic]] = {
-    "IntArray": np.int64,
-    "FloatArray": np.float64,
-    "BoolArray": np.bool_,
-    "FloatArray | None": np.float64,
-    "IntArray | None": np.int64,
-    "BoolArray | None": np.bool_,
-}
+ARRAYS = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
+OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}
+DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # of the fields of a state
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,8 +80,9 @@ class State:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """The state that `to_json` wrote; a missing or unknown key is an error."""
-        types = {field.name: cast(str, field.type) for field in fields(cls)}
-        optional = {name for name, kind in types.items() if kind.endswith("None")}
+        hints = get_type_hints(cls)  # whether the module of a state postpones annotations or not
+        types = {field.name: hints[field.name] for field in fields(cls)}
+        optional = {name for name, kind in types.items() if kind in OPTIONAL}
         wrong = sorted((set(document) ^ set(types)) - (optional - set(document)))
         if wrong:
             found = f"missing or unknown keys: {', '.join(wrong)}"
