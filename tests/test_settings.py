@@ -65,6 +65,7 @@ TAKEN = [
     ("price", {"sampling": {"price": [[1, 10]] * 3}}, [1.0, 10.0]),
     ("price", {"sampling": {"price": [[2, 2]] * 3}}, 2.0),
     ("price", {"sampling": {"price": [[1, 10], [2, 10], [3, 10]]}}, [[1.0, 10.0], [2.0, 10.0], [3.0, 10.0]]),
+    ("rho", {"privacy": {"rho": 0.05}, "noise": {"scale": 1.0, "clip": [-5, 5]}, "largest_gap": 1.0}, 0.05),
     ("rate", {"sampling": {"rate": [10, 3]}}, [10.0, 3.0]),
     ("rate", {"sampling": {"rate": 4}}, 4.0),
     ("site_counts", {"sites": {"counts": "flexible"}}, "flexible"),

@@ -57,6 +57,7 @@ class Problem(StudySettings):
         for name, value in {"weights": weights, "arms": arms, "agents": agents}.items():
             object.__setattr__(self, name, value)
         self._check_settings(arms, agents)
+        object.__setattr__(self, "noise", self.noise.private(self.rho))
         self.noise.check_shape(self.shape)
         self._check_rates()
 
@@ -84,6 +85,22 @@ class Problem(StudySettings):
     def shape(self) -> tuple[int, int]:
         """(K, M): the last two axes of every array about this problem."""
         return self.arm_count, self.agent_count
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """Where all rewards lie; None where the model has no range."""
+        low, high = self.noise.low, self.noise.high
+        return None if low is None or high is None else (low, high)
+
+    @property
+    def noise_variance(self) -> float:
+        """Of the noise that a private report adds to every sum, in units of the sum; 0 without `rho`.
+
+        >>> from parley.rewards import Binary
+        >>> Problem(arms=2, weights=[[1.0]], noise=Binary(), rho=0.05).noise_variance
+        10.0
+        """
+        return self.noise.noise_variance
 
     @once
     def squared_weights(self) -> FloatArray:

@@ -267,7 +267,7 @@ class StudySettings:
     largest_gap: float = setting(
         1.0, NUMBER, above_zero,
         "no gap between mixed means can be larger; W-CPE starts at it, and `evidence` sizes its first phase by it",
-        default="1.0; bounded: the width of the range", always_stored=True,
+        default="1.0; bounded, and gaussian with clip: the width of the range", always_stored=True,
     )
     tolerance: float = setting(
         0.0, NUMBER, at_least_zero,
@@ -304,6 +304,13 @@ class StudySettings:
         "an agent that draws an arm in a phase draws it at least this often, so that no reported sum covers fewer "
         f"draws; a whole number from 1 to {LARGEST_CELL:,}",
         section="privacy", sentence="no cell of a phase has fewer than {value:,} draws",
+    )
+    rho: float | None = setting(
+        None, NUMBER, or_none(within(1e-8, 100.0)),
+        "reports are private: sites add discrete Gaussian noise to every sum, so that a report is rho-zCDP for each "
+        "person in it ([private reports](privacy.md)); rewards are binary, bounded, or gaussian with `clip`",
+        default="none: sums are exact", section="privacy", sentence="reports are private: {value:g}-zCDP a person",
+        affects_decisions=True,
     )
     price: FloatArray = setting(
         1.0, NUMBERS, per_cell, "what a draw costs: a number, one per agent, or a row per arm with a column per agent; "

@@ -10,6 +10,7 @@ from parley.rewards import RewardModel, make_model
 ROWS: dict[str, dict[str, Any]] = {
     "gaussian": {"scale": 1.0},
     "gaussian, a scale per agent": {"scale": [0.5, 1.5]},
+    "gaussian, clipped": {"scale": 1.0, "clip": [-4.0, 4.0]},
     "subgaussian": {"kind": "subgaussian", "scale": 1.0},
     "unknown": {"scale": "unknown"},
     "unknown per agent": {"scale": "unknown per agent"},

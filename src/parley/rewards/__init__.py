@@ -15,7 +15,7 @@ from parley.rewards.binary import Binary
 from parley.rewards.binary_normal import BinaryNormal
 from parley.rewards.bounded import Bounded
 from parley.rewards.bounded_variance import BoundedVariance
-from parley.rewards.gaussian import Gaussian
+from parley.rewards.gaussian import ClippedGaussian, Gaussian
 from parley.rewards.intervals import PhaseContrasts
 from parley.rewards.plausibility import Flaw, Past
 from parley.rewards.sampling import Sampler
@@ -30,6 +30,7 @@ __all__ = [
     "BinaryNormal",
     "Bounded",
     "BoundedVariance",
+    "ClippedGaussian",
     "Flaw",
     "Gaussian",
     "Noise",
@@ -46,6 +47,7 @@ __all__ = [
 
 # The registry. Models may share a kind: the first that describes the keys is taken, so the special one stands first.
 MODELS: tuple[type[RewardModel], ...] = (
+    ClippedGaussian,
     UnknownScale,
     Gaussian,
     SubGaussian,

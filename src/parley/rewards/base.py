@@ -8,7 +8,7 @@ them asks for its kind.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,6 +32,8 @@ from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import Scale
 from parley.settings import Key
 from parley.totals import Totals
+
+GRID_BITS = 20  # steps of private sums in the range: what rounding to them loses is a millionth of a reward a cell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,10 @@ class RewardModel(ABC):
     least_draws: ClassVar[int] = 1  # of every cell that a plan needs
     bet_draws: ClassVar[int] = 1  # of every cell that bets, at least: with fewer, bets would be less sharp
     guarantee_note: ClassVar[str] = ""  # what a guarantee must add, where the evidence is only approximate
+    takes_noise: ClassVar[bool] = False  # evidence stays exact where sums have the noise of private reports
+
+    # No key of [noise]: a `Problem` sets it from its [privacy].
+    rho: float | None = field(default=None, repr=False)
 
     # ---- the study file
 
@@ -73,7 +79,7 @@ class RewardModel(ABC):
     @classmethod
     def from_keys(cls, keys: Mapping[str, Any]) -> Self:
         """From the keys of a study's [noise], the kind left out."""
-        known = [field.name for field in fields(cls)]
+        known = cls._stated()
         for key in keys:
             if key not in known:
                 raise UnknownName(f"key in [noise] with kind {cls.kind!r}", key, ("kind", *known))
@@ -81,10 +87,52 @@ class RewardModel(ABC):
 
     def document(self) -> dict[str, Any]:
         """The keys of [noise], ready to be stored: `make_model(**document)` gives back the same model."""
-        return {"kind": self.kind} | {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"kind": self.kind} | {name: getattr(self, name) for name in self._stated()}
+
+    @classmethod
+    def _stated(cls) -> list[str]:
+        """The fields that are keys of [noise]."""
+        return [field.name for field in fields(cls) if field.name != "rho"]
 
     def check_shape(self, shape: tuple[int, int]) -> None:  # noqa: B027
         """Raise unless the model fits a problem of this shape."""
+
+    # ---- private reports
+
+    def private(self, rho: float | None) -> Self:
+        """The model of sums with the noise of private reports, or without for None; raise where there is none."""
+        if rho is not None and not self.takes_noise:
+            found = f"{rho:g} with {', '.join(f'{key} = {value!r}' for key, value in self.document().items())}"
+            allowed = 'rewards of kind "binary", "bounded" with method "hoeffding", or "gaussian" with clip and a scale'
+            hint = "An unknown scale and a learned variance need sums of squares, which a private report does not hold"
+            raise InvalidInput("privacy.rho", found=found, allowed=allowed, hint=hint)
+        return self if rho == self.rho else replace(self, rho=rho)
+
+    @property
+    def grid(self) -> float:
+        """The step of the noise, and of private sums: a whole reward, or a power of two about a millionth of the range.
+
+        >>> from parley.rewards import make_model
+        >>> make_model(kind="binary").grid, make_model(kind="bounded", low=0, high=10).grid * 2**20
+        (1.0, 8.0)
+        """
+        if self.low is None or self.high is None:
+            raise InvalidInput("noise", found=f"kind {self.kind!r} without a range", allowed="rewards in a range")
+        if self.values:
+            return float(np.diff(self.values).min())
+        return math.ldexp(1.0, math.frexp(self.high - self.low)[1] - 1 - GRID_BITS)
+
+    @property
+    def sensitivity(self) -> int:
+        """How far another outcome of one person can move a sum at most, in steps of the grid."""
+        assert self.low is not None
+        assert self.high is not None
+        return math.ceil((self.high - self.low) / self.grid)
+
+    @property
+    def noise_variance(self) -> float:
+        """Of the noise in every sum: sensitivity^2 / (2 rho); 0 where reports are not private."""
+        return 0.0 if self.rho is None else (self.sensitivity * self.grid) ** 2 / (2 * self.rho)
 
     # ---- variances
 

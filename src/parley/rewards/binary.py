@@ -101,6 +101,7 @@ class Binary(RewardModel):
     values: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     means_are_rates: ClassVar[bool] = True
     rate_bounds: ClassVar[bool] = True
+    takes_noise: ClassVar[bool] = True
     optimism: ClassVar[float] = 1.25
     caution: ClassVar[float] = 0.35
     rate: float | None = None

@@ -36,6 +36,7 @@ class Bounded(RewardModel):
         "high": Key(kinds=NUMBER, meaning="the largest reward", default=REQUIRED),
     }
     study_defaults: ClassVar[Mapping[str, Any]] = {"method": METHODS[0]}
+    takes_noise: ClassVar[bool] = True
     low: float  # type: ignore[misc]
     high: float  # type: ignore[misc]
 

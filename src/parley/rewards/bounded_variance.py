@@ -70,6 +70,7 @@ class BoundedVariance(Bounded):
     """
 
     needs_squares: ClassVar[bool] = True
+    takes_noise: ClassVar[bool] = False
     optimism: ClassVar[float] = 1.25
     caution: ClassVar[float] = 0.35
     guess: float | None = None

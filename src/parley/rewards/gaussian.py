@@ -1,4 +1,4 @@
-"""Gaussian rewards of a known scale: one for all, one per agent, or one per arm and agent."""
+"""Gaussian rewards of a known scale: one for all, one per agent, or one per arm and agent; and clipped to a range."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,16 +6,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from parley.checks import FloatArray
+from parley.checks import LARGEST_SCALE, FloatArray, number
+from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel
 from parley.rewards.bets import Bets
 from parley.rewards.intervals import ALL, ContrastSummary, Interval, staked_interval
 from parley.rewards.payoffs import log_bet, log_boost, log_final_payoff
-from parley.rewards.sampling import Sampler
+from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, plain_scale, squared_scale
 from parley.settings import Key
 from parley.totals import Totals
+
+CLIP = Key(
+    kinds=(list,),
+    meaning="[low, high]: sites clip every reward to this range, for [private reports](privacy.md); answers are then "
+    "about the means of clipped rewards. Needs a known scale",
+    default="no range",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +76,7 @@ class Gaussian(Scaled):
 
     kind: ClassVar[str] = "gaussian"
     description: ClassVar[str] = "of known or unknown scale"
-    keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE, "guess": GUESS}
+    keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE, "guess": GUESS, "clip": CLIP}
     study_defaults: ClassVar[Mapping[str, Any]] = {"scale": "unknown"}
     boosted: ClassVar[bool] = True
     assumes_gaussian: ClassVar[bool] = True
@@ -86,3 +94,84 @@ class Gaussian(Scaled):
 
     def final_payoff(self, bets: Bets) -> FloatArray:
         return log_final_payoff(bets.contrast / np.sqrt(bets.variance), bets.missing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedGaussian(Scaled):
+    """Gaussian rewards that are clipped to a range; all that is said is about the means of clipped rewards.
+
+    Clipping moves no two rewards further apart. So a clipped reward is sub-Gaussian around its own mean with the scale
+    that it had before (Gaussian concentration, with constant 1), and with half the range (Hoeffding). It is no longer
+    Gaussian, so nothing is boosted.
+
+    >>> ClippedGaussian(scale=2.0, clip=[0, 10]).document()
+    {'kind': 'gaussian', 'scale': 2.0, 'clip': [0.0, 10.0]}
+    >>> ClippedGaussian(scale=2.0, clip=[0, 10]).variance, ClippedGaussian(scale=2.0, clip=[0, 2]).variance
+    (4.0, 1.0)
+    """
+
+    kind: ClassVar[str] = "gaussian"
+    takes_noise: ClassVar[bool] = True
+    clip: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        allowed = "[low, high]: two numbers with low < high"
+        if isinstance(self.scale, str):
+            raise InvalidInput("noise.scale", found=repr(self.scale), allowed="a known scale with noise.clip")
+        if not isinstance(self.clip, list | tuple) or len(self.clip) != 2:
+            raise InvalidInput("noise.clip", found=f"{self.clip!r:.60}", allowed=allowed)
+        low, high = (number("noise.clip", end) for end in self.clip)
+        if not (low < high and max(abs(low), abs(high)) <= LARGEST_SCALE):
+            raise InvalidInput("noise.clip", found=f"[{low:g}, {high:g}]", allowed=allowed)
+        super().__post_init__()
+        object.__setattr__(self, "clip", (low, high))
+
+    @classmethod
+    def describes(cls, keys: Mapping[str, Any]) -> bool:
+        return "clip" in keys
+
+    def document(self) -> dict[str, Any]:
+        return super().document() | {"clip": list(self.clip)}
+
+    @property
+    def low(self) -> float:  # type: ignore[override]
+        return self.clip[0]
+
+    @property
+    def high(self) -> float:  # type: ignore[override]
+        return self.clip[1]
+
+    @property
+    def variance(self) -> FloatArray | float:
+        widest = ((self.high - self.low) / 2) ** 2
+        stated = squared_scale(self.scale)
+        return min(stated, widest) if isinstance(stated, float) else np.minimum(stated, widest)
+
+    @property
+    def largest_scale(self) -> float:
+        return float(np.sqrt(np.max(self.variance)))
+
+    @property
+    def stated_variance(self) -> None:  # type: ignore[override]
+        """Clipped rewards scatter by less than was stated; nothing is to be compared."""
+
+    def variance_ceiling(self, past: Totals, phases: int) -> None:  # type: ignore[override]
+        """The range says more."""
+
+    def first_gap(self, largest_gap: float) -> float:
+        """A range may be far wider than rewards scatter: the first phase is sized by the smaller of the two."""
+        return min(largest_gap, self.largest_scale)
+
+    def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray | float:  # noqa: ARG002
+        return self.variance if scale is None else np.minimum(squared_scale(scale), np.max(self.variance))
+
+    def true_variances(self, means: FloatArray, scale: Scale | None = None) -> FloatArray:
+        return np.broadcast_to(self.bound_variances(means, scale), means.shape)
+
+    def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
+        """Gaussian around the mean of clipped rewards, and not clipped: nothing that the guarantee allows is harder."""
+        root = np.sqrt(self.bound_variances(means, scale))
+        return {"gaussian": lambda: sampling.gaussian(means, root)}
+
+    def tilted_law(self, means: FloatArray, scale: Scale | None = None) -> TiltedLaw:
+        return sampling.tilted_gaussian(means, self.true_variances(means, scale))

@@ -14,6 +14,7 @@ import numpy as np
 
 from parley.errors import InvalidInput, UnknownName
 from parley.policies.base import Policy, State
+from parley.privacy import with_noise
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
 from parley.rewards import Sampler
 from parley.simulation.outcome import Outcome, Tally
@@ -258,8 +259,11 @@ def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> No
 
 
 def phase_totals(instance: Instance, *, seed: int, phase: int, counts: IntArray) -> Totals:
-    """`(arm, agent)`: what replication 0 draws in a phase (from 0), for callers that run the phases themselves."""
-    return _draw(instance, None, seed, phase=phase, counts=counts[None])[0]
+    """`(arm, agent)`: what replication 0 draws in a phase (from 0), for callers that run the phases themselves.
+
+    These are the rewards at the sites: the noise of private reports is not in them.
+    """
+    return _draw(instance, None, seed, phase=phase, counts=counts[None], reported=False)[0]
 
 
 def _draw(
@@ -271,9 +275,10 @@ def _draw(
     phase: int,
     counts: IntArray,
     policy: Policy | None = None,
+    reported: bool = True,
 ) -> Totals:
     """The rewards of a block in a phase. Where the policy takes other counts, those that drop out are not among them;
-    elsewhere they are replaced, and the counts are the plan's.
+    elsewhere they are replaced, and the counts are the plan's. What is `reported` has the noise of private reports.
     """
     settings = policy.problem if policy and "site_counts" in policy.supports else None
     if settings is not None and settings.dropout and settings.site_counts != "exact":
@@ -286,7 +291,12 @@ def _draw(
         ]
         shifts = instance.drift.shifts(steps, len(counts), instance.means, instance.problem.noise)
     generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
-    return make_environment(instance, environment, shifts)(generator, counts)
+    drawn = make_environment(instance, environment, shifts)(generator, counts)
+    model = instance.problem.noise
+    if model.rho is None or not reported:
+        return drawn
+    added = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 3)))
+    return with_noise(drawn, added, model.noise_variance, model.grid)
 
 
 def _run(policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress) -> None:

@@ -67,7 +67,7 @@ class EvidenceRacing(Elimination):
 
     name: ClassVar[str] = "evidence"
     plans_by_price: ClassVar[bool] = True
-    supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts"}  # fair given the counts
+    supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts", "rho"}
     tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS
     rounds: int | None = None
     precision: float | None = None

@@ -1,0 +1,57 @@
+"""Private reports: what the noise of a sum protects, and noise for simulations.
+
+A report is rho-zCDP (zero-concentrated differential privacy: Bun and Steinke 2016) for every person in it, by discrete
+Gaussian noise (Canonne, Kamath and Steinke 2020, arXiv 2004.00010). `docs/privacy.md` has the mechanism and the proofs.
+"""
+
+import numpy as np
+from scipy.special import ndtri
+
+from parley.checks import FloatArray, IntArray
+from parley.totals import Totals
+
+DELTA = 1e-5  # at which people are told an epsilon
+ORDERS = 1 + np.geomspace(1e-4, 1e7, 20_001)  # of Renyi divergences: each gives a true epsilon, and the smallest counts
+FINE = 1000.0  # steps in a standard deviation from which on a rounded normal number is as good as a table
+FARTHEST = 40.0  # standard deviations in the table: nothing is left beyond
+
+
+def epsilon(rho: float, delta: float = DELTA) -> float:
+    """The smallest epsilon for which rho-zCDP gives (epsilon, delta)-differential privacy.
+
+    The conversion of Canonne, Kamath and Steinke (2020, Corollary 13), which OpenDP has too. It is a little better than
+    rho + 2 sqrt(rho log(1 / delta)).
+
+    >>> [round(epsilon(rho), 2) for rho in (0.5, 0.05, 0.005)]
+    [4.73, 1.31, 0.38]
+    """
+    order = ORDERS
+    found = order * rho - np.log(order * delta) / (order - 1) + np.log1p(-1 / order)
+    return max(float(found.min()), 0.0)
+
+
+def with_noise(exact: Totals, generator: np.random.Generator, variance: float, grid: float) -> Totals:
+    """What private reports hold of these totals: sums on the grid, with discrete Gaussian noise; squares are not sent.
+
+    For simulations alone: the noise is discrete Gaussian to the precision of floating point, but its random numbers are
+    not those of a cryptographer. Sites draw theirs with OpenDP.
+
+    >>> exact = Totals.of([[1.0, 0.0, 1.0], [], [0.0, 0.0]])
+    >>> with_noise(exact, np.random.default_rng(1), 10.0, 1.0).sums.tolist()
+    [2.0, 0.0, -3.0]
+    """
+    noise = _noise(generator, exact.counts, variance, grid)
+    return Totals(counts=exact.counts, sums=grid * np.round(exact.sums / grid) + noise, squares=np.zeros(noise.shape))
+
+
+def _noise(generator: np.random.Generator, counts: IntArray, variance: float, grid: float) -> FloatArray:
+    """On multiples of `grid`, for every cell with draws."""
+    steps = variance**0.5 / grid
+    uniform = generator.random(counts.shape)
+    if steps > FINE:
+        drawn = np.round(steps * ndtri(np.maximum(uniform, 1e-300)))
+    else:
+        values = np.arange(-int(FARTHEST * steps + 1), int(FARTHEST * steps + 1) + 1)
+        table = np.cumsum(np.exp(-0.5 * np.square(values / steps)))
+        drawn = values[np.searchsorted(table, uniform * table[-1], side="right")]
+    return np.where(counts > 0, grid * drawn, 0.0)
