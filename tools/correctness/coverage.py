@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 from tests.test_estimates import DELTA, MODELS, missed, studied
 from tools.correctness.common import DOCS, fill, table
+from tools.correctness.fingerprint import fingerprint
 from tools.correctness.widths import measure, slack
 
 CELLS = {  # name -> truth, draws of a cell in the first phase, phases, whether the best or the worst is drawn more
@@ -34,17 +36,20 @@ def coverage(runs: int, only: str | None = None) -> bool:
 
 
 def _held(runs: int) -> bool:
-    """Cell by cell; what was run at this size before is not run again."""
+    """Cell by cell; what these sources gave at this size is not run again."""
+    version = fingerprint(("rewards",), ("estimates.py", "problem.py", "totals.py"))
     known = json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
     for model in MODELS:
         for cell, (truth, first, phases, best) in CELLS.items():
             name = f"{model}, {cell}"
-            if known.get(name, {}).get("runs") == runs:
+            before = known.get(name, {})
+            if (before.get("runs"), before.get("sources")) == (runs, version):
                 continue
             drift = "drift" in cell
             problem, told = studied(model, truth, first=first, phases=phases, runs=runs, best=best, drift=drift)
             wrong, _ = missed(problem, told, truth, factors=(1.0, 0.7), means=not drift)
-            known[name] = {"runs": runs, "missed": int(wrong[1.0].sum()), "narrower": int(wrong[0.7].sum())}
+            counts = {"missed": int(wrong[1.0].sum()), "narrower": int(wrong[0.7].sum())}
+            known[name] = {"runs": runs, **counts, "sources": version}
             print(name, known[name], flush=True)
             KNOWN.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     rows = [[model, *(_shown(known[f"{model}, {cell}"]) for cell in CELLS)] for model in MODELS]
@@ -54,5 +59,5 @@ def _held(runs: int) -> bool:
     return noticed and all(cell["missed"] <= most * runs for cell in known.values())
 
 
-def _shown(cell: dict[str, int]) -> str:
+def _shown(cell: dict[str, Any]) -> str:
     return f"{100 * cell['missed'] / cell['runs']:.1f} ({100 * cell['narrower'] / cell['runs']:.0f})"

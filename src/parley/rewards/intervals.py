@@ -31,7 +31,7 @@ PLAIN = 0.05  # of the wealth goes to the bound by the range alone
 LONGER = 1.5  # what the mixture adds to the line, about
 STEPS = 14
 # The same of differences that are Gaussian: most studies have few phases, and their first is a good part of them.
-FEW_PHASES = {3.0: 0.78, 18.0: 0.14, 108.0: 0.05, 648.0: 0.02, 3888.0: 0.01}
+FEW_PHASES = {2.5: 0.85, 15.0: 0.09, 90.0: 0.03, 540.0: 0.02, 3240.0: 0.01}
 DOUBLINGS, TURNS = 120, 16
 FARTHEST = 8.0  # standard deviations: scores beyond do not happen
 CLOSE = 1e-7  # of a step: near enough to an end
