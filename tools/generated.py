@@ -59,15 +59,19 @@ def study_file(page: str) -> str:
 
 
 def policies(page: str) -> str:
-    """docs/policies.md: which policy supports which setting."""
+    """docs/policies.md: which policy supports which setting, and who keeps its guarantee under drift."""
     from parley.policies import POLICIES
     from parley.settings import SETTINGS
 
     def taken(kind: type) -> str:
         return ", ".join(f"`{row.place}`" for row in SETTINGS.values() if row.name in kind.supports) or "none"
 
-    rows = (f"| `{name}` | {taken(kind)} |" for name, kind in POLICIES.items())
-    return with_rows(page, "| policy | settings it supports |\n|---|---|\n", rows)
+    rows = (
+        f"| `{name}` | {taken(kind)} | {'the same' if kind.allows_drift else 'none'} |"
+        for name, kind in POLICIES.items()
+    )
+    head = "| policy | settings it supports | guarantee [under drift](drift.md) |\n|---|---|---|\n"
+    return with_rows(page, head, rows)
 
 
 def protocol(page: str) -> str:

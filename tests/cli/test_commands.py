@@ -150,6 +150,19 @@ def test_a_threshold_without_a_guarantee_is_labelled(tmp_path):
     assert "NO GUARANTEE" in parley("simulate", str(study), "--replications", "50").stdout
 
 
+@pytest.mark.parametrize(("policy", "says"), [("evidence", "the same if"), ("wcpe", "none if")])
+def test_where_means_move_the_guarantee_under_drift_is_told(in_process, tmp_path, policy, says):
+    study, few = tmp_path / "study.toml", ("--policy", policy, "--replications", "2", "--max-samples", "9000")
+    still = (EXAMPLES / "paper.toml").read_text()
+    study.write_text(still + "\ndrift = 0.1\n")
+    assert json.loads(in_process("simulate", str(study), *few, "--json")[1])["drift"].startswith(
+        f"{says} means move between phases"
+    )
+    assert f"Under drift: {says} means move" in " ".join(in_process("simulate", str(study), *few)[1].split())
+    study.write_text(still)
+    assert "Under drift" not in in_process("simulate", str(study), *few)[1]
+
+
 TRUTH = "[truth]\nmeans = [[0.9, 0.8], [0.4, 0.3], [0.1, 0.2]]\n"
 
 

@@ -226,6 +226,7 @@ def test_an_answer_whose_reports_left_out_too_much_has_no_guarantee(here):
         assert "not bounded: too much is missing" in page
         assert "at most 10 %" not in page
         assert "the intervals assume that nothing is missing because of its outcome" in page
+        assert f"<dt>Under drift</dt><dd>{certificate['drift']}</dd>" in page
     assert "Phases of which nothing was reported: North 3, South 3." in answer
     for page in (answer, report):
         assert "ithdrawn, since " in page

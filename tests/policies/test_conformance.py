@@ -1,5 +1,6 @@
 """One suite over every policy: a new one is tested by adding its name to the registry."""
 
+import itertools
 import json
 from dataclasses import fields
 
@@ -179,6 +180,35 @@ def test_what_holds_in_every_phase(name, seed):
             assert np.isfinite(value).all()
         state = after
     assert state.counts.sum() == drawn
+
+
+def drops_that_a_common_move_changes(name: str, seed: int) -> int:
+    """Phases in which another arm would go if all arms of a site had moved alike, each site by itself."""
+    instance, chance = problem_for(name, seed % 5), np.random.default_rng(seed)
+    policy, noises = policy_for(name, instance), noise_for(instance, seed, 20)
+    states = course(policy, instance, noises)
+    changed = 0
+    for state, after in itertools.pairwise(states):
+        counts = after.counts - state.counts
+        shift = 5.0 * chance.standard_normal((20, 1, instance.problem.agent_count))
+        moved = policy.update(state, Totals(counts=counts, sums=after.sums - state.sums + shift * counts))
+        changed += int((moved.active != after.active).any())
+    return changed
+
+
+@every_policy
+@LAWS
+@given(seed=st.integers(0, 2**32 - 1))
+def test_who_allows_drift_rules_out_the_same_arms_wherever_a_site_has_moved(name, seed):
+    if policy_class(name).allows_drift:
+        assert drops_that_a_common_move_changes(name, seed) == 0
+
+
+@pytest.mark.parametrize("name", ["wcpe", "pf-ucb-bai", "pf-ucb", "pf-ucb-enhanced"])
+def test_who_adds_up_the_rewards_of_phases_says_that_drift_leaves_no_guarantee(name):
+    assert drops_that_a_common_move_changes(name, seed=1) > 0
+    instance = problem_for(name)
+    assert policy_for(name, instance).drift.startswith("none if means move between phases")
 
 
 def asking(instance: Instance, cell: int) -> Instance:

@@ -76,7 +76,7 @@ def simulate_command(
             progress=advance,
         )
     document = loaded.problem.settings() | summary(outcome, least_of(instance))
-    document |= {"study": loaded.name, "guarantee": chosen.guarantee}
+    document |= {"study": loaded.name, "guarantee": chosen.guarantee, "drift": chosen.drift}
     if as_json:
         print_json(document)
         return
@@ -84,7 +84,7 @@ def simulate_command(
     rows.append(("replications per second", f"{replications / outcome.seconds:,.0f}"))
     title = f"{loaded.name}: {name}, {plural(replications, 'replication')}, seed {seed}"
     show_table(title, ("quantity", "value"), rows)
-    screen.print(f"Guarantee: {chosen.guarantee}.")
+    screen.print(f"Guarantee: {chosen.guarantee}." + (f" Under drift: {chosen.drift}." if instance.drift else ""))
 
 
 def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tuple[str, str]]:

@@ -128,6 +128,7 @@ class Policy(ABC):
     plans_by_price: ClassVar[bool] = False  # whether prices and rates move its plans
     needs_scale: ClassVar[bool] = False  # intervals of a known width: an unknown scale is refused
     draws_everything: ClassVar[bool] = False  # also of agents whom nobody weighs
+    allows_drift: ClassVar[bool] = False  # whether its guarantee holds if a site's arms all move alike between phases
     problem: Problem
     idle: tuple[int, ...] = ()  # places of agents that draw no more: frozen by an administrator
     unasked: tuple[int, ...] = ()  # of them, who left: the others were re-weighed, and their own question rests
@@ -142,6 +143,13 @@ class Policy(ABC):
         """What may be claimed of the answer, in words a user reads."""
         right = f"right within {self.problem.tolerance:g}" if self.problem.tolerance else "right"
         return f"all answers {right} with probability at least {1 - self.problem.delta:g}"
+
+    @property
+    def drift(self) -> str:
+        """What of the guarantee holds if means move between phases, in words a user reads."""
+        if self.allows_drift:
+            return "the same if means move between phases, all arms of a site alike: arms are compared within phases"
+        return "none if means move between phases: rewards of all phases are added up, and a trend biases their means"
 
     @property
     def largest_size(self) -> int | None:

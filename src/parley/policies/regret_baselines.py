@@ -144,6 +144,7 @@ class OracleRegret(Playing):
     """`accuracy`: how close the allocation must provably be to the cheapest one."""
 
     name: ClassVar[str] = "oracle-regret"
+    allows_drift: ClassVar[bool] = True  # it looks at no reward
     instance: Instance
     accuracy: float = 1e-6
 

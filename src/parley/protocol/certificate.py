@@ -62,6 +62,7 @@ def issue_certificate(
         version=version,
         delta=trial.claim.problem.delta,
         guarantee=guarantee,
+        drift=policy.drift,
         complete=end.answered,
         ends=None
         if end in (OutcomeStatus.DECIDED, OutcomeStatus.CANCELLED) and not gone

@@ -269,6 +269,7 @@ class Certificate(Message, tag="parley/certificate/1"):
     version: Annotated[str, described("Of Parley.")]
     delta: float
     guarantee: str
+    drift: Annotated[str, described("What of the guarantee holds if means move between phases.")]
     complete: Annotated[bool, described("False if stopped early: then the answers are the candidates that remain.")]
     answers: Annotated[dict[str, list[str]], described("Agent -> the names of its arms.")]
     phases: Count

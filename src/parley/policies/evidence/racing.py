@@ -67,6 +67,7 @@ class EvidenceRacing(Elimination):
 
     name: ClassVar[str] = "evidence"
     plans_by_price: ClassVar[bool] = True
+    allows_drift: ClassVar[bool] = True  # pooled means choose opponents, stakes and counts, and any choice is fair
     supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts", "rho"}
     tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS
     rounds: int | None = None
