@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 from tests.coordinator.support import House, report_of, server_process, study_message
 
+from parley.cli.console import paced
 from parley.cli.main import main
-from parley.cli.remote import paced
 from parley.coordinator.record import open_storage
 from parley.coordinator.studies import proposals
 from parley.errors import BrokenChain, Conflict, InvalidInput, Unreachable

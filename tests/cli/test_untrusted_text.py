@@ -10,9 +10,8 @@ from click.testing import CliRunner
 from rich.text import Text
 
 import parley
-from parley.cli.console import SafeConsole, show_table
+from parley.cli.console import SafeConsole, show_table, write_secret
 from parley.cli.main import main
-from parley.cli.remote import write_secret
 from parley.errors import InvalidInput
 from parley.experiments.report_kit.tables import Table
 from parley.files import write_whole

@@ -18,7 +18,7 @@ import numpy as np
 from tools.correctness.common import DOCS, SEED, fill, table
 from tools.correctness.near_ties import allowance
 
-from parley.experiments.forecasts.fixed_size import FixedDesign
+from parley.experiments.forecasts.power import FixedDesign
 from parley.experiments.paper.reproduction import paper_instance
 from parley.policies import make_policy
 from parley.policies.evidence import tolerance as evidence_tolerance

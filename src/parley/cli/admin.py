@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from parley.cli.admin_changes import CHANGES
-from parley.cli.console import json_option, print_json, progress_bar, say, show_table, warn
-from parley.cli.remote import hand_over, paced, with_client, write_secret
+from parley.cli.console import (
+    hand_over,
+    json_option,
+    paced,
+    print_json,
+    progress_bar,
+    say,
+    show_table,
+    warn,
+    with_client,
+    write_secret,
+)
 from parley.errors import InvalidInput, needs
 from parley.formatting import candidates_text, estimate_text, findings_csv, number, plural, status_text, unit_of
 from parley.status import ArmStatus, OutcomeStatus, overall

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from parley.cli.console import confirm, say
-from parley.cli.remote import reason_option, with_client, yes_option
+from parley.cli.console import confirm, reason_option, say, with_client, yes_option
 from parley.errors import InvalidInput
 from parley.formatting import number, plural
 

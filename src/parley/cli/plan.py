@@ -21,13 +21,6 @@ from parley.cli.console import (
     write_page,
 )
 from parley.errors import InvalidInput
-from parley.experiments.forecasts.operating import (
-    Characteristic,
-    characteristics,
-    operating_document,
-    operating_scenarios,
-    operating_studies,
-)
 from parley.experiments.forecasts.plan_page import (
     budget_table,
     cost_table,
@@ -49,7 +42,16 @@ from parley.experiments.forecasts.planning import (
     plan_studies,
     trade_off_studies,
 )
-from parley.experiments.forecasts.power import SEARCH_STEPS, budget_warning, powered_budget
+from parley.experiments.forecasts.power import (
+    SEARCH_STEPS,
+    Characteristic,
+    budget_warning,
+    characteristics,
+    operating_document,
+    operating_scenarios,
+    operating_studies,
+    powered_budget,
+)
 from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, prior_scenario, tie_scenario, usual_gaps
 from parley.policies import make_policy
 from parley.problem import Problem

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from parley.agent.outbox import kept_files
-from parley.cli.console import json_option, print_json, say
-from parley.cli.remote import connect
+from parley.cli.console import connect, json_option, print_json, say
 from parley.errors import BrokenChain, InvalidInput, needs
 from parley.formatting import plural
 from parley.protocol import Receipt, Record, Verification, read_log, verify_log

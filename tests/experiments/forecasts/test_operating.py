@@ -7,17 +7,18 @@ import pytest
 from scipy.special import ndtri
 
 from parley.errors import InvalidInput
-from parley.experiments.forecasts.fixed_size import FixedDesign, _Trial
-from parley.experiments.forecasts.operating import (
+from parley.experiments.forecasts.plan_page import budget_figure, budget_table, operating_table
+from parley.experiments.forecasts.planning import Planner
+from parley.experiments.forecasts.power import (
     BUDGETS,
     STUDIES,
+    FixedDesign,
+    _Trial,
     characteristics,
     operating_document,
     operating_scenarios,
     operating_studies,
 )
-from parley.experiments.forecasts.plan_page import budget_figure, budget_table, operating_table
-from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.problem import Instance, Problem
 

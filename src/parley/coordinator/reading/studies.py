@@ -1,20 +1,14 @@
-"""Studies for people and pages: a line of the list, and where one is. What its data say is in `progress`."""
+"""Studies for people and pages: a line of the list, where one is, what agents are asked and what they reported.
+
+What the data of a study say is in `progress`.
+"""
 
 from typing import Any
 
 import msgspec
 from sqlalchemy import func, select
 
-from parley.coordinator.answers import (
-    Awaited,
-    FrozenAgent,
-    ListedStudy,
-    Reported,
-    ReweighedStudy,
-    Studies,
-    StudyLine,
-    StudyStatus,
-)
+from parley.coordinator import answers
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import end_of, latest_phase
 from parley.coordinator.reading.visibility import ETags, Visibility
@@ -36,9 +30,9 @@ def require_study(transaction: Transaction, study: str) -> StudyRow:
     return row
 
 
-def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> StudyLine:
+def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyLine:
     """A line of the list of studies, as much of it as somebody may see."""
-    return StudyLine(
+    return answers.StudyLine(
         id=row.id,
         name=row.name,
         policy=row.policy,
@@ -60,12 +54,12 @@ def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> StudyLine:
 
 def listed(
     transaction: Transaction, visibility: Visibility, etags: ETags, *, only: str | None, limit: int, **which: Any
-) -> Studies:
+) -> answers.Studies:
     """Studies by id, as many of them as somebody may see: `only` one, or those that `which` finds."""
     found, damaged = studies.find(transaction, only=only, limit=limit, **which)
     asked, reported = phases.reports_due(transaction, [row.id for row in found])
     lines = [
-        ListedStudy(
+        answers.ListedStudy(
             **msgspec.structs.asdict(summary(row, visibility, etags)),
             asked=asked.get(row.id, 0),
             reported=reported.get(row.id, 0),
@@ -74,7 +68,7 @@ def listed(
     ]
     following = max([*(line.id for line in lines), *damaged]) if len(lines) + len(damaged) == limit else None
     version = etags.of(only, *pulse(transaction, only))
-    return Studies(studies=lines, next=following, version=version, damaged=damaged)
+    return answers.Studies(studies=lines, next=following, version=version, damaged=damaged)
 
 
 def log_page(transaction: Transaction, stream: str, *, limit: int, **which: Any) -> str:
@@ -85,11 +79,13 @@ def log_page(transaction: Transaction, stream: str, *, limit: int, **which: Any)
     return f'{{"records":[{",".join(line for _, line in found)}],"next":{canonical(following)}}}'
 
 
-def _awaited(transaction: Transaction, row: StudyRow, agent: str, visibility: Visibility, held: str | None) -> Awaited:
+def _awaited(
+    transaction: Transaction, row: StudyRow, agent: str, visibility: Visibility, held: str | None
+) -> answers.Awaited:
     recruited, observed = transaction.cache.recruited.get((row.id, agent, row.phase)) or (None, None)
     shown = held if visibility.whole or visibility.agent == agent else None
     since = visibility.time(row.opened_at)
-    return Awaited(agent=agent, since=since, recruited=recruited, observed=observed, held=shown)
+    return answers.Awaited(agent=agent, since=since, recruited=recruited, observed=observed, held=shown)
 
 
 def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
@@ -102,9 +98,9 @@ def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
     return {agent: Held(one.digest, one.why) for agent, one in waits.items() if agent not in gone}
 
 
-def _reweighed(transaction: Transaction, row: StudyRow) -> ReweighedStudy | None:
+def _reweighed(transaction: Transaction, row: StudyRow) -> answers.ReweighedStudy | None:
     last = studies.reweighing(transaction, row.id)
-    return None if last is None else ReweighedStudy(phase=last.phase, reason=last.reason, left=list(last.left))
+    return None if last is None else answers.ReweighedStudy(phase=last.phase, reason=last.reason, left=list(last.left))
 
 
 def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
@@ -114,7 +110,7 @@ def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
     return int(found[0]), int(found[1])
 
 
-def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> StudyStatus:
+def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyStatus:
     """Where a study is, whom it waits for and since when."""
     study, claim = studies.message(transaction, row), studies.claim(transaction, row)
     asked = phases.asked_agents(transaction, row.id, row.phase)
@@ -125,7 +121,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
     missing = [
         name for name in study.agents if name in asked and name not in reported and name not in frozen and waiting
     ]
-    return StudyStatus(
+    return answers.StudyStatus(
         **msgspec.structs.asdict(summary(row, visibility, etags)),
         arm_names=list(study.arms),
         agent_names=list(study.agents),
@@ -136,7 +132,9 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         warnings=list(warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),
         reported=[
-            Reported(agent=name, at=visibility.time(reported[name], name)) for name in study.agents if name in reported
+            answers.Reported(agent=name, at=visibility.time(reported[name], name))
+            for name in study.agents
+            if name in reported
         ],
         missing=[
             _awaited(transaction, row, name, visibility, waits[name].why if name in waits else None) for name in missing
@@ -144,7 +142,79 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         end=end_of(transaction, row).value,
         reweighed=_reweighed(transaction, row),
         frozen=[
-            FrozenAgent(agent=name, phase=found.phase, reason=found.reason, at=visibility.time(found.at))
+            answers.FrozenAgent(agent=name, phase=found.phase, reason=found.reason, at=visibility.time(found.at))
             for name, found in sorted(frozen.items())
         ],
     )
+
+
+def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[StudyRow, answers.AgentAssignment]:
+    """What an agent is asked to draw now."""
+    turn = phases.assignment_of(transaction, study, agent)
+    if turn is None:
+        raise Refusal("not-found", f"no study {study!r}")
+    row = turn.row
+    message = studies.message(transaction, row)
+    if agent not in message.agents:
+        raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
+    return row, answers.AgentAssignment(
+        study=study,
+        agent=agent,
+        stage=str(row.stage),
+        reason=row.reason,
+        phase=row.phase,
+        plan=turn.plan,
+        arms=list(message.arms),
+        draws=list(turn.draws) if turn.draws is not None and not turn.frozen else None,
+        reported=turn.reported,
+        frozen=turn.frozen,
+    )
+
+
+def report_of_agent(
+    transaction: Transaction, study: str, phase: int, agent: str, *, salted: bool
+) -> answers.ReportOfAgent:
+    """The report that counts and its earlier revisions; `salted`: with the salts of their records."""
+    require_study(transaction, study)
+    found = reports.revisions(transaction, study, phase, agent)
+    if not found:
+        raise Refusal("not-found", f"no report of {agent!r} in phase {phase}")
+    shown = [
+        _taken(taken) | {"salt": ledger.salt_of(transaction, study, taken.receipt.sequence) if salted else None}
+        for taken in found
+    ]
+    return answers.ReportOfAgent(**shown[-1], earlier=[answers.SaltedReport(**taken) for taken in shown[:-1]])
+
+
+def reports_of_phase(transaction: Transaction, study: str, phase: int) -> answers.Reports:
+    """Every report of a phase that counts."""
+    require_study(transaction, study)
+    found = sorted(reports.of_phase(transaction, study, phase).items())
+    return answers.Reports(
+        study=study, phase=phase, reports=[answers.TakenReport(**_taken(taken)) for _, taken in found]
+    )
+
+
+def _taken(taken: reports.Taken) -> dict[str, Any]:
+    return {"report": taken.report, "revision": taken.revision, "at": taken.at, "receipt": taken.receipt}
+
+
+def quarantined(transaction: Transaction, study: str, *, after: int, limit: int, held: bool) -> answers.Quarantine:
+    """Reports that came for a taken place, and those that are or were held; `held`: only what waits."""
+    waits = {one.digest for one in held_now(transaction, require_study(transaction, study)).values()}
+    only = waits if held else None
+    found, following = reports.quarantined(transaction, study, after=after, limit=limit, size=PAGE, only=only)
+    shown = [
+        answers.Aside(
+            report=aside.report,
+            digest=aside.report.digest,
+            stands=aside.stands,
+            why=aside.why,
+            refused=aside.refused,
+            held=aside.report.digest in waits,
+            at=aside.at,
+            sequence=aside.sequence,
+        )
+        for aside in found
+    ]
+    return answers.Quarantine(study=study, quarantine=shown, next=following)

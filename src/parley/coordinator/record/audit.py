@@ -15,9 +15,9 @@ from sqlalchemy import Table, select
 
 from parley.coordinator.record import ledger, studies
 from parley.coordinator.record.base import Storage, Transaction
-from parley.coordinator.record.rows import Entry, first_row, row_after, rows_of
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, documents, frozen, phases, quarantine, reports, states
+from parley.coordinator.record.writer import Entry, first_row, row_after, rows_of
 from parley.protocol import Event, Receipt, Record, Trial, Verification, verify_log
 from parley.protocol.codec import canonical
 from parley.protocol.events import PhaseClosed, ReportAccepted, ReportAmended, Reweighed, StudyCreated

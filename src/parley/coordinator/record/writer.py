@@ -1,23 +1,23 @@
 """How anything happens to a study: the state machine admits it, then its record and its rows are written.
 
-Nothing else writes these tables, and nobody sets a stage by hand.
+Nothing else writes these tables, and nobody sets a stage by hand. What an event leaves in them, `rows_of` and
+`row_after` say; the audit compares the tables with the same functions.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from sqlalchemy import and_, delete, insert, update
+from sqlalchemy import Table, and_, delete, insert, update
 
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import ledger, phases, reports, studies, tables
 from parley.coordinator.record.base import Transaction
-from parley.coordinator.record.rows import Entry, first_row, row_after, rows_of
 from parley.coordinator.record.studies import StudyRow
 from parley.errors import IllegalMove, ImpossibleReport
 from parley.killpoints import reached
-from parley.protocol import Event, Place, Record, Situation, Stage, admit, kind_of
-from parley.protocol.events import PhaseClosedEarly, ReportAccepted, ReportAmended, ReportQuarantined, StudyCreated
+from parley.protocol import GENESIS, Event, Place, Plan, Record, Report, Situation, Stage, admit, events, kind_of
+from parley.protocol.codec import canonical
 from parley.protocol.state_machine import agent_of
 
 # Built once: building a statement costs more than running it.
@@ -63,6 +63,22 @@ DECIDED = ("agent-frozen", "reweighed", "agent-thawed", "report-quarantined", "r
 ACTS = tuple(point for kind in DECIDED for point in AFTER[kind].values())
 
 
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Rows of one table, without the study, which is the log's.
+
+    They are inserted; or `changed`, where they are there already; or `put`, whether there are some or not; or
+    `removed`, if they are there, and then only their keys are given.
+    """
+
+    table: Table
+    rows: list[Values]
+    how: Literal["inserted", "changed", "put", "removed"] = "inserted"
+
+
 def locked(transaction: Transaction, study: str) -> StudyRow:
     """A study that nobody else can change until this transaction ends, or the refusal."""
     row = studies.lock(transaction, study)
@@ -91,7 +107,7 @@ def enact(
     before = _with_context(transaction, row, situation(transaction, row, agent_of(event), place), event)
     after = _admitted(row, before, event)
     revision = 0
-    if isinstance(event, ReportAmended):
+    if isinstance(event, events.ReportAmended):
         revision = len(reports.receipts(transaction, row.id, row.phase, event.report.agent))
     points = AFTER.get(kind_of(event), {})
     record = ledger.append(transaction, row, event, actor=actor, at=at, drafted=drafted)
@@ -139,19 +155,19 @@ def situation(
 
 def _with_context(transaction: Transaction, row: StudyRow, here: Situation, event: Event) -> Situation:
     """What a report that comes is held against, and what was refused in its place before; what an early close has."""
-    if isinstance(event, PhaseClosedEarly):
+    if isinstance(event, events.PhaseClosedEarly):
         return replace(here, reported=len(reports.reported_agents(transaction, row.id, row.phase)))
-    if row.stage is not Stage.RUNNING or not isinstance(event, ReportAccepted | ReportQuarantined):
+    if row.stage is not Stage.RUNNING or not isinstance(event, events.ReportAccepted | events.ReportQuarantined):
         return here
     place = here.place
-    if place is not None and isinstance(event, ReportQuarantined):
+    if place is not None and isinstance(event, events.ReportQuarantined):
         held = reports.held(transaction, row.id, row.phase)
         place = replace(place, refused=frozenset(one.digest for one in held if one.refused is not None))
     return replace(here, place=place, against=phases.past(transaction, row, here.study))
 
 
 def write_first(
-    transaction: Transaction, event: StudyCreated, *, state: str, actor: str, at: str, readable: bool = False
+    transaction: Transaction, event: events.StudyCreated, *, state: str, actor: str, at: str, readable: bool = False
 ) -> StudyRow:
     """A new study. `readable`: its event was read back before, outside of the transaction."""
     row = first_row(event, at)
@@ -178,3 +194,144 @@ def store(transaction: Transaction, study: str, entry: Entry) -> None:
             transaction.execute(delete(entry.table).where(here))
     if entry.how in ("inserted", "put"):
         transaction.execute(INSERTS[entry.table.name], rows if len(rows) > 1 else rows[0])
+
+
+def rows_of(
+    event: Event,
+    record: Record,
+    before: Situation | None,
+    *,
+    revision: int = 0,
+    state: str | None = None,
+    states: Sequence[str] = (),
+) -> list[Entry]:
+    """What an event leaves in the tables beside the study's own row. `before` is None for the first event.
+
+    `revision` counts the reports that stood in a report's place before; `state` is the text of the policy's state after
+    a step, or at the start. Without it the state is left out. `states` are those that a re-weighing found in the past.
+    """
+    match event, before:
+        case events.StudyCreated(study=study, plan=plan), None:
+            document = Entry(tables.documents, [{"kind": "study", "body": study.text}])
+            return [document, *_state(0, state), *_opened(plan, study.agents, record.at)]
+        case ((events.ReportAccepted(report=report) | events.ReportAmended(report=report)), _):
+            return [Entry(tables.reports, [{**_report(report, record), "revision": revision, "head": record.hash}])]
+        case events.ReportQuarantined(report=report, stands=stands, why=why), _:
+            aside = {**_report(report, record), "stands": stands, "why": why, "refused": None}
+            return [Entry(tables.quarantine, [aside])]
+        case events.ReportRefused(phase=phase, agent=agent, report=digest, reason=reason), _:
+            place = {"phase": phase, "agent": agent, "digest": digest}
+            return [Entry(tables.quarantine, [{**place, "refused": reason}], "changed")]
+        case events.PhaseClosed(decision=decision, plan=plan), Situation(study=study):
+            closed = {"phase": decision.phase, "decision": decision.text, "closed_at": record.at}
+            opened = [] if plan is None else _opened(plan, study.agents, record.at)
+            return [Entry(tables.phases, [closed], "changed"), *_state(decision.phase, state), *opened]
+        case events.AgentFrozen(agent=agent, reason=reason), Situation(phase=phase):
+            return [Entry(tables.frozen, [{"agent": agent, "phase": phase, "reason": reason, "at": record.at}])]
+        case events.AgentThawed(agent=agent, plan=plan), Situation(study=study):
+            opened = [] if plan is None else _opened(plan, study.agents, record.at)
+            return [*_superseded(before), Entry(tables.frozen, [{"agent": agent}], "removed"), *opened]
+        case events.Reweighed(plan=plan), Situation(study=study):
+            known = [{"phase": phase, "state": text} for phase, text in enumerate(states, start=1)]
+            opened = [] if plan is None else _opened(plan, study.agents, record.at)
+            question = Entry(tables.documents, [{"kind": "reweighed", "body": event.text}], "put")
+            return [*_superseded(before), question, Entry(tables.states, known, "changed"), *opened]
+        case events.Cancelled(), _:
+            return _superseded(before)
+        case events.Certified(certificate=certificate), _:
+            return [Entry(tables.documents, [{"kind": "certificate", "body": certificate.text}])]
+        case _:
+            return []
+
+
+def _superseded(before: Situation | None) -> list[Entry]:
+    """The certificate of a study that had stalled stays in the log; it is not the last word any more."""
+    stalled = before is not None and before.stage is Stage.STALLED
+    return [Entry(tables.documents, [{"kind": "certificate"}], "removed")] if stalled else []
+
+
+def _state(phase: int, text: str | None) -> list[Entry]:
+    return [] if text is None else [Entry(tables.states, [{"phase": phase, "state": text}])]
+
+
+def _opened(plan: Plan, agents: tuple[str, ...], at: str) -> list[Entry]:
+    """A new phase: its plan, and each asked agent's own column of it."""
+    phase = {"phase": plan.phase, "plan": plan.text, "plan_digest": plan.digest, "opened_at": at}
+    columns = [(agent, plan.draws(place)) for place, agent in enumerate(agents)]
+    asked = [
+        {"phase": plan.phase, "agent": agent, "draws": canonical(list(draws))} for agent, draws in columns if any(draws)
+    ]
+    return [Entry(tables.phases, [{**phase, "decision": None, "closed_at": None}]), Entry(tables.assignments, asked)]
+
+
+def _report(report: Report, record: Record) -> Values:
+    place = {"phase": report.phase, "agent": report.agent}
+    return {**place, "body": report.text, "digest": report.digest, "at": record.at, "sequence": record.sequence}
+
+
+def first_row(event: events.StudyCreated, at: str, *, sequence: int = 0, head: str = GENESIS) -> StudyRow:
+    """The row of a new study, before its first record or after it."""
+    study, plan = event.study, event.plan
+    return StudyRow(
+        id=event.study_id,
+        name=study.name,
+        digest=study.digest,
+        policy=study.policy,
+        arms=len(study.arms),
+        agents=len(study.agents),
+        stage=Stage.RUNNING,
+        phase=plan.phase,
+        closed_early=False,
+        samples=0,
+        sequence=sequence,
+        head=head,
+        reason="",
+        created_at=at,
+        opened_at=at,
+        missing=int((plan.array.sum(axis=0) > 0).sum()),
+    )
+
+
+def row_after(row: StudyRow, event: Event, record: Record, before: Situation, after: Situation) -> StudyRow:
+    """A study's row once an event has happened that the state machine admitted."""
+    return replace(
+        row,
+        digest=row.digest if after.study is before.study else after.study.digest,
+        stage=after.stage,
+        phase=after.phase,
+        closed_early=after.closed_early,
+        samples=row.samples + _drawn(event, before),
+        sequence=record.sequence,
+        head=record.hash,
+        reason=_reason(event, row.reason),
+        opened_at=record.at if after.phase > before.phase else row.opened_at,
+        missing=after.missing,
+    )
+
+
+def _drawn(event: Event, before: Situation) -> int:
+    """By how much the samples of the accepted reports grow."""
+    match event:
+        case events.ReportAccepted(report=report):
+            return sum(report.counts)
+        case events.ReportAmended(report=report):
+            standing = before.place.standing if before.place else None
+            return sum(report.counts) - (sum(standing.counts) if standing else 0)
+        case _:
+            return 0
+
+
+def _reason(event: Event, before: str) -> str:
+    """Why the study is paused or over, in words that are stored: a later version must find the same ones."""
+    match event:
+        case events.Paused(reason=reason) | events.Cancelled(reason=reason):
+            return reason
+        case events.Disputed(agent=agent, sequence=sequence):
+            lost = f"{agent!r} holds a receipt for record {sequence} that is not in this log"
+            return f"{lost}: restored from an old backup?"
+        case events.StepFailed(error=error):
+            return f"the policy's step failed: {error}"
+        case events.Resumed() | events.PhaseClosed():
+            return ""
+        case _:
+            return before

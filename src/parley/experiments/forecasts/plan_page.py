@@ -10,9 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from parley.costs import stated_rates
-from parley.experiments.forecasts.operating import Characteristic
 from parley.experiments.forecasts.planning import CostPlan, Logistics, ScenarioCost
-from parley.experiments.forecasts.power import PoweredBudget
+from parley.experiments.forecasts.power import Characteristic, PoweredBudget
 from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes, sample_axis
 from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.svg import calendar_chart

@@ -14,8 +14,7 @@ from parley.coordinator.answers import Verified
 from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Call
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.reports import quarantined
-from parley.coordinator.reading.studies import PAGE, log_page, require_study
+from parley.coordinator.reading.studies import PAGE, log_page, quarantined, require_study
 from parley.coordinator.record import Transaction, ledger
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.studies import StudyRow

@@ -12,7 +12,7 @@ from parley.coordinator.http.context import Call, Context
 from parley.coordinator.http.guard import encoded
 from parley.coordinator.http.schemas import PlanQuery
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.reports import agent_assignment, report_of_agent, reports_of_phase
+from parley.coordinator.reading.studies import agent_assignment, report_of_agent, reports_of_phase
 from parley.coordinator.record import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies.reports import Accepted, take_report
