@@ -54,7 +54,9 @@ class Command:
     """A `parley` of its own process group, with its descendants in view."""
 
     def __init__(self, *arguments):
-        script = "from parley.cli.main import run; run()"
+        # A job in the background of a script ignores SIGINT, and so would whatever it starts: these commands too.
+        heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+        script = f"{heard}; from parley.cli.main import run; run()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", script, *map(str, arguments)],
             stdout=subprocess.PIPE,
