@@ -200,7 +200,7 @@ def estimates(
     >>> phase = Totals(counts=np.array([[50], [50]]), sums=np.array([[40.0], [10.0]]))
     >>> found = estimates(problem, [phase, phase])
     >>> found.lead.low.round(2).tolist(), found.lead.high.round(2).tolist()
-    ([[0.0], [-1.01]], [[0.0], [-0.19]])
+    ([[0.0], [-1.0]], [[0.0], [-0.2]])
     """
     past, seen = Totals.zero(phases[0].counts.shape), []
     for fresh in phases:
