@@ -21,9 +21,9 @@ def second_phase(tmp_path, before, after, header="arm,reward"):
     file = tmp_path / "rewards.csv"
     source = make(f"csv:{file}")
     file.write_text("\n".join([header, *before, ""]))
-    assert source(plan()) == Totals.of([[1.0, 3.0], [2.0]])
+    assert source(plan()).totals == Totals.of([[1.0, 3.0], [2.0]])
     file.write_text("\n".join([header, *after, ""]))
-    return source(plan(2))
+    return source(plan(2)).totals
 
 
 @pytest.mark.parametrize(("rows", "header"), [(ROWS, "arm,reward"), (WITH_IDS, "id,arm,reward")])
@@ -84,7 +84,7 @@ def test_a_row_that_was_not_used_may_be_corrected_if_it_has_an_id_and_filled_in_
 def test_files_as_people_keep_them(tmp_path, data):
     file = tmp_path / "rewards.csv"
     file.write_bytes(data)
-    assert make(f"csv:{file}")(plan()) == Totals.of([[0.5, 1.5], [2.0]])
+    assert make(f"csv:{file}")(plan()).totals == Totals.of([[0.5, 1.5], [2.0]])
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_without_a_memory_the_rows_must_add_up_to_what_was_reported(tmp_path):
     file = tmp_path / "rewards.csv"
     report = plan().report(Totals.of([[1.0, 3.0], [2.0]]))
     file.write_text("\n".join(["arm,reward", *ROWS, ""]))
-    assert make(f"csv:{file}", taken={1: report}.get, memory=Memory())(plan(2)) == Totals.of([[4.0, 6.0], [5.0]])
+    assert make(f"csv:{file}", taken={1: report}.get, memory=Memory())(plan(2)).totals == Totals.of([[4.0, 6.0], [5.0]])
     file.write_text("\n".join(["arm,reward", *reversed(ROWS), ""]))
     with pytest.raises(InvalidInput, match="2 rows of x that add up to 10; allowed: the 2 that phase 1 reported"):
         make(f"csv:{file}", taken={1: report}.get, memory=Memory())(plan(2))

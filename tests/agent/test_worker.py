@@ -177,7 +177,7 @@ def make(text, taken=lambda _: None, whole=lambda _: ((2,), (1,)), memory=None):
 def test_a_function_as_source(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text("def draw(arm, count):\n    return [len(arm)] * count\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert make("python:mine:draw")(plan()) == Totals.of([[1.0, 1.0], [1.0]])
+    assert make("python:mine:draw")(plan()).totals == Totals.of([[1.0, 1.0], [1.0]])
 
 
 def test_a_command_as_source(tmp_path, monkeypatch):
@@ -187,7 +187,7 @@ def test_a_command_as_source(tmp_path, monkeypatch):
         "print(*[0.5 if sys.argv[1] == 'x' else 2] * int(sys.argv[2]))\n"
     )
     monkeypatch.setenv("PARLEY_TOKEN", "secret")
-    assert make(f"command:{sys.executable} {script}")(plan()) == Totals.of([[0.5, 0.5], [2.0]])
+    assert make(f"command:{sys.executable} {script}")(plan()).totals == Totals.of([[0.5, 0.5], [2.0]])
 
 
 def test_a_growing_file_as_source(tmp_path):
@@ -200,8 +200,8 @@ def test_a_growing_file_as_source(tmp_path):
         source(plan())
     with file.open("a") as out:
         out.write("x,3\nx,4\ny,5\nx,6\nx,")
-    assert source(plan()) == Totals.of([[1.0, 3.0], [2.0]])
-    assert source(plan(2)) == Totals.of([[4.0, 6.0], [5.0]]), "the next rows, and not the unfinished line"
+    assert source(plan()).totals == Totals.of([[1.0, 3.0], [2.0]])
+    assert source(plan(2)).totals == Totals.of([[4.0, 6.0], [5.0]]), "the next rows, and not the unfinished line"
     file.write_text("arm,reward\nz,1\n")
     with pytest.raises(InvalidInput, match="line 2, column arm: found 'z'"):
         source(plan())

@@ -162,6 +162,12 @@ def try_site(site: Environment) -> None:
     assert "journals" in site.parley("site", "--study", "first", status=2)  # it gets as far as its journal
 
 
+def try_privacy(privacy: Environment) -> None:
+    assert privacy.complete() == {"privacy"}
+    noise = "from parley.agent.privacy import Noise; print(Noise(sensitivity=1, rho=0.05).added([0] * 9))"
+    subprocess.run([str(privacy.python), "-c", noise], check=True, env=QUICK)
+
+
 def main() -> None:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="parley-installs-") as name:
@@ -176,6 +182,7 @@ def main() -> None:
             try_live(server, agent)
             last.result()
             try_site(Environment(folder / "site", wheel, "site", on=alone))
+            try_privacy(Environment(folder / "privacy", wheel, "privacy", on=alone))
     print(f"Every extra does its job in an environment of its own ({time.monotonic() - begun:.0f} s).")
 
 

@@ -184,10 +184,11 @@ class Client:
         except httpx.RequestError as error:
             raise Unreachable(f"no answer from {self.server}: {error or type(error).__name__}") from None
 
-    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int) -> AgentPlan:
+    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
         """What is asked of an agent; with `wait`, once the study has moved past phase `after` or time is up.
 
-        A site may say how `far` it is (`during` a phase, `recruited`, `observed`): the study's page shows it.
+        A site may say how `far` it is (`during` a phase, `recruited`, `observed`), and what of a plan its own policy
+        does not allow (`objection`): the study's page shows it.
         """
         query = {"after": after, "wait": wait, **far}
         found = self.request("GET", "studies", study, "agents", agent, "plan", params=query, timeout=TIMEOUT + wait)

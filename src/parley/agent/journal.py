@@ -14,7 +14,7 @@ and first reads what the others wrote.
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +43,22 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     between: str = "outside"  # who comes when nobody is needed: "outside" of the study, or on the "leading" arm
     flexible: bool = False  # a report may have other counts than the plan's
     minimum_cell: int = 1  # a cell with fewer outcomes is reported as none
+    digest: str = ""  # of the study
+    clip: tuple[float, float] | None = None  # every reward is clipped to this range, where the study says so
+    rho: float | None = None  # of a private study: what its noise allows anybody to learn of a person
+    grid: float = 1.0  # the step of private sums
+    sensitivity: int = 1  # in steps: what another outcome of one person moves a sum by, at most
+
+    def clipped(self, rewards: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
+        """The same rewards, within the range that the study clips them to.
+
+        >>> RulesSeen(clip=(0.0, 10.0)).clipped([[12.0, 3.0], [-1.0]])
+        [[10.0, 3.0], [0.0]]
+        """
+        if self.clip is None:
+            return rewards
+        low, high = self.clip
+        return [[min(max(value, low), high) for value in values] for values in rewards]
 
 
 class PhaseBegun(Message, omit_defaults=False, tag="parley/site/phase-begun/1"):

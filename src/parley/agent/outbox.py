@@ -6,6 +6,8 @@ at any moment leaves either the state before or the state after.
     draws/<phase>.json      the report, written before it is first sent: after this nothing is drawn again
     receipts/<phase>.json   the receipt, written when the coordinator has acknowledged it
     rows/<phase>.json       which rows of a file it took, if it came from one
+    noise/<phase>.json      of a private study: the exact sums, and the same with noise; written before the report
+    released/<phase>.json   the digest of the report that somebody at the site released, where it must be
     drawing/<phase>         this phase was begun; without a report, a source that cannot repeat itself must not run
 
 Other files there (a copy, a note, what a file manager leaves) are ignored.
@@ -13,14 +15,17 @@ Other files there (a copy, a note, what a file manager leaves) are ignored.
 
 import hashlib
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from parley.errors import Interrupted, InvalidInput
 from parley.files import ASIDE, SECRET, FileLock, Locked, sync_folder, write_whole
+from parley.killpoints import reached
 from parley.protocol import Receipt, Report
+from parley.protocol.codec import canonical, read_json
 
-KINDS = ("drawing", "draws", "receipts", "rows")
+KINDS = ("drawing", "draws", "receipts", "rows", "noise", "released")
 KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
 
 
@@ -94,6 +99,22 @@ class Outbox:
         path = self.folder / "rows" / f"{max(drawn, default=0)}.json"
         return (max(drawn), path.read_text(encoding="utf-8")) if drawn and path.exists() else None
 
+    def noisy(self, phase: int, exact: Mapping[str, Any], draw: Callable[[int], list[int]]) -> tuple[list[int], int]:
+        """What `draw` gives for a phase's exact sums, and how many releases the phase has had.
+
+        It is drawn once for the same sums, and on the disk before anybody hears of it. `draw` gets the number of the
+        release.
+        """
+        path = self.folder / "noise" / f"{phase}.json"
+        known = read_json(path.read_text(encoding="utf-8"), "noise")["releases"] if path.exists() else []
+        for one in known:
+            if one["exact"] == exact:
+                return one["noisy"], len(known)
+        known.append({"exact": dict(exact), "noisy": draw(len(known) + 1)})
+        write_whole(path, canonical({"releases": known}), mode=SECRET)
+        reached("noise-kept")
+        return known[-1]["noisy"], len(known)
+
     def keep(self, report: Report) -> None:
         """Store a report before it is sent. The first one of a phase stays, whatever comes after."""
         path = self.folder / "draws" / f"{report.phase}.json"
@@ -122,6 +143,11 @@ class Outbox:
         waiting = set(self._phases("draws")) - set(self._phases("receipts"))
         return self.report(min(waiting)) if waiting else None
 
+    def is_released(self, report: Report) -> bool:
+        """Whether somebody at the site released this very report."""
+        path = self.folder / "released" / f"{report.phase}.json"
+        return path.exists() and path.read_text(encoding="utf-8") == report.digest
+
     def acknowledge(self, receipt: Receipt) -> None:
         """Keep a receipt."""
         write_whole(self.folder / "receipts" / f"{receipt.phase}.json", receipt.text, mode=SECRET)
@@ -146,6 +172,19 @@ def kept_files(folder: Path) -> list[Path]:
     []
     """
     return [path for path in folder.glob("*.json") if KEPT.fullmatch(path.name) and path.is_file()]
+
+
+def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report:
+    """Let a held report out: whoever holds the outbox sends it. Needs no lock, so the agent need not be stopped."""
+    home = agent_folder(folder, study=study, agent=agent)
+    path = home / "draws" / f"{phase}.json"
+    if not path.exists():
+        waiting = ", ".join(sorted((one.stem for one in kept_files(home / "draws")), key=int))
+        allowed = f"a phase whose report is in the outbox ({waiting or 'none is'})"
+        raise InvalidInput("phase", found=phase, allowed=allowed)
+    report = Report.read(path.read_text(encoding="utf-8"))
+    write_whole(home / "released" / f"{phase}.json", report.digest, mode=SECRET)
+    return report
 
 
 def agent_folder(folder: str | Path, *, study: str, agent: str) -> Path:

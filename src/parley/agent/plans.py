@@ -1,6 +1,7 @@
 """What an agent is asked, the report that answers it, and the receipt that the report must get."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parley.errors import InvalidInput, WrongPlan, WrongReceipt
@@ -17,11 +18,20 @@ class NotYet(Exception):
     """The rewards that a plan asks for are not all there; ask again later. Nothing was spent."""
 
 
+class Withheld(Exception):
+    """The site's own policy does not let it out. What was drawn stays at the site."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """What an agent has for a plan when it is not just what was asked: who is missing, and why counts are others."""
+    """What an agent has for a plan when it is not just what was asked: who is missing, and why counts are others.
+
+    With the single `rewards` by arm, where they are known: a study may clip them, and adds them up without rounding.
+    """
 
     totals: Totals
+    rewards: Sequence[Sequence[float]] = ()
+    releases: int | None = None  # of sums of this phase, where this is not the first
     missing: tuple[int, ...] = ()
     reason: str = ""
     final: bool = False
@@ -43,6 +53,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
     draws: tuple[Count, ...] | None
     reported: bool
     frozen: bool
+    rho: float | None = None
 
     def __post_init__(self) -> None:
         """Whatever answered may not have been a coordinator."""
@@ -76,6 +87,13 @@ class AgentPlan(Model, forbid_unknown_fields=False):
             raise InvalidInput(
                 "rewards", found=f"{delivery.totals.counts.tolist()} draws", allowed=f"the plan's, {list(self.draws)}"
             )
+        if self.rho is not None and delivery.totals.squares is not None:
+            raise InvalidInput(
+                "report",
+                found="exact sums",
+                allowed=f"sums with noise: the reports of this study are private (rho {self.rho:g})",
+                hint="A `Worker` with the `Disclosure` of the study adds it",
+            )
         return Report.of(
             delivery.totals,
             study=self.study,
@@ -83,6 +101,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
             agent=self.agent,
             plan=self.plan,
             missing=delivery.missing,
+            releases=delivery.releases,
             reason=delivery.reason,
             final=delivery.final,
         )

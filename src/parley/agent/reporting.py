@@ -8,12 +8,13 @@ from typing import Any
 
 from parley.agent.client import Client
 from parley.agent.journal import RulesSeen
-from parley.agent.outbox import Outbox
+from parley.agent.outbox import Outbox, release
 from parley.agent.plans import AgentPlan
+from parley.agent.privacy import Disclosure, SitePolicy
 from parley.agent.site import Site
 from parley.agent.worker import Coordinator, Worker
 from parley.errors import ParleyError
-from parley.protocol import Receipt, StudyMessage
+from parley.protocol import Receipt, Report, StudyMessage
 
 
 def rules_of(study: StudyMessage) -> RulesSeen:
@@ -22,20 +23,30 @@ def rules_of(study: StudyMessage) -> RulesSeen:
     >>> rules_of(StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")).low
     """
     problem = study.problem
+    clip: tuple[float, float] | None = getattr(problem.noise, "clip", None)
     return RulesSeen(
-        low=problem.noise.low,
-        high=problem.noise.high,
+        low=None if clip else problem.noise.low,
+        high=None if clip else problem.noise.high,
         values=problem.noise.values,
         between=problem.between,
         flexible=study.flexible,
         minimum_cell=problem.minimum_cell,
+        digest=study.digest,
+        clip=clip,
+        rho=problem.rho,
+        grid=1.0 if problem.rho is None else problem.noise.grid,
+        sensitivity=1 if problem.rho is None else problem.noise.sensitivity,
     )
 
 
-def site_of(folder: str | Path, client: Client, *, study: str, agent: str) -> Site:
+def study_of(client: Client, study: str) -> RulesSeen:
+    """The rules of a study as the coordinator has it."""
+    return rules_of(StudyMessage.from_json(client.request("GET", "studies", study, "document")))
+
+
+def site_of(folder: str | Path, client: Client, *, study: str, agent: str, policy: SitePolicy | None = None) -> Site:
     """The site of an agent, with the rules of its study as the coordinator has it."""
-    message = StudyMessage.from_json(client.request("GET", "studies", study, "document"))
-    return Site(folder, study=study, agent=agent, rules=rules_of(message))
+    return Site(folder, study=study, agent=agent, rules=study_of(client, study), policy=policy)
 
 
 def make_worker(
@@ -51,7 +62,7 @@ def make_worker(
     With every question goes how far the site is: people and outcomes, none of them by arm.
     """
 
-    def far() -> dict[str, int]:
+    def far() -> dict[str, int | str]:
         found = site.status()
         return {"during": found["phase"], "recruited": found["assigned"], "observed": found["observed"]}
 
@@ -59,7 +70,8 @@ def make_worker(
         site.seen("frozen" if plan.frozen else plan.stage, plan.reason)
         heard(plan)
 
-    return Worker(client, outbox, site, far=far, heard=noted, **options)
+    disclosure = Disclosure(site.people.rules, site.policy)
+    return Worker(client, outbox, site, far=far, heard=noted, disclosure=disclosure, **options)
 
 
 def hand_over(site: Site, client: Client, folder: str | Path, *, warn: Callable[[str], None] | None = None) -> None:
@@ -83,7 +95,7 @@ class SiteRuntime:
     """What the service serves. `start` begins to talk to the coordinator; without it the journal works alone."""
 
     def __init__(self, site: Site, client: Client, folder: str | Path) -> None:
-        self.site, self._client = site, client
+        self.site, self._client, self._folder = site, client, folder
         self._outbox = Outbox(folder, study=site.study, agent=site.agent)
         self._something = threading.Event()  # something was noted: look at once whether a report is due
         self._stop = threading.Event()
@@ -118,6 +130,17 @@ class SiteRuntime:
     def receipts(self) -> dict[int, Receipt]:
         """What the coordinator acknowledged, by phase."""
         return {receipt.phase: receipt for receipt in self._outbox.receipts()}
+
+    @property
+    def held(self) -> Report | None:
+        """The report that waits until somebody at the site releases it, as it would be sent; None if none does."""
+        pending = self._outbox.pending() if self.site.policy.hold else None
+        return None if pending is None or self._outbox.is_released(pending) else pending
+
+    def release(self, phase: int) -> None:
+        """Let the held report of a phase out."""
+        release(self._folder, study=self.site.study, agent=self.site.agent, phase=phase)
+        self._something.set()
 
     def _work(self) -> None:
         worker = make_worker(

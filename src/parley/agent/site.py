@@ -29,6 +29,7 @@ from parley.agent.journal import (
 from parley.agent.outbox import agent_folder
 from parley.agent.people import People, PhaseBook, drawn_arm
 from parley.agent.plans import AgentPlan, Delivery, NotYet
+from parley.agent.privacy import SitePolicy
 from parley.errors import InvalidInput, NotNow
 from parley.killpoints import reached
 from parley.protocol.codec import Model
@@ -40,7 +41,8 @@ from parley.totals import Totals
 class Site:
     """One agent's people in one study. Processes may share a journal; each call takes its turn.
 
-    `rules` are what the study says (`rules_of`); without them those of the journal go on to hold.
+    `rules` are what the study says (`rules_of`); without them those of the journal go on to hold. `policy` is the
+    site's own.
     `key` fixes the order of arms (a simulation repeats itself); without it a secret one is made, once, for the study.
 
     >>> import tempfile
@@ -64,9 +66,10 @@ class Site:
         study: str,
         agent: str,
         rules: RulesSeen | None = None,
+        policy: SitePolicy | None = None,
         key: bytes | None = None,
     ) -> None:
-        self.study, self.agent = study, agent
+        self.study, self.agent, self.policy = study, agent, policy or SitePolicy()
         home = agent_folder(folder, study=study, agent=agent)
         home.mkdir(parents=True, exist_ok=True)
         self.people = People()
@@ -173,11 +176,11 @@ class Site:
             needed, awaited = book.to_assign(replace_missing=self._replaces), self.people.awaited(book)
             if needed or awaited:
                 raise NotYet(f"{needed} people to assign, {awaited} outcomes to come")
-            entry = book.reported or closing(self.people, book)
+            entry = book.reported or closing(self.people, book, self.policy.smallest_cell)
             if book.reported is None:
                 write(entry)
                 reached("site-phase-closed")
-            return delivery(entry, plan.draws)
+            return delivery(entry, plan.draws, kept_rewards(self.people, book, self.policy.smallest_cell))
 
     def finish(self, reason: str) -> None:
         """Assign nobody more in this phase, for one of the `CLOSING_REASONS`; the report then goes out
@@ -338,10 +341,16 @@ def standing(people: People, *, replaces: bool) -> dict[str, Any]:
     }
 
 
-def closing(people: People, book: PhaseBook) -> Reported:
-    """What a phase adds up to. A cell below the study's minimum is reported as none."""
-    least = people.rules.minimum_cell
+def kept_rewards(people: People, book: PhaseBook, smallest_cell: int) -> Sequence[Sequence[float]]:
+    """By arm, as the study counts them. A cell below the study's minimum, or the site's own, is reported as none."""
+    least = max(people.rules.minimum_cell, smallest_cell)
     kept = [rewards if len(rewards) >= least else [] for rewards in people.rewards(book.plan.phase)]
+    return people.rules.clipped(kept)
+
+
+def closing(people: People, book: PhaseBook, smallest_cell: int) -> Reported:
+    """What a phase adds up to."""
+    kept = kept_rewards(people, book, smallest_cell)
     totals = Totals.of(kept)
     counts = tuple(totals.counts.tolist())
     return Reported(
@@ -354,7 +363,7 @@ def closing(people: People, book: PhaseBook) -> Reported:
     )
 
 
-def delivery(entry: Reported, draws: tuple[int, ...]) -> Delivery:
+def delivery(entry: Reported, draws: tuple[int, ...], rewards: Sequence[Sequence[float]] = ()) -> Delivery:
     """A closed phase as the worker hands it over.
 
     >>> entry = Reported(phase=1, counts=(1,), sums=(0.5,), squares=(0.25,), missing=(1,), reason="missing-outcomes")
@@ -365,6 +374,7 @@ def delivery(entry: Reported, draws: tuple[int, ...]) -> Delivery:
         totals=Totals(
             counts=np.array(entry.counts, dtype=np.int64), sums=np.array(entry.sums), squares=np.array(entry.squares)
         ),
+        rewards=rewards,
         missing=entry.missing if any(entry.missing) else (),
         reason=entry.reason,
         final=any(got < asked for got, asked in zip(entry.counts, draws, strict=True)),

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from parley.agent.outbox import Outbox
-from parley.agent.plans import AgentPlan, NotYet, meant, proven
+from parley.agent.plans import AgentPlan, Delivery, NotYet, Withheld, meant, proven
+from parley.agent.privacy import Disclosure
 from parley.agent.sources import Source
-from parley.errors import Conflict, CoordinatorError, NoRoom, Unreachable, WrongPlan
+from parley.errors import Conflict, CoordinatorError, InvalidInput, NoRoom, Unreachable, WrongPlan
 from parley.killpoints import reached
 from parley.protocol import Receipt, Report
+from parley.totals import Totals
 
 CLOSED = "urn:parley:problem:phase-closed"
 FROZEN = "urn:parley:problem:agent-frozen"
@@ -31,8 +33,8 @@ MOST_DRAWS = 10_000_000  # of one phase: a source of rewards in memory cannot gi
 class Coordinator(Protocol):
     """The two calls a worker makes; `Client` has them."""
 
-    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int) -> AgentPlan:
-        """What is asked; a site says how far it is."""
+    def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
+        """What is asked; a site says how far it is, and what of a plan it does not allow."""
 
     def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
         """Hand over."""
@@ -80,8 +82,8 @@ def persistent(
 class Worker:
     """One agent of one study. `say` hears what happens, in words, and `warn` what somebody must look into; `patience`
     bounds one wait for a plan, `far` says how far a site is when a plan is asked for, and `heard` gets every plan that
-    comes. A plan of more than `most_draws` is refused: a coordinator, or what pretends to be one, could ask for more
-    than the machine can hold.
+    comes. What `disclosure` does not allow is not drawn, or not sent. A plan of more than `most_draws` is refused: a
+    coordinator, or what pretends to be one, could ask for more than the machine can hold.
     """
 
     def __init__(
@@ -94,14 +96,16 @@ class Worker:
         warn: Callable[[str], None] | None = None,
         sleep: Callable[[float], None] = time.sleep,
         patience: float = 20.0,
-        far: Callable[[], dict[str, int]] = dict,
+        far: Callable[[], dict[str, int | str]] = dict,
         heard: Callable[[AgentPlan], None] = lambda _: None,
+        disclosure: Disclosure | None = None,
         most_draws: int = MOST_DRAWS,
     ) -> None:
         self._client, self._outbox, self._source = client, outbox, source
         self._say, self._warn, self._sleep, self._patience = say, warn or say, sleep, patience
-        self._far, self._heard, self._most_draws = far, heard, most_draws
-        self._drawn: Report | None = None  # drawn, and not in the outbox yet
+        self._far, self._heard, self._disclosure, self._most_draws = far, heard, disclosure or Disclosure(), most_draws
+        self._objection = (0, "")  # a phase, and what the site's policy says of it
+        self._drawn: tuple[AgentPlan, Totals | Delivery] | None = None  # and not in the outbox yet
         self._backoff = Backoff()
         self._idle = 0  # the last phase that asks nothing more of this agent
         self._held = ""  # what was last said of a held report
@@ -119,6 +123,8 @@ class Worker:
         try:
             self._keep()
             pending = self._outbox.pending()
+            if pending is not None and self._disclosure.holds(self._outbox, pending):
+                return self._hold(pending)
             if pending is not None and (ended := self._hand_over(pending)) is not None:
                 return ended
             last = self._outbox.last_receipt()
@@ -129,7 +135,12 @@ class Worker:
                 self._wait(f"the study is paused: {plan.reason}" if plan.stage == "paused" else plan.resting)
                 return plan
             if plan.due:
-                return self._answer(plan) or plan
+                if objection := self._disclosure.objection(plan.draws or ()):
+                    return self._object(plan, f"{objection}. Nothing is drawn for this plan")
+                try:
+                    return self._answer(plan) or plan
+                except Withheld as error:
+                    return self._object(plan, str(error))
             if plan.draws is None or plan.reported:
                 self._note_stranger(plan)
                 self._idle = plan.phase
@@ -149,7 +160,30 @@ class Worker:
 
     def _plan(self, *, after: int = 0, wait: float = 0) -> AgentPlan:
         study, agent = self._outbox.study, self._outbox.agent
-        return meant(self._client.plan(study, agent, after=after, wait=wait, **self._far()), study, agent)
+        far, (phase, words) = self._far(), self._objection
+        if words:
+            far = (far if far.get("during") == phase else {}) | {"during": phase, "objection": words}
+        return meant(self._client.plan(study, agent, after=after, wait=wait, **far), study, agent)
+
+    def _object(self, plan: AgentPlan, words: str) -> AgentPlan:
+        """Tell the site, once, and the coordinator, with every question, what the site's policy says of a phase."""
+        if self._objection != (plan.phase, words):
+            self._objection = plan.phase, words
+            self._warn(f"phase {plan.phase}: {words}")
+            self._plan()
+        self._wait(f"phase {plan.phase}: {words}")
+        return plan
+
+    def _hold(self, report: Report) -> AgentPlan:
+        """A report that nobody at the site has released: it stays in the outbox, unless the study went on without."""
+        plan = self._plan()
+        self._heard(plan)
+        if plan.over:
+            return plan
+        if plan.phase > report.phase:
+            self._set_aside(report)
+            return plan
+        return self._object(plan, "the report waits in the outbox until somebody at the site releases it")
 
     def _note_stranger(self, plan: AgentPlan) -> None:
         """This agent's place is taken by a report that this outbox never held: say so, once a phase."""
@@ -189,19 +223,25 @@ class Worker:
         self._say(f"phase {plan.phase}: drawing {sum(plan.draws)} rewards")
         self._outbox.begin(plan.phase, repeatable=self._source.repeatable)
         try:
-            totals = self._source(plan)
+            drawn = self._source(plan)
         except NotYet:
             self._outbox.abandon(plan.phase)
             raise
-        self._drawn = plan.report(totals)
+        self._drawn = plan, drawn
         self._keep()
 
     def _keep(self) -> None:
-        """Put what was drawn into the outbox, unless it is there."""
-        if self._drawn is not None:
-            self._outbox.keep(self._drawn)
+        """Put what was drawn into the outbox, as it may leave the site, unless it is there."""
+        if self._drawn is None:
+            return
+        try:
+            report = self._disclosure.report(*self._drawn, self._outbox)
+        except (InvalidInput, Withheld):
             self._drawn = None
-            reached("report-kept")
+            raise
+        self._outbox.keep(report)
+        self._drawn = None
+        reached("report-kept")
 
     def _hand_over(self, report: Report) -> AgentPlan | None:
         """Send, and keep the receipt. If it comes too late, since the study is over, the last plan is returned.
@@ -220,8 +260,7 @@ class Worker:
                 self._wait(f"phase {report.phase}: not taken now ({error}); it stays in the outbox")
                 return plan
             if kind == CLOSED and plan.phase > report.phase:  # an administrator closed the phase with what was in
-                self._outbox.set_aside(report.phase)
-                self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
+                self._set_aside(report)
                 return None
             if kind == REFUSED and not self._outbox.was_aside(report):
                 self._outbox.set_aside(report.phase)
@@ -229,9 +268,14 @@ class Worker:
                 return None
             raise CoordinatorError(_advice(kind, error, report), error.problem) from None
         reached("report-sent")
+        self._objection = (0, "")
         self._outbox.acknowledge(receipt)
         self._say(f"phase {report.phase}: reported, receipt {receipt.sequence}:{receipt.head[:12]}")
         return None
+
+    def _set_aside(self, report: Report) -> None:
+        self._outbox.set_aside(report.phase)
+        self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
 
     def _wait(self, why: str) -> None:
         seconds = self._backoff.next()

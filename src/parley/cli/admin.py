@@ -154,6 +154,8 @@ def _show_study(found: dict[str, Any]) -> None:
         say(f"  waits for {entry['agent']} since {entry['since']}")
         if entry["held"]:
             say(f"    its report is held: {entry['held']} (take, refuse)")
+        if entry["objection"]:
+            say(f"    it answers: {entry['objection']}")
     for entry in found["frozen"]:
         say(f"  frozen: {entry['agent']} in phase {entry['phase']}: {entry['reason']}")
     if (anew := found["reweighed"]) is not None:

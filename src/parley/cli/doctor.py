@@ -22,6 +22,7 @@ EXTRAS = {
     "server": "serve, admin init, backup and restore, verify --db; with agent: demo --live",
     "agent": "agent, the rest of admin, verify --server",
     "site": "site",
+    "privacy": "agent and site, in a study with private reports",
     "experiments": "sweep, report",
     "polars": "results as polars frames",
     "ray": "sweep --engine ray",

@@ -35,12 +35,21 @@ if TYPE_CHECKING:
     from parley.agent.site import Site
 
 
+_policy_option = click.option(
+    "--policy",
+    type=click.Path(dir_okay=False),
+    envvar="PARLEY_POLICY",
+    help="File with the site's own policy: smallest_cell, largest_rho, studies, hold.",
+)
+
+
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Which site it is; what is left out comes from the journal, if the outbox holds only one."""
     for option in (
         outbox_option("Folder with the site's journal and receipts. Keep it for the whole study; back it up."),
         click.option("--agent", "name", help="The site's name; default: the one the token is for."),
         click.option("--study", envvar="PARLEY_STUDY", help="The study's id; default: the one in the outbox."),
+        _policy_option,
     ):
         function = option(function)
     return remote_options(function)
@@ -95,22 +104,24 @@ def _only_journal(outbox: str, study: str | None, name: str | None) -> Opened:
 
 @contextmanager
 def _open_site(
-    server: str, token_file: str | None, study: str | None, name: str | None, outbox: str
+    server: str, token_file: str | None, study: str | None, name: str | None, outbox: str, policy: str | None
 ) -> Iterator[_OpenSite]:
     """Open the site's journal; ask the coordinator only for what no journal knows yet."""
     with needs("agent", "parley site"):
+        from parley.agent.privacy import SitePolicy
         from parley.agent.reporting import site_of
         from parley.agent.site import Site
+    own = SitePolicy.load(policy) if policy else None
     client = _client(server, token_file)
     with client or nullcontext():
         if client is not None and study is not None and not any(Path(outbox).glob(f"{study}/*/journal")):
             agent = name or client.request("GET", "whoami")["agent"]
             if agent is None:
                 raise click.UsageError("the token is not an agent's: name one with --agent")
-            site = site_of(outbox, client, study=study, agent=agent)
+            site = site_of(outbox, client, study=study, agent=agent, policy=own)
         else:
             known = _only_journal(outbox, study, name)
-            site = Site(outbox, study=known.study, agent=known.agent)
+            site = Site(outbox, study=known.study, agent=known.agent, policy=own)
         with site:
             yield _OpenSite(site, client, outbox)
 
@@ -233,6 +244,22 @@ def close(opened: _OpenSite, reason: str) -> None:
     opened.settle()
 
 
+@site_command.command("release")
+@click.argument("phase", type=click.IntRange(min=1))
+@_with_site
+def release_report(opened: _OpenSite, phase: int) -> None:
+    """Let the report of PHASE out, where the site's policy holds reports."""
+    _release(opened.outbox, opened.site.study, opened.site.agent, phase)
+    opened.settle()
+
+
+def _release(outbox: str, study: str, agent: str, phase: int) -> None:
+    from parley.agent.outbox import release
+
+    report = release(outbox, study=study, agent=agent, phase=phase)
+    say(f"{agent}: the report of phase {phase} ({plural(sum(report.counts), 'sample')}) is released.")
+
+
 @site_command.command()
 @json_option
 @_with_site
@@ -259,9 +286,9 @@ def status(opened: _OpenSite, as_json: bool) -> None:
 @remote_options
 @click.option("--study", required=True, help="The study's id.")
 @click.option("--agent", "name", help="The agent's name; default: the one the token is for.")
+@_policy_option
 @click.option(
     "--source",
-    required=True,
     metavar="SOURCE",
     help="python:MODULE:FUNCTION, 'command:PROGRAM ARGUMENTS', csv:FILE or simulate:STUDY.toml",
 )
@@ -274,6 +301,13 @@ def status(opened: _OpenSite, as_json: bool) -> None:
     help="Draw a phase again that was begun and interrupted. Only if nothing of it was spent or seen.",
 )
 @click.option(
+    "--release",
+    "released",
+    type=click.IntRange(min=1),
+    metavar="PHASE",
+    help="Let the report of a phase out that the site's policy holds, and end; the agent that runs sends it.",
+)
+@click.option(
     "--most-draws",
     type=click.IntRange(min=1),
     help="Refuse a plan that asks for more rewards in one phase; default: 10,000,000.",
@@ -283,10 +317,12 @@ def agent_command(
     token_file: str | None,
     study: str,
     name: str | None,
-    source: str,
+    policy: str | None,
+    source: str | None,
     seed: int,
     outbox: str,
     draw_again: int | None,
+    released: int | None,
     most_draws: int | None,
 ) -> None:
     """Take part in a study: fetch the plan, draw, report, keep the receipt, until the study is over.
@@ -302,13 +338,22 @@ def agent_command(
     """
     with needs("agent", "parley agent"):
         from parley.agent.outbox import Outbox
+        from parley.agent.privacy import Disclosure, SitePolicy
+        from parley.agent.reporting import study_of
         from parley.agent.sources import make_source
         from parley.agent.worker import MOST_DRAWS, Worker, persistent
+    if source is None and released is None:
+        raise click.UsageError("Missing option '--source'.")
+    own = SitePolicy.load(policy) if policy else None
     with connect(server, token_file) as client:
         agent = name if name is not None else persistent(client.whoami, lambda words: say(f"agent: {words}"))
         if agent is None:
             raise click.UsageError("the token is not an agent's: name one with --agent")
 
+        if source is None or released is not None:
+            _release(outbox, study, agent, released or 0)
+            return
+        rules = persistent(lambda: study_of(client, study), lambda words: say(f"{agent}: {words}"))
         with Outbox(outbox, study=study, agent=agent) as box:
             if draw_again is not None:
                 box.draw_again(draw_again)
@@ -331,6 +376,7 @@ def agent_command(
                 drawn_by,
                 say=lambda words: say(f"{agent}: {words}"),
                 warn=lambda words: attention(agent, words),
+                disclosure=Disclosure(rules, own),
                 most_draws=most_draws or MOST_DRAWS,
             )
             last = worker.run()

@@ -95,6 +95,7 @@ class Awaited(Answer):
     recruited: int | None = None
     observed: int | None = None
     held: str | None = None  # why its report waits for an administrator; not told to blinded readers
+    objection: str | None = None  # why the site draws or sends nothing: what its own policy allows instead
 
 
 class FrozenAgent(Answer):
@@ -311,6 +312,7 @@ class AgentAssignment(Answer):
     draws: list[int] | None  # null: nothing is asked of this agent
     reported: bool
     frozen: bool
+    rho: float | None  # of a private study: sums leave the site with noise
 
 
 class TakenReport(Answer):

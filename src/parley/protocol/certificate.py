@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from parley.estimates import estimates, leading
+from parley.privacy import DELTA, epsilon
 from parley.protocol.codec import digest
 from parley.protocol.messages import Certificate, Decision, Rows
 from parley.protocol.trial import Trial
@@ -82,7 +83,20 @@ def issue_certificate(
         left_out=left_out,
         empty_phases=_empty_phases(trial, decisions) or None,
         warnings=tuple(warnings),
+        privacy=_privacy(study.problem.rho, decisions),
     )
+
+
+def _privacy(rho: float | None, decisions: Sequence[Decision]) -> dict[str, float] | None:
+    """What reports let anybody learn of one person; k releases of a person's cell add up to k rho.
+
+    >>> round(_privacy(0.05, ())["epsilon"], 2), _privacy(None, ())
+    (1.31, None)
+    """
+    if rho is None:
+        return None
+    releases = max((one.releases or 1 for one in decisions), default=1)
+    return {"rho": rho, "releases": releases, "epsilon": epsilon(releases * rho), "delta": DELTA}
 
 
 def _drawn(trial: Trial, phases: Sequence[Totals]) -> int:

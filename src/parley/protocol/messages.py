@@ -158,7 +158,10 @@ class Plan(Message, tag="parley/plan/1"):
 
 
 class Report(Message, tag="parley/report/1"):
-    """What an agent drew in a phase: per arm the count, the sum of the rewards and the sum of their squares."""
+    """What an agent drew in a phase: per arm the count, the sum of the rewards and the sum of their squares.
+
+    A private study has noise in the sums, and no squares.
+    """
 
     study: Name
     phase: Phase
@@ -166,7 +169,7 @@ class Report(Message, tag="parley/report/1"):
     plan: Annotated[Digest, described("Of the plan that was followed.")]
     counts: Counts
     sums: Sums
-    squares: Sums
+    squares: Annotated[Sums, described("Left out in a private study.")] = ()
     missing: Annotated[Counts, described("Per arm: people of whom no outcome will come.")] = ()
     reason: Annotated[
         str, Meta(max_length=40, description="Why the counts are not the plan's: a word of the list in the docs.")
@@ -174,6 +177,10 @@ class Report(Message, tag="parley/report/1"):
     final: Annotated[
         bool, described("Fewer draws than planned, and that is all: this agent's part of the phase is closed.")
     ] = False
+    releases: Annotated[
+        Count | None,
+        described("How often sums of this phase left the site with noise of their own, where more than once."),
+    ] = None
 
     @classmethod
     def of(cls, totals: Totals, *, study: str, phase: int, agent: str, plan: str, **more: Any) -> Self:
@@ -191,14 +198,21 @@ class Report(Message, tag="parley/report/1"):
             plan=plan,
             counts=tuple(totals.counts.tolist()),
             sums=tuple(totals.sums.tolist()),
-            squares=tuple(totals.require_squares().tolist()),
+            squares=() if totals.squares is None else tuple(totals.squares.tolist()),
         )
 
     @property
+    def private(self) -> bool:
+        """Whether it is one of a private study: its sums have noise."""
+        return not self.squares
+
+    @property
     def totals(self) -> Totals:
-        """`(arm,)`, as the numeric rooms have it."""
+        """`(arm,)`, as the numeric rooms have it: squares that were not sent are 0."""
         return Totals(
-            counts=np.array(self.counts, dtype=np.int64), sums=np.array(self.sums), squares=np.array(self.squares)
+            counts=np.array(self.counts, dtype=np.int64),
+            sums=np.array(self.sums),
+            squares=np.array(self.squares) if self.squares else np.zeros(len(self.sums)),
         )
 
 
@@ -253,6 +267,7 @@ class Decision(Message, tag="parley/decision/1"):
     asked: Annotated[
         Rows, described("Planned of the agents that reported; empty if every report has the counts of the plan.")
     ] = ()
+    releases: Annotated[Count | None, described("The most of any report of the phase, where more than once.")] = None
 
 
 class Certificate(Message, tag="parley/certificate/1"):
@@ -299,3 +314,10 @@ class Certificate(Message, tag="parley/certificate/1"):
     warnings: Annotated[
         tuple[str, ...], described("Where the data contradict what the study assumes of its rewards.")
     ] = ()
+    privacy: Annotated[
+        dict[str, float] | None,
+        described(
+            "Of a private study: `rho` a release, the most `releases` of any report, and the `epsilon` that they have "
+            "together at this `delta`."
+        ),
+    ] = None

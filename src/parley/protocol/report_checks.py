@@ -1,6 +1,7 @@
 """What makes a report believable, alone and together with the others.
 
-Alone: it follows the plan or says why not, and its sums are those of some rewards of the model (`check_report`).
+Alone: it follows the plan or says why not, and its sums are those of some rewards of the model, with noise in a private
+study (`check_report`).
 Together: all reports are compared with what the study assumes of its rewards (`scale_warnings`).
 
 The guarantee needs counts that do not depend on the rewards of the same phase (docs/evidence-racing.md). So a report
@@ -19,7 +20,7 @@ from parley.checks import FloatArray
 from parley.errors import ImpossibleReport
 from parley.protocol.messages import Report, StudyMessage
 from parley.rewards import RewardModel
-from parley.rewards.plausibility import log_evidence_of_ratio, log_evidence_of_scale, skew_product, skewed
+from parley.rewards.plausibility import log_evidence_of_ratio, log_evidence_of_scale, noisy_flaw, skew_product, skewed
 from parley.settings import StudySettings
 from parley.totals import Totals
 
@@ -70,12 +71,23 @@ def check_report(
     Traceback (most recent call last):
     parley.errors.ImpossibleReport: counts: found [2]; allowed: the plan's, [3]
     """
-    if len(report.counts) != len(draws) or len(report.sums) != len(draws) or len(report.squares) != len(draws):
-        lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
-        raise ImpossibleReport("report", found=lengths, allowed=f"{len(draws)} of each, one per arm")
+    private = noise.rho is not None
+    lengths = [len(report.counts), len(report.sums), len(report.squares)]
+    if lengths != [len(draws), len(draws), 0 if private else len(draws)]:
+        squares = "no squares, in a private study" if private else "squares"
+        shown = f"{lengths[0]} counts, {lengths[1]} sums, {lengths[2]} squares"
+        allowed = f"{len(draws)} counts and sums, one per arm, and {squares}"
+        raise ImpossibleReport("report", found=shown, allowed=allowed)
+    if report.releases is not None and not (private and report.releases > 1):
+        raise ImpossibleReport("releases", found=report.releases, allowed="2 or more, in a private study; or nothing")
     _check_counts(report, draws, flexible)
-    for arm, cell in enumerate(zip(report.counts, report.sums, report.squares, strict=True)):
-        found = noise.flaw(*cell)
+    for arm, cell in enumerate(zip(report.counts, report.sums, report.squares or report.sums, strict=True)):
+        if private:
+            assert noise.low is not None
+            assert noise.high is not None
+            found = noisy_flaw(*cell[:2], noise.low, noise.high, noise.grid, noise.noise_variance)
+        else:
+            found = noise.flaw(*cell)
         if found is not None:
             wrong, possible = found
             raise ImpossibleReport(f"{wrong}[{arm}]", found=cell[1 if wrong == "sums" else 2], allowed=possible)

@@ -167,6 +167,7 @@ class Trial:
             state=digest(after.to_json()),
             missing=self._missing(),
             asked=self._asked(totals),
+            releases=max((report.releases or 0 for report in self.reports.values()), default=0) or None,
         )
         plan = next_plan(self.policy, after, self.id, self.phase + 1, self.frozen)
         return Step(state=after, decision=decision, plan=plan)

@@ -50,6 +50,7 @@ LARGEST_REWARD = 1e70  # scales are up to 1e60; fourth powers, and sums of a who
 ROUNDING = 1e-9  # relative to the sum of what was added up, in any order
 EPSILON = 2.3e-16  # of one addition; within bounds far from 0, a billionth would be more than the whole range
 OWN = 1e-15  # of the few operations here
+NOISE = 10.0  # standard deviations of the noise of a private sum: it goes no further
 UNDERFLOW = 1e-300  # a square below this may have become 0
 
 LEVEL = 1e-6  # chance that any report at all is held, in a whole study whose model is right
@@ -95,6 +96,29 @@ def flaw(count: int, total: float, square: float, low: float | None, high: float
     most = _most_square(count, total, low, high)
     if square > most + 2 * largest * slack + rounding * square:
         return "squares", f"at most {most:.9g}, with the sum {total:.9g} of {rewards}"
+    return None
+
+
+def noisy_flaw(count: int, total: float, low: float, high: float, grid: float, variance: float) -> Flaw | None:
+    """The same of a sum with the noise of a private report: on its grid, and outside of the range as far as noise goes.
+
+    Noise of this variance is beyond t with probability at most 2 exp(-t^2 / (2 variance)): beyond NOISE standard
+    deviations in one of 2e21 cells. So an honest report is refused with probability below 1e-12 in a study of a billion
+    cells.
+
+    >>> noisy_flaw(10, -4.0, 0.0, 1.0, 1.0, 10.0), noisy_flaw(10, 2.5, 0.0, 1.0, 1.0, 10.0)
+    (None, ('sums', 'a multiple of 1, the grid of this private study'))
+    >>> noisy_flaw(10, -34.0, 0.0, 1.0, 1.0, 10.0)
+    ('sums', 'from -32.62 to 42.62: 10 rewards between 0 and 1, with noise')
+    """
+    if count == 0:
+        return _nothing_drawn(total, 0.0)
+    if abs(total) > count * LARGEST_REWARD or not (total / grid).is_integer():
+        return "sums", f"a multiple of {grid:.9g}, the grid of this private study"
+    reach = NOISE * math.sqrt(variance) + grid  # and what rounding to the grid adds
+    if not count * low - reach <= total <= count * high + reach:
+        rewards = f"{count} rewards between {low:g} and {high:g}"
+        return "sums", f"from {count * low - reach:.4g} to {count * high + reach:.4g}: {rewards}, with noise"
     return None
 
 

@@ -75,6 +75,10 @@ class Pages:
             case "close":
                 self._site.finish(fields.get("reason", ""))
                 return {"done": "Nobody more is assigned in this phase."}
+            case "release":
+                phase = fields.get("phase", "")
+                self._runtime.release(int(phase) if phase.isdecimal() and len(phase) < 10 else 0)
+                return {"done": f"The report of phase {phase} is released. It is sent at once."}
             case "find":
                 return {"sought": checked_key(key)}
             case "table":
@@ -110,6 +114,7 @@ class Pages:
             more=max(len(listed) - SHOWN, 0) if not sought else 0,
             waiting=[person.key for person in listed if person.pending][::-1][:500],
             phases=self._phases(),
+            held=self._runtime.held,
             may_close=people.rules.flexible and standing["to_assign"] > 0,
             reasons=CLOSING_REASONS,
         )

@@ -152,6 +152,7 @@ class PlanQuery(Query, frozen=True, kw_only=True):
 
     after: Annotated[AnyPhase, Meta(description="The last phase the agent has reported.")] = 0
     wait: Annotated[float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for a later phase.")] = 0.0
-    during: Annotated[AnyPhase, Meta(description="The phase of the next two.")] = 0
-    recruited: Annotated[Count, Meta(description="People assigned in it so far.")] = 0
-    observed: Annotated[Count, Meta(description="Of them with an outcome.")] = 0
+    during: Annotated[AnyPhase, Meta(description="The phase of the next three.")] = 0
+    recruited: Annotated[Count | None, Meta(description="People assigned in it so far.")] = None
+    observed: Annotated[Count | None, Meta(description="Of them with an outcome.")] = None
+    objection: Annotated[str, Meta(max_length=500, description="What the site's own policy allows instead.")] = ""

@@ -82,10 +82,15 @@ def log_page(transaction: Transaction, stream: str, *, limit: int, **which: Any)
 def _awaited(
     transaction: Transaction, row: StudyRow, agent: str, visibility: Visibility, held: str | None
 ) -> answers.Awaited:
-    recruited, observed = transaction.cache.recruited.get((row.id, agent, row.phase)) or (None, None)
-    shown = held if visibility.whole or visibility.agent == agent else None
-    since = visibility.time(row.opened_at)
-    return answers.Awaited(agent=agent, since=since, recruited=recruited, observed=observed, held=shown)
+    recruited, observed, objection = transaction.cache.said.get((row.id, agent, row.phase)) or (None, None, "")
+    return answers.Awaited(
+        agent=agent,
+        since=visibility.time(row.opened_at),
+        recruited=recruited,
+        observed=observed,
+        held=held if visibility.whole or visibility.agent == agent else None,
+        objection=objection or None,
+    )
 
 
 def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
@@ -168,6 +173,7 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
         draws=list(turn.draws) if turn.draws is not None and not turn.frozen else None,
         reported=turn.reported,
         frozen=turn.frozen,
+        rho=message.problem.rho,
     )
 
 

@@ -65,8 +65,9 @@ class RecordCache:
         self.estimates: Cache[tuple[str, str, int, int, int], Estimates] = Cache(
             24, weigh=lambda found: found.scatter.size, heaviest=1_000_000
         )
-        # What sites say of a phase: recruited, observed. Nothing is decided by it; once dropped, they say it again.
-        self.recruited: Cache[tuple[str, str, int], tuple[int, int]] = Cache(20_000)
+        # What sites say of a phase: recruited, observed, and what their policy does not allow. Nothing is decided by
+        # it; once dropped, they say it again.
+        self.said: Cache[tuple[str, str, int], tuple[int | None, int | None, str]] = Cache(20_000)
 
 
 class Transaction:

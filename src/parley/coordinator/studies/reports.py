@@ -34,7 +34,7 @@ def take_report(
     """
     row = locked(transaction, report.study)
     reached("report-locked")
-    if not len(report.counts) == len(report.sums) == len(report.squares) == row.arms:
+    if not len(report.counts) == len(report.sums) == row.arms or len(report.squares) not in (0, row.arms):
         # Before anything is computed from it: it may be very long.
         lengths = f"{len(report.counts)} counts, {len(report.sums)} sums, {len(report.squares)} squares"
         raise Refusal("impossible-report", f"report: found {lengths}; allowed: {row.arms} of each, one per arm")

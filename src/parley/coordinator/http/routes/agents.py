@@ -42,14 +42,17 @@ def known_receipt(text: str | None) -> tuple[int, str] | None:
 async def get_agent_plan(call: Call[PlanQuery, None]) -> AgentAssignment:
     """What an agent is asked to draw now. With `wait`, answers when the study moves past phase `after`, or in time.
 
-    A site may say how far it is; nothing is decided by that.
+    A site may say how far it is, and what its own policy does not allow; nothing is decided by that.
     """
     context, query, agent = call.context, call.query, call.at.agent
     look, until = partial(agent_assignment, study=call.study, agent=agent), monotonic() + query.wait
     row, found = await context.read(look)
-    if query.during == row.phase and call.by.agent == agent:
-        key, progress = (call.study, agent, query.during), (query.recruited, query.observed)
-        context.storage.cache.recruited.put(key, progress)
+    if call.by.agent == agent:
+        said, key = context.storage.cache.said, (call.study, agent, row.phase)
+        if query.during == row.phase:
+            said.put(key, (query.recruited, query.observed, query.objection))
+        elif (before := said.get(key)) is not None and before[2]:  # an objection that is not repeated is withdrawn
+            said.put(key, (*before[:2], ""))
     while row.phase <= query.after and row.stage in IN_PROGRESS and await _moved(context, row, query.after, until):
         row, found = await context.read(look)
     return found

@@ -1,0 +1,208 @@
+"""What a site lets out: sums with noise in a private study, and nothing that the site's own policy does not allow.
+
+**Noise.** A private study (`[privacy] rho`) gets no exact sum. A sum is rounded to the study's grid and gets discrete
+Gaussian noise from OpenDP, once, before the report is in the outbox; squares are not sent. Another outcome of one
+person moves the sum of one cell by at most `sensitivity` steps, also after rounding (which keeps order, and moves with
+whole steps). Every draw is fresh, so a person is in one cell of one phase. The outbox remembers the noise beside the
+exact sums: the same sums get the same noise for ever, after a kill, a retry, or a copy of the outbox. Other sums, after
+a correction, are another release, which a report counts: then a person has lost twice rho.
+
+**Policy.** It stands in a file at the site, and no coordinator can lower it.
+
+    smallest_cell = 20      # people of an arm in a phase, at least
+    largest_rho = 0.1       # a person's privacy loss in all releases together; a study without noise is refused
+    studies = ["0f3a..."]   # digests of the studies that the site takes part in
+    hold = true             # a report waits until somebody at the site releases it
+
+Every key may be left out. A plan that breaks the policy is not drawn: the coordinator is told what the site would
+allow, and asked again later.
+"""
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from parley.agent.journal import RulesSeen
+from parley.agent.outbox import Outbox
+from parley.agent.plans import AgentPlan, Delivery, Withheld
+from parley.errors import InvalidInput, UnknownName, need
+from parley.killpoints import reached
+from parley.protocol import Report
+from parley.protocol.codec import SHA256
+from parley.totals import Totals
+
+KEYS = ("smallest_cell", "largest_rho", "studies", "hold")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SitePolicy:
+    """What a site allows, whatever the study says; by default everything.
+
+    >>> policy = SitePolicy(smallest_cell=20, largest_rho=0.1)
+    >>> policy.objection(RulesSeen(), (30, 30))
+    "this site's policy allows rho up to 0.1 (this study adds no noise)"
+    >>> policy.objection(RulesSeen(rho=0.05), (30, 12))
+    "this site's policy allows 20 people of an arm or more (this plan asks for fewer of one)"
+    """
+
+    smallest_cell: int = 1
+    largest_rho: float | None = None
+    studies: tuple[str, ...] | None = None
+    hold: bool = False
+
+    def __post_init__(self) -> None:
+        cell, rho, studies = self.smallest_cell, self.largest_rho, self.studies
+        if not isinstance(cell, int) or isinstance(cell, bool) or cell < 1:
+            raise InvalidInput("smallest_cell", found=repr(cell)[:60], allowed="a whole number from 1")
+        if rho is not None and not (isinstance(rho, int | float) and not isinstance(rho, bool) and 0 < rho < 1e9):
+            raise InvalidInput("largest_rho", found=repr(rho)[:60], allowed="a number above 0")
+        if not isinstance(self.hold, bool):
+            raise InvalidInput("hold", found=repr(self.hold)[:60], allowed="true or false")
+        if studies is not None and (not studies or not all(re.fullmatch(SHA256, str(one)) for one in studies)):
+            raise InvalidInput(
+                "studies", found=repr(studies)[:60], allowed="a list of digests, 64 hexadecimal digits each"
+            )
+
+    @classmethod
+    def of(cls, keys: Mapping[str, Any]) -> Self:
+        """From the keys of a file."""
+        for key in keys:
+            if key not in KEYS:
+                raise UnknownName("key", key, KEYS)
+        studies = keys.get("studies")
+        return cls(**{**keys, "studies": tuple(studies) if isinstance(studies, list) else studies})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """From a TOML file; an error names the file, the key, what was found and what is allowed."""
+        try:
+            return cls.of(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+        except InvalidInput as error:
+            raise InvalidInput(f"{path}: {error.key}", found=error.found, allowed=error.allowed) from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            found = getattr(error, "strerror", None) or str(error)
+            raise InvalidInput(str(path), found=found, allowed="a TOML file that can be read") from None
+
+    def objection(self, study: RulesSeen, draws: Sequence[int]) -> str:
+        """What the site would allow instead; empty where it takes the plan. It names no arm: blinded readers see it."""
+        found = []
+        if self.studies is not None and study.digest not in self.studies:
+            found.append(f"studies on its list (this one has the digest {study.digest or 'of nothing'})")
+        if self.largest_rho is not None and (study.rho is None or study.rho > self.largest_rho):
+            has = "adds no noise" if study.rho is None else f"has {study.rho:g}"
+            found.append(f"rho up to {self.largest_rho:g} (this study {has})")
+        if any(0 < count < self.smallest_cell for count in draws):
+            found.append(f"{self.smallest_cell} people of an arm or more (this plan asks for fewer of one)")
+        return f"this site's policy allows {'; '.join(found)}" if found else ""
+
+
+class Noise:
+    """Discrete Gaussian noise for sums in whole steps, by OpenDP: rho-zCDP where a person moves one of them by at most
+    `sensitivity`. Raises `MissingPackage` without the extra `privacy`.
+
+    >>> noise = Noise(sensitivity=1, rho=50.0)  # hardly any
+    >>> len(noise.added([3, 4])), noise.rho <= 50.0
+    (2, True)
+    """
+
+    def __init__(self, *, sensitivity: int, rho: float) -> None:
+        dp = need("opendp.prelude", extra="privacy", purpose="private reports (privacy.rho)")
+        dp.enable_features("contrib")
+        # The distance is Euclidean, over all sums of a report: as a person is in one of them, that of one sum.
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+        scale, self.rho = sensitivity / math.sqrt(2 * rho), math.inf
+        while self.rho > rho:  # OpenDP rounds what it promises up, and we keep what the study promises
+            self._measurement = dp.m.make_gaussian(*space, scale=scale)
+            self.rho = self._measurement.map(float(sensitivity))
+            scale = math.nextafter(scale, math.inf)
+
+    def added(self, steps: Sequence[int]) -> list[int]:
+        """The same with noise, fresh at every call."""
+        return [int(step) for step in self._measurement(list(steps))] if steps else []
+
+
+def exact_sum(values: Iterable[float]) -> Fraction:
+    """What numbers add up to, without any rounding: the sensitivity of a rounded sum would be larger.
+
+    >>> exact_sum([0.1] * 10) == 10 * Fraction(0.1), exact_sum([])
+    (True, Fraction(0, 1))
+    """
+    parts = list(values)
+    total = Fraction(0)
+    while rest := math.fsum(parts):
+        total += Fraction(rest)
+        parts.append(-rest)
+    return total
+
+
+class Disclosure:
+    """Between what was drawn at a site and its outbox: the rules of one study, and the site's own policy.
+
+    >>> Disclosure(RulesSeen(rho=0.5), SitePolicy(largest_rho=0.1)).objection((30, 30))
+    "this site's policy allows rho up to 0.1 (this study has 0.5)"
+    """
+
+    def __init__(
+        self, study: RulesSeen | None = None, policy: SitePolicy | None = None, *, noise: Noise | None = None
+    ) -> None:
+        self._study, self._policy = study or RulesSeen(), policy or SitePolicy()
+        if noise is None and self._study.rho is not None:  # before anything is drawn: the package may be missing
+            noise = Noise(sensitivity=self._study.sensitivity, rho=self._study.rho)
+        self._noise = noise
+
+    def objection(self, draws: Sequence[int]) -> str:
+        """Why nothing is drawn for this plan; empty if it may be."""
+        return self._policy.objection(self._study, draws)
+
+    def holds(self, outbox: Outbox, report: Report) -> bool:
+        """Whether a report waits for somebody at the site."""
+        return self._policy.hold and not outbox.is_released(report)
+
+    def report(self, plan: AgentPlan, drawn: Totals | Delivery, outbox: Outbox) -> Report:
+        """The report of what was drawn; `Withheld` where the policy does not allow it.
+
+        Single rewards are clipped where the study says so. Where a source gives totals only, they are taken as they
+        are.
+        """
+        delivery = drawn if isinstance(drawn, Delivery) else Delivery(totals=drawn)
+        rewards = self._study.clipped(delivery.rewards)
+        totals, releases = Totals.of(rewards) if rewards else delivery.totals, 1
+        if any(0 < count < self._policy.smallest_cell for count in totals.counts.tolist()):
+            raise Withheld(f"this site's policy allows {self._policy.smallest_cell} people of an arm or more")
+        if self._noise is not None:
+            sums = [exact_sum(values) for values in rewards] or [Fraction(value) for value in totals.sums.tolist()]
+            totals, releases = self._noisy(plan.phase, totals.counts.tolist(), sums, outbox)
+        return plan.report(replace(delivery, totals=totals, releases=releases if releases > 1 else None))
+
+    def _noisy(self, phase: int, counts: list[int], sums: list[Fraction], outbox: Outbox) -> tuple[Totals, int]:
+        """The totals as they leave the site, and how often sums of this phase were released, this time included."""
+        grid = Fraction(self._study.grid)
+        steps = [math.floor(value / grid + Fraction(1, 2)) for value in sums]
+
+        def drawn(number: int) -> list[int]:
+            self._require_allowed(number)
+            assert self._noise is not None
+            fresh = iter(self._noise.added([step for step, count in zip(steps, counts, strict=True) if count]))
+            found = [next(fresh) if count else 0 for count in counts]
+            reached("noise-drawn")
+            return found
+
+        noisy, releases = outbox.noisy(phase, {"counts": counts, "steps": steps}, drawn)
+        values = np.array([float(step * grid) for step in noisy])
+        return Totals(counts=np.array(counts, dtype=np.int64), sums=values), releases
+
+    def _require_allowed(self, number: int) -> None:
+        """Raise unless the policy allows so many releases of a phase."""
+        rho, most = self._study.rho or 0.0, self._policy.largest_rho
+        if most is not None and number * rho > most * (1 + 1e-12):
+            raise Withheld(
+                f"this site's policy allows rho up to {most:g} in all releases together (this would be release "
+                f"{number} of its phase, with {rho:g} each)"
+            )
