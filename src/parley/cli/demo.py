@@ -31,17 +31,7 @@ from parley.cli.console import (
 )
 from parley.cli.simulate import least_of, summary
 from parley.errors import InvalidInput, ParleyError, Unreachable, needs
-from parley.experiments.demo import (
-    answer_sentences,
-    comparison_table,
-    demo_page,
-    eliminations,
-    ending,
-    instance_size,
-    regret_comparison_table,
-    regret_page,
-    regret_phase_table,
-)
+from parley.experiments import demo
 from parley.formatting import plural
 from parley.policies import POLICIES, Policy, make_policy
 from parley.policies.playing import Playing
@@ -121,12 +111,12 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
     check_end(problem, instance, None)
     policy = make_policy(study.policy, problem, study.options, instance)
     if not as_json:
-        screen.print(f"{study.name}: {instance_size(instance)}")
+        screen.print(f"{study.name}: {demo.instance_size(instance)}")
         screen.print(f"Policy {policy.name}: {policy.guarantee}.\n")
     run, reasons = [], []
     for phase in phases(policy, instance, seed=seed):
         run.append(phase)
-        sentences = list(eliminations(policy, phase))
+        sentences = list(demo.eliminations(policy, phase))
         reasons += sentences
         if not as_json:
             _show_phase(phase, sentences)
@@ -136,8 +126,8 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
     bounds = {} if least is None else {"samples": least}
     results = _compare(study, instance, list(POLICIES), bounds, replications, seed, quiet=as_json)
     bound = "" if least is None else f"; no algorithm can expect fewer than {least:,.0f} samples"
-    comparison = comparison_table(f"{plural(replications, 'run')} each{bound}", results)
-    page = demo_page(
+    comparison = demo.comparison_table(f"{plural(replications, 'run')} each{bound}", results)
+    page = demo.demo_page(
         title=f"Parley: {study.name}",
         command=command,
         policy=policy,
@@ -162,8 +152,8 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
             | {"report": str(path), "certificate": certificate}
         )
         return
-    screen.print(f"\n{ending(problem, ends, right=right)}.")
-    for line in answer_sentences(certificate):
+    screen.print(f"\n{demo.ending(problem, ends, right=right)}.")
+    for line in demo.answer_sentences(certificate):
         screen.print("  " + line)
     screen.print()
     screen.print(comparison)
@@ -193,10 +183,10 @@ def _show_regret(study: Study, replications: int, seed: int, output: str, comman
     least = least_of(instance)["regret"]
     names = [name for name, kind in POLICIES.items() if issubclass(kind, Playing)]
     results = _compare(study, instance, names, {"regret": least}, replications, seed, quiet=as_json)
-    followed = regret_phase_table(f"{study.name}: {policy.name}, one run", policy, run)
+    followed = demo.regret_phase_table(f"{study.name}: {policy.name}, one run", policy, run)
     title = f"{plural(replications, 'run')} each; C* log T is {least:,.0f}"
-    comparison = regret_comparison_table(title, results)
-    page = regret_page(
+    comparison = demo.regret_comparison_table(title, results)
+    page = demo.regret_page(
         title=f"Parley, regret: {study.name}",
         command=command,
         policy=policy,

@@ -21,17 +21,7 @@ from parley.cli.console import (
     write_page,
 )
 from parley.errors import InvalidInput
-from parley.experiments.forecasts.plan_page import (
-    budget_table,
-    cost_table,
-    largest_fixed_size,
-    money_and_days_table,
-    operating_table,
-    plan_page,
-    power_table,
-    sensitivity_table,
-    trade_off_table,
-)
+from parley.experiments.forecasts import plan_page
 from parley.experiments.forecasts.planning import (
     CostPlan,
     Logistics,
@@ -157,7 +147,7 @@ def plan_command(
         + ("" if dropout is None else f" --dropout {dropout:g}")
         + (" --operating" if operating else "")
     )
-    page = plan_page(
+    page = plan_page.plan_page(
         plan,
         title=f"Plan: {loaded.name}",
         command=command,
@@ -177,18 +167,18 @@ def plan_command(
         print_json(document | {"study": loaded.name, "policy": name, "seed": seed, "report": str(path)})
         return
     heading = ", ".join([f"{loaded.name}: {name}", f"delta {problem.delta:g}", *problem.descriptions().values()])
-    screen.print(cost_table(heading, plan))
+    screen.print(plan_page.cost_table(heading, plan))
     if known:
-        screen.print(operating_table("Operating characteristics", known))
-        say(largest_fixed_size(known))
-        screen.print(budget_table("Power by budget", known))
-    money_and_days = money_and_days_table("Money and days", plan)
+        screen.print(plan_page.operating_table("Operating characteristics", known))
+        say(plan_page.largest_fixed_size(known))
+        screen.print(plan_page.budget_table("Power by budget", known))
+    money_and_days = plan_page.money_and_days_table("Money and days", plan)
     if money_and_days.rows:
         screen.print(money_and_days)
     reference = plan.scenarios[-1].scenario
     if timed and timed.trade_off:
-        screen.print(trade_off_table(f"Days against money ({reference})", timed))
-    screen.print(sensitivity_table(f"What moves the cost ({reference})", plan))
+        screen.print(plan_page.trade_off_table(f"Days against money ({reference})", timed))
+    screen.print(plan_page.sensitivity_table(f"What moves the cost ({reference})", plan))
     if chosen.largest_size is not None:
         say(f"The study never takes more than {chosen.largest_size:,} samples, whatever the truth.")
     if warning:
@@ -234,7 +224,7 @@ def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power
         named = {"study": study.name, "policy": planner.policy, "seed": planner.seed}
         print_json(problem.settings() | {"power": answer} | named)
         return
-    screen.print(power_table(f"{study.name}: the smallest budget with a power of {100 * power:g} %", found))
+    screen.print(plan_page.power_table(f"{study.name}: the smallest budget with a power of {100 * power:g} %", found))
     say(f"Write max_samples = {largest.max_samples} in the study file.")
 
 

@@ -14,16 +14,7 @@ import click
 from click.core import ParameterSource
 
 from parley.agent.journal import Opened, read_entry
-from parley.cli.console import (
-    attention,
-    connect,
-    errors,
-    json_option,
-    outbox_option,
-    print_json,
-    remote_options,
-    say,
-)
+from parley.cli.console import attention, connect, errors, json_option, outbox_option, print_json, remote_options, say
 from parley.errors import InvalidInput, ParleyError, Unreachable, needs
 from parley.formatting import plural
 from parley.protocol import Report

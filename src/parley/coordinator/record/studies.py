@@ -5,20 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
-from sqlalchemy import (
-    ColumnElement,
-    Row,
-    ScalarSelect,
-    Table,
-    and_,
-    bindparam,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import assignments, documents, frozen, reports, studies
@@ -61,13 +48,13 @@ STORED = tuple(name for name in NAMES if name != "missing")
 CHANGING = ("digest", "stage", "phase", "closed_early", "samples", "sequence", "head", "reason", "opened_at")
 
 
-def _now(table: Table) -> ColumnElement[bool]:
+def _now(table: sa.Table) -> sa.ColumnElement[bool]:
     """The rows of the phase in progress."""
-    return and_(table.c.study == studies.c.id, table.c.phase == studies.c.phase)
+    return sa.and_(table.c.study == studies.c.id, table.c.phase == studies.c.phase)
 
 
-def _count(table: Table, *here: ColumnElement[bool]) -> ScalarSelect[int]:
-    return select(func.count()).select_from(table).where(*here).correlate(studies).scalar_subquery()
+def _count(table: sa.Table, *here: sa.ColumnElement[bool]) -> sa.ScalarSelect[int]:
+    return sa.select(sa.func.count()).select_from(table).where(*here).correlate(studies).scalar_subquery()
 
 
 # Every look at a study counts these, by primary keys alone. Only who is asked can report; frozen agents are few.
@@ -77,20 +64,20 @@ MISSING = (
     - _count(
         frozen,
         frozen.c.study == studies.c.id,
-        exists().where(_now(assignments), assignments.c.agent == frozen.c.agent).correlate(studies, frozen),
-        ~exists().where(_now(reports), reports.c.agent == frozen.c.agent).correlate(studies, frozen),
+        sa.exists().where(_now(assignments), assignments.c.agent == frozen.c.agent).correlate(studies, frozen),
+        ~sa.exists().where(_now(reports), reports.c.agent == frozen.c.agent).correlate(studies, frozen),
     )
 )
 COLUMNS = [*(studies.c[name] for name in STORED), MISSING.label("missing")]
 
 # Statements are built once: building them costs more than running them.
-GET = select(*COLUMNS).where(studies.c.id == bindparam("study"))
-LOCK = select(studies.c.id).where(studies.c.id == bindparam("study")).with_for_update()
-INSERT = insert(studies)
-SAVE = update(studies).where(studies.c.id == bindparam("study")).values({n: bindparam(n) for n in CHANGING})
+GET = sa.select(*COLUMNS).where(studies.c.id == sa.bindparam("study"))
+LOCK = sa.select(studies.c.id).where(studies.c.id == sa.bindparam("study")).with_for_update()
+INSERT = sa.insert(studies)
+SAVE = sa.update(studies).where(studies.c.id == sa.bindparam("study")).values({n: sa.bindparam(n) for n in CHANGING})
 
 
-def _row(found: Row[*tuple[Any, ...]]) -> StudyRow:
+def _row(found: sa.Row[*tuple[Any, ...]]) -> StudyRow:
     """A row as it is stored. SQLite keeps anything in any column, so what was written by others is checked here."""
     values = dict(zip(NAMES, found, strict=True))
     try:
@@ -136,12 +123,12 @@ def find(
 
     The second list has the ids of studies whose rows are damaged: one of them is no reason to find no other.
     """
-    query = select(*COLUMNS).where(studies.c.id > after).order_by(studies.c.id).limit(limit)
+    query = sa.select(*COLUMNS).where(studies.c.id > after).order_by(studies.c.id).limit(limit)
     if search:
         escaped = search.lower().replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
         pattern = f"%{escaped}%"
         query = query.where(
-            or_(func.lower(studies.c.name).like(pattern, escape="\\"), studies.c.id.like(pattern, escape="\\"))
+            sa.or_(sa.func.lower(studies.c.name).like(pattern, escape="\\"), studies.c.id.like(pattern, escape="\\"))
         )
     if stage:
         query = query.where(studies.c.stage == stage)
@@ -206,15 +193,15 @@ def reweighing(transaction: Transaction, study: str) -> Reweighed | None:
     return None if text is None else Reweighed.read(text)
 
 
-def frozen_agents(transaction: Transaction, study: str) -> dict[str, Row[*tuple[Any, ...]]]:
+def frozen_agents(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[Any, ...]]]:
     """agent -> since which phase, why and when."""
-    query = select(frozen.c.agent, frozen.c.phase, frozen.c.reason, frozen.c.at).where(frozen.c.study == study)
+    query = sa.select(frozen.c.agent, frozen.c.phase, frozen.c.reason, frozen.c.at).where(frozen.c.study == study)
     return {row.agent: row for row in transaction.execute(query)}
 
 
 def _document(transaction: Transaction, study: str, kind: str) -> str | None:
-    here = and_(documents.c.study == study, documents.c.kind == kind)
-    return transaction.execute(select(documents.c.body).where(here)).scalar_one_or_none()
+    here = sa.and_(documents.c.study == study, documents.c.kind == kind)
+    return transaction.execute(sa.select(documents.c.body).where(here)).scalar_one_or_none()
 
 
 def certificate_of(transaction: Transaction, study: str) -> str | None:

@@ -6,22 +6,9 @@ Times are ISO text for people and for the hashes; nothing is decided by them. JS
 what is hashed is what is stored.
 """
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
+import sqlalchemy as sa
 
-metadata = MetaData(
+metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -30,160 +17,164 @@ metadata = MetaData(
     }
 )
 
-studies = Table(
+studies = sa.Table(
     "studies",
     metadata,
-    Column("id", String(64), primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("digest", String(64), nullable=False),
-    Column("policy", Text, nullable=False),
-    Column("arms", Integer, nullable=False),
-    Column("agents", Integer, nullable=False),
-    Column("stage", String(16), nullable=False, index=True),
-    Column("phase", Integer, nullable=False),
-    Column("closed_early", Boolean, nullable=False),  # the phase in progress takes no more reports
-    Column("samples", BigInteger, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("head", String(64), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("opened_at", Text, nullable=False),
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("policy", sa.Text, nullable=False),
+    sa.Column("arms", sa.Integer, nullable=False),
+    sa.Column("agents", sa.Integer, nullable=False),
+    sa.Column("stage", sa.String(16), nullable=False, index=True),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("closed_early", sa.Boolean, nullable=False),  # the phase in progress takes no more reports
+    sa.Column("samples", sa.BigInteger, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("head", sa.String(64), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("opened_at", sa.Text, nullable=False),
 )
 
 
-def _study() -> Column[str]:
-    return Column("study", String(64), ForeignKey("studies.id"), nullable=False)
+def _study() -> sa.Column[str]:
+    return sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False)
 
 
-documents = Table(  # what hardly changes stands apart: the row of a study is written again with every report
+documents = sa.Table(  # what hardly changes stands apart: the row of a study is written again with every report
     "documents",
     metadata,
     _study(),
-    Column("kind", String(16), nullable=False),  # "study", as it was created; "reweighed", the last one; "certificate"
-    Column("body", Text, nullable=False),
-    PrimaryKeyConstraint("study", "kind"),
+    sa.Column(
+        "kind", sa.String(16), nullable=False
+    ),  # "study", as it was created; "reweighed", the last one; "certificate"
+    sa.Column("body", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("study", "kind"),
 )
 
-phases = Table(
+phases = sa.Table(
     "phases",
     metadata,
     _study(),
-    Column("phase", Integer, nullable=False),
-    Column("plan", Text, nullable=False),
-    Column("plan_digest", String(64), nullable=False),
-    Column("opened_at", Text, nullable=False),
-    Column("decision", Text),
-    Column("closed_at", Text),
-    PrimaryKeyConstraint("study", "phase"),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("plan", sa.Text, nullable=False),
+    sa.Column("plan_digest", sa.String(64), nullable=False),
+    sa.Column("opened_at", sa.Text, nullable=False),
+    sa.Column("decision", sa.Text),
+    sa.Column("closed_at", sa.Text),
+    sa.PrimaryKeyConstraint("study", "phase"),
 )
 
-assignments = Table(  # one agent's column of a plan: what a report is checked against, without reading the whole plan
-    "assignments",
-    metadata,
-    _study(),
-    Column("phase", Integer, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("draws", Text, nullable=False),
-    PrimaryKeyConstraint("study", "phase", "agent"),
+assignments = (
+    sa.Table(  # one agent's column of a plan: what a report is checked against, without reading the whole plan
+        "assignments",
+        metadata,
+        _study(),
+        sa.Column("phase", sa.Integer, nullable=False),
+        sa.Column("agent", sa.Text, nullable=False),
+        sa.Column("draws", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("study", "phase", "agent"),
+    )
 )
 
-states = Table(  # the policy's state after a phase; 0 is the start
+states = sa.Table(  # the policy's state after a phase; 0 is the start
     "states",
     metadata,
     _study(),
-    Column("phase", Integer, nullable=False),
-    Column("state", Text, nullable=False),
-    PrimaryKeyConstraint("study", "phase"),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("study", "phase"),
 )
 
-reports = Table(  # revision 0 was accepted; later ones are amendments; the last one stands, all are kept
+reports = sa.Table(  # revision 0 was accepted; later ones are amendments; the last one stands, all are kept
     "reports",
     metadata,
     _study(),
-    Column("phase", Integer, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("digest", String(64), nullable=False),
-    Column("at", Text, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("head", String(64), nullable=False),
-    PrimaryKeyConstraint("study", "phase", "agent", "revision"),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("head", sa.String(64), nullable=False),
+    sa.PrimaryKeyConstraint("study", "phase", "agent", "revision"),
 )
 
-quarantine = Table(
+quarantine = sa.Table(
     "quarantine",
     metadata,
     _study(),
-    Column("phase", Integer, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("digest", String(64), nullable=False),
-    Column("body", Text, nullable=False),
-    Column("stands", String(64), nullable=False),  # empty: nothing did, it was held
-    Column("why", Text, nullable=False),  # it was held
-    Column("refused", Text),  # the reason with which an administrator refused it
-    Column("at", Text, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    PrimaryKeyConstraint("study", "phase", "agent", "digest"),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("stands", sa.String(64), nullable=False),  # empty: nothing did, it was held
+    sa.Column("why", sa.Text, nullable=False),  # it was held
+    sa.Column("refused", sa.Text),  # the reason with which an administrator refused it
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.PrimaryKeyConstraint("study", "phase", "agent", "digest"),
 )
 
-frozen = Table(
+frozen = sa.Table(
     "frozen",
     metadata,
     _study(),
-    Column("agent", Text, nullable=False),
-    Column("phase", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("at", Text, nullable=False),
-    PrimaryKeyConstraint("study", "agent"),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("study", "agent"),
 )
 
-log = Table(  # append-only: triggers refuse UPDATE and DELETE
+log = sa.Table(  # append-only: triggers refuse UPDATE and DELETE
     "log",
     metadata,
-    Column("stream", String(64), nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("at", Text, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("payload", Text, nullable=False),
-    Column("previous", String(64), nullable=False),
-    Column("hash", String(64), nullable=False),
-    Column("salt", String(32), nullable=False),  # so that a hash tells nobody what is in the record
-    PrimaryKeyConstraint("stream", "sequence"),
+    sa.Column("stream", sa.String(64), nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("payload", sa.Text, nullable=False),
+    sa.Column("previous", sa.String(64), nullable=False),
+    sa.Column("hash", sa.String(64), nullable=False),
+    sa.Column("salt", sa.String(32), nullable=False),  # so that a hash tells nobody what is in the record
+    sa.PrimaryKeyConstraint("stream", "sequence"),
 )
 
-chains = Table(  # the head of the server's own log; a study's head stands in its row
+chains = sa.Table(  # the head of the server's own log; a study's head stands in its row
     "chains",
     metadata,
-    Column("stream", String(64), primary_key=True),
-    Column("sequence", BigInteger, nullable=False),
-    Column("head", String(64), nullable=False),
+    sa.Column("stream", sa.String(64), primary_key=True),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("head", sa.String(64), nullable=False),
 )
 
-tokens = Table(
+tokens = sa.Table(
     "tokens",
     metadata,
-    Column("kid", String(32), primary_key=True),
-    Column("digest", String(64), nullable=False),
-    Column("role", String(16), nullable=False),
-    Column("principal", Text, nullable=False),
-    Column("study", String(64)),
-    Column("agent", Text),
-    Column("created_at", Text, nullable=False),
-    Column("created_by", Text, nullable=False),
-    Column("revoked_at", Text),
-    Index("ix_tokens_principal", "principal"),
-    UniqueConstraint("digest"),
+    sa.Column("kid", sa.String(32), primary_key=True),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("principal", sa.Text, nullable=False),
+    sa.Column("study", sa.String(64)),
+    sa.Column("agent", sa.Text),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("created_by", sa.Text, nullable=False),
+    sa.Column("revoked_at", sa.Text),
+    sa.Index("ix_tokens_principal", "principal"),
+    sa.UniqueConstraint("digest"),
 )
 
-sessions = Table(  # who signed in with a browser; like a token's, the secret is kept as its SHA-256 only
+sessions = sa.Table(  # who signed in with a browser; like a token's, the secret is kept as its SHA-256 only
     "sessions",
     metadata,
-    Column("digest", String(64), primary_key=True),
-    Column("kid", String(32), nullable=False, index=True),
-    Column("created_at", Text, nullable=False),
-    Column("expires_at", Text, nullable=False),
+    sa.Column("digest", sa.String(64), primary_key=True),
+    sa.Column("kid", sa.String(32), nullable=False, index=True),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("expires_at", sa.Text, nullable=False),
 )
 
 # Triggers of the log, by dialect; on PostgreSQL a function does what SQLite's triggers say themselves.

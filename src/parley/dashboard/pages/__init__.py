@@ -12,16 +12,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from parley.dashboard.pages import (
-    access,
-    administration,
-    answer,
-    audit,
-    evidence,
-    samples,
-    studies,
-    study,
-)
+from parley.dashboard.pages import access, administration, answer, audit, evidence, samples, studies, study
 from parley.dashboard.render import HEADERS, HERE
 
 __all__ = ["mount"]

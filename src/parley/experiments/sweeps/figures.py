@@ -10,16 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parley.experiments.report_kit.charts import (
-    DASHES,
-    MARKERS,
-    Theme,
-    canvas,
-    delta_axis,
-    draw_boxes,
-    legend_below,
-    sample_axis,
-)
+from parley.experiments.report_kit import charts
 from parley.experiments.sweeps.results import Results, grouped, interval
 from parley.formatting import typed
 from parley.problem import FloatArray, Problem
@@ -174,14 +165,14 @@ def cost_against(
     results: Results, summary: pd.DataFrame, x: str, *, level: float = 0.95, theme: str = "light"
 ) -> Figure:
     """Mean samples along an axis, with intervals and the lower bound where there is one."""
-    with canvas(theme, 7.2, 4.6) as (figure, style):
+    with charts.canvas(theme, 7.2, 4.6) as (figure, style):
         panel = figure.subplots()
         _costs(panel, results, summary, x, level, style)
         for bound in bound_curve(results, summary, x):
             panel.plot(bound.x, bound.y, color=style.ink, linestyle=":", label=bound.label)
-        sample_axis(panel)
+        charts.sample_axis(panel)
         panel.set_title(f"{results.name}: {results.unit}")
-        legend_below(figure, panel)
+        charts.legend_below(figure, panel)
     return figure
 
 
@@ -189,19 +180,19 @@ def cost_and_rounds(
     results: Results, summary: pd.DataFrame, x: str, *, level: float = 0.95, theme: str = "light"
 ) -> Figure:
     """Mean samples and mean rounds along an axis, side by side."""
-    with canvas(theme, 10.5, 4.6) as (figure, style):
+    with charts.canvas(theme, 10.5, 4.6) as (figure, style):
         costs, rounds = figure.subplots(1, 2)
         _costs(costs, results, summary, x, level, style)
-        sample_axis(costs)
+        charts.sample_axis(costs)
         costs.set_title(results.unit.capitalize())
         _lines(rounds, curves(results, summary, x, "rounds", level=level), x, style)
         rounds.set(title="Rounds of communication", ylabel=f"mean rounds {_band(level)}", ylim=(0, None))
-        legend_below(figure, costs)
+        charts.legend_below(figure, costs)
         figure.suptitle(results.name, size=11)
     return figure
 
 
-def _costs(panel: Axes, results: Results, summary: pd.DataFrame, x: str, level: float, style: Theme) -> None:
+def _costs(panel: Axes, results: Results, summary: pd.DataFrame, x: str, level: float, style: charts.Theme) -> None:
     _lines(panel, curves(results, summary, x, "cost", level=level), x, style)
     panel.set(ylabel=f"mean {results.unit} {_band(level)}", yscale="log")
 
@@ -213,19 +204,19 @@ def _band(level: float) -> str:
 def cost_boxes(results: Results, x: str | None, *, theme: str = "light") -> Figure:
     """Boxplots of the samples: quartiles, whiskers to 1.5 times their distance, every policy in its colour."""
     made = boxes(results, x)
-    with canvas(theme, max(6.0, 1.2 + 0.55 * sum(len(one.groups) for one in made)), 4.6) as (figure, style):
+    with charts.canvas(theme, max(6.0, 1.2 + 0.55 * sum(len(one.groups) for one in made)), 4.6) as (figure, style):
         panel = figure.subplots()
         for place, one in enumerate(made):
             at = np.arange(len(one.groups)) * (len(made) + 1) + place
             colour = style.colour(place)
-            draw_boxes(panel, one.values, at.tolist(), colour=colour, style=style, label=one.label, widths=0.75)
+            charts.draw_boxes(panel, one.values, at.tolist(), colour=colour, style=style, label=one.label, widths=0.75)
         middle = np.arange(len(made[0].groups)) * (len(made) + 1) + (len(made) - 1) / 2
         panel.set_xticks(middle, made[0].groups)
         panel.set_yscale("log")
-        sample_axis(panel)
+        charts.sample_axis(panel)
         panel.grid(axis="x", visible=False)
         panel.set(title=f"{results.name}: {results.unit} of every run", ylabel=results.unit)
-        legend_below(figure, panel)
+        charts.legend_below(figure, panel)
     return figure
 
 
@@ -236,7 +227,7 @@ def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, the
     rows = -(-len(shown) // columns)
     arms, agents = problem.shape
     width, height = 1.5 + columns * (0.9 + 0.75 * min(agents, 12)), 1.2 + rows * (0.9 + 0.42 * min(arms, 16))
-    with canvas(theme, max(width, 4.5), max(height, 3.2)) as (figure, style):
+    with charts.canvas(theme, max(width, 4.5), max(height, 3.2)) as (figure, style):
         panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
         shares = [100 * values / values.sum() for _, values in shown]
         top = max(float(share.max()) for share in shares)
@@ -261,12 +252,12 @@ def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, the
 
 def collaboration(results: Results, x: str, *, theme: str = "light") -> Figure:
     """How many times fewer samples are needed together than alone, by the lower bounds, along an axis."""
-    with canvas(theme, 7.2, 4.4) as (figure, style):
+    with charts.canvas(theme, 7.2, 4.4) as (figure, style):
         panel = figure.subplots()
         _lines(panel, saving_curves(results, x), x, style)
         panel.axhline(1, color=style.ink, linestyle=":", label="no saving; below, together costs more")
         panel.set(title="What collaboration saves", ylabel="lower bound alone / lower bound together", ylim=(0, None))
-        legend_below(figure, panel)
+        charts.legend_below(figure, panel)
     return figure
 
 
@@ -297,7 +288,7 @@ def last_draws(results: Results) -> list[tuple[str, FloatArray, Problem]]:
     return list(found.values())
 
 
-def _lines(panel: Axes, drawn: Sequence[Curve], x: str, style: Theme) -> None:
+def _lines(panel: Axes, drawn: Sequence[Curve], x: str, style: charts.Theme) -> None:
     """Curves with their bands, along an axis of the sweep."""
     for place, curve in enumerate(drawn):
         colour = style.colour(place)
@@ -305,8 +296,8 @@ def _lines(panel: Axes, drawn: Sequence[Curve], x: str, style: Theme) -> None:
             curve.x,
             curve.y,
             color=colour,
-            marker=MARKERS[place % len(MARKERS)],
-            linestyle=DASHES[place // len(style.series) % len(DASHES)],
+            marker=charts.MARKERS[place % len(charts.MARKERS)],
+            linestyle=charts.DASHES[place // len(style.series) % len(charts.DASHES)],
             label=curve.label,
         )
         panel.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
@@ -314,4 +305,4 @@ def _lines(panel: Axes, drawn: Sequence[Curve], x: str, style: Theme) -> None:
     if x == "horizon":
         panel.set_xscale("log")
     if x == "delta":
-        delta_axis(panel, sorted({float(value) for curve in drawn for value in curve.x}))
+        charts.delta_axis(panel, sorted({float(value) for curve in drawn for value in curve.x}))

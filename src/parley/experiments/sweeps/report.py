@@ -17,19 +17,7 @@ from parley.errors import need
 from parley.experiments.report_kit.charts import THEMES
 from parley.experiments.report_kit.pages import render
 from parley.experiments.report_kit.tables import Table
-from parley.experiments.sweeps.figures import (
-    LOGARITHMIC,
-    TITLES,
-    Boxes,
-    Curve,
-    bound_curve,
-    box_axis,
-    boxes,
-    curves,
-    drawn_axes,
-    last_draws,
-    saving_curves,
-)
+from parley.experiments.sweeps import figures
 from parley.experiments.sweeps.results import Results, compare
 from parley.formatting import DASH, typed
 from parley.problem import FloatArray, Problem
@@ -43,11 +31,11 @@ FONT = {"family": "Inter, system-ui, sans-serif", "size": 14}
 
 
 def lines(
-    curves: Sequence[Curve],
+    curves: Sequence[figures.Curve],
     *,
     x: str,
     y: str,
-    bounds: Sequence[Curve] = (),
+    bounds: Sequence[figures.Curve] = (),
     log_x: bool = False,
     falling: bool = False,
     log_y: bool = False,
@@ -97,7 +85,7 @@ def lines(
     return _document(figure)
 
 
-def box_plots(made: Sequence[Boxes], *, y: str) -> dict[str, Any]:
+def box_plots(made: Sequence[figures.Boxes], *, y: str) -> dict[str, Any]:
     """Boxes by group, a colour for every policy; drawn from quartiles, so that a page stays small."""
     figure = go.Figure()
     for place, one in enumerate(made):
@@ -172,11 +160,11 @@ def html_report(results: Results, summary: pd.DataFrame, *, command: str, level:
     need("plotly", extra="experiments", purpose="an interactive report")
     from plotly.offline import get_plotlyjs
 
-    sections = {f"Along {x}": _along(results, summary, x, level) for x in drawn_axes(results)}
-    if made := boxes(results, box_axis(results)):
+    sections = {f"Along {x}": _along(results, summary, x, level) for x in figures.drawn_axes(results)}
+    if made := figures.boxes(results, figures.box_axis(results)):
         caption = f"{results.unit.capitalize()} of every run: median, quartiles, whiskers to 1.5 times their distance."
         sections["Spread"] = [_chart(box_plots(made, y=UNTIL[results.unit]), caption, tall=True)]
-    if draws := last_draws(results):
+    if draws := figures.last_draws(results):
         caption = "Mean draws of every arm by every agent in the last cell of a policy; the colour is the share of all."
         sections["Who draws what"] = [_chart(heat_maps([one[:2] for one in draws], draws[0][2]), caption, tall=True)]
     return render(
@@ -212,25 +200,25 @@ def _chart(figure: dict[str, Any], caption: str, *, tall: bool = False) -> dict[
 
 
 def _along(results: Results, summary: pd.DataFrame, x: str, level: float) -> list[dict[str, Any]]:
-    title, bands = TITLES.get(x, x), f"bands are {100 * level:g}% intervals."
-    scale: dict[str, Any] = {"log_x": x in LOGARITHMIC, "falling": x == "delta"}
+    title, bands = figures.TITLES.get(x, x), f"bands are {100 * level:g}% intervals."
+    scale: dict[str, Any] = {"log_x": x in figures.LOGARITHMIC, "falling": x == "delta"}
     costs = lines(
-        curves(results, summary, x, "cost", level=level),
-        bounds=bound_curve(results, summary, x),
+        figures.curves(results, summary, x, "cost", level=level),
+        bounds=figures.bound_curve(results, summary, x),
         x=title,
         y=f"mean {results.unit}",
         log_y=True,
         **scale,
     )
-    rounds = lines(curves(results, summary, x, "rounds", level=level), x=title, y="mean rounds", **scale)
+    rounds = lines(figures.curves(results, summary, x, "rounds", level=level), x=title, y="mean rounds", **scale)
     charts = [
         _chart(costs, f"Mean {UNTIL[results.unit]}; {bands}"),
         _chart(rounds, f"Mean rounds of communication; {bands}"),
     ]
     for name in (name for name in results.other_costs if summary[name].notna().all()):
-        drawn = lines(curves(results, summary, x, name, level=level), x=title, y=f"mean {name}", **scale)
+        drawn = lines(figures.curves(results, summary, x, name, level=level), x=title, y=f"mean {name}", **scale)
         charts.append(_chart(drawn, f"Mean {name} of a study; {bands}"))
-    if saved := saving_curves(results, x):
+    if saved := figures.saving_curves(results, x):
         caption = (
             "The lower bound with every agent alone (W = Id) over the one together: above 1, collaborating saves "
             f"{results.unit}; below, an agent that cares about others has to learn about them."
