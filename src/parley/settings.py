@@ -123,6 +123,8 @@ class Setting(Key):
 
     def describe(self, value: Any) -> str:
         """The sentence about a value."""
+        if isinstance(value, tuple):  # names
+            value = ", ".join(value)
         low, high = (0, 0) if isinstance(value, str | bool) else (np.min(value), np.max(value))
         span = f"{low:,.10g}" if low == high else f"from {low:,.10g} to {high:,.10g}"
         shown = f"{value:,}" if type(value) is int and "{value}" in self.sentence else value
@@ -158,6 +160,18 @@ def arm_name(key: str, value: Any, arms: Names, _agents: Names) -> str:
         some = ", ".join(arms[:20]) + (", ..." if len(arms) > 20 else "")
         raise InvalidInput(key, found=f"{value!r:.60}", allowed=f"the name of an arm: {some}")
     return value
+
+
+def arm_names(key: str, value: Any, arms: Names, agents: Names) -> Names:
+    """Names of arms, each once; they are kept in the order of the arms.
+
+    >>> arm_names("dormant", ["c", "b"], ("a", "b", "c"), ())
+    ('b', 'c')
+    """
+    if not isinstance(value, list | tuple) or len(set(map(str, value))) < len(value):
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed="a list of names of arms, each once")
+    chosen = {arm_name(key, name, arms, agents) for name in value}
+    return tuple(arm for arm in arms if arm in chosen)
 
 
 def above_zero(key: str, value: Any, _arms: Names, _agents: Names) -> float:
@@ -293,6 +307,12 @@ class StudySettings:
         None, (str,), or_none(arm_name), "the arm with which the others are compared in estimates",
         default="none", sentence="arms are compared with {value}", affects_decisions=True,
     )
+    dormant: Names = setting(
+        (), (list,), arm_names,
+        "names of arms that are not open yet: nobody draws them, and they are no answers, until an administrator "
+        "[opens them](arms.md); more than `top` arms must be open at the start",
+        default="none", sentence="not open at the start: {value}", affects_decisions=True,
+    )
     horizon: int | str | None = setting(
         None, (int, str), or_none(until(LARGEST_COUNT, "open")),
         'draws per agent, where every draw counts: agents play while they learn; `"open"` if the number is not known',
@@ -369,6 +389,9 @@ class StudySettings:
     def _check_settings(self, arms: Names, agents: Names) -> None:
         for row in SETTINGS.values():
             object.__setattr__(self, row.name, row.check(row.place, getattr(self, row.name), arms, agents))
+        if len(arms) - len(self.dormant) < self.top:
+            found = f"{', '.join(self.dormant)}: {len(arms) - len(self.dormant)} of {len(arms)} arms are open"
+            raise InvalidInput("dormant", found=found, allowed=f"at least {self.top} open arms, as many as an answer has")
         changed = self.non_default()
         for row in map(SETTINGS.__getitem__, changed):
             if row.needs and row.needs not in changed:

@@ -49,6 +49,7 @@ class ArmStatus(StrEnum):
     RULED_OUT = "ruled out"  # proven worse than the agent's N best
     SET_ASIDE = "set aside"  # the agent accepted others, within the tolerance; this one may be as good
     LEFT = "left"  # the agent is gone, and has no answer
+    CLOSED = "closed"  # no candidate of anybody: not opened yet, or withdrawn
 
     def described(self, phase: int) -> str:
         """The status with the `phase` that dropped the arm, if one did.

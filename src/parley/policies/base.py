@@ -206,6 +206,11 @@ class Policy(ABC):
         return np.asarray((state.active.sum(axis=-2) > self.problem.top) & ~self.blocked(state) & self._asked)
 
     @once
+    def candidates(self) -> BoolArray:
+        """`(arm, 1)`: the arms that are open: not dormant, nor withdrawn since, which is the same to a policy."""
+        return ~np.isin(self.problem.arms, self.problem.dormant)[:, None]
+
+    @once
     def _asked(self) -> BoolArray:
         """`(agent,)`: whose question is asked."""
         asked = np.ones(self.problem.agent_count, dtype=np.bool_)
@@ -293,9 +298,11 @@ class Policy(ABC):
         ends = self.statuses(state)[..., None, :]
         answered = np.isin(ends, [end.value for end in OutcomeStatus if end.answered])
         aside = self._set_aside(state, case or self.explain(state))
+        closed = np.broadcast_to(~self.candidates, aside.shape)
+        words = [ArmStatus.CLOSED, ArmStatus.LEFT, ArmStatus.SET_ASIDE, ArmStatus.RULED_OUT, ArmStatus.CHOSEN]
         return np.select(
-            [ends == OutcomeStatus.LEFT.value, aside, ~state.active, answered],
-            [ArmStatus.LEFT.value, ArmStatus.SET_ASIDE.value, ArmStatus.RULED_OUT.value, ArmStatus.CHOSEN.value],
+            [closed, ends == OutcomeStatus.LEFT.value, aside, ~state.active, answered],
+            [word.value for word in words],
             default=ArmStatus.OPEN.value,
         )
 
@@ -350,9 +357,10 @@ class Policy(ABC):
             "counts": np.zeros(shape, dtype=np.int64),
             "sums": np.zeros(shape),
             "squares": np.zeros(shape) if self.problem.noise.needs_squares else None,
-            "active": np.ones(shape, dtype=np.bool_),
+            "active": np.broadcast_to(self.candidates, shape).copy(),
             "dropped_in": np.zeros(shape, dtype=np.int64),
-            "finished": np.zeros(batch, dtype=np.bool_),
+            # With as many open arms as an answer has there is nothing to find out.
+            "finished": np.full(batch, self.candidates.sum() <= self.problem.top),
             "accepted": np.zeros((*batch, shape[-1]), dtype=np.bool_) if self.problem.tolerance else None,
         }
 

@@ -39,7 +39,7 @@ from parley.policies.evidence.tolerance import (
     standing,
     with_rows,
 )
-from parley.policies.evidence.wealth import Contrasts, Wealth, against, both, chance_of_losing, log_shares
+from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, both, chance_of_losing, log_shares
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import cut_to
 from parley.rewards import Bets, PhaseContrasts
@@ -68,7 +68,7 @@ class EvidenceRacing(Elimination):
     name: ClassVar[str] = "evidence"
     plans_by_price: ClassVar[bool] = True
     allows_drift: ClassVar[bool] = True  # pooled means choose opponents, stakes and counts, and any choice is fair
-    supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts", "rho"}
+    supports: ClassVar[frozenset[str]] = Elimination.supports | {"tolerance", "site_counts", "rho", "dormant"}
     tempers: ClassVar[Mapping[int, tuple[float, float, float, float]]] = TEMPERS
     rounds: int | None = None
     precision: float | None = None
@@ -180,13 +180,31 @@ class EvidenceRacing(Elimination):
         """The cheapest draws that should end it; any counts fixed before the phase keep the proof, raised ones too."""
         assert isinstance(state, Wealth)
         quotas = np.where((state.phase == 0)[..., None, None], self._first_phase, 0)
-        racing = (state.phase > 0) & ~state.finished & self._open(state).any(axis=-1)
-        if racing.any():
-            batch = state.take(racing)  # also a single study becomes a batch of one
+        wants = (state.phase > 0) & ~state.finished & self._open(state).any(axis=-1)
+        if wants.any():
+            batch = state.take(wants)  # also a single study becomes a batch of one
             contrasts = self._worth_drawing(batch, self._contrasts(batch, self._stuck))
-            rounds = None if self.problem.max_rounds is None else self.problem.max_rounds - batch.phase
-            quotas[racing] = further_draws(self.problem, contrasts, batch.totals, self._temper, rounds)
+            # A new arm is drawn as all others were in the first phase, beside what they still race for.
+            drawn = np.where(self._new(batch) & self.candidates, self._first_phase, 0)
+            racing = np.flatnonzero(contrasts.losing.any(axis=(-3, -2, -1)))
+            if racing.size:
+                rounds = None if self.problem.max_rounds is None else self.problem.max_rounds - batch.phase[racing]
+                totals = batch.take(racing).totals
+                drawn[racing] += further_draws(self.problem, contrasts.take(racing), totals, self._temper, rounds)
+            quotas[wants] = drawn
         return quotas if self.largest_size is None else self._all_in(state, quotas)
+
+    def _new(self, state: State) -> BoolArray:
+        """`(..., arm, 1)`: not drawn by anybody yet, though others were: opened since. Its first draws only inform."""
+        return np.asarray((state.counts.sum(axis=-1, keepdims=True) == 0) & (state.phase > 0)[..., None, None])
+
+    def _rank(self, state: Wealth) -> tuple[IntArray, IntArray]:
+        """`(..., arm, agent)`: candidates by estimate, the best first, then new ones, then others; each arm's place."""
+        mixed = self.problem.mixed(state.means)
+        ranking = standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
+        known = np.where(self._new(state), -LOWEST, -ranking)
+        order = np.argsort(np.where(state.active, known, np.inf), axis=-2, kind="stable")
+        return order, np.argsort(order, axis=-2, kind="stable")
 
     def _all_in(self, state: State, quotas: IntArray) -> IntArray:
         """All that the budget leaves, where a plan wants most of it or no other round will come."""
@@ -230,7 +248,7 @@ class EvidenceRacing(Elimination):
         least = np.where(allocation > 0, model.least_draws, 0)
         quotas = np.broadcast_to(np.maximum(np.ceil(allocation), least), problem.shape)
         require_possible(quotas.sum())
-        return quotas.astype(np.int64)
+        return np.where(self.candidates, quotas, 0).astype(np.int64)
 
     def contrasts(self, state: Wealth) -> Contrasts:
         """What the past fixes before a phase, and nothing of the phase itself: opponents, estimates, wealth.
@@ -249,21 +267,23 @@ class EvidenceRacing(Elimination):
     def _contrasts(self, state: Wealth, stuck: BoolArray | None) -> Contrasts:
         """With answers together `stuck (..., agent)` are those whose leaders nobody can count on."""
         top = self.problem.top
-        mixed = self.problem.mixed(state.means)
-        ranking = standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
-        order = np.argsort(np.where(state.active, -ranking, np.inf), axis=-2, kind="stable")
-        rank = np.argsort(order, axis=-2, kind="stable")[..., None, :, :]
+        mixed, new = self.problem.mixed(state.means), self._new(state)
+        order, place = self._rank(state)
+        rank = place[..., None, :, :]
         slot = np.arange(top)[:, None, None]
         opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
         opponents = np.sort(opponents, axis=-3)  # a set: slots in the order of arms
         if isinstance(state, Pairs):
             wealth, ranks = at_opponents(state, opponents), None
         else:
-            wealth, ranks = carried(state, rank[..., 0, :, :], opponents, NO_SET if self.together else self.line)
+            wealth, ranks = carried(state, place, opponents, NO_SET if self.together else self.line)
         undecided = state.active.sum(axis=-2, keepdims=True) > top
-        lines, needed = self._joint_lines(state, rank[..., 0, :, :], stuck) if self.together else (None, self.line)
+        lines, needed = self._joint_lines(state, place, stuck) if self.together else (None, self.line)
         goal = self.line if lines is None else lines
         live = (state.active & undecided)[..., None, :, :] & (wealth < goal)
+        if new.any():
+            newer = np.broadcast_to(new, state.active.shape)[..., None, :, :]
+            live &= ~(newer | np.take_along_axis(newer, opponents, axis=-2))
         return Contrasts(
             opponents=opponents,
             gap=against(mixed, opponents) + self.problem.tolerance,
@@ -289,7 +309,7 @@ class EvidenceRacing(Elimination):
         leading = state.active & (rank < top)
         lead = np.where(leading, shares, 0.0).max(axis=-2)
         mixed, variances = self.problem.mixed(state.means), self._variances(state.counts, state.totals)
-        among = np.where(state.active, mixed, -np.inf)
+        among = np.where(state.active & ~self._new(state), mixed, LOWEST)
         next_ = np.where(rank == top, shares, 0.0).max(axis=-2)
         chance = np.where(leading, chance_of_losing(among, variances, top), 0.0).max(axis=-2)
         held = np.where(leading, lead[..., None, :], shares)
@@ -325,7 +345,8 @@ class EvidenceRacing(Elimination):
         if not self.together or not ((state.phase > 0) & ~state.finished).any():
             return np.zeros_like(undecided)
         racing = ((state.phase > 0) & ~state.finished)[..., None]
-        return undecided & racing & ~self._contrasts(state, self._stuck).losing.any(axis=(-3, -2))
+        opened = (self._new(state) & state.active).any(axis=-2)
+        return undecided & racing & ~opened & ~self._contrasts(state, self._stuck).losing.any(axis=(-3, -2))
 
     def _open(self, state: State) -> BoolArray:
         return super()._open(state) & ~self.settled(state)
@@ -498,7 +519,9 @@ class EvidenceRacing(Elimination):
         if not first.any():
             return after
         mixed, variances = self.problem.mixed(after.means), self._variances(after.counts, after.totals)
-        made = log_shares(mixed, variances, self.problem.top)
+        new = self._new(after) & self.candidates
+        known = np.where(self.candidates & ~new, mixed, LOWEST)
+        made = log_shares(known, variances, self.problem.top, new)
         return replace(after, log_shares=np.where(first, made, after.log_shares))
 
     def explain(self, state: State) -> Explanation:
@@ -522,9 +545,7 @@ class EvidenceRacing(Elimination):
         """
         if not self.together:
             return scores(state)
-        mixed = np.where(state.active, -self.problem.mixed(state.means), np.inf)
-        rank = np.argsort(np.argsort(mixed, axis=-2, kind="stable"), axis=-2, kind="stable")
-        needed = self._joint_lines(state, rank, self._stuck)[1]
+        needed = self._joint_lines(state, self._rank(state)[1], self._stuck)[1]
         score = scores(replace(state, log_wealth=state.log_wealth - needed)) + self.line
         return np.where(state.active, score, np.maximum(score, self.line))
 

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from parley.policies.base import nth_largest
-from parley.policies.evidence.wealth import Contrasts, Wealth, against, both
+from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, both
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 
 EVENLY = 0.1  # of an agent's error probability is divided evenly, whatever the first phase shows
@@ -56,6 +56,17 @@ def _rows(problem: Problem, state: Pairs) -> IntArray:
     if state.rows is not None:
         return state.rows
     return np.broadcast_to(np.arange(problem.arm_count)[:, None], state.counts.shape)
+
+
+def _estimates(problem: Problem, state: Pairs) -> FloatArray:
+    """`(..., arm, agent)`: of mixed means; arms that are not open have the lowest."""
+    mixed = problem.mixed(state.means)
+    return np.where(closed(problem), LOWEST, mixed) if problem.dormant else mixed
+
+
+def closed(problem: Problem) -> BoolArray:
+    """`(arm, 1)`: neither answers, nor arms that an answer is compared with."""
+    return np.isin(problem.arms, problem.dormant)[:, None]
 
 
 def endowment(problem: Problem, mixed: FloatArray, variances: FloatArray, rows: IntArray) -> FloatArray:
@@ -114,6 +125,10 @@ def pairs(problem: Problem, state: Pairs, line: float, variances: FloatArray) ->
     undecided = state.active.sum(axis=-2, keepdims=True) > problem.top
     distinct = opponents != np.arange(problem.arm_count)[:, None]
     live = distinct & undecided[..., None, :, :] & (state.log_pairs < line)
+    unknown = np.broadcast_to(closed(problem) | (state.counts.sum(axis=-1, keepdims=True) == 0), state.counts.shape)
+    if unknown.any():  # new arms do not bet on what they do not know; closed ones have nothing to bet on
+        unknown = unknown[..., None, :, :]
+        live &= ~(unknown | np.take_along_axis(unknown, opponents, axis=-2))
     return Contrasts(
         opponents=opponents,
         gap=against(problem.mixed(state.means), opponents) + problem.tolerance,
@@ -133,7 +148,7 @@ def standing(problem: Problem, state: Pairs, line: float) -> FloatArray:
     """
     rows, mixed = _rows(problem, state), problem.mixed(state.means)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
-    others = np.where(itself, np.inf, state.log_pairs)
+    others = np.where(itself | closed(problem), np.inf, state.log_pairs)
     least = np.partition(others, problem.top - 1, axis=-2)[..., problem.top - 1, :]  # the other leaders do not count
     ranked = np.full(mixed.shape, -np.inf)
     ahead = AHEAD * problem.tolerance * np.minimum(least / line, 1.0)
@@ -158,7 +173,7 @@ def with_rows(problem: Problem, state: Pairs, variances: FloatArray, first: Bool
     without a row is among the N best it gets a free one, and starts with its even share: that was set aside for it, and
     it has a row only once.
     """
-    mixed, fresh = problem.mixed(state.means), first[..., None, None, None]
+    mixed, fresh = _estimates(problem, state), first[..., None, None, None]
     rows = _rows(problem, state)
     if state.rows is not None:
         count = rows.shape[-2]
@@ -189,11 +204,12 @@ def _covered(problem: Problem, state: Pairs, line: float) -> tuple[BoolArray, Bo
     """The N arms that stand on the line against most others, `(..., arm, agent)`; whether a pair (of these, arm)
     misses it, `(..., arm, agent)`; and who has them all, `(..., agent)`.
     """
-    rows, mixed = _rows(problem, state), problem.mixed(state.means)
+    rows, mixed = _rows(problem, state), _estimates(problem, state)
     itself = rows[..., :, None, :] == np.arange(problem.arm_count)[:, None]
-    on = itself | (state.log_pairs >= line)
+    on = itself | closed(problem) | (state.log_pairs >= line)
     estimate = np.take_along_axis(mixed, rows, axis=-2)
     free = (rows == rows[..., :1, :]) & (np.arange(rows.shape[-2]) > 0)[:, None]
+    free |= np.isin(rows, np.flatnonzero(closed(problem)))
     order = np.lexsort((-estimate, np.where(free, 1, -on.sum(axis=-2))), axis=-2)[..., : problem.top, :]
     chosen = np.zeros(mixed.shape, dtype=np.bool_)
     np.put_along_axis(chosen, np.take_along_axis(rows, order, axis=-2), True, axis=-2)

@@ -10,6 +10,7 @@ from parley.policies.base import State
 from parley.problem import BoolArray, FloatArray, IntArray
 
 STEEPNESS = 0.7  # of the shares: 0 is the union over agents; more bets on the first phase's leaders being right
+LOWEST = -1e100  # stands for the estimate of an arm that is none, or of which nothing is known
 LEAST_CHANCE = 1e-3  # that an arm is taken for a loser, or for none: no first phase is surer than that
 
 
@@ -73,13 +74,16 @@ def chance_of_losing(mixed: FloatArray, variances: FloatArray, top: int) -> Floa
     return np.asarray(ndtr((np.take_along_axis(mixed, rival, axis=-2) - mixed) / error))
 
 
-def log_shares(mixed: FloatArray, variances: FloatArray, top: int) -> FloatArray:
+def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArray | bool = False) -> FloatArray:
     """`(..., arm, agent)`: the log share of every arm in a joint answer, up to a common factor; by the first phase.
 
-    A joint answer that is wrong is wrong where it looks wrong, most likely: there it should bet.
+    A joint answer that is wrong is wrong where it looks wrong, most likely: there it should bet. Of a `new` arm the
+    first phase says nothing: each of them, and the best of the others, is as likely to win.
 
     >>> log_shares(np.array([[0.5], [0.4], [0.0]]), np.full((3, 1), 0.01), 1).round(2).ravel().tolist()
     [-0.81, 0.81, 4.83]
     """
-    loses = np.clip(chance_of_losing(mixed, variances, top), LEAST_CHANCE, 1 - LEAST_CHANCE)
+    rivals = 1 + np.sum(new, axis=-2, keepdims=True) if np.any(new) else 1
+    loses = 1 - np.where(new, 1.0, 1 - chance_of_losing(mixed, variances, top)) / rivals
+    loses = np.clip(loses, LEAST_CHANCE, 1 - LEAST_CHANCE)
     return np.asarray(STEEPNESS * logit(loses))
