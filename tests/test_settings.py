@@ -131,6 +131,10 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
         ({"max_samples": 1e6}, "max_samples: found 1000000.0; allowed: a whole number"),
         ({"max_rounds": True}, "max_rounds: found True; allowed: a whole number"),
         ({"control": "placebo"}, "control: found 'placebo'; allowed: the name of an arm: p, A, B"),
+        ({"dormant": ["C"]}, "dormant: found 'C'; allowed: the name of an arm: p, A, B"),
+        ({"dormant": ["A", "A"]}, r"dormant: found \['A', 'A'\]; allowed: a list of names of arms, each once"),
+        ({"dormant": "A"}, "dormant: found 'A'; allowed: a list"),
+        ({"dormant": ["A", "B"]}, "dormant: found A, B, 1 of 3 arms open; allowed: at least 2 open arms"),
         ({"horizon": "long"}, "horizon: found 'long'; allowed: a whole number or \"open\""),
         ({"horizon": -3}, "horizon: found -3; allowed: from 1"),
         ({"sampling": {"price": [1, 2, 3]}}, r"price: found numbers of shape \(3,\); allowed: a number, 2 numbers"),
@@ -165,6 +169,9 @@ def test_no_odd_value_on_the_wire_is_taken_or_crashes(name, wrong):
     except InvalidInput:
         return
     assert kinds == (type(wrong),), "nothing but what its row says"
+    if kinds == (list,):  # of names: none are as usual
+        assert (wrong, message.problem.settings()[name]) == ([], SETTINGS[name].default_value)
+        return
     assert type(wrong) in (str, bool), "numbers and lists have bounds"
     assert message.problem.settings()[name] == wrong
     assert str(wrong) in message.problem.descriptions()[SETTINGS[name].place]

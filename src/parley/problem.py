@@ -71,6 +71,20 @@ class Problem(StudySettings):
                 allowed="a rate above 0, or 0 for an agent without weight in any mix",
             )
 
+    def require_question(self) -> None:
+        """Raise unless there is something to find out: a study begins with more open arms than an answer has.
+
+        >>> Problem(arms=["a", "b"], weights=[[1.0]], dormant=["b"]).require_question()
+        Traceback (most recent call last):
+        parley.errors.InvalidInput: dormant: found b, 1 of 2 arms open; allowed: at least 2 open arms, for a top of 1
+        """
+        still = self.arm_count - len(self.dormant)
+        if still <= self.top:
+            found = f"{', '.join(self.dormant)}, {still} of {self.arm_count} arms open"
+            raise InvalidInput(
+                "dormant", found=found, allowed=f"at least {self.top + 1} open arms, for a top of {self.top}"
+            )
+
     @property
     def arm_count(self) -> int:
         """K."""

@@ -391,7 +391,9 @@ class StudySettings:
             object.__setattr__(self, row.name, row.check(row.place, getattr(self, row.name), arms, agents))
         if len(arms) - len(self.dormant) < self.top:
             found = f"{', '.join(self.dormant)}: {len(arms) - len(self.dormant)} of {len(arms)} arms are open"
-            raise InvalidInput("dormant", found=found, allowed=f"at least {self.top} open arms, as many as an answer has")
+            raise InvalidInput(
+                "dormant", found=found, allowed=f"at least {self.top} open arms, as many as an answer has"
+            )
         changed = self.non_default()
         for row in map(SETTINGS.__getitem__, changed):
             if row.needs and row.needs not in changed:

@@ -185,6 +185,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
         noise=noise,
         **{"largest_gap": noise.usual_gap} | settings,
     )
+    problem.require_question()
     policy = dict(inner["policy"])
     return Study(
         name=document.get("name", default_name),

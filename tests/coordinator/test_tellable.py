@@ -30,7 +30,7 @@ from parley.protocol.events import (
     StepFailed,
     StudyCreated,
 )
-from parley.protocol.trial import reweigh
+from parley.protocol.trial import open_arm, reweigh, withdraw_arm
 from parley.totals import Totals
 
 TEXTS = ("", "a\x00b", "\ud800", "\U0001f600 \u202e", "x" * 3_000, '"\\\n\u2028', "NaN")
@@ -41,6 +41,7 @@ FLOATS = (0.0, -0.0, 5e-324, 1.7976931348623157e308, math.inf, math.nan, 1, 0.1 
 def examples():
     """One event of every kind."""
     trial = create("trial", study_message(agents=2, arms=2, policy="uniform"))
+    three = create("trial", study_message(agents=2, arms=3, policy="evidence"))
     draws = trial.plan.draws(0)
     report = Report(study="trial", phase=1, agent="agent 1", plan=trial.plan.digest, counts=draws,
                     sums=tuple(0.5 * n for n in draws), squares=tuple(0.5 * n for n in draws))  # fmt: skip
@@ -59,6 +60,8 @@ def examples():
         AgentFrozen(agent="agent 1", reason="why", consequences="a" * 64),
         AgentThawed(agent="agent 1", reason="why", plan=trial.plan, consequences="a" * 64),
         reweigh(trial, ((1.0, 0.5), (0.0, 0.5))).event("why", "a" * 64),
+        withdraw_arm(three, "arm 1").event("why", "a" * 64),
+        open_arm(withdraw_arm(three, "arm 1").trial, "arm 1").event("why", "a" * 64),
         Paused(reason="why"),
         Resumed(reason="why"),
         Disputed(agent="agent 1", sequence=1, head="a" * 64),

@@ -26,7 +26,7 @@ from parley.protocol.events import (
 )
 from parley.protocol.lost_sites import share_of_delta, weights_without
 from parley.protocol.previews import reweigh_preview, thaw_preview
-from parley.protocol.trial import reweigh, thaw
+from parley.protocol.trial import open_arm, reweigh, thaw, withdraw_arm
 from parley.status import OutcomeStatus, overall
 
 # Six sites. Agent 6 matters to 1, 2 and 3; 4 and 5 ask each other only.
@@ -45,9 +45,9 @@ class Course:
 
     chain = staticmethod(logged)
 
-    def __init__(self, policy="evidence", *, agents=6, spread=0.7, means=None, **study):
+    def __init__(self, policy="evidence", *, agents=6, arms=3, spread=0.7, means=None, **study):
         study = {"weights": SIX} | study if agents == 6 else study
-        message = study_message(agents=agents, arms=3, policy=policy, **study)
+        message = study_message(agents=agents, arms=arms, policy=policy, **study)
         self.trial, self.spread, self.means = create("s", message), spread, means
         self.events = [StudyCreated(study_id="s", study=message, plan=self.trial.plan)]
 
@@ -63,6 +63,12 @@ class Course:
         trial = self.trial
         weights = weights_without(trial.origin or trial.study, sorted(trial.frozen), given)
         return self.let(reweigh(trial, weights).event("closed", ""))
+
+    def open_arm(self, arm):
+        return self.let(open_arm(self.trial, arm).event("ready", ""))
+
+    def withdraw_arm(self, arm):
+        return self.let(withdraw_arm(self.trial, arm).event("unsafe", ""))
 
     def thaw(self, agent):
         return self.let(thaw(self.trial, agent).event("open again", ""))

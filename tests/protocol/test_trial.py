@@ -14,6 +14,8 @@ from parley.policies import make_policy
 from parley.protocol import EVENTS, TRANSITIONS, Plan, Report, Stage, StudyMessage, apply, check_report, create, replay
 from parley.protocol.events import (
     AgentFrozen,
+    ArmOpened,
+    ArmWithdrawn,
     Cancelled,
     Certified,
     Disputed,
@@ -109,12 +111,12 @@ def trial_at(stage):
     return trial
 
 
-def any_reweighing(trial):
-    """Weights that could be asked for."""
+def any_question(trial, kind=Reweighed, **arm):
+    """Weights that could be asked for, or an arm."""
     weights = ((1.0, 0.5), (0.0, 0.5))
     nothing = {"left": (), "states": (), "dropped_in": ((0, 0), (0, 0)), "plan": None, "consequences": ""}
     nothing["delta"] = 0.1 * share_of_delta(trial.study, weights, ())
-    return Reweighed(phase=trial.phase, reason="why", weights=weights, finished=False, **nothing)
+    return kind(phase=trial.phase, reason="why", weights=weights, finished=False, **nothing, **arm)
 
 
 def any_event(trial, kind):
@@ -133,7 +135,9 @@ def any_event(trial, kind):
         "step-failed": lambda: StepFailed(phase=trial.phase, error="why"),
         "agent-frozen": lambda: AgentFrozen(agent=trial.study.agents[0], reason="why", consequences=""),
         "agent-thawed": lambda: thaw(trial, trial.study.agents[0]).event("why", ""),
-        "reweighed": lambda: any_reweighing(trial),
+        "reweighed": lambda: any_question(trial),
+        "arm-opened": lambda: any_question(trial, ArmOpened, arm="arm 1", opened={"arm 1": trial.phase}),
+        "arm-withdrawn": lambda: any_question(trial, ArmWithdrawn, arm="arm 1", withdrawn={"arm 1": trial.phase}),
         "phase-closed-early": lambda: PhaseClosedEarly(
             phase=trial.phase, reason="why", without=trial.awaited, consequences=""
         ),
@@ -161,7 +165,8 @@ def test_every_move_is_in_the_table_or_refused_with_the_state_unchanged(stage, k
         try:
             assert apply(trial, event).stage in targets
         except IllegalMove:  # legal here, but not for what this trial holds
-            assert kind in ("report-amended", "report-refused", "phase-closed-early", "agent-thawed", "reweighed")
+            amends = ("report-amended", "report-refused", "phase-closed-early", "agent-thawed")
+            assert kind in (*amends, "reweighed", "arm-opened", "arm-withdrawn")
             assert not (trial.reports and kind.startswith(("report", "phase")))
     assert (trial.stage, trial.state.to_json(), trial.plan, dict(trial.reports), trial.frozen) == before
 

@@ -75,6 +75,8 @@ def issue_certificate(
         phases=len(data),
         samples=_drawn(trial, phases),
         frozen=tuple(sorted(trial.frozen)),
+        opened=dict(trial.arms_opened),
+        withdrawn=dict(trial.arms_withdrawn),
         evidence=_finite(policy.certificate(state) | {"guarantee": trial.guarantee} | _estimated(trial, phases)),
         state=state.to_json(),
         sequence=sequence,
@@ -145,7 +147,12 @@ def _as_far_as_complete(
     lost = np.maximum(*(np.array(rows or 0, dtype=np.int64) for rows in (missing, left_out)))
     kept = np.sum([np.minimum(one.counts, one.asked or one.counts) for one in decisions], axis=0)
     shares = lost.sum(axis=1) / np.maximum((lost + kept).sum(axis=1), 1)
-    worst = sorted(((share, arm) for share, arm in zip(shares, trial.study.arms, strict=True) if share), reverse=True)
+    pairs = zip(shares, trial.study.arms, strict=True)
+    worst = sorted(
+        ((share, arm) for share, arm in pairs if share and arm not in trial.study.problem.dormant), reverse=True
+    )
+    if not worst:  # only of arms that were withdrawn, and about which nothing is claimed
+        return guarantee
     shown = ", ".join(f"{100 * share:.3g} % of {arm}" for share, arm in worst[:MOST_ARMS])
     shown += f" and some of {len(worst) - MOST_ARMS} more arms" if len(worst) > MOST_ARMS else ""
     limit = trial.study.problem.most_missing

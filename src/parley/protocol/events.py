@@ -6,6 +6,8 @@ They are facts: an event is written after it was found to be legal (`state_machi
 
 from typing import Annotated, Any, ClassVar, TypeAlias, get_args
 
+import msgspec
+
 from parley.errors import InvalidInput, UnknownName
 from parley.formatting import plural
 from parley.protocol.codec import Count, Message, Phase, described, read_json
@@ -141,8 +143,10 @@ class AgentThawed(_Event, tag="parley/event/agent-thawed/1"):
     consequences: Previewed
 
 
-class Reweighed(_Event, tag="parley/event/reweighed/1"):
-    """The question is asked anew without the frozen agents: the state is the fold of all recorded phases under it."""
+class AskedAnew(_Event, tag="parley/event/asked-anew"):
+    """The question changes: the state is the fold of all recorded phases under it. An event holds the whole question:
+    what the last one says is in force, beside what the study said when it was created.
+    """
 
     phase: Annotated[Phase, described("The phase in progress, which goes on as it was asked; or the last one.")]
     reason: str
@@ -154,12 +158,35 @@ class Reweighed(_Event, tag="parley/event/reweighed/1"):
     finished: bool
     plan: Annotated[Plan | None, described("Of the next phase, if the study had stalled.")]
     consequences: Previewed
+    arm: Annotated[str, described("That was opened or withdrawn; empty where the study was re-weighed.")] = ""
+    opened: Annotated[dict[str, Phase], described("Arms that were opened so far -> in which phase, the last time.")] = (
+        msgspec.field(default_factory=dict)
+    )
+    withdrawn: Annotated[dict[str, Phase], described("Arms that are withdrawn -> in which phase.")] = msgspec.field(
+        default_factory=dict
+    )
+
+
+class Reweighed(AskedAnew, tag="parley/event/reweighed/1"):
+    """The question is asked anew without the frozen agents."""
 
     @property
     def sentence(self) -> str:
         """What happened."""
         without = f", without {', '.join(self.left)}" if self.left else ""
         return f"asked anew in phase {self.phase}{without}: {self.reason}"
+
+
+class ArmOpened(AskedAnew, tag="parley/event/arm-opened/1"):
+    """A dormant or withdrawn arm is a candidate from here on: who had an answer is asked again."""
+
+    template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
+
+
+class ArmWithdrawn(AskedAnew, tag="parley/event/arm-withdrawn/1"):
+    """An arm is no candidate any more, for nobody: what it had beaten may be the best of those that remain."""
+
+    template: ClassVar[str] = "{0.arm}, in phase {0.phase}: {0.reason}"
 
 
 class Paused(_Event, tag="parley/event/paused/1"):
@@ -213,6 +240,8 @@ Event: TypeAlias = (
     | AgentFrozen
     | AgentThawed
     | Reweighed
+    | ArmOpened
+    | ArmWithdrawn
     | Paused
     | Resumed
     | Disputed

@@ -14,10 +14,11 @@ and what it costs.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from parley.checks import mixing_weights, real_array
 from parley.errors import InvalidInput
@@ -36,6 +37,13 @@ def not_reweighable(study: StudyMessage) -> str | None:
     """Why a study's question cannot be asked anew in mid-study; None where it can."""
     if "site_counts" not in policy_class(study.policy).supports or study.problem.horizon is not None:
         return f"the guarantee of the policy {study.policy} holds for the draws that it planned itself"
+    return None
+
+
+def arms_fixed(study: StudyMessage) -> str | None:
+    """Why no arm of a study can be opened or withdrawn; None where arms may come and go."""
+    if "dormant" not in policy_class(study.policy).supports:
+        return f"the guarantee of the policy {study.policy} holds for the arms with which it began"
     return None
 
 
@@ -104,8 +112,10 @@ def _decimals(column: FloatArray) -> int | None:
     return next(exact, None)
 
 
-def share_of_delta(study: StudyMessage, weights: Weights, frozen: Iterable[str]) -> float:
-    """The share of delta that a question may spend, of the `study` as it was created.
+def share_of_delta(
+    study: StudyMessage, weights: Weights, frozen: Iterable[str], withdrawn: Collection[str] = ()
+) -> float:
+    """The share of delta that a question may spend, of the `study` as it was created; without `withdrawn` arms.
 
     The original question has all of its own delta. Those that can be asked instead share another: they are numbered by
     how they are described, by who was lost and which columns were given, with how many decimals. A shorter description
@@ -118,7 +128,13 @@ def share_of_delta(study: StudyMessage, weights: Weights, frozen: Iterable[str])
     0.274
     >>> round(share_of_delta(study, weights_without(study, [], {"x": (0.5, 0.5)}), []), 5)
     0.0001
+    >>> round(share_of_delta(study, study.weights, [], ["a"]), 3)
+    0.152
     """
+    if withdrawn:
+        # Half, since with these arms all questions, the original one too, have shares that sum to at most 2.
+        ways = 2 * math.comb(len(study.arms), len(withdrawn))
+        return _one_of_many(len(withdrawn)) / ways * share_of_delta(study, weights, frozen)
     if weights == study.weights:
         return 1.0
     places, count = _places(study, frozen), len(study.agents)
@@ -146,8 +162,10 @@ def share_of_delta(study: StudyMessage, weights: Weights, frozen: Iterable[str])
     return share
 
 
-def guarantee_under(created: StudyMessage, weights: Weights) -> str:
-    """What may be claimed of the answers of a study, as it was created, with these weights in force.
+def guarantee_under(
+    created: StudyMessage, weights: Weights, opened: Collection[str] = (), withdrawn: Collection[str] = ()
+) -> str:
+    """What may be claimed of the answers of a study, as it was created, with these weights and arms in force.
 
     >>> study = StudyMessage(name="s", arms=("a", "b"), agents=("x", "y"), weights=((1, 0.5), (0, 0.5)), policy="wcpe")
     >>> guarantee_under(study, weights_without(study, ["x"])).partition("at least 0.9")[2]
@@ -155,11 +173,12 @@ def guarantee_under(created: StudyMessage, weights: Weights) -> str:
     """
     guarantee, delta = created.make_policy().guarantee, created.problem.delta
     least = f"with probability at least {1 - delta:g}"
-    if weights == created.weights or least not in guarantee:  # the heuristic threshold of W-CPE has none
-        return guarantee
-    either = max(1 - 2 * delta, 0.0)
-    anew = f"{least} for whichever question is asked anew, and at least {either:g} if it was open whether to ask anew"
-    return guarantee.replace(least, anew)
+    if (withdrawn or weights != created.weights) and least in guarantee:  # the heuristic threshold of W-CPE has none
+        # One delta each is for the original question, those with other weights, and those without some arms.
+        either = max(1 - (3 if withdrawn else 2) * delta, 0.0)
+        anew = f"for whichever question is asked anew, and at least {either:g} if it was open whether to ask anew"
+        guarantee = guarantee.replace(least, f"{least} {anew}")
+    return guarantee + (f", if the reason to open {', '.join(opened)} is not in these rewards" if opened else "")
 
 
 def _one_of_many(j: int) -> float:
@@ -189,9 +208,16 @@ def _places(study: StudyMessage, names: Iterable[str]) -> list[int]:
     return sorted(study.agents.index(name) for name in names)
 
 
-def ask_anew(study: StudyMessage, weights: Weights, delta: float) -> StudyMessage:
-    """The same study with other weights and what they may spend, checked as a new one is."""
-    return msgspec.structs.replace(study, weights=weights, delta=delta)
+def ask_anew(
+    study: StudyMessage,
+    weights: Weights,
+    delta: float,
+    opened: Collection[str] = (),
+    withdrawn: Collection[str] = (),
+) -> StudyMessage:
+    """The study as it was created with other weights or arms, and what they may spend, checked as a new one is."""
+    closed = (set(study.problem.dormant) - set(opened)) | set(withdrawn)
+    return msgspec.structs.replace(study, weights=weights, delta=delta, dormant=tuple(sorted(closed)) or UNSET)
 
 
 def folded(policy: Policy, past: Sequence[Totals]) -> list[State]:

@@ -277,7 +277,7 @@ class Certificate(Message, tag="parley/certificate/1"):
     """
 
     study: str
-    problem: Annotated[Digest, described("Of the study message, with the weights in force at the end.")]
+    problem: Annotated[Digest, described("Of the study message, with the weights and arms in force at the end.")]
     data: Annotated[Digest, described("Of the list of the digests of every phase's data.")]
     policy: str
     options: dict[str, Any]
@@ -302,8 +302,14 @@ class Certificate(Message, tag="parley/certificate/1"):
         described("Agent -> how its question ended, unless all are decided or the study was cancelled."),
     ] = None
     created: Annotated[
-        str | None, described("Digest of the study as it was created, where it was re-weighed since.")
+        str | None, described("Digest of the study as it was created, where another question was asked since.")
     ] = None
+    opened: Annotated[
+        dict[str, Phase], described("Arms that were opened in mid-study -> in which phase, the last time.")
+    ] = msgspec.field(default_factory=dict)
+    withdrawn: Annotated[dict[str, Phase], described("Arms that are withdrawn -> since which phase.")] = msgspec.field(
+        default_factory=dict
+    )
     missing: Annotated[Rows, described("Per arm and agent, over all phases: people without an outcome.")] = ()
     left_out: Annotated[
         Rows, described("Per arm and agent, over all phases: planned draws that the agent's reports do not have.")

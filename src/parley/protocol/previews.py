@@ -8,11 +8,12 @@ Nothing is decided by a preview.
 - `freeze_preview` adds a floor. A mixed mean of agent m is a sum over agents n with weight w[n, m]; if n draws no more,
   its share of the variance stays w[n, m]^2 scale^2 / counts[k, n] for ever, however much the others draw. It shows both
   ways to go on: keep the question, or ask it anew without the frozen agents.
-- `reweigh_preview`, `thaw_preview` and `early_close_preview` show the other acts.
+- `reweigh_preview`, `thaw_preview`, `open_arm_preview`, `withdraw_arm_preview` and `early_close_preview` show the other
+  acts.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -23,10 +24,10 @@ from parley.policies import State
 from parley.policies.base import nth_largest
 from parley.problem import FloatArray
 from parley.protocol.codec import Count, Message, Phase, described
-from parley.protocol.lost_sites import not_reweighable, weights_without
+from parley.protocol.lost_sites import arms_fixed, not_reweighable, weights_without
 from parley.protocol.messages import Weights
 from parley.protocol.state_machine import Stage, illegal
-from parley.protocol.trial import Trial, ends_at, make_plan, reweigh, thaw
+from parley.protocol.trial import Anew, Trial, ends_at, make_plan, open_arm, reweigh, thaw, withdraw_arm
 from parley.status import OutcomeStatus
 from parley.totals import Totals
 
@@ -138,8 +139,6 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
     after = anew.trial
     before, now = np.array(trial.study.weights), np.array(weights)
     changed = np.flatnonzero((before != now).any(axis=0))
-    top = trial.study.problem.top
-    had = (trial.state.active.sum(axis=0) <= top) & (trial.state.active != after.state.active).any(axis=0)
     ahead = project(after)
     finished = bool(after.state.finished)
     agents = trial.study.agents
@@ -154,7 +153,7 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
             for m in changed
         ),
         left=tuple(sorted(after.leaves)),
-        withdrawn=tuple(agents[m] for m in np.flatnonzero(had)),
+        withdrawn=_asked_again(trial, after),
         finished=finished,
         projection=ahead,
         effect=_effect(trial, ahead, changed=len(changed), finished=finished),
@@ -166,15 +165,82 @@ def reweigh_preview(trial: Trial, given: Mapping[str, Sequence[float]] | None = 
     )
 
 
+def _asked_again(trial: Trial, after: Trial) -> Agents:
+    """Agents who have an answer now, and would have none or another one."""
+    had = trial.state.active.sum(axis=0) <= trial.study.problem.top
+    had &= (trial.state.active != after.state.active).any(axis=0)
+    return tuple(trial.study.agents[m] for m in np.flatnonzero(had))
+
+
 def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) -> str:
     asks = f"{changed} of {len(trial.study.agents)} agents ask another question from here on"
     if ahead.left:
         asks += f"; {', '.join(ahead.left)} left: no answer, unless weights are given for it"
+    return f"{asks}. {_goes_on(trial, finished=finished)}"
+
+
+def _goes_on(trial: Trial, *, finished: bool, planned: bool = True) -> str:
+    """What becomes of the phase in progress once another question is asked."""
     if finished:
-        return f"{asks}. The recorded phases answer it: the study ends at once, and draws of this phase do not count"
+        return "The recorded phases answer it: the study ends at once, and draws of this phase do not count"
     if trial.stage is Stage.STALLED:
-        return f"{asks}. The next phase is planned at once"
-    return f"{asks}. Phase {trial.phase} goes on as it was asked; the next one is planned for the new question"
+        return "The next phase is planned at once" if planned else "What is open stays blocked: no phase is planned"
+    return f"Phase {trial.phase} goes on as it was asked; the next one is planned for the new question"
+
+
+class ArmPreview(Message, tag="parley/arm-preview/1"):
+    """What opening or withdrawing an arm would do."""
+
+    study: str
+    arm: str
+    phase: Phase
+    opens: Annotated[bool, described("The arm would be opened; else withdrawn.")]
+    open_arms: Annotated[tuple[str, ...], described("The candidates from then on.")]
+    delta: Annotated[float, described("What the new question may spend of the study's delta.")]
+    asked_again: Annotated[Agents, described("Agents who have an answer now, and would have none or another one.")]
+    drawn: Annotated[Count, described("Draws of the arm so far, in all recorded phases.")]
+    finished: Annotated[bool, described("The recorded phases answer everything: the study would end at once.")]
+    projection: Projection
+    effect: str
+    guarantee: str
+
+
+def open_arm_preview(trial: Trial, arm: str) -> ArmPreview:
+    """Of an arm that is dormant or withdrawn."""
+    return _arm_preview(trial, open_arm, arm, "arm-opened", "is a candidate of every agent from here on")
+
+
+def withdraw_arm_preview(trial: Trial, arm: str) -> ArmPreview:
+    """Of an open arm. With no more arms left than an answer has, they are everybody's answer, and the study ends."""
+    return _arm_preview(trial, withdraw_arm, arm, "arm-withdrawn", "is no candidate of any agent from here on")
+
+
+def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind: str, becomes: str) -> ArmPreview:
+    why = arms_fixed(trial.study)
+    if why is not None:
+        raise illegal(trial.stage, kind, why)
+    anew = act(trial, arm)
+    after, opens = anew.trial, kind == "arm-opened"
+    problem, finished = after.study.problem, bool(after.state.finished)
+    drawn = sum(int(totals.counts[problem.arms.index(arm)].sum()) for totals in trial.past or ())
+    stops = "" if opens or finished else ". Sites that stop drawing it now report what they have of it"
+    return ArmPreview(
+        study=trial.id,
+        arm=arm,
+        phase=trial.phase,
+        opens=opens,
+        open_arms=tuple(name for name in problem.arms if name not in problem.dormant),
+        delta=problem.delta,
+        asked_again=_asked_again(trial, after),
+        drawn=drawn,
+        finished=finished,
+        projection=project(after),
+        effect=f"{arm} {becomes}. {_goes_on(trial, finished=finished, planned=anew.plan is not None)}{stops}",
+        guarantee=(
+            f"{after.guarantee}. Every recorded phase is weighed again with the arms that are open then"
+            + ("" if opens else f", and the question may spend {problem.delta:.3g}: its share among all without arms")
+        ),
+    )
 
 
 class ThawPreview(Message, tag="parley/thaw-preview/1"):

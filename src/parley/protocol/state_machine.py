@@ -21,8 +21,10 @@ Why the rules are what they are:
   administrator takes it (an amendment that replaces nothing) or refuses it, and then the agent is asked for another.
 - Freezing and thawing never touch what was reported. They only change who is asked from here on.
 - Closing a phase early needs a policy whose guarantee allows other counts than it planned, and at least one report.
-- While a study is paused, administrators may still mend it (amend, refuse, freeze, thaw, re-weigh); it takes no report
-  and makes no decision, so nothing is decided on a state that somebody is looking into.
+- While a study is paused, administrators may still mend it (amend, refuse, freeze, thaw, re-weigh, open or withdraw
+  arms); it takes no report and makes no decision, so nothing is decided on a state that somebody is looking into.
+- An arm is opened or withdrawn for everybody. Withdrawing never touches the phase in progress: sites that stop drawing
+  the arm report none of it, for the reason "supply". Both fold what was recorded, so no act depends on those before.
 - A finished study asks for nothing more: only its certificate, and reports kept for the record, may follow.
 """
 
@@ -31,9 +33,12 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from parley.errors import IllegalMove
+from parley.problem import Problem
 from parley.protocol.events import (
     AgentFrozen,
     AgentThawed,
+    ArmOpened,
+    ArmWithdrawn,
     Cancelled,
     Disputed,
     Event,
@@ -49,7 +54,7 @@ from parley.protocol.events import (
     StepFailed,
     kind_of,
 )
-from parley.protocol.lost_sites import ask_anew, not_reweighable
+from parley.protocol.lost_sites import arms_fixed, ask_anew, not_reweighable
 from parley.protocol.messages import Plan, Report, StudyMessage
 from parley.protocol.report_checks import check_report
 from parley.rewards import Past
@@ -61,7 +66,7 @@ class Stage(StrEnum):
     RUNNING = "running"  # a plan is out, reports come in
     CLOSING = "closing"  # every awaited report is in; the policy's step is due
     PAUSED = "paused"  # an administrator, a dispute or a failed step stopped it; no report is taken
-    STALLED = "stalled"  # what is open is blocked: only freezing leads here, thawing or re-weighing away
+    STALLED = "stalled"  # what is open is blocked: only freezing leads here, thawing or another question away
     FINISHED = "finished"  # every agent that asks has its answer, or the budget came first
     CANCELLED = "cancelled"  # stopped early; candidates remain
 
@@ -71,6 +76,8 @@ OVER = (*CONCLUDED, Stage.CANCELLED)  # no report is awaited any more
 
 R, C, P, S, F, X = Stage.RUNNING, Stage.CLOSING, Stage.PAUSED, Stage.STALLED, Stage.FINISHED, Stage.CANCELLED
 
+ANEW = ("reweighed", "arm-opened", "arm-withdrawn")
+
 # (where it is, what happens) -> where it may be then. Where two are possible, the content decides which.
 TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (R, "report-accepted"): frozenset({R, C}),
@@ -78,7 +85,6 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (R, "report-refused"): frozenset({R}),
     (R, "agent-frozen"): frozenset({R, C}),
     (R, "agent-thawed"): frozenset({R}),
-    (R, "reweighed"): frozenset({R, F}),
     (R, "phase-closed-early"): frozenset({C}),
     (R, "paused"): frozenset({P}),
     (R, "disputed"): frozenset({P}),
@@ -87,7 +93,6 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (C, "step-failed"): frozenset({P}),
     (C, "report-amended"): frozenset({C}),
     (C, "agent-frozen"): frozenset({C}),
-    (C, "reweighed"): frozenset({C, F}),
     (C, "paused"): frozenset({P}),
     (C, "disputed"): frozenset({P}),
     (C, "cancelled"): frozenset({X}),
@@ -95,15 +100,18 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     (P, "report-refused"): frozenset({P}),
     (P, "agent-frozen"): frozenset({P}),
     (P, "agent-thawed"): frozenset({P}),
-    (P, "reweighed"): frozenset({P, F}),
     (P, "resumed"): frozenset({R, C}),
     (P, "cancelled"): frozenset({X}),
     (S, "agent-thawed"): frozenset({R, S}),
     (S, "reweighed"): frozenset({R, F}),
+    (S, "arm-opened"): frozenset({R, S, F}),  # S: what is open stays blocked
+    (S, "arm-withdrawn"): frozenset({R, S, F}),
     (S, "cancelled"): frozenset({X}),
     (S, "certified"): frozenset({S}),
     (F, "certified"): frozenset({F}),
     (X, "certified"): frozenset({X}),
+    # Another question; the recorded phases may answer it. A phase in progress goes on as it was asked.
+    **{(stage, kind): frozenset({stage, F}) for kind in ANEW for stage in (R, C, P)},
     # Kept for the record wherever the study is; it changes nothing.
     **{(stage, "report-quarantined"): frozenset({stage}) for stage in Stage},
 }
@@ -234,8 +242,8 @@ def admit(here: Situation, event: Event) -> Situation:
         case AgentFrozen() | AgentThawed():
             require(here.stage, kind)
             after = _asked_or_not(here, event, kind)
-        case Reweighed():
-            after = _reweighed(here, event, kind)
+        case Reweighed() | ArmOpened() | ArmWithdrawn():
+            after = _asked_anew(here, event, kind)
         case PhaseClosedEarly(phase=phase):
             _check_early_close(here, phase, kind)
             after = _settled(replace(here, closed_early=True))
@@ -291,17 +299,29 @@ def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) 
     return replace(here, missing=here.missing + place.due, closed_early=here.closed_early or not here.awaited)
 
 
-def _reweighed(here: Situation, event: Reweighed, kind: str) -> Situation:
-    """With other weights, where the policy's guarantee does not rest on its own plans."""
+def _asked_anew(here: Situation, event: Reweighed | ArmOpened | ArmWithdrawn, kind: str) -> Situation:
+    """With other weights or arms, where the policy's guarantee rests neither on its own plans nor on all its arms."""
     require(here.stage, kind)
     _require_phase(here, event.phase, kind)
-    why = not_reweighable(here.study)
+    why = not_reweighable(here.study) if isinstance(event, Reweighed) else arms_fixed(here.study)
     if why is not None:
         raise illegal(here.stage, kind, why)
+    if not isinstance(event, Reweighed):
+        _check_arm(here, event.arm, kind, opens=isinstance(event, ArmOpened))
     after = here if event.plan is None else _resumed_with(here, event.plan, kind)
     if event.finished:
         after = replace(here, stage=Stage.FINISHED)
-    return replace(after, study=ask_anew(here.study, event.weights, event.delta))
+    asked = ask_anew(here.study, event.weights, event.delta, event.opened, event.withdrawn)
+    return replace(after, study=asked)
+
+
+def _check_arm(here: Situation, arm: str, kind: str, *, opens: bool) -> None:
+    """An arm is opened that is not open, and withdrawn if it is. An answer's worth of arms stays: a study with no more
+    open arms than that is finished.
+    """
+    if arm not in here.study.arms or (arm in here.study.problem.dormant) is not opens:
+        words = "is no arm that could be opened" if opens else "is no open arm"
+        raise illegal(here.stage, kind, f"{arm!r} {words}", "not-found")
 
 
 def _check_early_close(here: Situation, phase: int, kind: str) -> None:
@@ -429,4 +449,15 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
     if report.plan != here.place.plan:
         raise illegal(here.stage, kind, "the report names another plan than the one in force", "wrong-plan")
     problem = here.study.problem
-    check_report(report, here.place.draws or (), problem.noise, problem if here.study.flexible else None)
+    draws = _still_asked(report, here.place.draws or (), problem)
+    check_report(report, draws, problem.noise, problem if here.study.flexible else None)
+
+
+def _still_asked(report: Report, draws: tuple[int, ...], problem: Problem) -> tuple[int, ...]:
+    """What a plan asks for once arms were withdrawn: of these, as much as was drawn until then, or nothing."""
+    if report.reason or not problem.dormant or len(report.counts) != len(draws):
+        return draws
+    return tuple(
+        count if arm in problem.dormant and (count == 0 or problem.minimum_cell <= count < asked) else asked
+        for arm, count, asked in zip(problem.arms, report.counts, draws, strict=True)
+    )

@@ -2,7 +2,7 @@
 
 The coordinator stores what this module decides, an audit replays its log through it (`replay`), and the simulator's
 policies run in it unchanged. An event that is not legal raises (`state_machine.admit`), and since a trial is never
-changed in place, nothing happened then. A recorded step, plan or re-weighing is computed again and compared.
+changed in place, nothing happened then. A recorded step, plan or question asked anew is computed again and compared.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from parley.protocol.codec import LARGEST_INTEGER, digest
 from parley.protocol.events import (
     AgentFrozen,
     AgentThawed,
+    ArmOpened,
+    ArmWithdrawn,
+    AskedAnew,
     Event,
     PhaseClosed,
     PhaseClosedEarly,
@@ -39,7 +42,7 @@ from parley.status import OutcomeStatus
 from parley.totals import Totals
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
-RECOMPUTED_BY_REWEIGHING = ("phase", "weights", "delta", "left", "dropped_in", "finished")
+RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
 RECOMPUTED_BY_STEP = ("study", "phase", "plan", "data", "counts", "dropped_in", "finished", "missing", "asked")
 
 
@@ -69,15 +72,17 @@ class Trial:
     """
 
     id: str
-    study: StudyMessage  # with the weights in force
+    study: StudyMessage  # with the weights and arms in force
     stage: Stage
     state: State  # the policy's, after the last closed phase
     plan: Plan  # of the phase in progress, or of the last one
     reports: Mapping[str, Report] = field(default_factory=dict)  # agent -> report, of the phase in progress
     frozen: frozenset[str] = frozenset()
     closed_early: bool = False  # the phase was closed with what is in: nobody is awaited any more
-    origin: StudyMessage | None = None  # the study as it was created, once it was re-weighed
+    origin: StudyMessage | None = None  # the study as it was created, once another question was asked
     leaves: frozenset[str] = frozenset()  # whose question rests since, while they are frozen
+    arms_opened: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase in which it was, the last time
+    arms_withdrawn: Mapping[str, int] = field(default_factory=dict)  # arm -> since which phase it is
     past: tuple[Totals, ...] | None = field(default=(), compare=False)  # of decided phases; None: were not read
     held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
     refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator did not take
@@ -102,7 +107,7 @@ class Trial:
     @property
     def guarantee(self) -> str:
         """What may be claimed of the answers, with that delta."""
-        return guarantee_under(self.claim, self.study.weights)
+        return guarantee_under(self.claim, self.study.weights, self.arms_opened, self.arms_withdrawn)
 
     def policy_without(self, frozen: Iterable[str]) -> Policy:
         """The study's policy, were these agents frozen."""
@@ -249,21 +254,23 @@ def _require_countable(state: State, quotas: IntArray) -> None:
         )
 
 
-# Without lost sites, and with one that returns.
+# Another question: without lost sites or withdrawn arms, with new arms; and with a site that returns.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reweighing:
-    """A trial under other weights; `admit` says at which stage."""
+class Anew:
+    """A trial that asks another question; `admit` says at which stage."""
 
     trial: Trial
     states: list[State]  # after every recorded phase, without the start
     plan: Plan | None  # of the next phase, if the study had stalled
+    kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed
+    arm: str = ""  # that was opened or withdrawn
 
-    def event(self, reason: str, consequences: str) -> Reweighed:
+    def event(self, reason: str, consequences: str) -> Reweighed | ArmOpened | ArmWithdrawn:
         """As the log keeps it."""
         trial = self.trial
-        return Reweighed(
+        return self.kind(
             phase=trial.phase if self.plan is None else trial.phase - 1,
             reason=reason,
             weights=trial.study.weights,
@@ -274,26 +281,70 @@ class Reweighing:
             finished=bool(trial.state.finished),
             plan=self.plan,
             consequences=consequences,
+            arm=self.arm,
+            opened=dict(trial.arms_opened),
+            withdrawn=dict(trial.arms_withdrawn),
         )
 
 
-def reweigh(trial: Trial, weights: Weights) -> Reweighing:
-    """The fold of all recorded phases under other weights.
+def _anew(
+    trial: Trial, weights: Weights, kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed, arm: str = ""
+) -> Anew:
+    """The fold of all recorded phases under another question, of which the `trial` knows who left and which arms are.
 
     A phase in progress goes on as it was asked: its counts were fixed before its rewards, which is all that a fair bet
     needs. Where the study had stalled, the next phase is planned at once.
     """
-    assert trial.past is not None, "a trial whose recorded phases were not read cannot be re-weighed"
-    left = left_by(trial.study, weights, trial.frozen)
-    if weights == trial.study.weights and trial.leaves & trial.frozen == frozenset(left):
-        raise InvalidInput("weights", found="those in force", allowed="others: nothing would change")
-    origin = trial.origin or trial.study
-    delta = origin.problem.delta * share_of_delta(origin, weights, trial.frozen)
-    asked = replace(trial, study=ask_anew(origin, weights, delta), origin=origin, leaves=frozenset(left))
+    assert trial.past is not None, "a trial whose recorded phases were not read cannot ask anew"
+    origin, opened, withdrawn = trial.claim, trial.arms_opened, trial.arms_withdrawn
+    delta = origin.problem.delta * share_of_delta(origin, weights, trial.frozen, withdrawn)
+    asked = replace(trial, study=ask_anew(origin, weights, delta, opened, withdrawn), origin=origin)
     start, *states = folded(asked.policy, trial.past)
     asked = replace(asked, state=states[-1] if states else start)
     plan = _going_on(asked)
-    return Reweighing(trial=asked if plan is None else asked.opened(plan), states=states, plan=plan)
+    return Anew(trial=asked if plan is None else asked.opened(plan), states=states, plan=plan, kind=kind, arm=arm)
+
+
+def reweigh(trial: Trial, weights: Weights) -> Anew:
+    """The trial under other weights."""
+    left = left_by(trial.study, weights, trial.frozen)
+    if weights == trial.study.weights and trial.leaves & trial.frozen == frozenset(left):
+        raise InvalidInput("weights", found="those in force", allowed="others: nothing would change")
+    return _anew(replace(trial, leaves=frozenset(left)), weights)
+
+
+def open_arm(trial: Trial, arm: str) -> Anew:
+    """The trial with an arm that was dormant or withdrawn as a candidate of everybody.
+
+    No bet was made on it while it was not drawn, so its wealth is 1; after a withdrawal all of its draws count again.
+    """
+    closed = trial.study.problem.dormant
+    if arm not in closed:
+        raise InvalidInput("arm", found=repr(arm), allowed=", ".join(closed) or "none: all arms are open")
+    withdrawn = {name: phase for name, phase in trial.arms_withdrawn.items() if name != arm}
+    opened = {**trial.arms_opened, arm: trial.phase}
+    with_it = replace(trial, arms_opened=opened, arms_withdrawn=withdrawn)
+    return _anew(with_it, trial.study.weights, ArmOpened, arm)
+
+
+def withdraw_arm(trial: Trial, arm: str) -> Anew:
+    """The trial without an arm: nobody is asked to draw it, and none of its draws speaks against others."""
+    candidates = [name for name in trial.study.arms if name not in trial.study.problem.dormant]
+    if arm not in candidates:
+        raise InvalidInput("arm", found=repr(arm), allowed=", ".join(candidates))
+    without = replace(trial, arms_withdrawn={**trial.arms_withdrawn, arm: trial.phase})
+    return _anew(without, trial.study.weights, ArmWithdrawn, arm)
+
+
+def asked_again(trial: Trial, event: Reweighed | ArmOpened | ArmWithdrawn) -> Anew:
+    """What the recorded phases give for the question that an event asks."""
+    match event:
+        case ArmOpened(arm=arm):
+            return open_arm(trial, arm)
+        case ArmWithdrawn(arm=arm):
+            return withdraw_arm(trial, arm)
+        case Reweighed(weights=weights):
+            return reweigh(trial, weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,6 +380,7 @@ def _going_on(trial: Trial) -> Plan | None:
 def create(study_id: str, study: StudyMessage) -> Trial:
     """A new study with its first plan out."""
     policy = study.make_policy()
+    study.problem.require_question()
     state = policy.start()
     plan = make_plan(policy, state, study_id, 1, ())
     against = study.problem.noise.past(state.totals, state.totals, 0)
@@ -360,8 +412,8 @@ def apply(trial: Trial, event: Event) -> Trial:
             mine = thaw(trial, agent)
             _check_next_plan(event.plan, mine.plan, trial.study)
             return replace(mine.trial, stage=after.stage, plan=event.plan or mine.trial.plan)
-        case Reweighed():
-            return replace(_reweighed_as_recorded(trial, event), stage=after.stage)
+        case Reweighed() | ArmOpened() | ArmWithdrawn():
+            return replace(_anew_as_recorded(trial, event), stage=after.stage)
         case PhaseClosedEarly(without=without):
             if without != trial.awaited:
                 raise InvalidInput(
@@ -380,9 +432,9 @@ def _closed_as_recorded(trial: Trial, event: PhaseClosed) -> Trial:
     return trial.close(replace(step, plan=event.plan))
 
 
-def _reweighed_as_recorded(trial: Trial, event: Reweighed) -> Trial:
-    mine = reweigh(trial, event.weights)
-    _check_reweighing(event, mine.event(event.reason, event.consequences), trial.study)
+def _anew_as_recorded(trial: Trial, event: Reweighed | ArmOpened | ArmWithdrawn) -> Trial:
+    mine = asked_again(trial, event)
+    _check_anew(event, mine.event(event.reason, event.consequences), trial.study)
     return replace(mine.trial, plan=event.plan or mine.trial.plan)
 
 
@@ -427,12 +479,12 @@ def _check_step(recorded: PhaseClosed, mine: PhaseClosed, study: StudyMessage) -
     _check_next_plan(recorded.plan, mine.plan, study)
 
 
-def _check_reweighing(recorded: Reweighed, mine: Reweighed, study: StudyMessage) -> None:
-    """Raise unless what a recorded re-weighing found in the past is what was found in it again."""
-    for name in RECOMPUTED_BY_REWEIGHING:
+def _check_anew(recorded: AskedAnew, mine: AskedAnew, study: StudyMessage) -> None:
+    """Raise unless what a recorded question found in the past is what was found in it again."""
+    for name in RECOMPUTED_BY_ASKING:
         if getattr(recorded, name) != getattr(mine, name):
             raise InvalidInput(
-                f"re-weighing in phase {recorded.phase}",
+                f"question in phase {recorded.phase}",
                 found=f"a recorded {name!r} that the recorded phases do not give",
                 allowed="the state recomputed from the log",
             )

@@ -14,6 +14,7 @@ from parley.protocol.chain import Record, chained, check_receipts
 from parley.protocol.codec import canonical, digest
 from parley.protocol.events import (
     AgentThawed,
+    AskedAnew,
     Cancelled,
     Certified,
     Event,
@@ -21,14 +22,13 @@ from parley.protocol.events import (
     ReportAccepted,
     ReportAmended,
     ReportQuarantined,
-    Reweighed,
     StudyCreated,
     read_event,
 )
 from parley.protocol.messages import Decision, Receipt
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 from parley.protocol.state_machine import Stage
-from parley.protocol.trial import Trial, apply, replay, reweigh
+from parley.protocol.trial import Trial, apply, asked_again, replay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,11 +144,11 @@ class _Seen:
                     self.scatter = added_scatter(before.study, before.reports.values(), self.scatter)
                     self.decisions.append(event.decision)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state
-                if isinstance(event, Reweighed):
-                    self.exact &= reweigh(before, event.weights).event("", "").states == event.states
+                if isinstance(event, AskedAnew):
+                    self.exact &= asked_again(before, event).event("", "").states == event.states
                 if isinstance(event, Certified):
                     self._check_certificate(event, before)
-                if isinstance(event, AgentThawed | Cancelled | Reweighed):
+                if isinstance(event, AgentThawed | Cancelled | AskedAnew):
                     self.certificate = None  # a blocked study goes on: what was certified of it is history
         except UNREPLAYABLE as error:
             raise BrokenChain(f"record {record.sequence} ({record.kind}) does not follow: {error}") from None

@@ -114,6 +114,8 @@ def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
 
 def _by_arm(state: State, statuses: NDArray[np.str_]) -> ByArm:
     counted = {status.value: (statuses == status.value).sum(axis=1).tolist() for status in ArmStatus}
+    if not any(counted[ArmStatus.CLOSED]):  # most studies have no such arms
+        del counted[ArmStatus.CLOSED]
     return ByArm(statuses=counted, drawn=state.counts.sum(axis=1).tolist())
 
 
