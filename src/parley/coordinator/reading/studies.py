@@ -186,7 +186,7 @@ def report_of_agent(
     if not found:
         raise Refusal("not-found", f"no report of {agent!r} in phase {phase}")
     shown = [
-        _taken(taken) | {"salt": ledger.salt_of(transaction, study, taken.receipt.sequence) if salted else None}
+        vars(taken) | {"salt": ledger.salt_of(transaction, study, taken.receipt.sequence) if salted else None}
         for taken in found
     ]
     return answers.ReportOfAgent(**shown[-1], earlier=[answers.SaltedReport(**taken) for taken in shown[:-1]])
@@ -196,13 +196,7 @@ def reports_of_phase(transaction: Transaction, study: str, phase: int) -> answer
     """Every report of a phase that counts."""
     require_study(transaction, study)
     found = sorted(reports.of_phase(transaction, study, phase).items())
-    return answers.Reports(
-        study=study, phase=phase, reports=[answers.TakenReport(**_taken(taken)) for _, taken in found]
-    )
-
-
-def _taken(taken: reports.Taken) -> dict[str, Any]:
-    return {"report": taken.report, "revision": taken.revision, "at": taken.at, "receipt": taken.receipt}
+    return answers.Reports(study=study, phase=phase, reports=[answers.TakenReport(**vars(taken)) for _, taken in found])
 
 
 def quarantined(transaction: Transaction, study: str, *, after: int, limit: int, held: bool) -> answers.Quarantine:
@@ -211,16 +205,6 @@ def quarantined(transaction: Transaction, study: str, *, after: int, limit: int,
     only = waits if held else None
     found, following = reports.quarantined(transaction, study, after=after, limit=limit, size=PAGE, only=only)
     shown = [
-        answers.Aside(
-            report=aside.report,
-            digest=aside.report.digest,
-            stands=aside.stands,
-            why=aside.why,
-            refused=aside.refused,
-            held=aside.report.digest in waits,
-            at=aside.at,
-            sequence=aside.sequence,
-        )
-        for aside in found
+        answers.Aside(**vars(aside), digest=aside.report.digest, held=aside.report.digest in waits) for aside in found
     ]
     return answers.Quarantine(study=study, quarantine=shown, next=following)

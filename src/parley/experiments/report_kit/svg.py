@@ -126,11 +126,6 @@ def spread(wanted: Sequence[float], apart: float, low: float, high: float) -> li
     return places
 
 
-def _polygon(x: float, y: float, size: float, corners: Sequence[tuple[float, float]], class_: str) -> Markup:
-    points = " ".join(f"{_short(x + dx * size)},{_short(y + dy * size)}" for dx, dy in corners)
-    return element("polygon", points=points, class_=class_)
-
-
 _STAR = [
     (math.sin(turn * math.pi / 5) * radius, -math.cos(turn * math.pi / 5) * radius)
     for turn, radius in ((turn, 1.5 if turn % 2 == 0 else 0.65) for turn in range(10))
@@ -153,7 +148,7 @@ def mark(shape: str, x: float, y: float, size: float, class_: str) -> Markup:
     """A mark by its shape's name."""
     if shape == "circle":
         return element("circle", cx=x, cy=y, r=size, class_=class_)
-    return _polygon(x, y, size, SHAPES[shape], class_)
+    return area([(x + dx * size, y + dy * size) for dx, dy in SHAPES[shape]], class_)
 
 
 def text(x: float, y: float, words: object, class_: str, anchor: str = "start") -> Markup:
