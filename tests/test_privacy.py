@@ -7,6 +7,7 @@ from parley.errors import InvalidInput
 from parley.privacy import epsilon, with_noise
 from parley.problem import Problem
 from parley.protocol import StudyMessage
+from parley.rewards import Binary, Bounded
 from parley.study import parse_study
 from parley.totals import Totals
 
@@ -92,7 +93,9 @@ def test_epsilon_is_that_of_the_best_order_and_below_the_closed_form():
 def test_simulated_noise_is_discrete_gaussian_on_the_grid(variance, grid):
     counts = np.ones(400_000, dtype=np.int64)
     exact = Totals(counts=counts, sums=np.full(counts.shape, 0.5), squares=np.full(counts.shape, 0.25))
-    noisy = with_noise(exact, np.random.default_rng(3), variance, grid)
+    model = Binary(rho=1 / (2 * variance)) if grid == 1.0 else Bounded(low=0, high=1, rho=1 / (2 * variance))
+    assert (model.grid, model.noise_variance) == (grid, pytest.approx(variance))
+    noisy = with_noise(exact, np.random.default_rng(3), model)
     steps = (noisy.sums - grid * np.round(0.5 / grid)) / grid
     assert (steps == np.round(steps)).all()
     values = np.arange(-100, 101) if grid == 1.0 else np.zeros(1)

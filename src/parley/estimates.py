@@ -208,11 +208,13 @@ def estimates(
         past = past + fresh
     every, line = stack_phases(seen).of(some), joint_line(problem)
     value, cells = problem.mixed(past.means)[..., some], problem.noise.cell_variances(past)
-    variance = np.where(problem.drawn(past.counts), problem.mixed_variances(past.counts, cells), np.inf)[..., some]
+    releases = np.sum([fresh.counts > 0 for fresh in phases], axis=0)
+    errors = problem.mixed_variances(past.counts, cells, releases)
+    variance = np.where(problem.drawn(past.counts), errors, np.inf)[..., some]
     leader = (leading(problem, past) if leader is None else leader)[..., some]
     # What the sums may have lost when they were added up, in the worst phase: an interval of their means moves by that.
-    lost = [fresh.mixed_rounding(problem.weights)[..., some] for fresh in phases if problem.noise.needs_squares]
-    rounding = np.max(lost, axis=0) if lost else np.zeros(value.shape)
+    lost = [problem.noise.mixed_rounding(fresh, problem.weights) for fresh in phases]
+    rounding = np.max([np.zeros(value.shape), *(each[..., some] for each in lost if each is not None)], axis=0)
     low, high = _widened(problem.noise.interval(every, line), rounding)
     if problem.noise.low is not None and problem.noise.high is not None:
         low, high = np.maximum(low, problem.noise.low), np.minimum(high, problem.noise.high)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from parley.checks import FloatArray, IntArray
+from parley.rewards.base import RewardModel
 from parley.totals import Totals
 
 DELTA = 1e-5  # at which people are told an epsilon
@@ -30,17 +31,21 @@ def epsilon(rho: float, delta: float = DELTA) -> float:
     return max(float(found.min()), 0.0)
 
 
-def with_noise(exact: Totals, generator: np.random.Generator, variance: float, grid: float) -> Totals:
-    """What private reports hold of these totals: sums on the grid, with discrete Gaussian noise; squares are not sent.
+def with_noise(exact: Totals, generator: np.random.Generator, model: RewardModel) -> Totals:
+    """What reports hold of these totals. Private: sums on the grid, with discrete Gaussian noise, and no squares.
 
     For simulations alone: the noise is discrete Gaussian to the precision of floating point, but its random numbers are
     not those of a cryptographer. Sites draw theirs with OpenDP.
 
+    >>> from parley.rewards import Binary
     >>> exact = Totals.of([[1.0, 0.0, 1.0], [], [0.0, 0.0]])
-    >>> with_noise(exact, np.random.default_rng(1), 10.0, 1.0).sums.tolist()
+    >>> with_noise(exact, np.random.default_rng(1), Binary(rho=0.05)).sums.tolist()
     [2.0, 0.0, -3.0]
     """
-    noise = _noise(generator, exact.counts, variance, grid)
+    if model.rho is None:
+        return exact
+    grid = model.grid
+    noise = _noise(generator, exact.counts, model.noise_variance, grid)
     return Totals(counts=exact.counts, sums=grid * np.round(exact.sums / grid) + noise, squares=np.zeros(noise.shape))
 
 

@@ -147,10 +147,13 @@ class Problem(StudySettings):
         """From local values `(..., arm, agent)` to mixed ones: `values @ weights`."""
         return values @ self.weights
 
-    def mixed_variances(self, counts: IntArray, variances: FloatArray | float | None = None) -> FloatArray:
+    def mixed_variances(
+        self, counts: IntArray, variances: FloatArray | float | None = None, releases: IntArray | int = 1
+    ) -> FloatArray:
         """`(..., arm, agent)`: variances of mixed means after `counts` draws; huge where a weighted cell has no draws.
 
         `variances` are those of single rewards: one number or `(..., arm, agent)`. By default the reward model's.
+        Where reports are private, each of the `releases` of a cell's sum added noise.
 
         >>> problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
         >>> problem.mixed_variances(np.array([[10, 10], [10, 40]])).round(4).tolist()
@@ -158,6 +161,8 @@ class Problem(StudySettings):
         """
         each = self.noise.variance if variances is None else variances
         reciprocals = np.where(counts > 0, 1 / np.maximum(counts, 1), 1e30)  # times a weight of 0 it is still 0
+        if self.rho is not None:
+            each = np.asarray(each + self.noise_variance * releases * reciprocals, dtype=np.float64)
         if isinstance(each, float):
             return np.asarray(each * (reciprocals @ self.squared_weights))
         return np.asarray((each * reciprocals) @ self.squared_weights)

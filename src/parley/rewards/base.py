@@ -16,7 +16,7 @@ import numpy as np
 from parley.checks import FloatArray
 from parley.errors import InvalidInput, UnknownName
 from parley.rewards import plausibility, sampling
-from parley.rewards.bets import Bets, contrast_payoff
+from parley.rewards.bets import Bets, at_bets, contrast_payoff
 from parley.rewards.intervals import (
     Bound,
     ContrastSummary,
@@ -199,7 +199,21 @@ class RewardModel(ABC):
 
     def payoff(self, bets: Bets) -> FloatArray:
         """The log of what every bet pays; at least `bets.missing` means that its slot reaches the line."""
+        lost = self.mixed_rounding(bets.fresh, bets.weights)
+        if lost is not None:
+            bets = replace(bets, contrast=bets.contrast - sum(at_bets(bets, lost, lost)))
         return contrast_payoff(bets, boosted=self.boosted)
+
+    def mixed_rounding(self, fresh: Totals, weights: FloatArray) -> FloatArray | None:
+        """`(..., arm, agent)`: at most what a mixed mean is off because sums are rounded; None where they are not.
+
+        A private sum is rounded to its grid: half a step, and as much again for whatever the site's addition lost.
+        """
+        if self.needs_squares:
+            return fresh.mixed_rounding(weights)
+        if self.rho is None or self.values:
+            return None
+        return np.asarray((self.grid / np.maximum(fresh.counts, 1)) @ weights)
 
     def final_payoff(self, bets: Bets) -> FloatArray | None:  # noqa: ARG002
         """The log of what every bet pays at a last look, all in: all that is missing, or nothing at all.
@@ -214,7 +228,12 @@ class RewardModel(ABC):
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
         """Signal and information after a phase, and a lower bound on every gap that follows, `(..., arm, agent)`."""
-        return known_variance_bound(phase, signal, information)
+        return known_variance_bound(self.rounded_down(phase), signal, information)
+
+    def rounded_down(self, phase: PhaseContrasts) -> PhaseContrasts:
+        """With contrasts no larger than those of sums that were never rounded."""
+        lost = self.mixed_rounding(phase.fresh, phase.weights)
+        return phase if lost is None else replace(phase, contrast=phase.contrast - phase.both(lost))
 
     # ---- intervals
 
@@ -223,9 +242,11 @@ class RewardModel(ABC):
         counts = fresh.counts
         reciprocals = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
         nothing = np.zeros(counts.shape)
+        noise = self.noise_variance * (np.square(reciprocals) @ np.square(weights)) if self.rho else nothing
         return ContrastSummary(
             contrast=fresh.means @ weights,
-            variance=(self.cell_variances(past) * reciprocals) @ np.square(weights),
+            variance=(self.cell_variances(past) * reciprocals) @ np.square(weights) + noise,
+            noise=noise,
             observed=(counts == 0).astype(np.float64) @ (weights > 0).astype(np.float64) == 0,
             second=nothing,
             third_up=nothing,

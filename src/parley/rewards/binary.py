@@ -28,6 +28,7 @@ from parley.rewards.bets import (
     LOG_SHARES,
     MANY_AGENTS,
     REACH,
+    TERMS,
     Bets,
     Sides,
     at_bets,
@@ -48,6 +49,7 @@ from parley.rewards.intervals import (
     PhaseContrasts,
     betting_bound,
     in_range,
+    noise_toll,
     range_interval,
 )
 from parley.rewards.plausibility import Flaw
@@ -61,6 +63,8 @@ RARE = 12.0  # times the squared rate: the difference by which a first phase is 
 LIFTS = (0.4, 0.2, 0.1)  # tried before a study
 HORIZON = 32.0  # the information of a usual study, in that of its first phase: which stakes make intervals narrow
 PRIOR = 2.0  # draws that an estimated rate borrows from the rate over all
+
+UNRESOLVED = 0.5  # standard deviations of the noise of private reports: no rate nearer to 0 or 1 can be told
 
 NEWTON_STEPS = 2  # towards the projection; any reference is fair, so none of them needs to be exact
 LIMIT = 0.9  # of the stake at which a factor would vanish
@@ -176,9 +180,25 @@ class Binary(RewardModel):
         overall = (past.sums.sum(axis=axes, keepdims=True) + self._usual_rate) / (
             past.counts.sum(axis=axes, keepdims=True) + 1.0
         )
+        if self.rho is not None:
+            return self._noisy_rates(past, overall)
         return np.asarray(
             np.clip((past.sums + PRIOR * overall) / (past.counts + PRIOR), SMALLEST_RATE, 1 - SMALLEST_RATE)
         )
+
+    def _noisy_rates(self, past: Totals, overall: FloatArray) -> FloatArray:
+        """The same from private sums: a cell counts for the draws that would tell as much without the noise.
+
+        No rate is taken to be nearer to 0 or 1 than the noise lets see, or than the rate over all.
+        """
+        spread, cells = math.sqrt(self.noise_variance), past.counts.shape[-2] * past.counts.shape[-1]
+        unseen = UNRESOLVED * spread * math.sqrt(cells) / np.maximum(past.counts.sum(axis=(-2, -1), keepdims=True), 1)
+        edge = np.clip(unseen, SMALLEST_RATE, 0.5)
+        overall = np.clip(overall, edge, 1 - edge)
+        draws = past.counts / (1 + self.noise_variance / (overall * (1 - overall) * np.maximum(past.counts, 1)))
+        found = (past.means * draws + PRIOR * overall) / (draws + PRIOR)
+        edge = np.minimum(UNRESOLVED * spread / np.maximum(past.counts, 1), np.minimum(overall, 1 - overall))
+        return np.asarray(np.clip(found, np.maximum(edge, SMALLEST_RATE), 1 - np.maximum(edge, SMALLEST_RATE)))
 
     def cell_variances(self, past: Totals) -> FloatArray:
         rates = self.rates(past)
@@ -188,8 +208,9 @@ class Binary(RewardModel):
         """The projected likelihood ratio, or the sub-Gaussian payoff where that should grow faster."""
         paid, rates, gaps = np.empty(len(bets.arm)), self.rates(bets.past), staked_gaps(bets)
         if len(bets.weights) >= MANY_AGENTS:
-            variance, wide = bets.variance, self.variance * contrast_variance(bets, 1.0)
-            logs, expected = log_rate_products(bets, rates, gaps, variance)
+            extra = contrast_variance(bets, self.noise_variance * reciprocals(bets)) if self.rho else None
+            wide = self.variance * contrast_variance(bets, 1.0) + (0.0 if extra is None else extra)
+            logs, expected = log_rate_products(bets, rates, gaps, bets.variance, extra)
             chosen = faster_growing(logs, expected[:, 1], bets.contrast, gaps, wide)
             return np.asarray(np.logaddexp.reduce(chosen + LOG_SHARES, axis=-1))
         for part in in_parts(bets):
@@ -205,9 +226,14 @@ class Binary(RewardModel):
         middle = gaps[:, 1]
         ahead = (multiplier > 0) & (middle > 0)
         per_gap = np.divide(multiplier, middle, out=1 / variance, where=ahead)
+        extra, noise = np.zeros(len(middle)), self.noise_variance
+        if noise:  # the stake that serves the variance there is
+            extra = noise * np.square(shares).sum(axis=(1, 2))
+            per_gap *= variance / (variance + extra)
         stakes = np.minimum(gaps * per_gap[:, None], stake_limit(shares, reference)[:, None])
-        ratios, expected = log_ratios(shares, counts, ones * (counts > 0), counts * rates, reference, stakes, shift)
-        wide = self.variance * (counts * np.square(shares)).sum(axis=(1, 2))
+        ones = ones * (counts > 0)
+        ratios, expected = log_ratios(shares, counts, ones, counts * rates, reference, stakes, shift, noise)
+        wide = self.variance * (counts * np.square(shares)).sum(axis=(1, 2)) + extra
         contrast = (shares * ones).sum(axis=(1, 2)) + shift
         return faster_growing(ratios, expected[:, 1], contrast, gaps, wide)
 
@@ -217,11 +243,14 @@ class Binary(RewardModel):
         return np.asarray(fresh.sums * (1 - 2 * rates) + fresh.counts * np.square(rates))
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
-        return betting_bound(phase, signal, information, around=self._around(phase.past, phase.fresh), width=1.0)
+        around = self._around(phase.past, phase.fresh)
+        return betting_bound(phase, signal, information, around=around, width=1.0, noise=self.noise_variance)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         known, rates, counts = super().summary(past, fresh, weights), self.rates(past), fresh.counts
-        known = in_range(known, self._around(past, fresh), rates, 1 - rates, counts, weights, self.variance)
+        # The toll of noise is bounded by the whole width of a cell's share, whichever way the bet goes.
+        below, above = (np.ones(rates.shape), np.ones(rates.shape)) if self.rho else (rates, 1 - rates)
+        known = in_range(known, self._around(past, fresh), below, above, counts, weights, self.variance)
         shares = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
         ones, zeros = fresh.sums, counts - fresh.sums
         third = ((ones * (1 - rates) ** 3 - zeros * rates**3) * shares**3) @ weights**3
@@ -305,10 +334,13 @@ def log_ratios(
     reference: FloatArray,
     stakes: FloatArray,
     shift: float = 0.0,
+    noise: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """log f `(bet, mixture)` for the `ones` that came, and for those `expected` before: the growth to choose by.
 
-    With a `shift` times exp(lam shift), which is fair where theta is at most -shift.
+    With a `shift` times exp(lam shift), which is fair where theta is at most -shift. Where private reports add `noise`
+    of this variance to the ones of a cell: log f is linear in them, with the coefficient c, and E exp(c xi) is at most
+    exp(c^2 noise / 2). That is the toll taken off (docs/privacy.md).
 
     >>> shares, counts = np.array([[[0.5], [-0.5]]]), np.full((1, 2, 1), 2.0)
     >>> rates, stakes = np.full((1, 2, 1), 0.5), np.array([[1.0]])
@@ -322,6 +354,8 @@ def log_ratios(
     level = stakes * ((counts * shares * reference).sum(axis=(1, 2)) + shift)[:, None]
     base = level + np.einsum("bsn,bsni->bi", counts, down) - ROUNDING * counts.sum(axis=(1, 2))[:, None]
     up -= down
+    if noise:
+        base -= noise / 2 * np.einsum("bsni,bsni->bi", up, up) + ROUNDING * np.abs(ones).sum(axis=(1, 2))[:, None]
     return (
         np.asarray(base + np.einsum("bsn,bsni->bi", ones, up)),
         np.asarray(base + np.einsum("bsn,bsni->bi", expected, up)),
@@ -329,11 +363,14 @@ def log_ratios(
 
 
 def log_rate_products(
-    bets: Bets, rates: FloatArray, gaps: FloatArray, variance: FloatArray
+    bets: Bets, rates: FloatArray, gaps: FloatArray, variance: FloatArray, extra: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """As `log_ratios` with the rates for references: log f, and the one expected before.
 
     With the estimate as reference log f = lam Y + sum_p (-1)^(p + 1) lam^p / p sum_i a_i^p (x_i - q_i)^p, p >= 2.
+    `extra` is the part of the variance that the noise of private reports has: the toll for it is that of
+    `intervals.noise_toll`. The coefficient of a sum has the terms y^p / p times at most max(q, 1 - q)^(p - 1), and
+    those of the tail, which the factor 1 + reach^9 covers.
     """
     each, counts, ones = reciprocals(bets), bets.fresh.counts, bets.fresh.sums
     reach = farthest(bets, each * np.maximum(rates, 1 - rates), each * np.maximum(rates, 1 - rates))[:, None]
@@ -348,4 +385,7 @@ def log_rate_products(
             logs += scale * ((-1) ** (p + 1) * opponent - arm)[:, None]  # noqa: PLW2901
     size = (ones * up + (counts - ones) * np.abs(down)) @ weights
     tail = series_tail(stakes, reach, sum(at_bets(bets, size, size)))
+    if extra is not None:
+        toll = noise_toll(stakes, extra[:, None], stakes * reach) * np.square(1 + (stakes * reach) ** TERMS)
+        tail, hoped = tail + toll, hoped - toll
     return paid - tail - ROUNDING_OF_SERIES * (1 + np.abs(stakes * bets.contrast[:, None])), hoped

@@ -70,7 +70,10 @@ class BinaryNormal(Binary):
         A relative variance e of the estimated variance makes a tail at the quantile c heavier by about exp(c^4 e / 8).
         """
         rates, draws = self.rates(bets.past), np.maximum(bets.past.counts + bets.fresh.counts, 1)
-        noise = np.square(reciprocals(bets) * (1 - 2 * rates)) * rates * (1 - rates) / draws @ bets.weights**4
+        variances = rates * (1 - rates) / draws
+        if self.rho:  # of the two sums, about: the past's and the phase's
+            variances = variances + 2 * self.noise_variance / np.square(draws)
+        noise = np.square(reciprocals(bets) * (1 - 2 * rates)) * variances @ bets.weights**4
         error = sum(at_bets(bets, noise, noise)) / np.square(bets.variance)
         return np.asarray(np.maximum(-ndtri_exp(-bets.missing), 0.0) ** 4 * error / 8 <= HEAVIER)
 
@@ -89,6 +92,8 @@ class BinaryNormal(Binary):
             variances = (1 - TO_THE_NULL) * estimated * (1 - estimated) * draws / np.maximum(draws - 1, 1)
             variances += TO_THE_NULL * nearest * (1 - nearest) * draws / np.maximum(draws - 1, 1)
             variance = (part.counts * np.square(part.shares) * variances).sum(axis=(1, 2))
+            if self.rho:
+                variance += self.noise_variance * np.square(part.shares).sum(axis=(1, 2))
             third = (part.counts * part.shares**3 * variances * (1 - 2 * estimated)).sum(axis=(1, 2))
             scores[part.chosen] = unskewed(bets.contrast[part.chosen] / np.sqrt(variance), third / variance**1.5)
         return scores

@@ -161,7 +161,7 @@ class BoundedVariance(Bounded):
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
         around = self._around(phase.fresh, self.references(phase.past))
-        return betting_bound(phase.rounded_down(), signal, information, around=around, width=self.width)
+        return betting_bound(self.rounded_down(phase), signal, information, around=around, width=self.width)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         references = self.references(past)

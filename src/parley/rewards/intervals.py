@@ -37,6 +37,7 @@ FARTHEST = 8.0  # standard deviations: scores beyond do not happen
 CLOSE = 1e-7  # of a step: near enough to an end
 FAR = 1e3  # steps to the other side of the centre, where no end is
 ALL = np.zeros(1)  # the log of the whole of a wealth, on a single stake
+ROUNDED_UP = 1e-6  # of a toll: more than `rest_rate` is rounded up by
 POWER = 8  # the largest of many numbers is at most the eighth root of the sum of their eighth powers
 
 Interval = tuple[FloatArray, FloatArray]  # ends, of one shape; infinite without data
@@ -49,6 +50,7 @@ class ContrastSummary:
 
     contrast: FloatArray  # its value by the fresh draws
     variance: FloatArray  # of it, by the past; the weight of the phase is one over it
+    noise: FloatArray  # the part of it that the noise of private reports has
     observed: BoolArray  # everything it needs was drawn
     second: FloatArray  # sum of a^2 (x - r)^2, where rewards lie in a range
     third_up: FloatArray  # at most the sum of a^3 (x - r)^3, likewise
@@ -78,6 +80,7 @@ class ContrastSummary:
         return ContrastSummary(
             contrast=self.contrast - other(self.contrast),
             variance=self.variance + other(self.variance),
+            noise=self.noise + other(self.noise),
             observed=self.observed & np.take_along_axis(self.observed, place, axis=-2),
             second=self.second + other(self.second),
             # What is up for an arm is down for the one it is compared with.
@@ -128,7 +131,8 @@ def in_range(
         sides[f"third_{side}"] = -(squares * most) @ (squared * weights)
         sides[f"fourth_{side}"] = (squares * np.square(most)) @ np.square(squared)
         sides[f"reach_{side}"] = reach
-    return replace(summary, second=squares @ squared, estimated=variance * (reciprocals @ squared), **sides)
+    estimated = variance * (reciprocals @ squared) + summary.noise
+    return replace(summary, second=squares @ squared, estimated=estimated, **sides)
 
 
 def phase_reach(information: FloatArray, first: FloatArray, line: float) -> FloatArray:
@@ -283,7 +287,7 @@ def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Int
 
 
 def _bets(summary: ContrastSummary, line: float, each: FloatArray, horizon: FloatArray) -> _Bets:
-    won, rate = [], []
+    won, rate, private = [], [], bool(summary.noise.any())
     sides = (
         (-1.0, summary.third_down, summary.fourth_down, summary.reach_down),
         (1.0, summary.third_up, summary.fourth_up, summary.reach_up),
@@ -295,6 +299,8 @@ def _bets(summary: ContrastSummary, line: float, each: FloatArray, horizon: Floa
             # log(1 + y) >= y - y^2 / 2 + y^3 / 3 - y^4 times the rest's largest rate
             powers = np.square(stakes) * (summary.second / 2 - stakes * third / 3)
             powers = powers + stakes**4 * rest_rate(stakes * reach) * fourth
+            if private:
+                powers = powers + noise_toll(stakes, summary.noise, stakes * reach)
             won.append(np.log((1 - PLAIN) * share / 2) + (sign * stakes * summary.contrast - powers).sum(axis=0))
             rate.append(sign * stakes.sum(axis=0))
     plain = np.where(summary.observed, 1 / np.where(summary.observed, summary.estimated, 1.0), 0.0)
@@ -306,6 +312,17 @@ def _bets(summary: ContrastSummary, line: float, each: FloatArray, horizon: Floa
         information=plain.sum(axis=0),
         prior=np.where(prior > 0, prior, 1.0),
     )
+
+
+def noise_toll(stakes: FloatArray, noise: FloatArray, reach: FloatArray) -> FloatArray:
+    """At least what the noise of private reports is worth to a bet: sum over the cells of c^2 s^2 / 2.
+
+    The logarithm of a bet on rewards in a range is linear in a cell's sum, with a coefficient c of at most
+    y + y^2 / 2 + y^3 / 3 + ... = -log(1 - y), y = stake times share of the cell times width of the range: at most
+    `reach`, below 1. So |c| is at most y times -log(1 - reach) / reach. `noise` is s^2 times the sum of squared shares.
+    """
+    steeper = -np.log1p(-reach) / np.maximum(reach, 1e-300)
+    return np.asarray(np.square(stakes * np.where(reach > 1e-9, steeper, 1 + reach)) * noise * (0.5 + ROUNDED_UP))
 
 
 def rest_rate(y: FloatArray) -> FloatArray:
@@ -334,10 +351,6 @@ class PhaseContrasts:
         """Opponent plus arm, from `(..., arm, agent)`."""
         return np.take_along_axis(values[..., None, :, :], self.opponents, axis=-2) + values[..., None, :, :]
 
-    def rounded_down(self) -> PhaseContrasts:
-        """With contrasts no larger than those of the exact rewards."""
-        return replace(self, contrast=self.contrast - self.both(self.fresh.mixed_rounding(self.weights)))
-
 
 def known_variance_bound(phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
     """Signal, information and bound after the phase, where a contrast is sub-Gaussian with known variance."""
@@ -348,13 +361,20 @@ def known_variance_bound(phase: PhaseContrasts, signal: FloatArray, information:
 
 
 def betting_bound(
-    phase: PhaseContrasts, signal: FloatArray, information: FloatArray, *, around: FloatArray, width: float
+    phase: PhaseContrasts,
+    signal: FloatArray,
+    information: FloatArray,
+    *,
+    around: FloatArray,
+    width: float,
+    noise: float = 0.0,
 ) -> Bound:
     """Where rewards lie in a range of this `width`; `around (..., arm, agent)` is the sum of (x - r)^2 of each cell.
 
     exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is fair for the gap s, with U = sum a^2 around and B at least every
     |a| times the width, since psi(y) <= y^2 / (2 (1 - y)). Its stake lam is fixed by the past. `signal` adds up
-    logarithms, `information` stakes.
+    logarithms, `information` stakes. With sums that have `noise` of this variance, squares are linear in them: the
+    coefficient of a sum is at most lam |a| (1 + lam B / (2 (1 - lam B))).
     """
     reciprocals = np.divide(1.0, phase.fresh.counts, out=np.zeros(around.shape), where=phase.fresh.counts > 0)
     penalty = phase.both((around * reciprocals**2) @ phase.weights**2)
@@ -363,6 +383,9 @@ def betting_bound(
     wished = np.sqrt(2 * phase.line / np.maximum(widest, 1e-300))
     stake = wished / (1 + wished * farthest)
     won = stake * phase.contrast - stake**2 * penalty / (2 * (1 - stake * farthest))
+    if noise:
+        steepest = stake * (1 + stake * farthest / (2 * (1 - stake * farthest)))
+        won = won - np.square(steepest) * noise * phase.both(reciprocals**2 @ phase.weights**2) / 2
     signal = signal + np.where(phase.observed, won.min(axis=-3), 0.0)
     information = information + np.where(phase.observed, stake[..., 0, :, :], 0.0)
     none = np.full(signal.shape, -np.inf)

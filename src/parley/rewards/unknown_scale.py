@@ -197,7 +197,9 @@ class UnknownScale(RewardModel):
         mixed, least = self._fresh_mixed(phase.fresh, phase.weights)
         estimated = phase.both(mixed)
         pair = np.minimum(least[..., None, :, :], np.take_along_axis(least[..., None, :, :], phase.opponents, axis=-2))
-        return student_bound(phase.rounded_down(), signal, information, estimated=estimated, degrees=pair.min(axis=-3))
+        return student_bound(
+            self.rounded_down(phase), signal, information, estimated=estimated, degrees=pair.min(axis=-3)
+        )
 
     def _least(self, degrees: FloatArray, weights: FloatArray) -> FloatArray:
         """`(..., arm, agent m)`: the smallest degrees of freedom among the agents that m weighs."""

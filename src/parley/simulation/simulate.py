@@ -292,11 +292,10 @@ def _draw(
         shifts = instance.drift.shifts(steps, len(counts), instance.means, instance.problem.noise)
     generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
     drawn = make_environment(instance, environment, shifts)(generator, counts)
-    model = instance.problem.noise
-    if model.rho is None or not reported:
+    if not reported:
         return drawn
     added = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 3)))
-    return with_noise(drawn, added, model.noise_variance, model.grid)
+    return with_noise(drawn, added, instance.problem.noise)
 
 
 def _run(policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress) -> None:

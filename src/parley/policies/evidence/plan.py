@@ -12,7 +12,7 @@ from parley.costs import CostModel, round_overhead, stated_rates
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
 from parley.harmonic.pace import days_needed
-from parley.policies.evidence.wealth import Contrasts
+from parley.policies.evidence.wealth import Contrasts, both
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
 
@@ -26,6 +26,9 @@ LEAST_CELL = 0.05  # of a phase's mean cell, a cell that is drawn at all: no est
 # The largest first phase, of what a study may take: of what a tie takes with a tolerance, and of a stated budget.
 OF_A_TIE, OF_THE_BUDGET = 0.025, 0.1
 SMALL_GAPS = 10.0
+# About how often a cell is reported in a study. Every private report adds noise: it pays to learn much from the first,
+# which makes up for the noise of so many (docs/privacy.md).
+REPORTS = 8.0
 MANY, LEAST_SMALLER = 4 / 3, 0.35  # together: variances are smaller by sqrt(4/3 of the agents), by 0.35 at most
 WORTH_A_ROUND = 0.25  # of the days that a round takes whatever it draws: the least that a later phase draws for
 LARGEST = 3.0  # times what one phase takes that should end a tie: a study with a tolerance is never larger
@@ -101,6 +104,8 @@ def first_draws(problem: Problem, precision: float, line: float, *, together: bo
         share = OF_A_TIE * (TEMPERS[USUAL][0] / precision) ** 2  # who wants fewer rounds gets a larger one
         least = max(least, (problem.tolerance / stake) ** 2 / (2 * share))
     draws = cheapest_means(problem, np.full((1, problem.agent_count), least / common), own)
+    if problem.rho is not None:
+        draws = enlarged(draws, variance, REPORTS * problem.noise_variance)
     if problem.max_samples is None:
         return draws
     total = float(np.broadcast_to(draws, problem.shape).sum())
@@ -120,7 +125,10 @@ def size_of_ties(problem: Problem, line: float) -> int | None:
     variance = problem.noise.variance
     common, own = (variance, None) if isinstance(variance, float) else (1.0, np.broadcast_to(variance, problem.shape))
     rows = np.full((1, problem.agent_count), (problem.tolerance / stake) ** 2 / (2 * common))
-    draws = float(np.broadcast_to(cheapest_means(problem, rows, own), problem.shape).sum())
+    needed = cheapest_means(problem, rows, own)
+    if problem.rho is not None:
+        needed = enlarged(needed, variance, REPORTS * problem.noise_variance)
+    draws = float(np.broadcast_to(needed, problem.shape).sum())
     cells = problem.arm_count * problem.agent_count * max(problem.minimum_cell, problem.noise.least_draws)
     size = LARGEST * (draws + cells)
     return math.ceil(size) if size <= LARGEST_STUDY else None
@@ -186,26 +194,55 @@ def cheapest(
     a larger share than a plan for it alone would cost (docs/regret.md).
     """
     variances = problem.noise.cell_variances(past)
-    common, own = (
-        (variances, None) if isinstance(variances, float) else (1.0, np.broadcast_to(variances, past.counts.shape))
-    )
+    alike = isinstance(variances, float) and problem.rho is None
+    common, own = (variances, None) if alike else (1.0, np.broadcast_to(variances, past.counts.shape))
     margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
     solution: Solution | None = None
+    near: FloatArray | None = None  # a plan that knows of the noise of private reports
     steps = int(np.clip(WORK / (problem.arm_count * problem.agent_count**2), FEWEST_STEPS, MOST_STEPS))
     for accuracy in accuracies:
-        rows = _rows(problem, contrasts, temper, margin, common)
+        rows, each = _rows(problem, contrasts, temper, margin, common), own
+        if near is not None:
+            assert own is not None
+            each, offset = tangent(problem, own, near)
+            rows = rows + both(offset, contrasts.opponents)
         losing = np.isfinite(rows)
-        programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows, cost_model.prices, own)
+        programs = ContrastPrograms.of(problem.squared_weights, contrasts.opponents, rows, cost_model.prices, each)
         # Not strict: a plan a little dearer than the cheapest is still a plan, and a live study must go on.
         solution = solve(
             programs, accuracy=accuracy, max_steps=steps, strict=False, start=solution, pace=cost_model.pace
         )
+        if problem.rho is not None:
+            assert own is not None
+            plain = near is None  # the first solve knew of no noise
+            near = enlarged(solution.allocation, own, problem.noise_variance) if plain else solution.allocation
         shares = np.zeros(rows.shape)
         shares[losing] = solution.dual[losing] * rows[losing]
         safety = np.sqrt(2 * np.maximum(np.log(temper.caution / np.maximum(shares[losing], 1e-9)), 0.0))
         margin[losing] = np.clip(safety, LEAST_MARGIN, MOST_MARGIN)
     assert solution is not None
     return solution, programs.touched(), shares
+
+
+def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> FloatArray:
+    """As many draws as make up for the noise of private reports: v / d + noise / d^2 is what v / `draws` was.
+
+    >>> enlarged(np.array([100.0]), 0.25, 10.0).round(1).tolist()
+    [130.6]
+    """
+    share = noise / (variances * np.maximum(draws, 1e-9))
+    return np.asarray(draws * (1 + np.sqrt(1 + 4 * share)) / 2)
+
+
+def tangent(problem: Problem, variances: FloatArray, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Variances of single rewards, and `(..., arm, agent)` what is added to right sides, near a plan of these `draws`.
+
+    A cell's mean has the variance v z + s^2 z^2, z = 1 / draws, where reports are private. The programs know v z alone:
+    they get the tangent (v + 2 s^2 z0) z - s^2 z0^2. Solving again and again is Newton's method for the true program.
+    """
+    z = np.divide(1.0, draws, out=np.zeros(draws.shape), where=draws > 0)
+    noise = problem.noise_variance
+    return variances + 2 * noise * z, noise * np.square(z) @ problem.squared_weights
 
 
 def _rows(problem: Problem, contrasts: Contrasts, temper: Temper, margin: FloatArray, variance: float) -> FloatArray:

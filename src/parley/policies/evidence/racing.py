@@ -287,7 +287,7 @@ class EvidenceRacing(Elimination):
         return Contrasts(
             opponents=opponents,
             gap=against(mixed, opponents) + self.problem.tolerance,
-            error=np.sqrt(both(self._variances(state.counts, state.totals), opponents)),
+            error=np.sqrt(both(self._past_variances(state), opponents)),
             wealth=wealth,
             missing=np.maximum(goal - wealth, 0.0),
             live=live,
@@ -308,7 +308,7 @@ class EvidenceRacing(Elimination):
         top, shares = self.problem.top, np.exp(state.log_shares)
         leading = state.active & (rank < top)
         lead = np.where(leading, shares, 0.0).max(axis=-2)
-        mixed, variances = self.problem.mixed(state.means), self._variances(state.counts, state.totals)
+        mixed, variances = self.problem.mixed(state.means), self._past_variances(state)
         among = np.where(state.active & ~self._new(state), mixed, LOWEST)
         next_ = np.where(rank == top, shares, 0.0).max(axis=-2)
         chance = np.where(leading, chance_of_losing(among, variances, top), 0.0).max(axis=-2)
@@ -355,9 +355,13 @@ class EvidenceRacing(Elimination):
         blocked = super().blocked(state)
         return blocked & ~self.settled(state) if blocked.any() else blocked
 
-    def _variances(self, counts: IntArray, past: Totals) -> FloatArray:
+    def _variances(self, counts: IntArray, past: Totals, releases: IntArray | int = 1) -> FloatArray:
         """Of mixed means, by what the past tells; what was not drawn counts as one draw (`Problem.drawn` tells)."""
-        return self.problem.mixed_variances(np.maximum(counts, 1), self.problem.noise.cell_variances(past))
+        return self.problem.mixed_variances(np.maximum(counts, 1), self.problem.noise.cell_variances(past), releases)
+
+    def _past_variances(self, state: State) -> FloatArray:
+        """Of mixed means by all draws so far. A cell of a candidate was reported in nearly every phase."""
+        return self._variances(state.counts, state.totals, np.asarray(state.phase)[..., None, None])
 
     def update(self, state: State, totals: Totals) -> State:
         assert isinstance(state, Wealth)
@@ -416,7 +420,7 @@ class EvidenceRacing(Elimination):
 
     def _settle_pairs(self, state: Pairs, fresh: Totals, counts: IntArray, seen: BoolArray) -> Pairs:
         """Pay the bets of all pairs whose two arms were drawn, whoever leads; `seen (..., 1, arm, agent)`."""
-        bets = pairs(self.problem, state, self.line, self._variances(state.counts, state.totals))
+        bets = pairs(self.problem, state, self.line, self._past_variances(state))
         means = self.problem.mixed(np.where(counts > 0, fresh.means, 0.0))
         y, v = against(means, bets.opponents), both(self._variances(counts, state.totals), bets.opponents)
         drawn = seen & np.take_along_axis(seen, bets.opponents, axis=-2)
@@ -508,7 +512,7 @@ class EvidenceRacing(Elimination):
         assert isinstance(after, Pairs)
         found = answered(self.problem, before, after, self.line)
         first = (before.phase == 0) & ~before.finished
-        found = with_rows(self.problem, found, self._variances(after.counts, after.totals), first)
+        found = with_rows(self.problem, found, self._past_variances(after), first)
         return narrowed(self.problem, found, self.exhausted(found) & ~before.finished & (before.phase > 0), self.line)
 
     def _with_shares(self, before: State, after: State) -> State:
@@ -518,7 +522,7 @@ class EvidenceRacing(Elimination):
         assert after.log_shares is not None
         if not first.any():
             return after
-        mixed, variances = self.problem.mixed(after.means), self._variances(after.counts, after.totals)
+        mixed, variances = self.problem.mixed(after.means), self._past_variances(after)
         new = self._new(after) & self.candidates
         known = np.where(self.candidates & ~new, mixed, LOWEST)
         made = log_shares(known, variances, self.problem.top, new)
