@@ -194,8 +194,10 @@ def cheapest(
     a larger share than a plan for it alone would cost (docs/regret.md).
     """
     variances = problem.noise.cell_variances(past)
-    alike = isinstance(variances, float) and problem.rho is None
-    common, own = (variances, None) if alike else (1.0, np.broadcast_to(variances, past.counts.shape))
+    if isinstance(variances, float) and problem.rho is None:
+        common, own = variances, None
+    else:
+        common, own = 1.0, np.broadcast_to(variances, past.counts.shape)
     margin = np.full(contrasts.gap.shape, FIRST_MARGIN)
     solution: Solution | None = None
     near: FloatArray | None = None  # a plan that knows of the noise of private reports
