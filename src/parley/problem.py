@@ -8,7 +8,7 @@ transposes W by mistake).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -140,7 +140,7 @@ class Problem(StudySettings):
     @property
     def asks_exactly(self) -> bool:
         """Whether lower bounds on samples apply: the study ends only with every agent's exact answer."""
-        early = self.tolerance or self.max_samples is not None or self.max_rounds is not None
+        early = self.tolerance or self.max_samples is not None or self.max_rounds is not None or self.dormant
         return not early and self.horizon is None
 
     def mixed(self, values: FloatArray) -> FloatArray:
@@ -172,9 +172,32 @@ class Problem(StudySettings):
         weighed = (self.squared_weights > 0).astype(np.float64)
         return np.asarray((counts == 0).astype(np.float64) @ weighed == 0)
 
+    def with_arms(self, opened: Collection[str], withdrawn: Collection[str]) -> Problem:
+        """The question once arms were opened and withdrawn, with what it may spend of delta (docs/arms.md).
+
+        >>> problem = Problem(arms=["a", "b", "c"], weights=[[1.0]], dormant=["c"])
+        >>> later = problem.with_arms(["c"], ["a"])
+        >>> later.dormant, round(later.delta, 4)
+        (('a',), 0.0101)
+        """
+        closed = (set(self.dormant) - set(opened)) | set(withdrawn)
+        share = share_without(self.arm_count, len(withdrawn))
+        return self.with_(dormant=tuple(closed), delta=self.delta * share)
+
     def with_(self, **changes: Any) -> Problem:
         """A copy with some fields changed, checked again."""
         return replace(self, **(self.settings() | changes))  # plain settings fit a problem of another shape too
+
+
+def share_without(arms: int, withdrawn: int) -> float:
+    """Of delta, for a question without some of the arms: over all sets of them the shares sum to at most a half.
+
+    The other half is for the same sets with other weights (`parley.protocol.lost_sites`).
+
+    >>> share_without(4, 0), round(share_without(4, 1), 3)
+    (1.0, 0.076)
+    """
+    return 6 / (math.pi * withdrawn) ** 2 / (2 * math.comb(arms, withdrawn)) if withdrawn else 1.0
 
 
 def top_gaps(mixed_means: FloatArray, top: int) -> FloatArray:
@@ -233,6 +256,10 @@ class Instance:
     means: FloatArray  # may be given as any nested sequence of numbers
     scale: Any = None  # the true scale of rewards, for simulations and bounds; the problem's unless given
     drift: Drift | None = None  # how the means move between phases; these are the first phase's
+    opens: Mapping[str, int] = field(
+        default_factory=dict
+    )  # arm -> the phase in which it is opened, drawn from the next
+    withdraws: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase in which it is withdrawn
 
     def __post_init__(self) -> None:
         arms, agents = self.problem.shape
@@ -264,22 +291,34 @@ class Instance:
         """`(arm, agent)`: the true variance of a reward."""
         return self.problem.noise.true_variances(self.means, self.scale)
 
+    def question(self, problem: Problem, phase: int) -> Problem:
+        """The problem with the arms that are open at the end of a phase."""
+        acts = (self.opens, self.withdraws)
+        opened, withdrawn = ([arm for arm, when in some.items() if when <= phase] for some in acts)
+        return problem.with_arms(opened, withdrawn) if opened or withdrawn else problem
+
+    @once
+    def _candidates(self) -> FloatArray:
+        """The mixed means; arms that are not open are below all others."""
+        closed = np.isin(self.problem.arms, self.problem.dormant)[:, None]
+        return np.where(closed, -np.inf, self.mixed_means)
+
     @once
     def gaps(self) -> FloatArray:
-        """The Top-N gaps of the mixed means, `(arm, agent)`."""
-        return top_gaps(self.mixed_means, self.problem.top)
+        """The Top-N gaps of the mixed means, `(arm, agent)`; infinite for arms that are not open."""
+        return top_gaps(self._candidates, self.problem.top)
 
     @once
     def best(self) -> BoolArray:
         """Which arms are in each agent's top N, `(arm, agent)`; more than N where arms tie."""
-        boundary = -np.sort(-self.mixed_means, axis=0)[self.problem.top - 1]
-        return self.mixed_means >= boundary  # type: ignore[no-any-return]
+        boundary = -np.sort(-self._candidates, axis=0)[self.problem.top - 1]
+        return self._candidates >= boundary  # type: ignore[no-any-return]
 
     @once
     def good(self) -> BoolArray:
         """Which arms are right answers, `(arm, agent)`: within the problem's tolerance of the N-th best."""
-        boundary = -np.sort(-self.mixed_means, axis=0)[self.problem.top - 1]
-        return self.mixed_means >= boundary - self.problem.tolerance  # type: ignore[no-any-return]
+        boundary = -np.sort(-self._candidates, axis=0)[self.problem.top - 1]
+        return self._candidates >= boundary - self.problem.tolerance  # type: ignore[no-any-return]
 
     @property
     def variances(self) -> FloatArray | float:

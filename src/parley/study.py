@@ -57,6 +57,12 @@ TRUTH = {
     ),
     "season": Key(kinds=NUMBER, meaning="how far a wave moves all sites up and down", default="0"),
     "season_phases": Key(kinds=(int,), meaning="season: the length of the wave, in phases", default="4"),
+    "opens": Key(
+        kinds=(dict,),
+        meaning="the phase in which a dormant arm is [opened](arms.md), as in `{ D = 3 }`: drawn from the next one on",
+        default="none",
+    ),
+    "withdraws": Key(kinds=(dict,), meaning="the phase in which an arm is [withdrawn](arms.md)", default="none"),
     "seed": Key(kinds=(int,), meaning="generate: the seed", default="0"),
     "min_gap": Key(kinds=NUMBER, meaning="generate: draw again until every gap is at least this large", default="0.05"),
 }
@@ -248,7 +254,19 @@ def truth_of(section: Mapping[str, Any], problem: Problem) -> Instance:
 
 
 def _instance(section: Mapping[str, Any], problem: Problem, means: Any) -> Instance:
-    return Instance(problem=problem, means=means, scale=section.get("scale"), drift=_drift(section))
+    acts = {key: _phases(f"truth.{key}", section.get(key, {}), problem) for key in ("opens", "withdraws")}
+    return Instance(problem=problem, means=means, scale=section.get("scale"), drift=_drift(section), **acts)
+
+
+def _phases(key: str, acts: Mapping[str, Any], problem: Problem) -> dict[str, int]:
+    """Arm -> phase: dormant arms may be opened, others withdrawn, and enough for an answer stay."""
+    possible = [arm for arm in problem.arms if (arm in problem.dormant) is (key == "truth.opens")]
+    for arm in acts:
+        if arm not in possible:
+            raise InvalidInput(key, found=repr(arm), allowed=", ".join(possible) or "none: no arm is dormant")
+    if key == "truth.withdraws" and len(possible) - len(acts) < problem.top:
+        raise InvalidInput(key, found=", ".join(acts), allowed=f"fewer arms: {problem.top} must stay")
+    return {arm: whole(key, phase, 1, LARGEST_SEED) for arm, phase in acts.items()}
 
 
 def _drift(section: Mapping[str, Any]) -> Drift | None:
@@ -279,10 +297,11 @@ def _step(key: str, value: Any) -> float:
 
 def _within(instance: Instance) -> Instance:
     """Check that no gap exceeds `largest_gap`: W-CPE starts there, and its guarantee relies on it."""
-    if instance.gaps.max() > instance.problem.largest_gap:
+    widest = top_gaps(instance.mixed_means, instance.problem.top).max()
+    if widest > instance.problem.largest_gap:
         raise InvalidInput(
             "largest_gap",
-            found=f"{instance.problem.largest_gap:g} with means that are {instance.gaps.max():g} apart",
+            found=f"{instance.problem.largest_gap:g} with means that are {widest:g} apart",
             allowed="at least the largest gap",
             hint="Raise largest_gap, or check the scale of the means",
         )

@@ -75,14 +75,32 @@ def blocked():
     return course
 
 
+def arms_come_and_go():
+    """One opens, one is withdrawn, and opened again; the study ends with all that are open."""
+    course = Kept(
+        "evidence", agents=3, arms=4, means=[[0.35] * 3, [0.2] * 3, [0.0] * 3, [0.55] * 3], dormant=("arm 4",)
+    )
+    course.phase()
+    course.open_arm("arm 4")
+    course.phase()
+    course.withdraw_arm("arm 2")
+    course.phase()
+    course.open_arm("arm 2")
+    course.withdraw_arm("arm 4")
+    course.to_the_end()
+    course.certify()
+    return course
+
+
 MADE = {
+    "arms": arms_come_and_go,
     "lost-site": lambda: lost_site("evidence"),
     "lost-site-wcpe": lambda: lost_site("wcpe"),
     "exhausted": exhausted,
     "accepted": accepted,
     "blocked": blocked,
 }
-ENDS = {"lost-site": "decided", "lost-site-wcpe": "decided"}
+ENDS = {"arms": "decided", "lost-site": "decided", "lost-site-wcpe": "decided"}
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -95,6 +113,9 @@ def test_golden_logs_stay_sound(name):
     worst = set((certificate.get("ends") or {"": "decided"}).values())
     assert ENDS.get(name, name) in worst
     assert certificate["complete"] == (name not in ("exhausted", "blocked"))
+    if name == "arms":
+        assert {record.kind for record in records} >= {"arm-opened", "arm-withdrawn"}
+        assert (certificate["opened"], certificate["withdrawn"]) == ({"arm 2": 4, "arm 4": 2}, {"arm 4": 4})
     if name.startswith("lost"):
         assert {record.kind for record in records} >= LOST
         assert [record.kind for record in records].count("certified") == 2, "of the blocked study, and the last word"

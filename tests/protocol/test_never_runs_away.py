@@ -1,7 +1,7 @@
 """Whatever is done to a study, in any order: it asks for a bounded number of samples, it ends, and its log verifies.
 
-Freezing, thawing, re-weighing, cutting phases, pausing, budgets and arms that tie. `tools/chaos/machine.py` does the
-same over HTTP, with crashes.
+Freezing, thawing, re-weighing, opening and withdrawing arms, cutting phases, pausing, budgets and arms that tie.
+`tools/chaos/machine.py` does the same over HTTP, with crashes.
 """
 
 import pytest
@@ -33,13 +33,18 @@ class Acts(RuleBasedStateMachine):
         tied=st.booleans(),
         limits=st.sampled_from([{}, {}, {"max_samples": 900}, {"max_rounds": 3}]),
         top=st.sampled_from([1, 1, 2]),
+        late=st.booleans(),
     )
-    def begin(self, policy, tied, limits, top):
+    def begin(self, policy, tied, limits, top, late):
         # Where arms tie, somebody must say what is near enough, or how long to look: else the question has no end.
         near = {"tolerance": 0.25} if policy != "uniform" and (tied or not limits) else {}
         assume(not tied or near or limits)
-        means = [[mean] * 4 for mean in (TIED if tied else CLEAR)]
-        self.course = Course(policy, agents=4, weights=FOUR, means=means, top=top, **near, **limits)
+        late = late and policy == "evidence"
+        means = [[mean] * 4 for mean in (*(TIED if tied else CLEAR), *([0.6] if late else []))]
+        dormant = {"dormant": ("arm 4",)} if late else {}
+        self.course = Course(
+            policy, agents=4, arms=len(means), weights=FOUR, means=means, top=top, **near, **limits, **dormant
+        )
         self.most = min(limits.get("max_samples", MOST[policy]), MOST[policy])
 
     @property
@@ -81,6 +86,17 @@ class Acts(RuleBasedStateMachine):
             self.course.reweigh(column)
         except InvalidInput:  # nothing would change, nobody would ask, or the site is frozen
             return
+
+    @precondition(lambda self: self.trial.stage not in (Stage.FINISHED, Stage.CANCELLED))
+    @rule(place=st.integers(0, 3))
+    def arm(self, place):
+        """Opened if it is closed, withdrawn if it is open."""
+        study = self.trial.study
+        if study.policy == "evidence" and place < len(study.arms):
+            closed = study.arms[place] in study.problem.dormant
+            (self.course.open_arm if closed else self.course.withdraw_arm)(study.arms[place])
+            if self.trial.stage is Stage.CLOSING:
+                self.course.phase()
 
     @precondition(lambda self: self.trial.stage is Stage.RUNNING and self.trial.reports and self.trial.awaited)
     @rule()

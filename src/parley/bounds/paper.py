@@ -221,7 +221,7 @@ def lower_bounds(instance: Instance, *, accuracy: float = ACCURACY) -> Bounds:
     >>> round(parley.bounds.expected_samples(bounds.bai, delta=0.1), 1)  # no algorithm can expect fewer draws
     29.8
     """
-    instance.problem.refuse("the lower bound", frozenset(SETTINGS) - {"tolerance"})
+    instance.problem.refuse("the lower bound", frozenset(SETTINGS) - {"tolerance", "dormant"})
     try:
         regrets = regret(instance, accuracy=accuracy), regret_relaxed(instance, accuracy=accuracy)
     except TiedArms:

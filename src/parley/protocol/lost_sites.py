@@ -23,7 +23,7 @@ from msgspec import UNSET
 from parley.checks import mixing_weights, real_array
 from parley.errors import InvalidInput
 from parley.policies import Policy, State, policy_class
-from parley.problem import FloatArray
+from parley.problem import FloatArray, share_without
 from parley.protocol.messages import StudyMessage, Weights
 from parley.totals import Totals
 
@@ -132,9 +132,8 @@ def share_of_delta(
     0.152
     """
     if withdrawn:
-        # Half, since with these arms all questions, the original one too, have shares that sum to at most 2.
-        ways = 2 * math.comb(len(study.arms), len(withdrawn))
-        return _one_of_many(len(withdrawn)) / ways * share_of_delta(study, weights, frozen)
+        # They sum to a half: the shares of all weights, the original ones too, sum to at most 2.
+        return share_without(len(study.arms), len(withdrawn)) * share_of_delta(study, weights, frozen)
     if weights == study.weights:
         return 1.0
     places, count = _places(study, frozen), len(study.agents)

@@ -149,9 +149,15 @@ class Tally:
             played = before.counts.sum(axis=-2).max(axis=-1)
             self.outcome.regret.add_phase(members, self._losses, played, quotas)
 
-    def enter(self, members: IntArray, state: State, statuses: NDArray[np.str_]) -> None:
-        """Record replications that ended in `state`, with the `statuses (..., agent)` of their agents."""
+    def enter(self, members: IntArray, state: State, statuses: NDArray[np.str_], phase: int) -> None:
+        """Record replications that ended in `state`, with the `statuses (..., agent)` of their agents.
+
+        Answers are right among the arms that were open in that `phase`.
+        """
         found, instance, top = self.outcome, self._instance, self._instance.problem.top
+        question = instance.question(instance.problem, phase)
+        if question is not instance.problem:
+            instance = replace(instance, problem=question)
         if found.regret is not None:
             found.regret.enter(members, self._losses, instance.means, state)
         found.costs[members] = state.counts.sum(axis=(-2, -1))

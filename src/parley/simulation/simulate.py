@@ -7,7 +7,7 @@ policy.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
@@ -81,14 +81,33 @@ def phases(policy: Policy, instance: Instance, *, seed: int, environment: str | 
     1 [[70, 58], [70, 58]] [2, 2]
     2 [[7, 12], [7, 12]] [1, 1]
     """
-    state, number = policy.start((1,)), 0
+    _check_fit(policy, instance)
+    first, state, number, past = policy, policy.start((1,)), 0, list[Totals]()
     while not state.finished.all():
         quotas = policy.plan(state)
-        after = policy.update(state, _draw(instance, environment, seed, phase=number, counts=quotas, policy=policy))
+        fresh = _draw(instance, environment, seed, phase=number, counts=quotas, policy=policy)
         number += 1
+        policy, state = _asked_in(first, instance, number, (policy, state), past)
+        after = policy.update(state, fresh)
+        past.append(fresh)
         zero = np.array(0)
         yield Phase(number=number, quotas=quotas[0], before=state.take(zero), after=after.take(zero))
         state = after
+
+
+def _asked_in(
+    first: Policy, instance: Instance, phase: int, now: tuple[Policy, State], past: Sequence[Totals]
+) -> tuple[Policy, State]:
+    """The policy at the end of a phase, and its state before it. Where arms opened or were withdrawn in the phase, that
+    is the fold of the `past` with the arms that are open then, as in a live study; else both are as they are `now`.
+    """
+    if phase not in (*instance.opens.values(), *instance.withdraws.values()):
+        return now
+    policy = replace(first, problem=instance.question(first.problem, phase))
+    state = policy.start(now[1].phase.shape)
+    for totals in past:
+        state = policy.update(state, totals)
+    return policy, state
 
 
 def simulate(
@@ -160,6 +179,8 @@ def simulate_truths(
         raise InvalidInput("seed", found=seed, allowed="a whole number of at least 0")
     for instance in instances:
         _check_fit(policy, instance)
+        if (instance.opens, instance.withdraws) != (instances[0].opens, instances[0].withdraws):
+            raise InvalidInput("truth", found="arms that open in other phases", allowed="the same in all truths")
         check_end(policy.problem, instance, max_samples)
     begun = perf_counter()
     size = instances[0].means.size
@@ -244,6 +265,10 @@ def _check_fit(policy: Policy, instance: Instance) -> None:
             allowed=f"one with the weights of the instance, {true.shape[0]} x {true.shape[1]}, top {true.top}",
         )
 
+    if (instance.opens or instance.withdraws) and "dormant" not in policy.supports:
+        allowed = f"none: the policy {policy.name} does not support arms that come and go"
+        raise InvalidInput("truth", found="opens or withdraws", allowed=allowed)
+
 
 def check_end(asked: Problem, instance: Instance, max_samples: int | None) -> None:
     """Check that a run ends: by a budget, a tolerance or a horizon, or because no arms tie."""
@@ -300,16 +325,21 @@ def _draw(
 
 def _run(policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress) -> None:
     state, phase = policy.start((len(members),)), 0
+    first, truth, past = policy, batch.truths[0], list[Totals]()  # kept where arms come and go
+    keeps = bool(truth.opens or truth.withdraws)
 
     def enter(ended: BoolArray, *, stopped: bool) -> None:
         """Record the replications that ended, by themselves or stopped."""
         final, which = state.take(ended), members[ended]
+        if keeps:  # a fold may be finished before its last phase, whose draws were made all the same
+            counts = np.sum([totals.counts[ended] for totals in past], axis=0)
+            final = replace(final, counts=counts, phase=np.full(final.phase.shape, phase))
         statuses = policy.statuses(final)
         if stopped:
             unfinished = np.isin(statuses, [OutcomeStatus.OPEN.value, OutcomeStatus.SETTLED.value])
             statuses = np.where(unfinished, OutcomeStatus.EXHAUSTED.value, statuses)
         for tally, own, some in batch.of_truths(which):
-            tally.enter(own, final.take(some), statuses[some])
+            tally.enter(own, final.take(some), statuses[some], phase)
         progress(len(which))
 
     while members.size:
@@ -320,12 +350,18 @@ def _run(policy: Policy, batch: _Batch, members: IntArray, max_samples: int | No
         if over.any():
             enter(over, stopped=True)
             members, state, quotas = members[~over], state.take(~over), quotas[~over]
+            past = [totals[~over] for totals in past]
             if not members.size:
                 return
         for tally, own, some in batch.of_truths(members):
             tally.run_phase(own, quotas[some], state.take(some))
-        state = policy.update(state, batch.rewards(phase, members, quotas))
+        fresh = batch.rewards(phase, members, quotas)
+        policy, state = _asked_in(first, truth, phase + 1, (policy, state), past)
+        state = policy.update(state, fresh)
+        if keeps:
+            past.append(fresh)
         done, phase = state.finished, phase + 1
         if done.any():
             enter(done, stopped=False)
             members, state = members[~done], state.take(~done)
+            past = [totals[~done] for totals in past]
