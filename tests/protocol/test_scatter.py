@@ -95,16 +95,44 @@ def test_skewed_rewards_are_noticed_where_they_are_taken_as_gaussian(noise):
     assert told({"kind": "subgaussian", "scale": 50.0}, revenue, phases=6) == ()
 
 
-def test_the_evidence_of_unequal_scales_and_of_skew_is_1_on_average_or_less_where_there_is_none():
+def drifting(draw, step):
+    """Rewards as `draw` draws them, from means that all arms of an agent move by `step` standard normals a phase."""
+    shift = np.zeros((1, 2))
+
+    def drawn(generator, counts):
+        nonlocal shift
+        still = draw(generator, counts)
+        squares = still.require_squares() + 2 * shift * still.sums + counts * shift**2
+        moved = Totals(counts=counts, sums=still.sums + counts * shift, squares=squares)
+        shift = shift + step * generator.standard_normal(shift.shape)
+        return moved
+
+    return drawn
+
+
+@pytest.mark.parametrize("step", [0.5, 2.0])
+@pytest.mark.parametrize("noise", [{"scale": "unknown", "guess": 5.0}, {"kind": "gaussian", "scale": 4.7}], ids=str)
+def test_drift_is_not_taken_for_skew_and_does_not_hide_it(noise, step):
+    still = gaussian(MEANS, np.array(4.7))
+    courses = [told(noise, drifting(still, 4.7 * step), seed=seed, phases=6) for seed in range(20)]
+    assert not any("skewed" in words for found in courses for words in found)
+    courses = [told(noise, drifting(revenue, 4.7 * step), seed=seed, phases=6) for seed in range(8)]
+    assert sum(any("skewed" in words for words in found) for found in courses) >= 4
+
+
+@pytest.mark.parametrize("moved", [0.0, 5.0])
+def test_the_evidence_of_unequal_scales_and_of_skew_is_1_on_average_or_less_where_there_is_none(moved):
     generator, runs = np.random.default_rng(2), 100_000
     own, rest = generator.chisquare(9.0, runs), generator.chisquare(40.0, runs)
     assert np.exp(log_evidence_of_ratio(own, np.full(runs, 9.0), rest, np.full(runs, 40.0))).mean() <= 1.05
-    past = gaussian(np.zeros((runs, 1)), 3.0)(generator, np.full((runs, 1), 40))
-    fresh = gaussian(np.zeros((runs, 1)), 3.0)(generator, np.full((runs, 1), 90))
-    products, known = skew_product(fresh, past.counts, past.sums, past.counts - 1.0, past.scatter)
+    past = gaussian(np.zeros((runs, 2, 1)), 3.0)(generator, np.full((runs, 2, 1), 40))
+    means = np.repeat(moved * generator.standard_normal((runs, 1, 1)), 2, axis=1)
+    fresh = gaussian(means, 3.0)(generator, np.full((runs, 2, 1), 90))
+    products, squares, known = skew_product(fresh, past.counts, past.sums, past.counts - 1.0, past.scatter)
     assert known.all()
     assert abs(products.mean()) < 0.015
-    assert products.std() == pytest.approx(1.0, abs=0.1)
+    assert products.std() == pytest.approx(np.sqrt(squares.mean()), abs=0.1)
+    assert np.exp(0.4 * products - 0.08 * squares).mean() <= 1.01
 
 
 def test_looking_after_every_phase_alarms_no_more_often_than_the_level_says():

@@ -50,7 +50,8 @@ def main() -> int:
     skew = work.add_parser("laws", help="errors where rewards are not Gaussian; rewrites part of docs/rewards.md")
     skew.add_argument("--replications", type=int, default=5000, help="of every cell")
     moving = work.add_parser("drift", help="errors when means move between phases; rewrites part of docs/drift.md")
-    moving.add_argument("--replications", type=int, default=100_000, help="of every near-tie")
+    moving.add_argument("--replications", type=int, default=100_000, help="of every tie that is counted")
+    moving.add_argument("--only", choices=("policies", "ties"))
     short = work.add_parser("savings", help="samples against W-CPE")
     short.add_argument("--replications", type=int, default=20, help="of each policy on each instance")
     priced = work.add_parser("prices", help="days and money against the plan with the fewest draws")
@@ -99,7 +100,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "normal": lambda: normal(runs, workers),
         "planning": planning,
         "laws": lambda: laws(runs, workers),
-        "drift": lambda: drift(runs, workers),
+        "drift": lambda: drift(runs, workers, arguments.only),
         "rewards": lambda: rewards(runs, workers),
         "prices": lambda: prices(runs, workers),
         "settings": lambda: settings(runs),

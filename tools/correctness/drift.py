@@ -1,16 +1,19 @@
 """Errors when means move between phases: `python -m tools.correctness drift` (make drift), into docs/drift.md.
 
-Two tables. What every policy makes of the paper's instance, where a guarantee that assumes means that stay is seen to
-break. And near-ties, where errors of evidence racing are likeliest, for every reward model.
+What every policy makes of the paper's instance, where a guarantee that assumes means that stay is seen to break. And
+ties, where errors of evidence racing are likeliest, for every reward model: counted, and tilted where they are rare. It
+goes on where it stopped.
 """
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from functools import partial
 
-import numpy as np
 from tools.correctness.common import DOCS, SEED, fill, in_parallel, table
+from tools.correctness.full_ties import still_true
+from tools.correctness.tie_rows import Result, Row, read, write
+from tools.correctness.ties import Tie
 
 from parley.policies import POLICIES, make_policy
 from parley.policies.playing import Playing
@@ -20,18 +23,26 @@ from parley.study import parse_study
 PAGE = DOCS / "drift.md"
 DRIFTS = (0.0, 0.5, 2.0)  # standard deviations of a reward that a site moves by before every phase, at random
 DELTA = 0.1
-PHASES = 12
 COMPARED = [name for name, policy in POLICIES.items() if not issubclass(policy, Playing) and name != "oracle"]
 RUNS = 200  # of every policy on the paper's instance
 MOST = 300_000  # samples of a run there: pooled means lead astray whoever chooses by them
-NOISES: dict[str, dict[str, object]] = {
-    "gaussian, known scale": {"kind": "gaussian", "scale": 1.0},
-    "gaussian, unknown scale": {"kind": "gaussian", "scale": "unknown"},
-    "binary": {"kind": "binary"},
-    "binary, normal inference": {"kind": "binary", "inference": "normal"},
-    "bounded, by variance": {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "variance"},
-    "bounded, by the range": {"kind": "bounded", "low": 0.0, "high": 1.0, "method": "hoeffding"},
+RESULTS = DOCS / "drift.json"
+WORLDS = {
+    "gaussian, known scale": "gaussian",
+    "gaussian, unknown scale": "unknown",
+    "binary": "binary 0.5",
+    "bounded, by variance": "variance",
+    "bounded, by the range": "bounded",
+    "binary, normal inference": "normal 0.5",
 }
+# The cheap ones first; `rows_of` fills in rewards, delta and drift.
+SHAPES = {
+    "1 agent, 5 arms that all tie": Tie(noise="", arms=5, agents=1, top=1, all_tied=True),
+    "3 agents, 3 arms": Tie(noise="", arms=3, agents=3, top=1),
+    "3 agents together, 2 arms": Tie(noise="", arms=2, agents=3, top=1, together=True),
+    "3 agents, the best 2 of 5 arms": Tie(noise="", arms=5, agents=3, top=2),
+}
+RARE = 1e-5  # the delta that is measured by tilting; normal inference is an approximation, and counted only
 
 
 def on_paper(task: tuple[str, float]) -> tuple[float, float, float]:
@@ -42,7 +53,7 @@ def on_paper(task: tuple[str, float]) -> tuple[float, float, float]:
             "arms": 6,
             "agents": 3,
             "delta": DELTA,
-            "noise": NOISES["gaussian, known scale"],
+            "noise": {"kind": "gaussian", "scale": 1.0},
             "weights": {"kind": "personalized", "alpha": 0.5},
             "truth": {"generate": "paper", "drift": drift},
         }
@@ -52,46 +63,74 @@ def on_paper(task: tuple[str, float]) -> tuple[float, float, float]:
     return found.error_rate, float(1 - found.finished.mean()), float(found.costs.mean())
 
 
-def near_tie(task: tuple[str, float, int], runs: int) -> int:
-    """Studies of a near-tie that rule out an agent's best arm within twelve phases, of so many."""
-    name, drift, top = task
-    own = np.array([[0.5, 0.5, 0.5], [0.5, 0.5, 0.5], [0.4, 0.3, 0.35], [0.2, 0.3, 0.25]])[: 3 + (top > 1)]
-    own[top] = own[top - 1] - 1e-7  # so close that nobody finds out, and one of them is best
-    study = parse_study(
-        {
-            "arms": len(own),
-            "agents": 3,
-            "top": top,
-            "delta": DELTA,
-            "max_rounds": PHASES,
-            "noise": NOISES[name],
-            "weights": {"kind": "personalized", "alpha": 0.5},
-            "truth": {"means": own.tolist(), "drift": drift * (1.0 if name.startswith("gaussian") else 0.5)},
-        }
-    )
-    found = simulate(make_policy("evidence", study.problem), study.require_truth(), replications=runs, seed=SEED)
-    return int(found.mistaken.sum())
+def rows_of(world: str, shape: str, *, tilted: bool) -> list[Row]:
+    """A line of a table, one row for every drift."""
+    tie = replace(SHAPES[shape], noise=WORLDS[world], delta=RARE if tilted else DELTA)
+    return [Row(tie=replace(tie, drift=drift), tilted=tilted) for drift in DRIFTS]
 
 
-def drift(runs: int, workers: int) -> bool:
+def lines(*, tilted: bool) -> list[tuple[str, str]]:
+    return [(world, shape) for shape in SHAPES for world in WORLDS if not (tilted and "normal" in world)]
+
+
+def every_row() -> list[Row]:
+    both = [(line, tilted) for line in lines(tilted=False) for tilted in (True, False)]
+    return [row for line, tilted in both if line in lines(tilted=tilted) for row in rows_of(*line, tilted=tilted)]
+
+
+def drift(runs: int, workers: int, only: str | None) -> bool:
     """Both tables into the page; whether evidence racing stays below delta, and W-CPE does not."""
+    return (only == "policies" or _ties(runs, workers)) and (only == "ties" or _policies(workers))
+
+
+def _policies(workers: int) -> bool:
     tasks = [(name, step) for name in COMPARED for step in DRIFTS]
     paper = dict(in_parallel(on_paper, tasks, workers))
     columns = [f"{what}, drift {step:g}" for step in DRIFTS for what in ("wrong", "open", "samples")]
     rows = [[f"`{name}`", *(_cell for step in DRIFTS for _cell in _shown(paper[name, step]))] for name in COMPARED]
     fill(PAGE, "policies", table(["policy", *columns], rows))
-    ties = [(name, step, top) for name in NOISES for step in DRIFTS for top in (1, 2)]
-    counted = dict(in_parallel(partial(near_tie, runs=runs), ties, workers))
-    rows = [
-        [name, str(top), *(f"{counted[name, step, top] / runs:.4f}" for step in DRIFTS)]
-        for name in NOISES
-        for top in (1, 2)
-    ]
-    fill(PAGE, "near-ties", table(["rewards", "N", *(f"wrong, drift {step:g}" for step in DRIFTS)], rows))
-    most = DELTA + 3 * math.sqrt(DELTA * (1 - DELTA) / runs)
-    return max(counted.values()) <= most * runs and paper["wcpe", 2.0][0] > DELTA
+    return paper["wcpe", 2.0][0] > DELTA
 
 
 def _shown(found: tuple[float, float, float]) -> tuple[str, str, str]:
     wrong, left_open, samples = found
     return f"{wrong:.3f}", f"{left_open:.3f}", f"{samples:,.0f}"
+
+
+def _ties(runs: int, workers: int) -> bool:
+    """Every row that is missing or of another version, each kept as it comes."""
+    rows = every_row()
+    known = still_true(read(RESULTS), rows, runs)
+    wanted = [row for row in rows if row not in known]
+    print(f"{len(known)} rows stand, {len(wanted)} to run", flush=True)
+    _keep(known)
+    for row, result in in_parallel(partial(Row.run, runs=runs), wanted, workers):
+        known[row] = result
+        _keep(known)
+    return all(row in known and not known[row].above(row.tie.delta) for row in rows)
+
+
+def _keep(known: dict[Row, Result]) -> None:
+    """Write what there is so far."""
+    write(known, every_row(), RESULTS)
+    for name, tilted in (("counted", False), ("tilted", True)):
+        fill(PAGE, name, _table(known, tilted=tilted))
+
+
+def _table(known: dict[Row, Result], *, tilted: bool) -> str:
+    shown = []
+    for world, shape in lines(tilted=tilted):
+        found = [known.get(row) for row in rows_of(world, shape, tilted=tilted)]
+        if not any(found):
+            continue
+        runs = sorted({each.measured.replications for each in found if each})
+        figures = [_figure(each, tilted=tilted) for each in found]
+        shown.append([world, shape, " to ".join(f"{count:,}" for count in runs[:1] + runs[1:][-1:]), *figures])
+    return table(["rewards", "study", "runs", *(f"drift {step:g}" for step in DRIFTS)], shown)
+
+
+def _figure(result: Result | None, *, tilted: bool) -> str:
+    if result is None:
+        return "not run yet"
+    found = result.measured
+    return f"{found.agents_wrong:.2g} ± {found.error:.1g}" if tilted else f"{found.agents_wrong:.4f}"

@@ -7,7 +7,7 @@ otherwise. So the command goes on where it stopped, and when it ends all rows ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -24,7 +24,7 @@ FARTHEST = 3.0  # standard errors between counted and tilted
 
 def ties(runs: int, workers: int, *, anew: bool, chosen: Callable[[Row], bool]) -> bool:
     """Run what is missing or stale (with `anew` everything) and say whether all is as promised."""
-    known = {} if anew else _confirmed(read(), runs)
+    known = {} if anew else still_true(read(), every_row(), runs)
     wanted = [row for row in every_row() if row not in known and chosen(row)]
     print(f"version {fingerprint()}: {len(known)} rows stand, {len(wanted)} to run", flush=True)
     for row, result in in_parallel(partial(_run, runs=runs), wanted, workers):
@@ -43,7 +43,7 @@ def ties(runs: int, workers: int, *, anew: bool, chosen: Callable[[Row], bool]) 
 def _keep(known: dict[Row, Result], broken: dict[int, tuple[Measured, Measured]]) -> list[str]:
     """Write what there is so far; what is not as promised."""
     faults = [*_faults(known), *_survivors(broken)]
-    write(known)
+    write(known, every_row())
     PAGE.write_text(page(known, broken, faults), encoding="utf-8")
     return faults
 
@@ -56,8 +56,9 @@ def _again(row: Row, known: dict[Row, Result]) -> Result:
     return row.again(known[row])
 
 
-def _confirmed(known: dict[Row, Result], runs: int) -> dict[Row, Result]:
-    asked = {row: confirmed(row, result, runs) for row, result in known.items() if row in set(every_row())}
+def still_true(known: dict[Row, Result], rows: Iterable[Row], runs: int) -> dict[Row, Result]:
+    """Of these rows, the results that this version gives too."""
+    asked = {row: confirmed(row, known[row], runs) for row in rows if row in known}
     return {row: result for row, result in asked.items() if result is not None}
 
 

@@ -81,18 +81,18 @@ def measured(law: str, against: str, guess: float, runs: int) -> dict[str, float
         generator = np.random.default_rng([SEED, first])
         count = min(CHUNK, runs - first)
         state, shape = policy.start((count,)), (count, *problem.shape)
-        degrees, scatter, leans, turns = (np.zeros(shape) for _ in range(4))
+        degrees, scatter, leans, squares, turns = (np.zeros(shape) for _ in range(5))
         alarmed = np.zeros(count, dtype=bool)
         while True:
             going = ~state.finished & (state.counts.sum(axis=(-2, -1)) < MOST)
             if not going.any():
                 break
             fresh = totals(pair, generator, np.where(going[:, None, None], policy.plan(state), 0))
-            lean, known = skew_product(fresh, state.counts, state.sums, degrees, scatter)
-            leans, turns = leans + lean, turns + known
+            leaning = skew_product(fresh, state.counts, state.sums, degrees, scatter)
+            leans, squares, turns = (sum(pair) for pair in zip((leans, squares, turns), leaning, strict=True))
             degrees, scatter = degrees + np.maximum(fresh.counts - 1, 0), scatter + fresh.scatter
             state = policy.update(state, fresh)
-            alarmed |= skewed(leans, turns, state.counts)[1].any(axis=(-2, -1))
+            alarmed |= skewed(leans, squares, turns, state.counts)[1].any(axis=(-2, -1))
         wrong += (~state.active[..., 0]).sum(axis=0)
         warned += int(alarmed.sum())
     likelier = wrong.mean() if against == "itself" else wrong.max()

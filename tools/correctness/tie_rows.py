@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from tools.correctness.common import DOCS, SEED
 from tools.correctness.fingerprint import fingerprint
@@ -109,25 +111,24 @@ def every_row() -> list[Row]:
     ]
 
 
-def read() -> dict[Row, Result]:
-    if not RESULTS.exists():
+def read(results: Path = RESULTS) -> dict[Row, Result]:
+    if not results.exists():
         return {}
     told = {}
-    for entry in json.loads(RESULTS.read_text(encoding="utf-8")):
+    for entry in json.loads(results.read_text(encoding="utf-8")):
         row = Row(tie=Tie(**entry.pop("tie")), tilted=entry.pop("tilted"))
         told[row] = Result(**entry | {"measured": Measured(**entry["measured"])})
     return told
 
 
-def write(results: dict[Row, Result]) -> None:
+def write(found: dict[Row, Result], rows: Iterable[Row], results: Path = RESULTS) -> None:
+    """What was found of these rows, in their order."""
     entries = [
-        json.dumps({"tie": asdict(row.tie), "tilted": row.tilted} | asdict(results[row]))
-        for row in every_row()
-        if row in results
+        json.dumps({"tie": asdict(row.tie), "tilted": row.tilted} | asdict(found[row])) for row in rows if row in found
     ]
-    whole = RESULTS.with_suffix(".new")  # a run that is cut off leaves the old file or the new one
+    whole = results.with_suffix(".new")  # a run that is cut off leaves the old file or the new one
     whole.write_text("[\n" + ",\n".join(entries) + "\n]\n", encoding="utf-8")
-    whole.replace(RESULTS)
+    whole.replace(results)
 
 
 def confirmed(row: Row, result: Result, runs: int) -> Result | None:

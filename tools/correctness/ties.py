@@ -12,15 +12,15 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tools.correctness.near_ties import MIX, WORLDS
 
 from parley.policies import EvidenceRacing, make_policy
-from parley.problem import FloatArray, Instance, IntArray, Problem
+from parley.problem import Drift, FloatArray, Instance, IntArray, Problem
 from parley.simulation.rare import STRETCH, ruled_out_probability
-from parley.simulation.simulate import make_environment
+from parley.simulation.simulate import drifted, make_environment
 
 __all__ = ["Measured", "Tie"]
 
@@ -52,6 +52,7 @@ class Tie:
     mixed: bool = True  # everybody for everybody, as far as there are three
     together: bool = False  # all answer together, and arms tie for the first agent only
     delta: float = 0.1
+    drift: float = 0.0  # standard deviations of a reward that every site moves by before every phase, at random
 
     @property
     def instance(self) -> Instance:
@@ -70,18 +71,22 @@ class Tie:
         means = np.outer(levels, np.ones(self.agents))
         if self.together:
             means[self.top :, 1:] = world.level - step
-        return Instance(problem=problem, means=means, scale=list(world.scale[: self.agents]) or None)
+        still = Instance(problem=problem, means=means, scale=list(world.scale[: self.agents]) or None)
+        deviation = float(np.sqrt(still.cell_variances[self.top - 1, 0]))  # of the tied arms
+        return replace(still, drift=Drift(step=self.drift * deviation)) if self.drift else still
 
     def counted(self, replications: int, seed: int, make: Maker | None = None) -> Measured:
         """Plain runs, given up after as many samples as tilted ones are."""
         instance, wrong, rounds, trace = self.instance, np.zeros(self.agents + 1), 0, 0
-        policy, draw = (make or _racing)(instance.problem), make_environment(instance)
-        squares = 0.0
+        policy, squares = (make or _racing)(instance.problem), 0.0
         for first in range(0, replications, CHUNK):
             generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(first,))))
-            state, most = policy.start((min(CHUNK, replications - first),)), 0
+            members, phase, most = np.arange(min(CHUNK, replications - first)), 0, 0
+            state, count = policy.start((len(members),)), len(members)
             while len(state.counts):
                 quotas = policy.plan(state)
+                shifts = drifted(instance, count, seed=seed, block=first, phase=phase)
+                draw = make_environment(instance, None, None if shifts is None else shifts[members])
                 rounds += len(quotas)
                 most = most or STRETCH * int(quotas[0].sum())
                 state = policy.update(state, draw(generator, quotas))
@@ -90,7 +95,7 @@ class Tie:
                 wrong += [*lost.sum(axis=0), lost.any(axis=1).sum()]
                 squares += float(np.square(lost.sum(axis=1)).sum())
                 trace = _traced(trace, state.counts[over], state.active[over])
-                state = state.take(~over)
+                state, members, phase = state.take(~over), members[~over], phase + 1
         mean = float(wrong[:-1].sum()) / replications
         spread = math.sqrt(max(squares / replications - mean**2, 0.0) / replications)
         return Measured(

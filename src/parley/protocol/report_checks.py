@@ -53,7 +53,8 @@ class Scatter(NamedTuple):
     degrees: FloatArray  # of freedom of the scatter
     scatter: FloatArray  # every phase's around its own mean
     sums: FloatArray
-    leans: FloatArray  # sum of `skew_product` over later phases: each is skewness / sqrt(2) on average
+    leans: FloatArray  # sum of `skew_product` over later phases: skewness / sqrt(2) times that of the squares
+    squares: FloatArray  # of the scores of the means in these products
     turns: FloatArray  # of how many
 
 
@@ -143,10 +144,10 @@ def added_scatter(study: StudyMessage, reports: Iterable[Report], before: Scatte
     added = Scatter(*(part.copy() for part in before or [np.zeros(shape)] * len(Scatter._fields)))
     place = {name: i for i, name in enumerate(study.agents)}
     for report in reports:
-        totals: Totals = report.totals
-        past = Scatter(*(part[:, place[report.agent]] for part in added))
-        lean, known = skew_product(totals, past.draws, past.sums, past.degrees, past.scatter)
-        fresh = (totals.counts, np.maximum(totals.counts - 1, 0), totals.scatter, totals.sums, lean, known)
+        totals: Totals = report.totals[:, None]
+        past = Scatter(*(part[:, place[report.agent], None] for part in added))
+        leaning = skew_product(totals, past.draws, past.sums, past.degrees, past.scatter)
+        fresh = (totals.counts, np.maximum(totals.counts - 1, 0), totals.scatter, totals.sums, *leaning)
         for part, more in zip(past, fresh, strict=True):
             part += more  # noqa: PLW2901 -- a view of `added`
     return added
@@ -182,7 +183,9 @@ def _against_symmetry(study: StudyMessage, added: Scatter) -> list[str]:
         return []
     found = []
     for words, axes in (("all rewards", (-2, -1)), ("the rewards of {arm}", (-1,))):
-        skew, alarmed = skewed(*(part.sum(axis=axes) for part in (added.leans, added.turns, added.draws)))
+        skew, alarmed = skewed(
+            *(part.sum(axis=axes) for part in (added.leans, added.squares, added.turns, added.draws))
+        )
         for arm in np.flatnonzero(alarmed).tolist():
             what = words.format(arm=study.arms[arm])
             found.append(SKEWED.format(what=what, skew=float(skew.flat[arm]), UNSOUND=UNSOUND))

@@ -58,6 +58,7 @@ FAR = 100.0  # arms of one agent do not differ by more, in scales or largest gap
 GUESSED = 1e6  # nor by more than this, in guessed scales or largest gaps, where no scale is known yet
 DRIFT = 0.25  # of the scale: what an arm may move by itself, from phase to phase
 LEAST_COMPARED = 20  # draws of a cell, in a phase and before, whose mean and variance say something of skew
+LARGEST_MOVE = 3.0  # standard errors: means that move further have drifted, which says nothing of skew
 SKEWS = np.array([-0.8, -0.4, -0.2, 0.2, 0.4, 0.8])  # stakes on `skew_product`
 SKEW_LEVEL = 0.001  # of a warning of skew, for any arm
 SKEW_OF_MEANS = 0.1  # with less, Student's t of a phase is good to a third of delta
@@ -316,30 +317,40 @@ def log_evidence_of_ratio(scatter: FloatArray, degrees: FloatArray, rest: FloatA
 
 def skew_product(
     fresh: Totals, draws: FloatArray, sums: FloatArray, degrees: FloatArray, scatter: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """A cell's mean in a phase against that before, times its variance against that before, each as a normal score.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """`(..., arm, agent)`: a cell's mean in a phase against that before, times its variance against that before, each
+    as a normal score; the square of the first score; and whether there is enough to compare, 0 or 1.
 
-    Means and variances of Gaussian rewards are independent, so the product is 0 on average. Those of skewed rewards go
-    together: it is then about the skewness over the square root of 2. And whether there is enough to compare, 0 or 1.
+    Means and variances of Gaussian rewards are independent, so the product is 0 on average, whatever means do: they may
+    drift. Those of skewed rewards go together: the product is then about the skewness over the square root of 2, times
+    the square. A move of all arms of an agent by more than `LARGEST_MOVE` standard errors is drift and taken off; what
+    is left of an arm's move is cut there.
     """
     known = (fresh.counts >= LEAST_COMPARED) & (degrees >= LEAST_COMPARED) & (scatter > fresh.rounding)
     count, before, nu = (np.where(known, part, LEAST_COMPARED) for part in (fresh.counts, draws, degrees))
     variance = np.where(known, scatter, 1.0) / nu
-    moved = (fresh.means - sums / before) / np.sqrt(variance * (1 / count + 1 / before))
+    moved, error = fresh.means - sums / before, np.sqrt(variance * (1 / count + 1 / before))
+    weight = known / np.square(error)
+    information = np.maximum(weight.sum(axis=-2, keepdims=True), 1e-300)
+    together = (weight * moved).sum(axis=-2, keepdims=True) / information
+    drift = np.where(np.abs(together) * np.sqrt(information) > LARGEST_MOVE, together, 0.0)
+    score = np.where(known, np.clip((moved - drift) / error, -LARGEST_MOVE, LARGEST_MOVE), 0.0)
     root, own, other = np.cbrt(fresh.scatter / (count - 1) / variance), 2 / (9 * (count - 1)), 2 / (9 * nu)
     grown = ((1 - other) * root - (1 - own)) / np.sqrt(own + root**2 * other)  # of an F ratio (Wilson and Hilferty)
-    return np.where(known, moved * grown, 0.0), known.astype(np.float64)
+    return score * grown, np.square(score), known.astype(np.float64)
 
 
-def skewed(leans: FloatArray, turns: FloatArray, draws: FloatArray) -> tuple[FloatArray, BoolArray]:
+def skewed(
+    leans: FloatArray, squares: FloatArray, turns: FloatArray, draws: FloatArray
+) -> tuple[FloatArray, BoolArray]:
     """The skewness of rewards by sums of `skew_product`, `turns` of them, and whether it is cause for a warning.
 
-    It is where it is no chance, since E exp(s z y) = (1 - s^2)^(-1/2) for independent normal scores z and y, and large
-    enough for so many draws that the mean of a phase is skewed too. A diagnostic: it says nothing of other ways not to
-    be Gaussian, and is no part of the guarantee.
+    It is where it is no chance, since E exp(s z y) = exp(s^2 z^2 / 2) for a normal score y of the variance, whatever
+    the score z of the mean, and large enough for so many draws that the mean of a phase is skewed too. A diagnostic: it
+    says nothing of other ways not to be Gaussian, and is no part of the guarantee.
     """
-    logs = SKEWS * leans[..., None] + turns[..., None] / 2 * np.log1p(-np.square(SKEWS))
+    logs = SKEWS * leans[..., None] - np.square(SKEWS) / 2 * squares[..., None]
     evidence = np.logaddexp.reduce(logs, axis=-1) - np.log(len(SKEWS))
-    each = np.sqrt(2) * leans / np.maximum(turns, 1.0)
+    each = np.sqrt(2) * leans / np.maximum(squares, 1.0)
     of_means = np.abs(each) * np.sqrt(turns / np.maximum(draws, 1.0))
     return each, (evidence >= -np.log(SKEW_LEVEL)) & (of_means >= SKEW_OF_MEANS)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import ndtri_exp
@@ -29,10 +30,12 @@ from parley.policies.evidence.sets import slot_of
 from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.problem import Instance, Problem
 from parley.rewards.bets import LOG_SHARES, POINTS, boldness
+from parley.simulation.simulate import drifted
 
 STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/delta-correctness.md
 FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer its standard error is above a quarter of it
 CHUNK = 20_000
+LARGEST_TILT = 5.0  # of one reward, over a whole range: odds times 150, where a drift leaves rates next to 0 or 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +101,8 @@ def ruled_out_probability(
     size = max(CHUNK // instance.means.size, 1)
     for first in range(0, replications, size):
         some = slice(first, min(first + size, replications))
-        weights, lost = _run(policy, instance, arm, agent, some.stop - some.start, generator)
+        moved = partial(drifted, instance, some.stop - some.start, seed=seed, block=first)
+        weights, lost = _run(policy, instance, arm, agent, some.stop - some.start, generator, moved)
         out[some] = weights
         open_ += lost
         if progress:
@@ -115,17 +119,26 @@ def ruled_out_probability(
 
 
 def _run(
-    policy: EvidenceRacing, instance: Instance, arm: int, agent: int, count: int, generator: np.random.Generator
+    policy: EvidenceRacing,
+    instance: Instance,
+    arm: int,
+    agent: int,
+    count: int,
+    generator: np.random.Generator,
+    moved: Callable[..., FloatArray | None],
 ) -> tuple[FloatArray, float]:
     """The weight of every run in which the arm was ruled out, 0 for the others; and the weight of open runs."""
     result, runs, log_weight = np.zeros(count), np.arange(count), np.zeros(count)
-    left_open, law, first = 0.0, instance.problem.noise.tilted_law(instance.means, instance.scale), 0
+    left_open, first, noise, phase = 0.0, 0, instance.problem.noise, 0
     members = _members(policy, instance, arm, agent)
     state: State = policy.start((count,))
     while True:
         quotas = policy.plan(state)
         assert isinstance(state, Wealth)
-        bet = _bet(policy, instance, state, quotas, members, agent)
+        shifts = moved(phase=phase)
+        means, phase = instance.means if shifts is None else instance.means + shifts[runs], phase + 1
+        law = noise.tilted_law(means, instance.scale)
+        bet = _bet(policy, instance, state, quotas, members, agent, noise.true_variances(means, instance.scale))
         chosen = (generator.random(len(runs))[:, None] > np.cumsum(bet.shares)[:-1]).sum(axis=-1)
         lam = np.take_along_axis(bet.stakes, chosen[:, None], axis=-1)[:, 0]
         fresh = law.draw(generator, quotas, lam[:, None, None] * bet.direction)
@@ -165,9 +178,18 @@ def _members(policy: EvidenceRacing, instance: Instance, arm: int, agent: int) -
 
 
 def _bet(
-    policy: EvidenceRacing, instance: Instance, state: Wealth, quotas: IntArray, members: IntArray, agent: int
+    policy: EvidenceRacing,
+    instance: Instance,
+    state: Wealth,
+    quotas: IntArray,
+    members: IntArray,
+    agent: int,
+    variances: FloatArray,
 ) -> _Bet:
-    """The bet that makes an error rare, as a tilt: that of the set of the true top N, or of the arm."""
+    """The bet that makes an error rare, as a tilt: that of the set of the true top N, or of the arm.
+
+    `variances (..., arm, agent)` are the true ones of the phase's rewards.
+    """
     contrasts, weights = policy.contrasts(state), instance.problem.weights[:, agent]
     runs = np.arange(len(quotas))
     slot, arm = _slot(instance, contrasts, members, agent)
@@ -183,16 +205,20 @@ def _bet(
         seen = np.isfinite(np.where(weights > 0, direction[runs, opponent] + direction[runs, arm], 0.0)).all(axis=-1)
     live = of_slot(contrasts.live).astype(bool) & seen & (state.phase > 0)
     direction = np.where(live[:, None, None] & np.isfinite(direction), direction, 0.0)
-    variance = _true_variance(instance, quotas, direction)
+    variance = np.asarray((quotas * np.square(direction) * variances).sum(axis=(-2, -1)))  # the contrast's
     gaps = np.maximum(of_slot(contrasts.gap)[:, None] + of_slot(contrasts.error)[:, None] * POINTS, 0.0)
     variance = np.where(variance > 0, variance, 1.0)[:, None]
     stakes = np.where(live[:, None], gaps / variance, 0.0)
-    if policy.problem.noise.boosted:
+    noise = instance.problem.noise
+    if noise.boosted:
         missing = of_slot(contrasts.missing)
         stakes *= boldness(gaps[:, 1] / np.sqrt(variance[:, 0]), missing)[:, None]
         # However much a boosted bet stakes, it reaches the line at a score of about the quantile of what is missing.
         score = np.maximum(-ndtri_exp(-np.maximum(missing, 1e-9)), 0.5)
         stakes = np.minimum(stakes, score[:, None] / np.sqrt(variance))
+    if noise.low is not None and noise.high is not None:
+        steepest = np.abs(direction).max(axis=(-2, -1)) * (noise.high - noise.low)
+        stakes = np.minimum(stakes, LARGEST_TILT / np.maximum(steepest, 1e-300)[:, None])
     return _Bet(direction=direction, stakes=stakes, shares=np.exp(LOG_SHARES) / np.exp(LOG_SHARES).sum())
 
 
@@ -202,11 +228,6 @@ def _slot(instance: Instance, contrasts: Contrasts, members: IntArray, agent: in
         rivals = contrasts.opponents[:, :, members[0], agent]
         return np.argmin(instance.mixed_means[rivals, agent], axis=-1), np.full(len(rivals), members[0])
     return slot_of(contrasts.ranks[..., agent], contrasts.opponents[..., agent], contrasts.wealth[..., agent], members)
-
-
-def _true_variance(instance: Instance, quotas: IntArray, direction: FloatArray) -> FloatArray:
-    """`(run,)`: the variance of the contrast under the truth."""
-    return np.asarray((quotas * np.square(direction) * instance.cell_variances).sum(axis=(-2, -1)))
 
 
 @dataclass(frozen=True, kw_only=True)

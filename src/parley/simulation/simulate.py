@@ -309,18 +309,21 @@ def _draw(
     if settings is not None and settings.dropout and settings.site_counts != "exact":
         chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 1)))
         counts = chance.binomial(counts, 1 - settings.dropout)
-    shifts = None
-    if instance.drift is not None:
-        steps = [
-            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, step, 2))) for step in range(phase)
-        ]
-        shifts = instance.drift.shifts(steps, len(counts), instance.means, instance.problem.noise)
+    shifts = drifted(instance, len(counts), seed=seed, block=block, phase=phase)
     generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(block, phase))))
     drawn = make_environment(instance, environment, shifts)(generator, counts)
     if not reported:
         return drawn
     added = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, phase, 3)))
     return with_noise(drawn, added, instance.problem.noise)
+
+
+def drifted(instance: Instance, count: int, *, seed: int, block: int, phase: int) -> FloatArray | None:
+    """`(count, 1, agent)`: how far the sites of a block have moved before a phase (from 0); None without drift."""
+    if instance.drift is None:
+        return None
+    steps = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, step, 2))) for step in range(phase)]
+    return instance.drift.shifts(steps, count, instance.means, instance.problem.noise)
 
 
 def _run(policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress) -> None:
