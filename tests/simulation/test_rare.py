@@ -10,6 +10,7 @@ from tests.support import random_weights
 from parley import Instance, InvalidInput, Noise, Problem, make_policy, simulate
 from parley.cli.main import main
 from parley.policies.evidence.racing import EvidenceRacing
+from parley.problem import Drift
 from parley.simulation.rare import hardest_ties, ruled_out_probability
 
 pytestmark = pytest.mark.simulations
@@ -25,17 +26,19 @@ def counted(policy, instance, top, agent, runs):
 
 
 @pytest.mark.parametrize(
-    ("settings", "means", "arm"),
+    ("settings", "means", "arm", "drift"),
     [
-        ({"arms": 2, "weights": [[1.0]], "delta": 0.1}, [[0.0], [0.0]], 0),
-        ({"arms": 3, "weights": [[1.0]], "delta": 0.2, "top": 2}, [[1.0], [0.4], [0.4]], 1),
-        ({"arms": 2, "weights": [[1.0]], "delta": 0.1, "noise": Noise(kind="binary", rate=0.2)}, [[0.2], [0.2]], 0),
-        ({"arms": 2, "weights": [[1.0]], "delta": 0.1, "noise": Noise(kind="subgaussian")}, [[0.0], [0.0]], 0),
+        ({"arms": 2, "weights": [[1.0]], "delta": 0.1}, [[0.0], [0.0]], 0, 0.0),
+        ({"arms": 3, "weights": [[1.0]], "delta": 0.2, "top": 2}, [[1.0], [0.4], [0.4]], 1, 0.0),
+        ({"arms": 2, "weights": [[1.0]], "delta": 0.1, "noise": Noise(kind="binary", rate=0.2)}, [[0.2], [0.2]], 0, 0),
+        ({"arms": 2, "weights": [[1.0]], "delta": 0.1, "noise": Noise(kind="subgaussian")}, [[0.0], [0.0]], 0, 0.0),
+        ({"arms": 3, "weights": [[1.0]], "delta": 0.2}, [[0.0], [0.0], [-1.0]], 0, 2.0),
+        ({"arms": 3, "weights": [[1.0]], "delta": 0.2, "noise": Noise(kind="binary")}, [[0.5], [0.5], [0.3]], 0, 0.1),
     ],
 )
-def test_tilted_and_counted_agree(settings, means, arm):
+def test_tilted_and_counted_agree(settings, means, arm, drift):
     problem = Problem(**settings, max_samples=CAP)
-    instance = Instance(problem=problem, means=means)
+    instance = Instance(problem=problem, means=means, drift=Drift(step=drift) if drift else None)
     policy = make_policy("evidence", problem)
     runs = 4000
     plain = counted(policy, instance, problem.top, 0, runs)
