@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 
 from parley.errors import InvalidInput
+from parley.experiments.forecasts.forecast import simulate_rest
+from parley.experiments.forecasts.plan_page import sensitivity_table
+from parley.experiments.forecasts.planning import Planner, make_plan, plan_studies
+from parley.experiments.forecasts.scenarios import gap_scenario
+from parley.policies import make_policy
+from parley.policies.evidence.plan import enlarged
 from parley.privacy import epsilon, with_noise
-from parley.problem import Problem
+from parley.problem import Instance, Problem
 from parley.protocol import StudyMessage
 from parley.rewards import Binary, Bounded
+from parley.simulation import phase_totals, phases, simulate
+from parley.simulation.rare import hardest_ties, ruled_out_probability
 from parley.study import parse_study
 from parley.totals import Totals
 
@@ -103,3 +111,86 @@ def test_simulated_noise_is_discrete_gaussian_on_the_grid(variance, grid):
     true = (np.square(values) * density).sum() / density.sum() if grid == 1.0 else variance
     assert np.var(steps * grid) == pytest.approx(true, rel=0.02)
     assert not noisy.squares.any()
+
+
+MEANS = np.array([[0.45, 0.4], [0.2, 0.25]])
+
+
+def private(rho: float | None, **more) -> Instance:
+    problem = Problem(arms=2, weights=[[0.7, 0.2], [0.3, 0.8]], noise=Binary(rate=0.3), rho=rho, **more)
+    return Instance(problem=problem, means=MEANS)
+
+
+def test_a_simulated_study_reports_noisy_sums_of_the_same_rewards():
+    instance = private(0.05)
+    first = next(phases(make_policy("evidence", instance.problem), instance, seed=3))
+    exact = phase_totals(instance, seed=3, phase=0, counts=first.quotas)
+    noise = first.after.sums - exact.sums
+    assert noise.any()
+    assert (noise == np.round(noise)).all()
+    assert np.abs(noise).max() < 8 * np.sqrt(10)
+    again = simulate(make_policy("evidence", instance.problem), instance, replications=3, seed=3)
+    more = simulate(make_policy("evidence", instance.problem), instance, replications=300, seed=3, chunk=1)
+    assert again.costs.tolist() == more.costs[:3].tolist(), "replications do not depend on how many follow"
+
+
+def test_noise_costs_samples_and_a_plan_makes_up_for_it():
+    costs = []
+    for rho in (None, 0.05, 0.005):
+        instance = private(rho)
+        run = simulate(make_policy("evidence", instance.problem), instance, replications=200, seed=1)
+        assert run.error_rate <= 0.1
+        assert run.finished.all()
+        costs.append(run.costs.mean())
+    assert costs[0] < costs[1] < costs[2] < 12 * costs[0]
+    exact, noisy = enlarged(np.array([50.0]), 0.2, 0.0), enlarged(np.array([50.0]), 0.2, 100.0)
+    assert exact == 50.0
+    assert 0.2 / noisy + 100 / noisy**2 == pytest.approx(0.2 / 50)
+
+
+def test_every_kind_of_question_ends_with_private_reports():
+    for noise in ({"kind": "binary", "inference": "normal"}, {"kind": "bounded", "low": 0, "high": 1}, CLIPPED):
+        for more in ({"tolerance": 0.05}, {"top": 2}, {"answers": "each"}, {"max_samples": 5000}):
+            noise_model = parse_study(STUDY | {"noise": {"method": "hoeffding"} | noise if "low" in noise else noise})
+            problem = Problem(arms=3, weights=np.eye(2), noise=noise_model.problem.noise, rho=0.5, **more)
+            means = [[0.9, 0.9], [0.5, 0.5], [0.1, 0.1]]
+            run = simulate(
+                make_policy("evidence", problem), Instance(problem=problem, means=means), replications=5, seed=2
+            )
+            assert run.error_rate == 0
+            assert run.finished.all()
+
+
+def test_a_plan_says_what_privacy_costs_and_counts_its_studies():
+    problem, done = private(0.05).problem, []
+    planner = Planner(policy="evidence", options={}, replications=4, seed=0, progress=done.append)
+    scenarios = [gap_scenario(problem, 0.3)]
+    plan = make_plan(planner, problem, scenarios)
+    assert [rho for rho, _ in plan.by_rho] == [None, 0.5, 0.05, 0.005]
+    assert plan.by_rho[2][1] is plan.scenarios[-1]
+    assert plan.by_rho[0][1].samples.mean() < plan.by_rho[3][1].samples.mean()
+    assert sum(done) == plan_studies(planner, problem, scenarios)
+    settings = [row[0] for row in sensitivity_table("costs", plan).rows]
+    assert str(settings[-1]).find("rho 0.005, epsilon 0.38") >= 0
+    assert not make_plan(planner, private(None).problem, scenarios).by_rho
+
+
+def test_a_forecast_and_an_audit_draw_the_noise_too():
+    instance = private(0.005)
+    policy = make_policy("evidence", instance.problem)
+    start = policy.start()
+    counts = policy.plan(start)
+    state = policy.update(start, Totals(counts=counts, sums=np.round(counts * MEANS)))
+    rest = simulate_rest(policy, state, continuations=40, seed=0)
+    plain = make_policy("evidence", private(None).problem)
+    exact = simulate_rest(
+        plain,
+        plain.update(plain.start(), Totals(counts=counts, sums=np.round(counts * MEANS))),
+        continuations=40,
+        seed=0,
+    )
+    assert rest.samples.mean() > exact.samples.mean()
+    tie = hardest_ties(instance.problem.with_(rho=0.5, delta=1e-4))[0]
+    race = make_policy("evidence", tie.instance.problem)
+    found = ruled_out_probability(race, tie.instance, arm=tie.arm, agent=0, replications=300, seed=0)
+    assert 0 < found.probability < 1e-4

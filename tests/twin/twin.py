@@ -764,6 +764,8 @@ class Twin:
     """One study, driven by what its phases brought."""
 
     def __init__(self, problem: Any, *, largest: int | None = None, gap_scale: float = 0.2) -> None:
+        if problem.rho is not None:
+            raise ValueError("the twin knows exact sums only: tests/rewards/test_private.py judges private ones")
         self.problem, self.largest = problem, largest  # the most samples, by a budget or by the tolerance
         self.weights = [[float(value) for value in row] for row in problem.weights]
         self.arms, self.agents, self.top = problem.arm_count, problem.agent_count, problem.top

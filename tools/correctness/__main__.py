@@ -1,7 +1,7 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
-`... together`, `... normal`, `... planning`, `... laws` (make laws), `... forecasts` (make forecasts), `... theorem`
-(make theorem), `... drift` (make drift).
+`... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... forecasts` (make forecasts),
+`... theorem` (make theorem), `... drift` (make drift).
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -28,6 +28,7 @@ from tools.correctness.near_ties import NOISES
 from tools.correctness.normal import normal
 from tools.correctness.planning import planning
 from tools.correctness.prices import prices
+from tools.correctness.privacy import privacy
 from tools.correctness.rewards import page as rewards
 from tools.correctness.settings import settings
 from tools.correctness.theorem import theorem
@@ -47,6 +48,10 @@ def main() -> int:
     approximate = work.add_parser("normal", help="errors of the normal approximation of rates, at ties")
     approximate.add_argument("--replications", type=int, default=20_000, help="of every counted row")
     work.add_parser("planning", help="the tables of docs/planning.md")
+    noisy = work.add_parser(
+        "privacy", help="what private reports cost, and errors at ties; the tables of docs/privacy.md"
+    )
+    noisy.add_argument("--replications", type=int, default=4000, help="of every row")
     skew = work.add_parser("laws", help="errors where rewards are not Gaussian; rewrites part of docs/rewards.md")
     skew.add_argument("--replications", type=int, default=5000, help="of every cell")
     moving = work.add_parser("drift", help="errors when means move between phases; rewrites part of docs/drift.md")
@@ -99,6 +104,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "flexible": lambda: flexible(arguments.share),
         "normal": lambda: normal(runs, workers),
         "planning": planning,
+        "privacy": lambda: privacy(runs),
         "laws": lambda: laws(runs, workers),
         "drift": lambda: drift(runs, workers, arguments.only),
         "rewards": lambda: rewards(runs, workers),

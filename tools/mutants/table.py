@@ -36,6 +36,7 @@ ENDS = "tests/protocol/test_never_runs_away.py::"
 RUNS = "tests/simulation/test_simulate.py::"
 DRAWS = "tests/simulation/test_environments.py::"
 ROUNDING = "tests/rewards/test_rounding.py::"
+PRIVATE = "tests/rewards/test_private.py::"
 CLAIMS = "tests/dashboard/test_claims.py::"
 ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
 GAUSSIAN_END = "return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)"
@@ -245,6 +246,17 @@ MUTANTS = [
          "OTHERS = 0.0", ENDS + "test_wcpe_does_not_draw_without_an_end_for_what_could_only_just_be_told_apart"),
         ("wcpe halves its goal for phases of another question", "policies/wcpe.py", "halved &= self._reached(after)",
          "halved &= True", "tests/trials/test_six_sites.py::test_it_ends_and_re_weighed_it_answers_the_rest"),
+    ),
+    *_of(
+        "private reports",
+        ("private sums pay no toll", "rewards/binary.py", "base -= noise / 2 * np.einsum", "base -= 0 * np.einsum",
+         PRIVATE + "test_a_bet_on_private_rates_is_fair_with_its_toll_and_not_without"),
+        ("a contrast of private sums is as sure as one of exact sums", "problem.py", "self.noise_variance * releases * reciprocals",
+         "0 * releases * reciprocals", PRIVATE + "test_a_bet_by_the_range_is_fair_with_noise"),
+        ("a bound on a gap pays no toll", "rewards/intervals.py", "won = won - np.square(steepest) * noise", "won = won - 0 * noise",
+         PRIVATE + "test_a_bound_on_a_gap_is_fair_with_noise"),
+        ("an interval of private rates pays no toll", "rewards/intervals.py", "powers = powers + noise_toll(", "powers = powers + 0 * noise_toll(",
+         PRIVATE + "test_an_interval_of_rates_is_what_fair_bets_leave"),
     ),
     *_of(
         "rewards",

@@ -247,7 +247,7 @@ def _document(plan: CostPlan) -> dict[str, Any]:
         ],
         f"by_{plan.level_axis}": [{plan.level_axis: value} | _figures(estimate) for value, estimate in plan.by_level],
         "by_weights": [{plan.weights_axis: value} | _figures(estimate) for value, estimate in plan.by_weights],
-    }
+    } | ({"by_rho": [{"rho": rho} | _figures(estimate) for rho, estimate in plan.by_rho]} if plan.by_rho else {})
 
 
 def _figures(estimate: ScenarioCost) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from parley.errors import InvalidInput
 from parley.formatting import plural
 from parley.policies import make_policy
 from parley.policies.evidence.racing import EvidenceRacing
+from parley.privacy import DELTA, epsilon
 from parley.problem import FloatArray, Instance, IntArray, Problem
 from parley.simulation import ENVIRONMENTS, Outcome, Regret, simulate
 from parley.simulation.rare import RareError, Tie, hardest_ties, ruled_out_probability
@@ -77,6 +78,9 @@ def simulate_command(
         )
     document = loaded.problem.settings() | summary(outcome, least_of(instance))
     document |= {"study": loaded.name, "guarantee": chosen.guarantee, "drift": chosen.drift}
+    rho = loaded.problem.rho
+    if rho is not None:
+        document["privacy"] = {"rho": rho, "epsilon": epsilon(rho), "delta": DELTA}
     if as_json:
         print_json(document)
         return

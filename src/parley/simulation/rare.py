@@ -28,6 +28,7 @@ from parley.policies.base import State
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.sets import slot_of
 from parley.policies.evidence.wealth import Contrasts, Wealth
+from parley.privacy import with_noise
 from parley.problem import Instance, Problem
 from parley.rewards.bets import LOG_SHARES, POINTS, boldness
 from parley.simulation.simulate import drifted
@@ -141,12 +142,12 @@ def _run(
         bet = _bet(policy, instance, state, quotas, members, agent, noise.true_variances(means, instance.scale))
         chosen = (generator.random(len(runs))[:, None] > np.cumsum(bet.shares)[:-1]).sum(axis=-1)
         lam = np.take_along_axis(bet.stakes, chosen[:, None], axis=-1)[:, 0]
-        fresh = law.draw(generator, quotas, lam[:, None, None] * bet.direction)
+        fresh = law.draw(generator, quotas, lam[:, None, None] * bet.direction)  # noise is added below, and not tilted
         observed = (bet.direction * fresh.sums).sum(axis=(-2, -1))
         psi = np.stack([law.cumulant(quotas, s[:, None, None] * bet.direction) for s in bet.stakes.T], axis=-1)
         terms = np.log(bet.shares) + bet.stakes * observed[:, None] - psi
         log_weight = log_weight - np.logaddexp.reduce(terms, axis=-1)
-        state = policy.update(state, fresh)
+        state = policy.update(state, with_noise(fresh, generator, instance.problem.noise))
         out = ~state.active[:, members, agent].all(axis=-1)
         result[runs[out]] = np.exp(log_weight[out])
         over = out | (state.active[:, :, agent].sum(axis=-1) <= instance.problem.top) | state.finished

@@ -23,6 +23,7 @@ from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.power import budget_warning, smallest_budget
 from parley.experiments.forecasts.scenarios import gap_scenario, tie_scenario, usual_gaps
 from parley.policies import Policy, State
+from parley.privacy import with_noise
 from parley.problem import FloatArray, Instance, IntArray, Problem
 
 MOST_ROUNDS = 40  # of one continuation: a near-tie has no end
@@ -84,6 +85,8 @@ def simulate_rest(
     problem = policy.problem
     scale = np.sqrt(problem.noise.cell_variances(state.totals))
     errors = scale / np.sqrt(np.maximum(state.counts, 1))
+    if problem.rho is not None:
+        errors = np.hypot(errors, np.sqrt(problem.noise_variance * state.phase) / np.maximum(state.counts, 1))
     truths = plausible_means(state.means, np.broadcast_to(errors, problem.shape), generator, continuations)
     if problem.noise.low is not None and problem.noise.high is not None:
         truths = _reflected(truths, problem.noise.low, problem.noise.high)
@@ -102,7 +105,7 @@ def simulate_rest(
             break
         if problem.rate is not None:
             days += np.where(quotas.any(axis=(-2, -1)), phase_days(problem, quotas), 0.0)
-        running = policy.update(running, draw(generator, quotas))
+        running = policy.update(running, with_noise(draw(generator, quotas), generator, problem.noise))
     return Forecast(
         study_costs=StudyCosts(
             samples=running.counts.sum(axis=(-2, -1)),

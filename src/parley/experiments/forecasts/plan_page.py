@@ -18,6 +18,7 @@ from parley.experiments.report_kit.svg import calendar_chart
 from parley.experiments.report_kit.tables import Table
 from parley.formatting import DASH, share_text, size_text
 from parley.harmonic.pace import agent_days
+from parley.privacy import epsilon
 from parley.problem import Problem
 
 LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
@@ -51,6 +52,8 @@ def sensitivity_table(title: str, plan: CostPlan) -> Table:
     """How the cost of the reference scenario moves, one setting a row."""
     settings = [(f"{plan.level_axis} {value:,.10g}", estimate) for value, estimate in plan.by_level]
     settings += [(f"{plan.weights_axis} {value:g}", estimate) for value, estimate in plan.by_weights]
+    for rho, estimate in plan.by_rho:
+        settings.append(("exact reports" if rho is None else f"rho {rho:g}, epsilon {epsilon(rho):.2g}", estimate))
     rows = [(setting, f"{estimate.quantiles(0.5)[0]:,.0f}") for setting, estimate in settings]
     return Table.of_text(title, ("setting", f"{plan.unit}, median"), rows)
 

@@ -23,6 +23,7 @@ from parley.simulation import phases, simulate_truths
 from parley.weights import identity
 
 DELTAS = (0.1, 0.05, 0.01, 0.001)
+RHOS = (0.5, 0.05, 0.005)
 CAP = 100  # a study that costs this many times the worst one together is stopped: its cost is a lower bound
 MOST_PHASES = 60  # of the timeline that is drawn
 STEPS = (0.1, 0.5, 2.0, 8.0, 50.0)  # times what a day of the cheapest study costs in draws
@@ -152,6 +153,7 @@ class CostPlan:
     level_axis: str  # which: "delta" or "horizon"
     by_weights: Sequence[tuple[float, ScenarioCost]]  # the reference scenario, from much collaboration to none
     weights_axis: str  # what moves in `by_weights`
+    by_rho: Sequence[tuple[float | None, ScenarioCost]] = ()  # the reference scenario, with more or less noise
 
     @property
     def unit(self) -> str:
@@ -184,6 +186,9 @@ def make_plan(
         same = _same_weights(problem, moved)
         return found[same] if same else planner.estimate(reference, moved, max_samples=cap)
 
+    def at_noise(rho: float | None) -> ScenarioCost:
+        return found[_OWN] if rho == problem.rho else planner.estimate(reference, problem.with_(rho=rho))
+
     return CostPlan(
         scenarios=together,
         alone=alone,
@@ -191,6 +196,7 @@ def make_plan(
         level_axis=name,
         by_weights=[(value, at_weights(moved)) for value, moved in problems],
         weights_axis=axis,
+        by_rho=[(rho, at_noise(rho)) for rho in _noises(problem)],
     )
 
 
@@ -202,6 +208,11 @@ def _same_weights(problem: Problem, moved: Problem) -> str | None:
     if np.array_equal(moved.weights, problem.weights):
         return _OWN
     return _ALONE if np.array_equal(moved.weights, identity(problem.agent_count)) else None
+
+
+def _noises(problem: Problem) -> Sequence[float | None]:
+    """The privacy to compare with, from none to much, where reports are private: what does it cost?"""
+    return [] if problem.rho is None else [None, *sorted({*RHOS, problem.rho}, reverse=True)]
 
 
 def _levels(problem: Problem) -> tuple[str, Sequence[float]]:
@@ -217,6 +228,7 @@ def plan_studies(planner: Planner, problem: Problem, scenarios: Sequence[Scenari
     name, levels = _levels(problem)
     varied = sum(bool(level != getattr(problem, name)) for level in levels)
     varied += sum(_same_weights(problem, moved) is None for _, moved in along_weights(problem)[1])
+    varied += max(len(_noises(problem)) - 1, 0)
     return planner.replications * (2 * pairs + varied * len(scenarios[-1].means))
 
 
