@@ -105,6 +105,7 @@ class Pages:
             asked=about(standing["asked"]) if filling else standing["asked"],
             filling=filling,
             replaces=not people.rules.flexible,
+            rules=people.rules,
             limits=(people.rules.low, people.rules.high),
             coordinator=self._runtime.words,
             contact=contact_words(self._runtime.silence),
