@@ -54,6 +54,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
     reported: bool
     frozen: bool
     rho: float | None = None
+    closed_arms: tuple[str, ...] = ()  # of one that was withdrawn in this phase, a report may have fewer draws
 
     def __post_init__(self) -> None:
         """Whatever answered may not have been a coordinator."""
@@ -83,7 +84,10 @@ class AgentPlan(Model, forbid_unknown_fields=False):
         if self.plan is None or self.draws is None:
             raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
         delivery = drawn if isinstance(drawn, Delivery) else Delivery(totals=drawn)
-        if tuple(delivery.totals.counts.tolist()) != self.draws and not delivery.reason:
+        counts = zip(self.arms, delivery.totals.counts.tolist(), self.draws, strict=True)
+        if not delivery.reason and any(
+            n != asked and (arm not in self.closed_arms or n > asked) for arm, n, asked in counts
+        ):
             raise InvalidInput(
                 "rewards", found=f"{delivery.totals.counts.tolist()} draws", allowed=f"the plan's, {list(self.draws)}"
             )

@@ -161,6 +161,11 @@ def _show_study(found: dict[str, Any]) -> None:
     if (anew := found["reweighed"]) is not None:
         left = f", {', '.join(anew['left'])} left" if anew["left"] else ""
         say(f"  re-weighed in phase {anew['phase']}{left}: {anew['reason']}")
+    for entry in found["changed_arms"]:
+        what = "opened" if entry["open"] else "withdrawn"
+        say(f"  {what}: {entry['arm']} in phase {entry['phase']}: {entry['reason']}")
+    if found["closed_arms"]:
+        say(f"  not drawn: {', '.join(found['closed_arms'])} (open-arm)")
     if found["end"] != "open":
         say(f"  ended as {OutcomeStatus(found['end']).description}")
 

@@ -182,6 +182,32 @@ def thaw(client: Client, study: str, agent: str, reason: str, yes: bool) -> None
     _done("Thawed", study, made)
 
 
+def _arm_command(what: str, description: str, done: str) -> click.Command:
+    """open-arm and withdraw-arm differ in a word."""
+
+    @click.command(f"{what}-arm", help=description)
+    @click.argument("study")
+    @click.argument("arm")
+    @reason_option
+    @yes_option
+    @with_client
+    def change(client: Client, study: str, arm: str, reason: str, yes: bool) -> None:
+        parts = ("studies", study, "arms", arm, what)
+        found = client.request("GET", *parts)
+        shown = found["preview"]
+        say(f"Effect: {shown['effect']}.")
+        if shown["asked_again"]:
+            say(f"Asked again: {', '.join(shown['asked_again'])}.")
+        say(f"Then: {_preview_sentence(shown['projection'])}.")
+        say(f"Guarantee: {shown['guarantee']}.")
+        if not yes:
+            confirm(f"{what.capitalize()} {arm}?")
+        made = client.request("POST", *parts, json={"reason": reason, "preview": found["digest"]})
+        _done(done, study, made)
+
+    return change
+
+
 def _show_pairs(pairs: list[dict[str, Any]]) -> None:
     for pair in pairs[:MOST_PAIRS]:
         least = pair["smallest_radius"]
@@ -240,6 +266,10 @@ CHANGES = (
     freeze,
     reweigh,
     thaw,
+    _arm_command(
+        "open", "Make ARM of STUDY, dormant or withdrawn, a candidate. What that does is shown first.", "Opened"
+    ),
+    _arm_command("withdraw", "Go on with STUDY without ARM. What that does is shown first.", "Withdrawn"),
     _reason_command("pause", "Accept no report of STUDY until it is resumed."),
     _reason_command("resume", "Go on with STUDY where it was."),
     _reason_command("cancel", "Stop STUDY for good, with a certificate of the candidates that remain."),

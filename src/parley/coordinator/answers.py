@@ -8,7 +8,7 @@ from typing import Any
 
 from parley.protocol.codec import Digest, Model
 from parley.protocol.messages import Receipt, Report
-from parley.protocol.previews import EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
+from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 
 
 class Answer(Model):
@@ -61,7 +61,7 @@ class StudyLine(Answer):
     version: str  # changes with every event of the study, and says nothing else
     sequence: int | None  # of the log
     head: str | None
-    digest: str  # of the study's document, with the weights in force
+    digest: str  # of the study's document, with the weights and arms in force
 
 
 class ListedStudy(StudyLine):
@@ -115,6 +115,16 @@ class ReweighedStudy(Answer):
     left: list[str]  # whose own question rests while they are frozen
 
 
+class ChangedArm(Answer):
+    """An arm that was opened or withdrawn in mid-study, the last time."""
+
+    arm: str
+    open: bool  # it was opened; else withdrawn
+    phase: int  # in progress then
+    reason: str
+    at: str
+
+
 class StudyStatus(StudyLine):
     """Where a study is, whom it waits for and since when."""
 
@@ -131,6 +141,8 @@ class StudyStatus(StudyLine):
     frozen: list[FrozenAgent]
     end: str  # how it ended, the worst of its agents': decided, accepted, exhausted, blocked, cancelled; or open
     reweighed: ReweighedStudy | None
+    closed_arms: list[str]  # dormant or withdrawn: nobody's candidates
+    changed_arms: list[ChangedArm]
 
 
 Counts = list[list[int]]  # [arm][agent]
@@ -313,6 +325,7 @@ class AgentAssignment(Answer):
     reported: bool
     frozen: bool
     rho: float | None  # of a private study: sums leave the site with noise
+    closed_arms: list[str]  # nobody's candidates; of one that was withdrawn in this phase, fewer draws will do
 
 
 class TakenReport(Answer):
@@ -376,6 +389,13 @@ class PreviewedReweigh(Answer):
     """What asking anew without the frozen agents would do; send columns and `digest` to confirm it."""
 
     preview: ReweighPreview
+    digest: Digest
+
+
+class PreviewedArm(Answer):
+    """What opening or withdrawing an arm would do; send the `digest` as `preview` to confirm it."""
+
+    preview: ArmPreview
     digest: Digest
 
 

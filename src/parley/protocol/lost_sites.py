@@ -177,7 +177,9 @@ def guarantee_under(
         either = max(1 - (3 if withdrawn else 2) * delta, 0.0)
         anew = f"for whichever question is asked anew, and at least {either:g} if it was open whether to ask anew"
         guarantee = guarantee.replace(least, f"{least} {anew}")
-    return guarantee + (f", if the reason to open {', '.join(opened)} is not in these rewards" if opened else "")
+    return guarantee + (
+        f", if the reason to open {', '.join(sorted(opened))} is not in these rewards" if opened else ""
+    )
 
 
 def _one_of_many(j: int) -> float:

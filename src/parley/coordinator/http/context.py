@@ -128,6 +128,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     study: str = ""
     agent: str = ""
+    arm: str = ""
     phase: Annotated[int, Meta(ge=1, le=LARGEST_PHASE)] = 1
     kid: Annotated[str, Meta(max_length=64)] = ""
 

@@ -23,6 +23,7 @@ from parley.protocol import Certificate, Decision, Plan, Receipt, Report, StudyM
 
 STUDY = "/v1/studies/{study}"
 AGENT = STUDY + "/agents/{agent}"
+ARM = STUDY + "/arms/{arm}"
 PHASE = STUDY + "/phases/{phase}"
 REPORT = PHASE + "/reports/{agent}"
 STREAM = "text/event-stream"
@@ -99,6 +100,10 @@ OPERATIONS: tuple[Operation, ...] = (
         ),
         _row("GET", AGENT + "/thaw", admin.preview_thaw, PLANNERS, answer=answers.PreviewedThaw),
         _row("POST", AGENT + "/thaw", admin.thaw_agent, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
+        _row("GET", ARM + "/open", admin.preview_open_arm, PLANNERS, answer=answers.PreviewedArm),
+        _row("POST", ARM + "/open", admin.open_arm, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
+        _row("GET", ARM + "/withdraw", admin.preview_withdraw_arm, PLANNERS, answer=answers.PreviewedArm),
+        _row("POST", ARM + "/withdraw", admin.withdraw_arm, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
         _row(
             "GET", STUDY + "/quarantine", admin.list_quarantine, UNBLINDED,
             query=schemas.QuarantineQuery, answer=answers.Quarantine,

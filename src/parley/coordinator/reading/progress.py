@@ -97,7 +97,7 @@ def board(transaction: Transaction, row: StudyRow, *, columns: Columns, blinded:
 
 def policy_of(transaction: Transaction, row: StudyRow) -> Policy:
     """The policy of a study as it is asked now; it knows who left."""
-    study, last = studies.message(transaction, row), studies.reweighing(transaction, row.id)
+    study, last = studies.message(transaction, row), studies.question(transaction, row.id)
     policy = study.make_policy()
     if last is None:
         return policy
@@ -126,7 +126,7 @@ def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequ
     """
     study, counts = studies.message(transaction, row), state.counts
     decided = phases.decided(transaction, row.id)
-    if int(state.phase) < decided:  # re-weighed: the present question was answered before the last phase
+    if int(state.phase) < decided:  # the present question was answered before the last phase
         counts = np.sum([_totals(transaction, row, phase).counts for phase in range(1, decided + 1)], axis=0)
     if row.phase <= decided:
         return np.asarray(counts)

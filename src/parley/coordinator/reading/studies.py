@@ -103,11 +103,6 @@ def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
     return {agent: Held(one.digest, one.why) for agent, one in waits.items() if agent not in gone}
 
 
-def _reweighed(transaction: Transaction, row: StudyRow) -> answers.ReweighedStudy | None:
-    last = studies.reweighing(transaction, row.id)
-    return None if last is None else answers.ReweighedStudy(phase=last.phase, reason=last.reason, left=list(last.left))
-
-
 def pulse(transaction: Transaction, only: str | None) -> tuple[int, int]:
     """How many studies there are, and a number that grows with every change of any of them; or of `only` one."""
     query = select(func.count(), func.coalesce(func.sum(tables.studies.c.sequence), 0))
@@ -121,6 +116,8 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
     asked = phases.asked_agents(transaction, row.id, row.phase)
     reported = reports.reported_agents(transaction, row.id, row.phase)
     frozen = studies.frozen_agents(transaction, row.id)
+    question, anew = studies.question(transaction, row.id), studies.asked_anew(transaction, row.id)
+    reweighed = anew.pop("", None)
     waits = held_now(transaction, row)
     waiting = row.awaited > 0
     missing = [
@@ -132,7 +129,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         agent_names=list(study.agents),
         settings={name: value for name, value in claim.settings.items() if not isinstance(value, list)},
         descriptions=study.problem.descriptions(),
-        guarantee=guarantee_under(claim, study.weights),
+        guarantee=guarantee_under(claim, study.weights, *((question.opened, question.withdrawn) if question else ())),
         rates=study.problem.noise.means_are_rates,
         warnings=list(warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),
@@ -145,7 +142,20 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
             _awaited(transaction, row, name, visibility, waits[name].why if name in waits else None) for name in missing
         ],
         end=end_of(transaction, row).value,
-        reweighed=_reweighed(transaction, row),
+        reweighed=answers.ReweighedStudy(phase=reweighed.phase, reason=reweighed.reason, left=list(question.left))
+        if question and reweighed
+        else None,
+        closed_arms=list(study.problem.dormant),
+        changed_arms=[
+            answers.ChangedArm(
+                arm=arm,
+                open=found.kind == "arm-opened",
+                phase=found.phase,
+                reason=found.reason,
+                at=visibility.time(found.at),
+            )
+            for arm, found in sorted(anew.items())
+        ],
         frozen=[
             answers.FrozenAgent(agent=name, phase=found.phase, reason=found.reason, at=visibility.time(found.at))
             for name, found in sorted(frozen.items())
@@ -174,6 +184,7 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
         reported=turn.reported,
         frozen=turn.frozen,
         rho=message.problem.rho,
+        closed_arms=list(message.problem.dormant),
     )
 
 

@@ -13,17 +13,20 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Table, select
 
-from parley.coordinator.record import ledger, studies
+from parley.coordinator.record import ledger, studies, tables
 from parley.coordinator.record.base import Storage, Transaction
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.record.tables import assignments, documents, frozen, phases, quarantine, reports, states
 from parley.coordinator.record.writer import Entry, first_row, row_after, rows_of
 from parley.protocol import Event, Receipt, Record, Trial, Verification, verify_log
 from parley.protocol.codec import canonical
-from parley.protocol.events import PhaseClosed, ReportAccepted, ReportAmended, Reweighed, StudyCreated
+from parley.protocol.events import AskedAnew, PhaseClosed, ReportAccepted, ReportAmended, StudyCreated
 from parley.protocol.state_machine import agent_of
 
-PROJECTED = (documents, states, phases, assignments, reports, quarantine, frozen)  # all that follows from the log
+# All that follows from the log.
+PROJECTED = (
+    tables.documents, tables.questions, tables.states, tables.phases, tables.assignments, tables.reports,
+    tables.quarantine, tables.frozen,
+)  # fmt: skip
 MOST_NAMED = 5
 Row: TypeAlias = Mapping[Any, Any]
 Rows: TypeAlias = dict[tuple[Any, ...], dict[str, Any]]  # primary key without the study -> the other columns
@@ -96,7 +99,7 @@ class _Projection:
             revision, self._stood[place] = self._stood[place], self._stood[place] + 1
         if isinstance(event, PhaseClosed):
             state = _Digest(event.decision.state)  # stands for a text that another machine may round otherwise
-        if isinstance(event, Reweighed):
+        if isinstance(event, AskedAnew):
             states = tuple(map(_Digest, event.states))
         self._take(rows_of(event, record, here, revision=revision, state=state, states=states))
         self.row = row_after(self.row, event, record, here, after.situation())
@@ -146,7 +149,7 @@ def _differences(stored: _Stored, expected: _Projection, *, exact: bool) -> Iter
 
 def _compared(table: Table, found: Rows, expected: Rows, *, exact: bool) -> Iterator[str]:
     for key in sorted(found.keys() | expected.keys()):
-        if table is states and key == (0,) and key in found and not exact:
+        if table is tables.states and key == (0,) and key in found and not exact:
             continue  # no digest of the start is in the log: it is compared unless this machine rounds otherwise
         if key in found and key in expected:
             what = ", ".join(name for name, value in found[key].items() if value != expected[key][name])

@@ -8,10 +8,11 @@ import msgspec
 import sqlalchemy as sa
 
 from parley.coordinator.record.base import Transaction
-from parley.coordinator.record.tables import assignments, documents, frozen, reports, studies
+from parley.coordinator.record.tables import assignments, documents, frozen, questions, reports, studies
 from parley.errors import StorageUnavailable
 from parley.protocol import Stage, StudyMessage
-from parley.protocol.events import Reweighed
+from parley.protocol.codec import read_json
+from parley.protocol.events import AskedAnew, read_event
 from parley.protocol.lost_sites import ask_anew
 from parley.protocol.state_machine import OVER
 
@@ -164,8 +165,9 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
     """
 
     def parsed() -> StudyMessage:
-        study, last = created(transaction, row), reweighing(transaction, row.id)
-        asked = study if last is None else ask_anew(study, last.weights, last.delta)
+        asked, last = created(transaction, row), question(transaction, row.id)
+        if last is not None:
+            asked = ask_anew(asked, last.weights, last.delta, last.opened, last.withdrawn)
         if asked.digest != row.digest:  # or it would be cached under another's name
             raise StorageUnavailable(f"the study {row.id} has another document than its row says: damaged data")
         return asked
@@ -175,7 +177,7 @@ def message(transaction: Transaction, row: StudyRow) -> StudyMessage:
 
 def claim(transaction: Transaction, row: StudyRow) -> StudyMessage:
     """The study whose delta is promised: the one that was created, whichever question is in force."""
-    unchanged = reweighing(transaction, row.id) is None
+    unchanged = question(transaction, row.id) is None
     return message(transaction, row) if unchanged else created(transaction, row)
 
 
@@ -187,10 +189,21 @@ def created(transaction: Transaction, row: StudyRow) -> StudyMessage:
     return StudyMessage.read(text)
 
 
-def reweighing(transaction: Transaction, study: str) -> Reweighed | None:
-    """The last re-weighing of a study, if there was one: the weights in force, and who left."""
-    text = _document(transaction, study, "reweighed")
-    return None if text is None else Reweighed.read(text)
+def question(transaction: Transaction, study: str) -> AskedAnew | None:
+    """The question in force, if another one was asked than that with which the study began."""
+    query = select(questions.c.kind, questions.c.body).where(questions.c.study == study)
+    found = transaction.execute(query.order_by(questions.c.sequence.desc()).limit(1)).one_or_none()
+    if found is None:
+        return None
+    event = read_event(found.kind, read_json(found.body))
+    assert isinstance(event, AskedAnew)
+    return event
+
+
+def asked_anew(transaction: Transaction, study: str) -> dict[str, Row[*tuple[Any, ...]]]:
+    """arm -> how, in which phase, why and when it was opened or withdrawn, the last time; "" -> of a re-weighing."""
+    columns = (questions.c[name] for name in ("arm", "kind", "phase", "reason", "at"))
+    return {row.arm: row for row in transaction.execute(select(*columns).where(questions.c.study == study))}
 
 
 def frozen_agents(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[Any, ...]]]:

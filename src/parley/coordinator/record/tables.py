@@ -46,9 +46,7 @@ documents = sa.Table(  # what hardly changes stands apart: the row of a study is
     "documents",
     metadata,
     _study(),
-    sa.Column(
-        "kind", sa.String(16), nullable=False
-    ),  # "study", as it was created; "reweighed", the last one; "certificate"
+    sa.Column("kind", sa.String(16), nullable=False),  # "study", as it was created; "certificate"
     sa.Column("body", sa.Text, nullable=False),
     sa.PrimaryKeyConstraint("study", "kind"),
 )
@@ -127,6 +125,20 @@ frozen = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("at", sa.Text, nullable=False),
     sa.PrimaryKeyConstraint("study", "agent"),
+)
+
+questions = sa.Table(  # asked anew; the one with the highest sequence is in force, and says all that was changed before
+    "questions",
+    metadata,
+    _study(),
+    sa.Column("arm", sa.Text, nullable=False),  # that was opened or withdrawn; empty where the study was re-weighed
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("phase", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("study", "arm"),
 )
 
 log = sa.Table(  # append-only: triggers refuse UPDATE and DELETE

@@ -23,6 +23,7 @@ from parley.protocol.state_machine import agent_of
 # Built once: building a statement costs more than running it.
 INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}
 
+ANEW = {"reweighed": "reweigh", "arm-opened": "open-arm", "arm-withdrawn": "withdraw-arm"}  # another question is asked
 # Where tests may kill the process: after a statement of an event, by the event's kind and what was written.
 AFTER = {
     "report-accepted": {"log": "report-logged", "reports": "report-inserted", "studies": "report-counted"},
@@ -40,14 +41,17 @@ AFTER = {
     "agent-thawed": {"log": "thaw-logged", "frozen removed": "thaw-place-opened", "studies": "thaw-counted"},
     "report-quarantined": {"log": "hold-logged", "quarantine": "hold-stored"},
     "report-refused": {"log": "refuse-logged", "quarantine changed": "refuse-noted"},
-    "reweighed": {
-        "log": "reweigh-logged",
-        "documents removed": "reweigh-certificate-removed",
-        "documents put": "reweigh-weights-stored",
-        "states changed": "reweigh-states-stored",
-        "phases": "reweigh-phase-opened",
-        "assignments": "reweigh-plan-stored",
-        "studies": "reweigh-counted",
+    **{
+        kind: {
+            "log": f"{act}-logged",
+            "documents removed": f"{act}-certificate-removed",
+            "questions put": f"{act}-question-stored",
+            "states changed": f"{act}-states-stored",
+            "phases": f"{act}-phase-opened",
+            "assignments": f"{act}-plan-stored",
+            "studies": f"{act}-counted",
+        }
+        for kind, act in ANEW.items()
     },
 }
 # The chaos tests read these: of a report and the step it may bring, and of what administrators do or decide.
@@ -59,7 +63,7 @@ POINTS = (
     *AFTER["certified"].values(),
     *("before-commit", "after-commit"),
 )
-DECIDED = ("agent-frozen", "reweighed", "agent-thawed", "report-quarantined", "report-refused")
+DECIDED = ("agent-frozen", *ANEW, "agent-thawed", "report-quarantined", "report-refused")
 ACTS = tuple(point for kind in DECIDED for point in AFTER[kind].values())
 
 
@@ -208,7 +212,7 @@ def rows_of(
     """What an event leaves in the tables beside the study's own row. `before` is None for the first event.
 
     `revision` counts the reports that stood in a report's place before; `state` is the text of the policy's state after
-    a step, or at the start. Without it the state is left out. `states` are those that a re-weighing found in the past.
+    a step, or at the start. Without it the state is left out. `states` are those that another question has.
     """
     match event, before:
         case events.StudyCreated(study=study, plan=plan), None:
@@ -231,11 +235,13 @@ def rows_of(
         case events.AgentThawed(agent=agent, plan=plan), Situation(study=study):
             opened = [] if plan is None else _opened(plan, study.agents, record.at)
             return [*_superseded(before), Entry(tables.frozen, [{"agent": agent}], "removed"), *opened]
-        case events.Reweighed(plan=plan), Situation(study=study):
-            known = [{"phase": phase, "state": text} for phase, text in enumerate(states, start=1)]
+        case events.AskedAnew(phase=phase, reason=reason, arm=arm, plan=plan), Situation(study=study):
+            known = [{"phase": past, "state": text} for past, text in enumerate(states, start=1)]
             opened = [] if plan is None else _opened(plan, study.agents, record.at)
-            question = Entry(tables.documents, [{"kind": "reweighed", "body": event.text}], "put")
-            return [*_superseded(before), question, Entry(tables.states, known, "changed"), *opened]
+            about = {"arm": arm, "phase": phase, "reason": reason, "at": record.at, "sequence": record.sequence}
+            question = {**about, "kind": record.kind, "body": event.text}
+            asked = Entry(tables.questions, [question], "put")
+            return [*_superseded(before), asked, Entry(tables.states, known, "changed"), *opened]
         case events.Cancelled(), _:
             return _superseded(before)
         case events.Certified(certificate=certificate), _:

@@ -46,7 +46,7 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
         raise StorageUnavailable(f"the study {row.id} has no state or no plan for phase {row.phase}: damaged data")
     taken = reports.of_phase(transaction, row.id, row.phase)
     held = reports.held(transaction, row.id, row.phase)
-    last = studies.reweighing(transaction, row.id)
+    last = studies.question(transaction, row.id)
     trial = Trial(
         id=row.id,
         study=study,
@@ -58,6 +58,8 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
         closed_early=row.closed_early,
         origin=None if last is None else studies.created(transaction, row),
         leaves=frozenset() if last is None else frozenset(last.left),
+        arms_opened={} if last is None else last.opened,
+        arms_withdrawn={} if last is None else last.withdrawn,
         past=None,
         held={one.agent: Held(one.digest, one.why) for one in held if one.refused is None},
         refused=frozenset(one.digest for one in held if one.refused is not None),

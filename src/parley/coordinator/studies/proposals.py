@@ -1,4 +1,5 @@
-"""What an administrator does once its preview was seen: close a phase early, freeze an agent, re-weigh, thaw.
+"""What an administrator does once its preview was seen: close a phase early, freeze an agent, re-weigh, thaw,
+open or withdraw an arm.
 
 A proposal is computed outside of every transaction. It happens only if its preview is the one that was confirmed, and
 only where the log still is where it was seen.
@@ -19,17 +20,20 @@ from parley.protocol import FreezePreview, Stage, Trial, admit, freeze_preview, 
 from parley.protocol.codec import canonical
 from parley.protocol.events import AgentFrozen, PhaseClosedEarly
 from parley.protocol.previews import (
+    ArmPreview,
     EarlyClosePreview,
     ReweighPreview,
     ThawPreview,
     early_close_preview,
+    open_arm_preview,
     reweigh_preview,
     thaw_preview,
+    withdraw_arm_preview,
 )
-from parley.protocol.state_machine import require
-from parley.protocol.trial import reweigh, thaw
+from parley.protocol.state_machine import CONCLUDED, require
+from parley.protocol.trial import Anew, open_arm, reweigh, thaw, withdraw_arm
 
-P = TypeVar("P", EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
+P = TypeVar("P", ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
 Enactment: TypeAlias = Callable[..., StudyRow]  # of a locked row: transaction, row, by keyword actor and at
 
 
@@ -75,7 +79,7 @@ def propose_early_close(storage: Storage, study: str, phase: int) -> Proposal[Ea
 
 def propose_freeze(storage: Storage, study: str, agent: str) -> Proposal[FreezePreview]:
     """Ask nothing more of an agent; its counts stay."""
-    seen, shown, _ = _preview(storage, study, "agent-frozen", lambda trial: freeze_preview(trial, agent), agent)
+    seen, shown, _ = _preview(storage, study, "agent-frozen", lambda trial: freeze_preview(trial, agent), agent=agent)
 
     def prepare(reason: str) -> Enactment:
         event = AgentFrozen(agent=agent, reason=reason, consequences=shown.digest)
@@ -92,17 +96,34 @@ def propose_freeze(storage: Storage, study: str, agent: str) -> Proposal[FreezeP
 def propose_reweigh(storage: Storage, study: str, given: Mapping[str, Sequence[float]]) -> Proposal[ReweighPreview]:
     """Ask anew without the frozen agents, with `given` columns or without."""
     seen, shown, trial = _preview(storage, study, "reweighed", lambda trial: reweigh_preview(trial, given))
+    return _ask_anew(seen, shown, lambda: reweigh(trial, shown.weights))
+
+
+def propose_open_arm(storage: Storage, study: str, arm: str) -> Proposal[ArmPreview]:
+    """Make an arm that is dormant or withdrawn a candidate of everybody."""
+    seen, shown, trial = _preview(storage, study, "arm-opened", lambda trial: open_arm_preview(trial, arm), arm=arm)
+    return _ask_anew(seen, shown, lambda: open_arm(trial, arm))
+
+
+def propose_withdraw_arm(storage: Storage, study: str, arm: str) -> Proposal[ArmPreview]:
+    """Ask for an arm no more; what it had beaten may be the best of those that remain."""
+    seen, shown, trial = _preview(
+        storage, study, "arm-withdrawn", lambda trial: withdraw_arm_preview(trial, arm), arm=arm
+    )
+    return _ask_anew(seen, shown, lambda: withdraw_arm(trial, arm))
+
+
+def _ask_anew(seen: int, shown: P, ask: Callable[[], Anew]) -> Proposal[P]:
+    """Another question: the fold of all recorded phases under it is made outside of the lock."""
 
     def prepare(reason: str) -> Enactment:
-        anew = reweigh(trial, shown.weights)
+        anew = ask()
         event, texts = anew.event(reason, shown.digest), [canonical(state.to_json()) for state in anew.states]
         require_readable(event)
 
         def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
             row = enact(transaction, row, event, actor=actor, at=at, states=texts)
-            if row.stage is not Stage.FINISHED:
-                return row
-            return certify(transaction, row, load_trial(transaction, row), at)
+            return certify(transaction, row, load_trial(transaction, row), at) if row.stage in CONCLUDED else row
 
         return enacted
 
@@ -111,7 +132,7 @@ def propose_reweigh(storage: Storage, study: str, given: Mapping[str, Sequence[f
 
 def propose_thaw(storage: Storage, study: str, agent: str) -> Proposal[ThawPreview]:
     """Ask a frozen agent again; a plan is made if one is due."""
-    seen, shown, trial = _preview(storage, study, "agent-thawed", lambda trial: thaw_preview(trial, agent), agent)
+    seen, shown, trial = _preview(storage, study, "agent-thawed", lambda trial: thaw_preview(trial, agent), agent=agent)
 
     def prepare(reason: str) -> Enactment:
         event = thaw(trial, agent).event(reason, shown.digest)
@@ -126,13 +147,20 @@ def propose_thaw(storage: Storage, study: str, agent: str) -> Proposal[ThawPrevi
 
 
 def _preview(
-    storage: Storage, study: str, kind: str, look: Callable[[Trial], P], agent: str | None = None
+    storage: Storage,
+    study: str,
+    kind: str,
+    look: Callable[[Trial], P],
+    *,
+    agent: str | None = None,
+    arm: str | None = None,
 ) -> tuple[int, P, Trial]:
     """The preview of an event of a kind, and where it was seen. The policy runs ahead: that takes time."""
 
     def allowed(trial: Trial) -> tuple[P, Trial]:
-        if agent is not None and agent not in trial.study.agents:
-            raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
+        for what, name, known in (("agent", agent, trial.study.agents), ("arm", arm, trial.study.arms)):
+            if name is not None and name not in known:
+                raise Refusal("not-found", f"no {what} {name!r} in {study!r}")
         require(trial.stage, kind)
         return look(trial), trial
 

@@ -1,5 +1,5 @@
-"""What an administrator does to a study: pause, resume, cancel, freeze and thaw agents, re-weigh the others, close a
-phase with what is in, take, refuse or amend a quarantined report."""
+"""What an administrator does to a study: pause, resume, cancel, freeze and thaw agents, re-weigh the others, open and
+withdraw arms, close a phase with what is in, take, refuse or amend a quarantined report."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -99,6 +99,12 @@ async def thaw(shown: Page) -> Response:
     return await _act(shown, admin.thaw_agent, _confirmed(shown), agent=shown.form.get("agent", ""))
 
 
+async def arm(shown: Page) -> Response:
+    """Confirm that an arm is opened or withdrawn."""
+    handler = admin.open_arm if shown.form.get("do") == "open" else admin.withdraw_arm
+    return await _act(shown, handler, _confirmed(shown), arm=shown.form.get("arm", ""))
+
+
 def _confirmed(shown: Page) -> dict[str, Any]:
     return {"reason": shown.form.get("reason", "").strip(), "preview": shown.form.get("preview", "")}
 
@@ -166,13 +172,18 @@ def columns_of(text: str) -> dict[str, list[float]]:
 
 async def considered(shown: Page, phase: int) -> tuple[dict[str, Any], str]:
     """The previews of what is being considered, and why there is one missing."""
-    considering: dict[str, Any] = dict.fromkeys(("freezing", "reweighing", "thawing", "closing"))
+    considering: dict[str, Any] = dict.fromkeys(("freezing", "reweighing", "thawing", "changing", "closing"))
     considering |= {"columns": "", "asks_weights": False, "most_pairs": MOST_PAIRS, "most_columns": MOST_COLUMNS}
     agent = shown.asked("freeze") or shown.form.get("agent", "")
+    withdrawn = shown.asked("withdraw-arm") or (shown.form.get("arm", "") if shown.form.get("do") == "withdraw" else "")
+    opened = shown.asked("open-arm") or (shown.form.get("arm", "") if shown.form.get("do") == "open" else "")
     try:
         if shown.asked("thaw") or shown.form.get("do") == "thaw":
             agent = shown.asked("thaw") or agent
             considering["thawing"] = (await shown.call(admin.preview_thaw, agent=agent)).preview
+        elif opened or withdrawn:
+            look = admin.preview_open_arm if opened else admin.preview_withdraw_arm
+            considering["changing"] = (await shown.call(look, arm=opened or withdrawn)).preview
         elif agent:
             considering["freezing"] = (await shown.call(admin.preview_freeze, agent=agent)).preview
         elif shown.asked("reweigh") or "columns" in shown.form:
@@ -192,6 +203,7 @@ routes = [
     page("/studies/{study}/freeze", freeze, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/reweigh", reweigh, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/thaw", thaw, "POST", only=ADMINISTRATORS),
+    page("/studies/{study}/arm", arm, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/close-early", close_early, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/amend", amend, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/held", held, "POST", only=ADMINISTRATORS),

@@ -20,11 +20,18 @@ from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts, proposals
 from parley.coordinator.studies.proposals import Proposal
-from parley.protocol.previews import EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
+from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 
 ATTEMPTS = 10
-A = TypeVar("A", answers.PreviewedEarlyClose, answers.PreviewedFreeze, answers.PreviewedReweigh, answers.PreviewedThaw)
-P = TypeVar("P", EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
+A = TypeVar(
+    "A",
+    answers.PreviewedArm,
+    answers.PreviewedEarlyClose,
+    answers.PreviewedFreeze,
+    answers.PreviewedReweigh,
+    answers.PreviewedThaw,
+)
+P = TypeVar("P", ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
 Propose: TypeAlias = Callable[[], Proposal[P]]
 
 
@@ -113,6 +120,26 @@ async def thaw_agent(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine
     return call.line((await _confirmed(call, _thaw(call)))[1])
 
 
+async def preview_open_arm(call: Call[None, None]) -> answers.PreviewedArm:
+    """What making a dormant or withdrawn arm a candidate would do; `digest` confirms it."""
+    return await _previewed(call, answers.PreviewedArm, _open_arm(call))
+
+
+async def open_arm(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
+    """Make a dormant or withdrawn arm a candidate. Refused unless the preview is the one that was seen."""
+    return call.line((await _confirmed(call, _open_arm(call)))[1])
+
+
+async def preview_withdraw_arm(call: Call[None, None]) -> answers.PreviewedArm:
+    """What going on without an arm would do; `digest` confirms it."""
+    return await _previewed(call, answers.PreviewedArm, _withdraw_arm(call))
+
+
+async def withdraw_arm(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
+    """Go on without an arm: the state is the fold of all recorded phases without it."""
+    return call.line((await _confirmed(call, _withdraw_arm(call)))[1])
+
+
 def _early_close(call: Call[Any, Any]) -> Propose[EarlyClosePreview]:
     return partial(proposals.propose_early_close, call.context.storage, call.study, call.at.phase)
 
@@ -127,6 +154,14 @@ def _reweigh(call: Call[Any, Any], columns: Mapping[str, Sequence[float]]) -> Pr
 
 def _thaw(call: Call[Any, Any]) -> Propose[ThawPreview]:
     return partial(proposals.propose_thaw, call.context.storage, call.study, call.at.agent)
+
+
+def _open_arm(call: Call[Any, Any]) -> Propose[ArmPreview]:
+    return partial(proposals.propose_open_arm, call.context.storage, call.study, call.at.arm)
+
+
+def _withdraw_arm(call: Call[Any, Any]) -> Propose[ArmPreview]:
+    return partial(proposals.propose_withdraw_arm, call.context.storage, call.study, call.at.arm)
 
 
 async def _previewed(call: Call[Any, Any], kind: Callable[..., A], propose: Propose[P], *, blind: bool = False) -> A:
