@@ -32,8 +32,8 @@ def sound(house):
     return found
 
 
-def phase(agents, only=range(6)):
-    for place, name in enumerate(STUDY.agents):
+def phase(agents, only=range(6), study=STUDY):
+    for place, name in enumerate(study.agents):
         plan = agents[place].plan("trial", name)
         if plan.due and place in only:
             agents[place].send(report_of(plan, place))
@@ -249,7 +249,7 @@ def test_who_sees_a_re_weighing(sqlite_house):
 
 
 def test_a_study_with_every_event_is_backed_up_and_restored_to_either_database(request, database, house, tmp_path):
-    """Held and refused, held and taken, frozen, blocked, re-weighed, thawed, re-weighed: sound wherever it is put."""
+    """Held, refused, taken, frozen, blocked, re-weighed, thawed, without an arm, with it again: sound anywhere."""
     agents = house.create(STUDY)
     held = ("studies", "trial", "phases", 1, "reports", "agent 1")
     good = report_of(agents[0].plan("trial", "agent 1"), 0)
@@ -265,6 +265,10 @@ def test_a_study_with_every_event_is_backed_up_and_restored_to_either_database(r
     reweigh(house)
     thaw(house, "agent 6")
     reweigh(house)
+    for act in ("withdraw", "open"):
+        place = ("studies", "trial", "arms", "arm 3", act)
+        shown = house.admin.request("GET", *place)
+        house.admin.request("POST", *place, json={"reason": "supply", "preview": shown["digest"]})
     assert house.run(STUDY, agents)["end"] == "decided"
     before = sound(house)
     backup(database, tmp_path / "copy.db")
@@ -281,7 +285,7 @@ def test_a_study_with_every_event_is_backed_up_and_restored_to_either_database(r
         assert found.sound, found.problem
         assert (found.head, found.certificate) == (before.head, before.certificate)
         assert kinds >= {"report-quarantined", "report-refused", "report-amended", "agent-frozen", "agent-thawed",
-                         "reweighed", "certified"}  # fmt: skip
+                         "reweighed", "arm-opened", "arm-withdrawn", "certified"}  # fmt: skip
     if len(places) > 1:
         request.getfixturevalue("postgres").psql("DROP DATABASE every_event WITH (FORCE)")
 

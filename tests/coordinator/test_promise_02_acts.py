@@ -28,12 +28,13 @@ def test_every_point_has_a_name_that_the_tests_know():
 class Deaths:
     """Acts of an administrator or an agent, each on a server that dies on the way."""
 
-    def __init__(self, database):
+    def __init__(self, database, study=SIX, phase=phase):
         self.database, self.port = database, free_port()
         self.url, self.reached = f"http://127.0.0.1:{self.port}", []
+        self.study = study
         with self.house() as house:
-            self.token, agents = house.token, house.create(SIX)
-            self.tokens = [house.tokens["trial", name] for name in SIX.agents]
+            self.token, agents = house.token, house.create(study)
+            self.tokens = [house.tokens["trial", name] for name in study.agents]
             phase(agents)
 
     @contextmanager
@@ -82,7 +83,7 @@ class Deaths:
     def go_on(self):
         """Reports to the end, or until it stalls."""
         with self.house(admin=self.token) as house:
-            return house.run(SIX, [house.client(token) for token in self.tokens])
+            return house.run(self.study, [house.client(token) for token in self.tokens])
 
 
 def confirmed(method, preview, path, **body):
@@ -118,7 +119,26 @@ def test_an_act_happens_as_a_whole_or_not_at_all(database):
     back = ("agents", "agent 6", "thaw")
     assert deaths.through("thaw", confirmed("GET", back, back), commits=2).frozen == frozenset()
     assert deaths.go_on()["stage"] == "finished"
-    assert set(ACTS) <= set(deaths.reached)
+    assert {point for point in ACTS if "-arm-" not in point} <= set(deaths.reached)
+    deaths.trial()
+
+
+@pytest.mark.kills
+def test_an_arm_is_opened_or_withdrawn_as_a_whole_or_not_at_all(database):
+    """Of a stalled study, so that its certificate goes and a phase is opened. Agent 1 asks about itself alone."""
+    weights = ((1.0, 0.0, 0.0), (0.0, 0.5, 0.5), (0.0, 0.5, 0.5))
+    study = study_message(agents=3, arms=3, policy="evidence", weights=weights, dormant=("arm 3",))
+    deaths = Deaths(database, study, partial(phase, only=range(3), study=study))
+    lost, new, gone = ("agents", "agent 3", "freeze"), ("arms", "arm 3", "open"), ("arms", "arm 3", "withdraw")
+    deaths.through("freeze", confirmed("GET", lost, lost), commits=2)
+    assert deaths.go_on()["stage"] == "stalled"
+    trial = deaths.through("open-arm", confirmed("GET", new, new), commits=2)
+    assert (trial.stage, trial.study.problem.dormant) == ("running", ())
+    assert deaths.go_on()["stage"] == "stalled"
+    trial = deaths.through("withdraw-arm", confirmed("GET", gone, gone), commits=2)
+    assert trial.study.problem.dormant == ("arm 3",)
+    deaths.go_on()
+    assert {point for point in ACTS if "-arm-" in point} <= set(deaths.reached)
     deaths.trial()
 
 

@@ -25,12 +25,14 @@ STEPS = 30
 # Agents 1 and 2 ask about everybody, 3 and 4 mostly about themselves: freezing stalls some and lets others go on.
 WEIGHTS = ((0.6, 0.2, 0.0, 0.1), (0.2, 0.6, 0.0, 0.1), (0.1, 0.1, 1.0, 0.0), (0.1, 0.1, 0.0, 0.8))
 STUDY = study_message(agents=4, arms=2, policy="evidence", weights=WEIGHTS, delta=0.2)
+ARMS = study_message(agents=4, arms=4, policy="evidence", weights=WEIGHTS, delta=0.2, dormant=("arm 2",))
 
 # How often each is tried.
 ACTS = {
     "report": 12, "report_all": 4, "report_again_with_other_numbers": 2, "report_what_cannot_be": 3,
     "report_with_a_receipt_that_is_not_in_the_log": 1, "pause": 4, "resume": 6, "freeze": 6, "thaw": 6,
-    "reweigh": 4, "close_early": 3, "amend": 4, "refuse": 3, "close": 6, "fail": 2, "cancel": 0.3,
+    "reweigh": 4, "open_arm": 3, "withdraw_arm": 3, "close_early": 3,
+    "amend": 4, "refuse": 3, "close": 6, "fail": 2, "cancel": 0.3,
 }  # fmt: skip
 
 
@@ -102,6 +104,15 @@ class Walk:
 
     def reweigh(self):
         self.change(proposals.propose_reweigh(self.storage, "trial", {}).change("closed"))
+
+    def arm(self):
+        return self.chance.choice(self.trial().study.arms)
+
+    def open_arm(self):
+        self.change(proposals.propose_open_arm(self.storage, "trial", self.arm()).change("ready"))
+
+    def withdraw_arm(self):
+        self.change(proposals.propose_withdraw_arm(self.storage, "trial", self.arm()).change("unsafe"))
 
     def close_early(self):
         self.change(proposals.propose_early_close(self.storage, "trial", self.row().phase).change("late"))
@@ -218,7 +229,8 @@ def test_random_walks(tmp_path, monkeypatch, large):
         initialise(address)
         storage = open_storage(address)
         try:
-            walk = Walk(storage, seed=seed, spreads=random.Random(seed).choices([0.0, 0.5, 3.0], k=4))
+            spreads = random.Random(seed).choices([0.0, 0.5, 3.0], k=4)
+            walk = Walk(storage, seed=seed, spreads=spreads, study=ARMS if seed % 2 else STUDY)
             for _ in range(STEPS):
                 walk.step()
             happened |= set(walk.done)
@@ -228,6 +240,6 @@ def test_random_walks(tmp_path, monkeypatch, large):
 
 
 def test_random_walks_on_either_database(storage):
-    walk = Walk(storage, seed=1000)
+    walk = Walk(storage, seed=1000, study=ARMS)
     for _ in range(STEPS):
         walk.step()

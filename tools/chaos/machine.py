@@ -35,6 +35,7 @@ from parley.coordinator.record import initialise, open_for_reading, open_storage
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import ACTS, POINTS
 from parley.coordinator.studies.phases import load_trial
+from parley.policies import policy_class
 from parley.protocol import Receipt, Stage
 from parley.protocol.codec import digest
 
@@ -251,6 +252,14 @@ class Study(RuleBasedStateMachine):
         trial = self.trial()
         column = {} if given is None else {self.message.agents[given]: [float(n == weighed) for n in range(3)]}
         self.confirm("POST", "reweigh/preview", "reweigh", trial.stage is not Stage.FINISHED, columns=column)
+
+    @rule(arm=st.integers(0, 2), act=st.sampled_from(["open", "withdraw"]))
+    def change_an_arm(self, arm, act):
+        trial, name = self.trial(), self.message.arms[arm]
+        fits = (name in trial.study.problem.dormant) == (act == "open")
+        legal = fits and "dormant" in policy_class(self.message.policy).supports
+        path = f"arms/{name}/{act}"
+        self.confirm("GET", path, path, legal and trial.stage not in (Stage.FINISHED, Stage.CANCELLED))
 
     @precondition(lambda self: self.trial().frozen and self.trial().stage in (Stage.RUNNING, Stage.STALLED))
     @rule(point=st.sampled_from(REWEIGHING))

@@ -100,7 +100,7 @@ class _Projection:
         if isinstance(event, PhaseClosed):
             state = _Digest(event.decision.state)  # stands for a text that another machine may round otherwise
         if isinstance(event, AskedAnew):
-            states = tuple(map(_Digest, event.states))
+            state, states = canonical(after.policy.start().to_json()), tuple(map(_Digest, event.states))
         self._take(rows_of(event, record, here, revision=revision, state=state, states=states))
         self.row = row_after(self.row, event, record, here, after.situation())
 

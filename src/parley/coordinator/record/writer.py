@@ -212,7 +212,7 @@ def rows_of(
     """What an event leaves in the tables beside the study's own row. `before` is None for the first event.
 
     `revision` counts the reports that stood in a report's place before; `state` is the text of the policy's state after
-    a step, or at the start. Without it the state is left out. `states` are those that another question has.
+    a step, or at the start. Without it the state is left out. `states` are those of another question, after its start.
     """
     match event, before:
         case events.StudyCreated(study=study, plan=plan), None:
@@ -236,7 +236,7 @@ def rows_of(
             opened = [] if plan is None else _opened(plan, study.agents, record.at)
             return [*_superseded(before), Entry(tables.frozen, [{"agent": agent}], "removed"), *opened]
         case events.AskedAnew(phase=phase, reason=reason, arm=arm, plan=plan), Situation(study=study):
-            known = [{"phase": past, "state": text} for past, text in enumerate(states, start=1)]
+            known = [{"phase": past, "state": text} for past, text in enumerate((state, *states)) if text is not None]
             opened = [] if plan is None else _opened(plan, study.agents, record.at)
             about = {"arm": arm, "phase": phase, "reason": reason, "at": record.at, "sequence": record.sequence}
             question = {**about, "kind": record.kind, "body": event.text}

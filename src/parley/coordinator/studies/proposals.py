@@ -119,10 +119,11 @@ def _ask_anew(seen: int, shown: P, ask: Callable[[], Anew]) -> Proposal[P]:
     def prepare(reason: str) -> Enactment:
         anew = ask()
         event, texts = anew.event(reason, shown.digest), [canonical(state.to_json()) for state in anew.states]
+        start = canonical(anew.trial.policy.start().to_json())  # other arms are candidates from the first phase on
         require_readable(event)
 
         def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
-            row = enact(transaction, row, event, actor=actor, at=at, states=texts)
+            row = enact(transaction, row, event, actor=actor, at=at, state=start, states=texts)
             return certify(transaction, row, load_trial(transaction, row), at) if row.stage in CONCLUDED else row
 
         return enacted
