@@ -335,6 +335,26 @@ def test_a_site_is_lost_the_others_are_re_weighed_and_it_returns(served):
     assert "Sound." in run("verify", "trial", "--db", served.db)
 
 
+def test_an_arm_is_opened_and_another_withdrawn_once_it_was_shown(served):
+    served.create(study_message(agents=3, arms=4, policy="evidence", dormant=("arm 4",)))
+    assert "not drawn: arm 4 (open-arm)" in run("admin", "status", "trial")
+    refused = CliRunner().invoke(main, ["admin", "open-arm", "trial", "arm 4", "--reason", "ready"], input="n\n")
+    assert refused.exit_code == 1
+    for words in ("Effect: arm 4 is a candidate", "Guarantee: ", "Open arm 4? [y/N]"):
+        assert words in refused.output
+    assert served.admin.status("trial")["changed_arms"] == []
+    assert "Opened. trial is running in phase 1." in run(
+        "admin", "open-arm", "trial", "arm 4", "--reason", "it came", "--yes"
+    )
+    out = run("admin", "withdraw-arm", "trial", "arm 1", "--reason", "unsafe", "--yes")
+    assert "the question may spend" in out
+    assert "Withdrawn." in out
+    out = run("admin", "status", "trial")
+    assert "withdrawn: arm 1 in phase 1: unsafe" in out
+    assert "opened: arm 4 in phase 1: it came" in out
+    assert "Sound." in run("verify", "trial", "--db", served.db)
+
+
 def test_initialising_again_issues_no_second_secret(tmp_path):
     db = str(tmp_path / "parley.db")
     assert "Token" in run("admin", "init", "--db", db)

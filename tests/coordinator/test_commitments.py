@@ -41,7 +41,7 @@ def everything(house, token):
     pages = [f"/studies/trial{page}" for page in OF_A_STUDY] if session else []
     for path in [*paths, *pages, "/studies"]:
         for agent in ("agent 1", "agent 2") if "{agent}" in path else ("",):
-            address = path.format(study="trial", phase=1, agent=agent, kid="0")
+            address = path.format(study="trial", phase=1, agent=agent, arm="arm 1", kid="0")
             options = {"headers": {"Cookie": f"parley-session={session}"}} if path in pages else {}
             with client._http.stream("GET", address, timeout=30, **options) as response:
                 body = next(response.iter_lines(), "") if "events" in path else response.read().decode()

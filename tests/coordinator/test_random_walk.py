@@ -31,7 +31,7 @@ ARMS = study_message(agents=4, arms=4, policy="evidence", weights=WEIGHTS, delta
 ACTS = {
     "report": 12, "report_all": 4, "report_again_with_other_numbers": 2, "report_what_cannot_be": 3,
     "report_with_a_receipt_that_is_not_in_the_log": 1, "pause": 4, "resume": 6, "freeze": 6, "thaw": 6,
-    "reweigh": 4, "open_arm": 3, "withdraw_arm": 3, "close_early": 3,
+    "reweigh": 4, "open_arm": 3, "withdraw_arm": 1.5, "close_early": 3,
     "amend": 4, "refuse": 3, "close": 6, "fail": 2, "cancel": 0.3,
 }  # fmt: skip
 
@@ -73,8 +73,10 @@ class Walk:
         self.change(take_report, self.answer(agent or self.agent()))
 
     def report_all(self):
-        for agent in self.trial().awaited:
-            self.report(agent)
+        trial = self.trial()
+        for agent in trial.awaited:
+            if agent not in trial.held:  # its place waits for an administrator
+                self.report(agent)
 
     def report_again_with_other_numbers(self):
         self.change(take_report, self.answer(self.agent(), shift=0.1))
@@ -230,7 +232,7 @@ def test_random_walks(tmp_path, monkeypatch, large):
         storage = open_storage(address)
         try:
             spreads = random.Random(seed).choices([0.0, 0.5, 3.0], k=4)
-            walk = Walk(storage, seed=seed, spreads=spreads, study=ARMS if seed % 2 else STUDY)
+            walk = Walk(storage, seed=seed, spreads=spreads, study=ARMS)
             for _ in range(STEPS):
                 walk.step()
             happened |= set(walk.done)

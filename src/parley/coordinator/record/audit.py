@@ -92,7 +92,8 @@ class _Projection:
             self._take(rows_of(event, record, None, state=canonical(after.state.to_json())))
             return
         here = before.situation(agent_of(event))
-        revision, state = 0, None
+        revision = 0
+        state: str | None = None
         states: tuple[str, ...] = ()
         if isinstance(event, ReportAccepted | ReportAmended):
             place = (event.report.phase, event.report.agent)

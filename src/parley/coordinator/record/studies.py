@@ -191,7 +191,7 @@ def created(transaction: Transaction, row: StudyRow) -> StudyMessage:
 
 def question(transaction: Transaction, study: str) -> AskedAnew | None:
     """The question in force, if another one was asked than that with which the study began."""
-    query = select(questions.c.kind, questions.c.body).where(questions.c.study == study)
+    query = sa.select(questions.c.kind, questions.c.body).where(questions.c.study == study)
     found = transaction.execute(query.order_by(questions.c.sequence.desc()).limit(1)).one_or_none()
     if found is None:
         return None
@@ -200,10 +200,10 @@ def question(transaction: Transaction, study: str) -> AskedAnew | None:
     return event
 
 
-def asked_anew(transaction: Transaction, study: str) -> dict[str, Row[*tuple[Any, ...]]]:
+def asked_anew(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[Any, ...]]]:
     """arm -> how, in which phase, why and when it was opened or withdrawn, the last time; "" -> of a re-weighing."""
     columns = (questions.c[name] for name in ("arm", "kind", "phase", "reason", "at"))
-    return {row.arm: row for row in transaction.execute(select(*columns).where(questions.c.study == study))}
+    return {row.arm: row for row in transaction.execute(sa.select(*columns).where(questions.c.study == study))}
 
 
 def frozen_agents(transaction: Transaction, study: str) -> dict[str, sa.Row[*tuple[Any, ...]]]:

@@ -1,0 +1,60 @@
+"""Arms come and go: the administration page shows what follows first, and does what was confirmed."""
+
+import numpy as np
+from tests.dashboard.site import form_token
+from tests.dashboard.test_lost_sites import confirm
+
+LATE = """
+name = "A late arm"
+arms = ["a", "b", "c", "d"]
+agents = ["North", "South", "East"]
+dormant = ["d"]
+
+[weights]
+kind = "personalized"
+alpha = 0.5
+"""
+MEANS = np.array([[0.7] * 3, [0.3] * 3, [0.1] * 3, [1.2] * 3])
+
+
+def test_an_arm_is_opened_and_another_withdrawn_once_the_consequences_were_seen(either):
+    study = either.create(LATE, "late")
+    base = f"/studies/{study}"
+    either.phase(study, MEANS)
+    with either.browser() as browser:
+        page = browser.get(f"{base}/administration")
+        assert "<strong>d</strong> is closed." in page.text
+        assert "administration?open-arm=d" in page.text
+        page = browser.get(f"{base}/administration?open-arm=d")
+        for words in ("If d is opened", "D is a candidate of every agent", "if the reason to open d is not in"):
+            assert words in page.text, words
+        wrong = confirm(browser, base, page, "arm", arm="d", do="open", preview="0" * 64)
+        assert wrong.status_code == 409
+        assert "If d is opened" in wrong.text, "what it would do now is shown again"
+        assert either.call("GET", f"studies/{study}")["changed_arms"] == []
+        done = confirm(browser, base, page, "arm", arm="d", do="open")
+        assert "d was opened in phase 2:" in done.text
+        page = browser.get(f"{base}/administration?withdraw-arm=b")
+        for words in ("If b is withdrawn", "a, c, d", "speak against no other arm", "its share among all"):
+            assert words in page.text, words
+        done = confirm(browser, base, page, "arm", arm="b", do="withdraw")
+        assert "<strong>b</strong>, withdrawn in phase 2" in done.text
+        for odd in ("withdraw-arm=b", "open-arm=d", "open-arm=%3Cb%3E"):
+            assert 'class="note bad"' in browser.get(f"{base}/administration?{odd}").text
+        assert "closed" in browser.get(base).text
+        either.run(study, MEANS)
+        status = either.call("GET", f"studies/{study}")
+        assert (status["stage"], status["closed_arms"]) == ("finished", ["b"])
+        report = browser.get(f"{base}/report").text
+        assert "Opened: d" in report
+        assert "Withdrawn: b" in report
+        for path in ("answer", "audit", "administration"):
+            assert browser.get(f"{base}/{path}").status_code == 200
+        assert "its arms are what they are" in browser.get(f"{base}/administration").text
+
+
+def test_only_administrators(either):
+    base = f"/studies/{either.create(LATE, 'others')}"
+    with either.browser(either.issue("auditor", "a")) as browser:
+        data = {"csrf": form_token(browser.get(base)), "arm": "d", "do": "open", "reason": "x", "preview": "0" * 64}
+        assert browser.post(f"{base}/arm", data=data).status_code == 403
