@@ -37,6 +37,7 @@ RUNS = "tests/simulation/test_simulate.py::"
 DRAWS = "tests/simulation/test_environments.py::"
 ROUNDING = "tests/rewards/test_rounding.py::"
 PRIVATE = "tests/rewards/test_private.py::"
+NOISY = "tests/agent/test_private_reports.py::"
 CLAIMS = "tests/dashboard/test_claims.py::"
 ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
 GAUSSIAN_END = "return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)"
@@ -273,6 +274,19 @@ MUTANTS = [
          DEVIATIONS + "test_phases_that_a_site_drops_are_in_the_certificate_and_withdraw_the_guarantee"),
         ("counts have no limit", "protocol/report_checks.py", "max(int(flexible.most_times_plan * asked), flexible.minimum_cell)", "10**18",
          DEVIATIONS + "test_counts_of_many_times_the_plan_are_refused_unless_the_study_states_it"),
+    ),
+    *_of(
+        "private reports at a site",
+        ("the same sums get fresh noise every time", "agent/outbox.py", 'if one["exact"] == exact:', "if False:",
+         NOISY + "test_the_same_sums_get_the_same_noise_and_others_are_another_release"),
+        ("exact sums leave a private study", "agent/privacy.py", "if self._noise is not None:\n            sums", "if False:\n            sums",
+         NOISY + "test_the_same_sums_get_the_same_noise_and_others_are_another_release"),
+        ("rewards are not clipped", "agent/privacy.py", "rewards = self._study.clipped(delivery.rewards)", "rewards = delivery.rewards",
+         NOISY + "test_rewards_are_clipped_where_the_study_says_so_and_sums_stand_on_its_grid"),
+        ("releases are not added up", "agent/privacy.py", "number * rho > most", "rho > most",
+         NOISY + "test_a_policy_bounds_all_releases_together"),
+        ("a held report is sent", "agent/privacy.py", "return self._policy.hold and not", "return False and not",
+         "tests/agent/test_site_policy.py::test_a_held_report_leaves_only_when_it_is_released_and_then_as_it_was"),
     ),
     *_of(
         "pages",
