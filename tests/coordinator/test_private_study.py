@@ -31,12 +31,18 @@ def test_a_live_private_study_is_decided_verified_and_certified(house, tmp_path)
             return Delivery(totals=Totals.of(drawn), rewards=drawn)
 
     boxes = [Outbox(tmp_path, study="trial", agent=name) for name in message.agents]
-    # As if the first site had corrected its first phase after it was sent elsewhere.
-    boxes[0].noisy(1, {"counts": [0, 0], "steps": [0, 0]}, lambda _: [0, 0])
     workers = [
         Worker(client, box, Rewards(), disclosure=Disclosure(rules), sleep=lambda _: None, patience=0.0)
         for client, box in zip(clients, boxes, strict=True)
     ]
+    workers[0].step()
+    workers[0].step()
+    asked = clients[0].plan("trial", "x")
+    rewards = [[float(arm == "b")] * count for arm, count in zip(asked.arms, asked.draws, strict=True)]
+    corrected = Disclosure(rules).report(asked, Delivery(totals=Totals.of(rewards), rewards=rewards), boxes[0])
+    assert corrected.releases == 2
+    body = {"report": corrected.to_json(), "reason": "the site read its outcomes from the wrong column"}
+    house.admin.request("POST", "studies", "trial", "phases", 1, "reports", "x", "amend", json=body)
     for _ in range(200):
         plans = [worker.step() for worker in workers]
         if all(one is not None and one.over for one in plans):
