@@ -1,7 +1,7 @@
 """The long versions: `python -m tools.correctness ties` (make correctness), `... savings` (make savings), `... prices`,
 `... flexible`, `... concealment`, `... lost-sites`, `... coverage` (make estimates), `... tolerance`, `... settings`,
 `... together`, `... normal`, `... planning`, `... privacy`, `... laws` (make laws), `... forecasts` (make forecasts),
-`... theorem` (make theorem), `... drift` (make drift).
+`... theorem` (make theorem), `... drift` (make drift), `... arms`.
 
 Each prints a table and rewrites a page of docs/. Exit code 1 when something is not as promised.
 """
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
+from tools.correctness.arms import arms
 from tools.correctness.concealment import concealment
 from tools.correctness.coverage import coverage
 from tools.correctness.drift import drift
@@ -57,6 +58,8 @@ def main() -> int:
     moving = work.add_parser("drift", help="errors when means move between phases; rewrites part of docs/drift.md")
     moving.add_argument("--replications", type=int, default=100_000, help="of every tie that is counted")
     moving.add_argument("--only", choices=("policies", "ties"))
+    late = work.add_parser("arms", help="late arms, and errors when arms come and go; rewrites part of docs/arms.md")
+    late.add_argument("--replications", type=int, default=5000, help="of every tie")
     short = work.add_parser("savings", help="samples against W-CPE")
     short.add_argument("--replications", type=int, default=20, help="of each policy on each instance")
     priced = work.add_parser("prices", help="days and money against the plan with the fewest draws")
@@ -107,6 +110,7 @@ def _run(arguments: argparse.Namespace) -> bool:
         "privacy": lambda: privacy(runs),
         "laws": lambda: laws(runs, workers),
         "drift": lambda: drift(runs, workers, arguments.only),
+        "arms": lambda: arms(runs, workers),
         "rewards": lambda: rewards(runs, workers),
         "prices": lambda: prices(runs, workers),
         "settings": lambda: settings(runs),

@@ -184,13 +184,13 @@ class EvidenceRacing(Elimination):
         if wants.any():
             batch = state.take(wants)  # also a single study becomes a batch of one
             contrasts = self._worth_drawing(batch, self._contrasts(batch, self._stuck))
-            # A new arm is drawn as all others were in the first phase, beside what they still race for.
+            # A new arm is drawn by itself, as all others were in the first phase: nobody knows yet who will lead.
             drawn = np.where(self._new(batch) & self.candidates, self._first_phase, 0)
-            racing = np.flatnonzero(contrasts.losing.any(axis=(-3, -2, -1)))
+            racing = np.flatnonzero(contrasts.losing.any(axis=(-3, -2, -1)) & ~drawn.any(axis=(-2, -1)))
             if racing.size:
                 rounds = None if self.problem.max_rounds is None else self.problem.max_rounds - batch.phase[racing]
                 totals = batch.take(racing).totals
-                drawn[racing] += further_draws(self.problem, contrasts.take(racing), totals, self._temper, rounds)
+                drawn[racing] = further_draws(self.problem, contrasts.take(racing), totals, self._temper, rounds)
             quotas[wants] = drawn
         return quotas if self.largest_size is None else self._all_in(state, quotas)
 
