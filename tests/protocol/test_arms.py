@@ -87,6 +87,7 @@ def test_what_a_withdrawn_arm_had_beaten_can_win(study):
     assert trial.state.active[0].all(), "arm 4 alone had beaten it"
     assert not trial.state.active[3].any()
     share = share_of_delta(before.study, before.study.weights, (), ["arm 4"])
+    assert share == pytest.approx(6 / np.pi**2 / 8), "one of four arms, and half for other weights"
     assert trial.study.problem.delta == shown.delta == 0.1 * share
     assert trial.plan == before.plan, "the phase in progress goes on as it was asked"
     course.to_the_end()

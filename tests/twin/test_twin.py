@@ -209,7 +209,34 @@ def a_site_is_lost(seed, model, tolerance):
     return []
 
 
-COURSES = {"as planned": as_planned, "not as planned": not_as_planned, "a site is lost": a_site_is_lost}
+def arms_come_and_go(seed, model, tolerance):
+    """One opens after some phase, then one is withdrawn; both times the question is taken up from the start."""
+    rng = np.random.default_rng(seed)
+    instance = drawn_study(rng, model, tolerance, budgets=False)
+    whole, (late, gone) = instance.problem, rng.permutation(instance.problem.arm_count)[:2]
+    taken, opens = [], int(rng.integers(1, 4))
+    stages = [(opens, [late]), (opens + int(rng.integers(1, 4)), []), (MOST_PHASES, [gone])]
+    for until, closed in stages:
+        if whole.arm_count - len(closed) <= whole.top:
+            continue
+        policy = make_policy("evidence", whole.with_(dormant=[whole.arms[arm] for arm in closed]))
+        twin, state = Twin(policy.problem, largest=policy.largest_size), policy.start()
+        while not state.finished and state.phase < until:
+            place = int(state.phase)
+            if place == len(taken):
+                taken.append(rewards(rng, instance, policy.plan(state)))
+            state, found = step(policy, state, twin, taken[place])
+            if found:
+                return [f"without {closed}, phase {place + 1}", *found]
+    return []
+
+
+COURSES = {
+    "as planned": as_planned,
+    "not as planned": not_as_planned,
+    "a site is lost": a_site_is_lost,
+    "arms come and go": arms_come_and_go,
+}
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
@@ -229,6 +256,12 @@ def test_a_study_whose_sites_do_not_keep_to_the_plan(model, tolerance):
 @pytest.mark.parametrize("model", MODELS)
 def test_a_study_that_loses_a_site(model, tolerance):
     assert a_site_is_lost(1, model, tolerance) == []
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_study_whose_arms_come_and_go(model, tolerance):
+    assert arms_come_and_go(1, model, tolerance) == []
 
 
 if __name__ == "__main__":

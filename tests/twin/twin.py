@@ -91,6 +91,10 @@ class Cells:
         assert self.squares is not None
         return max(self.squares[k][n] - self.sums[k][n] ** 2 / self.counts[k][n], 0.0) if self.counts[k][n] > 1 else 0.0
 
+    def undrawn(self, k: int) -> bool:
+        """Whether nobody has drawn the arm: it is new, or closed."""
+        return not any(self.counts[k])
+
     def plus(self, other: Cells) -> Cells:
         """Both together."""
 
@@ -500,7 +504,7 @@ class Question(ABC):
     def __init__(self, twin: Twin, m: int) -> None:
         self.twin, self.m, self.top, self.line = twin, m, twin.top, twin.line
         self.aims: dict[Any, float] = {}  # by slot, where slots have lines of their own
-        self.active = list(range(twin.arms))
+        self.active = [arm for arm in range(twin.arms) if arm not in twin.closed]
         self.dropped_in = [0] * twin.arms
         self.bounds = [GapBound(twin.tau) for _ in range(twin.arms)]
         self.bounded = twin.arms - twin.top  # how many arms the union over bounds pays for
@@ -515,8 +519,12 @@ class Question(ABC):
         return wealth >= self.line - ON_THE_LINE
 
     def ranked(self, cells: Cells) -> list[int]:
-        """All arms, the best estimate first."""
-        return sorted(range(self.twin.arms), key=lambda arm: (-self.twin.mixed_mean(cells, arm, self.m), arm))
+        """All arms, the best estimate first, and at the end those of which there is none."""
+
+        def key(arm: int) -> tuple[bool, float, int]:
+            return cells.undrawn(arm), -self.twin.mixed_mean(cells, arm, self.m), arm
+
+        return sorted(range(self.twin.arms), key=key)
 
     @abstractmethod
     def begin(self, first: Cells) -> None:
@@ -573,9 +581,11 @@ class Sets(Question):
 
     def begin(self, first: Cells) -> None:
         """Every set starts with 1. Its share in joint answers is the largest of its arms'."""
-        ranked = self.ranked(first)
-        for arm in range(self.twin.arms):
-            loses = min(max(self.chance_of_losing(first, arm, ranked), 1e-3), 1 - 1e-3)
+        ranked = [arm for arm in self.ranked(first) if arm in self.active]
+        likely = 1 / (1 + sum(first.undrawn(arm) for arm in ranked))  # that a new arm wins, or the best of the others
+        for arm in ranked:
+            wins = likely * (1.0 if first.undrawn(arm) else 1 - self.chance_of_losing(first, arm, ranked))
+            loses = min(max(1 - wins, 1e-3), 1 - 1e-3)
             self.share[arm] = (loses / (1 - loses)) ** 0.7
 
     def sets(self) -> list[frozenset[int]]:
@@ -619,9 +629,9 @@ class Sets(Question):
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
         """Every slot below what it aims at bets."""
         for place, had in self.wealth.items():
-            aim = self.aims.get(place, self.line)
-            if had < aim - ON_THE_LINE / 2:
-                self.wealth[place] = had + self.log_payoff(self.slot_contrast(place, past, fresh), aim - had, last)
+            aim, bet = self.aims.get(place, self.line), self.slot_contrast(place, past, fresh)
+            if had < aim - ON_THE_LINE / 2 and not (past.undrawn(bet.k) or past.undrawn(bet.j)):
+                self.wealth[place] = had + self.log_payoff(bet, aim - had, last)
 
     def slot_contrast(self, place: Any, past: Cells, fresh: Cells) -> Contrast:
         """What a slot bets on."""
@@ -674,6 +684,8 @@ class Sets(Question):
     def chance_of_losing(self, cells: Cells, arm: int, ranked: list[int]) -> float:
         """That an arm is not among the N best: inside against the best outside, outside against the last inside."""
         rival = ranked[self.top] if arm in ranked[: self.top] else ranked[self.top - 1]
+        if cells.undrawn(rival) and not cells.undrawn(arm):
+            return 0.0
         contrast = self.contrast(rival, arm, cells, cells)
         return normal(
             contrast.value(cells) / math.sqrt(contrast.variance(cells, self.twin.model.past_variances(cells)))
@@ -688,7 +700,8 @@ class Sets(Question):
         """Slots of losers that are below what they need."""
         if self.decided:
             return []
-        losers = [(place, had) for place, had in self.wealth.items() if place != OWN]
+        known = [place for place in self.wealth if place != OWN and not any(map(self.twin.past.undrawn, place))]
+        losers = [(place, self.wealth[place]) for place in known]
         return [place for place, had in losers if had < self.needed(others, place) - ON_THE_LINE / 2]
 
 
@@ -704,18 +717,23 @@ class Pairs(Question):
 
     def begin(self, first: Cells) -> None:
         """The first phase divides the error probability."""
-        arms, top, ranked = range(self.twin.arms), self.top, self.ranked(first)
+        arms, top, closed = range(self.twin.arms), self.top, self.twin.closed
         each = self.twin.model.past_variances(first)
 
+        def estimate(arm: int) -> float:
+            return -math.inf if arm in closed else self.twin.mixed_mean(first, arm, self.m)
+
         def score(arm: int, other: int) -> float:
+            if arm in closed or other in closed:
+                return -math.inf if arm in closed else math.inf
             contrast = self.contrast(arm, other, first, first)
             return contrast.value(first) / math.sqrt(contrast.variance(first, each))
 
         def at(place: int) -> int:
             """The arm of this estimate; of several, the first."""
-            return min(arm for arm in arms if self.twin.mixed_mean(first, arm, self.m) == means[place])
+            return min(arm for arm in arms if estimate(arm) == means[place])
 
-        means = [self.twin.mixed_mean(first, arm, self.m) for arm in ranked]
+        means = sorted(map(estimate, arms), reverse=True)
         inside = [max(normal(score(arm, at(top - 1))), 1e-4) for arm in arms]
         outside = [max(normal(score(at(top), arm)), 1e-4) for arm in arms]
         edge = [max(one * other, 1e-4) for one, other in zip(inside, outside, strict=True)]
@@ -735,16 +753,19 @@ class Pairs(Question):
         """Who leads: by the estimate, and by up to half the tolerance for how far its pairs have come."""
 
         def standing(arm: int) -> float:
-            pairs = sorted(had for (row, _), had in self.wealth.items() if row == arm)
+            pairs = sorted(had for (row, j), had in self.wealth.items() if row == arm and j not in self.twin.closed)
             ahead = min(pairs[self.top - 1] / self.line, 1.0)
             return self.twin.mixed_mean(past, arm, self.m) + self.twin.problem.tolerance / 2 * ahead
 
-        return sorted(range(self.twin.arms), key=lambda arm: (-standing(arm), arm))
+        return sorted(range(self.twin.arms), key=lambda arm: (past.undrawn(arm), -standing(arm), arm))
 
     def settle(self, past: Cells, fresh: Cells, last: bool) -> None:
         """Every pair below the line bets; N arms on the line against all others are an answer."""
-        tolerance, arms = self.twin.problem.tolerance, range(self.twin.arms)
+        tolerance, closed, now = self.twin.problem.tolerance, self.twin.closed, past.plus(fresh)
+        arms = [arm for arm in range(self.twin.arms) if arm not in closed]
         for (row, j), had in self.wealth.items():
+            if row in closed or j in closed or past.undrawn(row) or past.undrawn(j):
+                continue
             bet = self.contrast(row, j, past, fresh)
             error = math.sqrt(bet.variance(past, self.twin.model.past_variances(past)))
             hopeless = bet.value(past) + tolerance + 2 * error <= 0 and not last
@@ -754,7 +775,8 @@ class Pairs(Question):
         def covers(row: int) -> set[int]:
             return {j for j in arms if j != row and self.on_the_line(self.wealth[row, j])}
 
-        chosen = sorted(self.ranked(past.plus(fresh)), key=lambda arm: -len(covers(arm)))[: self.top]
+        best = sorted(arms, key=lambda arm: (-len(covers(arm)), -self.twin.mixed_mean(now, arm, self.m), arm))
+        chosen = best[: self.top]
         missing = [j for j in arms if any(j not in covers(row) for row in chosen) and j not in chosen]
         if last or not missing:
             self.keep([*chosen, *missing])
@@ -775,7 +797,8 @@ class Twin:
         self.together = joint and len(columns) > 1
         self.line = math.log((1 if self.together else len(columns)) / problem.delta)
         self.tau = gap_scale * problem.largest_gap
-        self.phase, self.finished = 0, False
+        self.closed = [arm for arm, name in enumerate(problem.arms) if name in problem.dormant]
+        self.phase, self.finished = 0, self.arms - len(self.closed) <= self.top
         self.idle: tuple[int, ...] = ()  # who draws no more
         self.left: tuple[int, ...] = ()  # of them, whose question is no longer asked
         blank = [[0] * self.agents for _ in range(self.arms)]
@@ -849,6 +872,8 @@ class Twin:
         questions = copy.deepcopy(self.questions)
         for question in questions:
             question.prepare(self.past)
+        if any(self.past.undrawn(arm) for arm in self.questions[m].active):
+            return False
         stuck = [n in self.left or any(self.weights[i][n] > 0 for i in self.idle) for n in range(self.agents)]
         held = [self.questions[one.m].widest() if stuck[one.m] else one.lead() for one in questions]
         return not questions[m].losing(self.shares_beside(m, held))

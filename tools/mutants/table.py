@@ -32,6 +32,7 @@ LOST = "tests/policies/test_lost_sites.py::"
 SITE = "tests/agent/test_site.py::"
 DEVIATIONS = "tests/protocol/test_deviations.py::"
 ANEW = "tests/protocol/test_lost_sites.py::"
+ARMS = "tests/protocol/test_arms.py::"
 ENDS = "tests/protocol/test_never_runs_away.py::"
 RUNS = "tests/simulation/test_simulate.py::"
 DRAWS = "tests/simulation/test_environments.py::"
@@ -258,6 +259,16 @@ MUTANTS = [
          PRIVATE + "test_a_bound_on_a_gap_is_fair_with_noise"),
         ("an interval of private rates pays no toll", "rewards/intervals.py", "powers = powers + noise_toll(", "powers = powers + 0 * noise_toll(",
          PRIVATE + "test_an_interval_of_rates_is_what_fair_bets_leave"),
+    ),
+    *_of(
+        "arms",
+        ("a withdrawn arm stays an opponent", "policies/base.py", '"active": np.broadcast_to(self.candidates, shape).copy(),', '"active": np.ones(shape, dtype=np.bool_),',
+         ARMS + "test_what_a_withdrawn_arm_had_beaten_can_win"),
+        ("an arm opens with the wealth of another", "policies/evidence/racing.py", "log_wealth=np.where(racing, wealth, state.log_wealth),",
+         "log_wealth=np.where(racing, np.where(self._new(state)[..., None, :, :], wealth.max(axis=-2, keepdims=True), wealth), state.log_wealth),",
+         ARMS + "test_the_first_draws_of_a_new_arm_only_inform"),
+        ("a question without arms may spend all of delta", "protocol/lost_sites.py", "return share_without(len(study.arms), len(withdrawn)) * share_of_delta(study, weights, frozen)",
+         "return share_of_delta(study, weights, frozen)", ARMS + "test_what_a_withdrawn_arm_had_beaten_can_win"),
     ),
     *_of(
         "rewards",
