@@ -11,7 +11,10 @@ PAGES = {
     "error": "/studies/nowhere",
     **{f"waiting{page}": f"/studies/waiting{page}" for page in TABS},
     "freeze": "/studies/waiting/administration?freeze=Lille",
-    **{f"lost {act}": f"/studies/lost/administration?{act}" for act in ("reweigh=1", "thaw=Lille")},
+    **{
+        f"lost {act}": f"/studies/lost/administration?{act}"
+        for act in ("reweigh=1", "thaw=Lille", "withdraw-arm=placebo")
+    },
     **{f"finished{page}": f"/studies/finished{page}" for page in (*TABS, "/report")},
 }
 

@@ -130,9 +130,9 @@ PARTS = {
         run=kills_sqlite,
         full=1000,
         unit="kills",
-        about=f"the server on SQLite dies of SIGKILL at random and at named points of its transaction, {ANSWER}. In "
-        "five of six studies a report is held and refused, or a site is frozen, the others are re-weighed in mid-phase "
-        "or once they are blocked, or it is thawed.",
+        about=f"the server on SQLite dies of SIGKILL at random and at named points of its transaction, {ANSWER}. "
+        "In six of seven studies a report is held and refused, or a site is frozen, the others are re-weighed in "
+        "mid-phase or once they are blocked, or it is thawed, or an arm is opened and withdrawn.",
     ),
     "kills-postgres": Part(run=kills_postgres, full=1000, unit="kills", about="the same on PostgreSQL."),
     "restarts": Part(

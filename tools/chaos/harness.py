@@ -1,5 +1,5 @@
-"""Studies with retrying agents, and administrators who freeze, re-weigh and thaw, while their coordinator is killed
-again and again; then the books are checked.
+"""Studies with retrying agents, and administrators who freeze, re-weigh, thaw and change arms, while their coordinator
+is killed again and again; then the books are checked.
 
 What counts: every acknowledged report is in the log under its receipt, none is there twice, no phase was decided twice,
 the chain holds, every decision is the one the reports give, and every study finishes (`findings.py`).
@@ -15,6 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 
+import msgspec
 from tests.coordinator.support import bootstrap, far_off, report_of, study_message
 from tools.chaos.findings import examine
 from tools.chaos.forks import Forks
@@ -96,6 +97,8 @@ def _study(books, url, admin_token, number, message, *, acts):
     """One study from its creation to its end, its agents taking turns at random."""
     study = f"study-{number}"
     chance = random.Random(number)
+    script, slip, special = chance.choice(SCRIPTS) if acts else SCRIPTS[0]
+    message = msgspec.structs.replace(message, **special)
     with Client(url, admin_token) as admin:
         try:
             retried(lambda: admin.request("POST", "studies", json={"id": study, "study": message.to_json()}))
@@ -104,7 +107,6 @@ def _study(books, url, admin_token, number, message, *, acts):
                 raise
         clients = {name: Client(url, agent_token(admin, study, name)) for name in message.agents}
         places = {name: place for place, name in enumerate(message.agents)}
-        script, slip = chance.choice(SCRIPTS) if acts else SCRIPTS[0]
         office, waiting = Office(admin, study, retried, script), set(clients)
         while waiting:
             office.look()

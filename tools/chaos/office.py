@@ -1,4 +1,5 @@
-"""What administrators do while studies run and servers die: freeze, re-weigh, thaw, refuse what is held.
+"""What administrators do while studies run and servers die: freeze, re-weigh, thaw, open and withdraw arms, refuse
+what is held.
 
 An answer may be lost: then the study says whether the act happened, and it is done again if it did not.
 """
@@ -6,6 +7,13 @@ An answer may be lost: then the study says whether the act happened, and it is d
 from parley.errors import Conflict, NotThere, Rejected
 
 AGENT = "agent 3"  # who is lost, and comes back in some studies
+ARM = "arm 3"  # dormant where arms come and go
+# Agent 1 asks about itself alone: what is open of the others is blocked without agent 3, and it can still be asked.
+DORMANT = {
+    "policy": "evidence",
+    "weights": ((1.0, 0.0, 0.0), (0.0, 0.5, 0.5), (0.0, 0.5, 0.5)),
+    "dormant": (ARM,),
+}
 
 
 class Office:
@@ -48,6 +56,14 @@ def _reweigh(office):
     office.confirm("POST", ("reweigh", "preview"), ("reweigh",), columns={})
 
 
+def _open(office):
+    office.confirm("GET", ("arms", ARM, "open"), ("arms", ARM, "open"))
+
+
+def _withdraw(office):
+    office.confirm("GET", ("arms", ARM, "withdraw"), ("arms", ARM, "withdraw"))
+
+
 def _refuse(office):
     for entry in office.request("GET", "quarantine", params={"held": True})["quarantine"]:
         report, body = entry["report"], {"reason": "a slip", "report": entry["digest"]}
@@ -83,14 +99,17 @@ FREEZE_EARLY = (_running, _freeze, _is_frozen)  # what is recorded then will not
 LEAVE, RETURN = (_running, _reweigh, _left(AGENT)), (_running, _reweigh, _left())
 LEAVE_STALLED = (_stalled, _reweigh, _left(AGENT))
 RETURN_STALLED = (_stalled, _thaw, lambda status: not _is_frozen(status))
+OPEN = (_stalled, _open, lambda status: ARM not in status["closed_arms"])
+WITHDRAW = (_stalled, _withdraw, lambda status: ARM in status["closed_arms"])
 REFUSE = (_held, _refuse, lambda _: False)  # stays until the study is over
 
-# (what is done, whether an agent sends a report that is held first)
+# (what is done, whether an agent sends a report that is held first, what is special about the study)
 SCRIPTS = [
-    ((), False),
-    ((FREEZE, LEAVE), False),
-    ((FREEZE_EARLY, LEAVE_STALLED), False),
-    ((FREEZE, RETURN_STALLED), False),
-    ((FREEZE, LEAVE, THAW, RETURN), False),
-    ((REFUSE,), True),
+    ((), False, {}),
+    ((FREEZE, LEAVE), False, {}),
+    ((FREEZE_EARLY, LEAVE_STALLED), False, {}),
+    ((FREEZE, RETURN_STALLED), False, {}),
+    ((FREEZE, LEAVE, THAW, RETURN), False, {}),
+    ((FREEZE, OPEN, WITHDRAW, RETURN_STALLED), False, DORMANT),
+    ((REFUSE,), True, {}),
 ]
