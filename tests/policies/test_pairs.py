@@ -117,7 +117,7 @@ class Judge:
                 if agent not in self.answers:
                     for i in self.arms:
                         for j in self.arms:
-                            if i != j:
+                            if i != j and self.counts[i].any() and self.counts[j].any():  # a new arm does not bet
                                 self.settle(agent, i, j, fresh)
         self.counts, self.sums = self.counts + fresh.counts, self.sums + fresh.sums
         self.squares = self.squares + (0 if fresh.squares is None else fresh.squares)
