@@ -394,3 +394,33 @@ def test_a_cell_below_the_minimum_is_reported_as_none(tmp_path):
             site.outcome(f"p-{number}", 1.0)
         report = plan(draws=(4,), arms=("x",)).report(site(plan(draws=(4,), arms=("x",))))
         assert (report.counts, report.sums, report.missing) == ((0,), (0.0,), (1,))
+
+
+@pytest.mark.parametrize("flexible", [False, True])
+def test_an_arm_that_is_withdrawn_in_mid_phase_is_given_to_nobody(tmp_path, flexible):
+    asked = plan(draws=(5, 30), closed_arms=("y",))
+    with Site(tmp_path, study="s", agent="a", key=b"k" * 32, rules=RulesSeen(flexible=flexible)) as site:
+        site.begin(phase=asked.phase, plan=asked.plan, arms=asked.arms, draws=asked.draws)
+        before = [site.assign(f"p-{number}").arm for number in range(2)]
+        site.close_arms(asked.closed_arms)
+        assert site.status()["closed_arms"] == ["y"]
+        after = [site.assign(f"q-{number}") for number in range(site.status()["to_assign"])]
+        assert all(one.arm == "x" for one in after)
+        assert [*before, *(one.arm for one in after)].count("x") == 5
+        assert site.assign("late").arm is None, "nobody else is needed"
+        for key in site.people.phases[asked.phase].keys:
+            site.outcome(key, 1.0)
+        report = asked.report(site(asked))
+        assert (report.counts, report.reason, report.final) == ((5, before.count("y")), "", False)
+
+
+def test_a_missing_person_of_a_withdrawn_arm_is_not_replaced_and_the_arm_leads_nobody(tmp_path):
+    with open_site(tmp_path, draws=(1, 4), rules=RulesSeen(between="leading")) as site:
+        fill(site, 5)
+        gone = next(key for key, person in site.people.persons.items() if person.arm == 1)
+        site.close_arms(["y"])
+        site.missing(gone)
+        assert site.status()["to_assign"] == 0
+        assert site.assign("late").arm == "x"
+        site.close_arms([])
+        assert site.status()["to_assign"] == 1, "an arm that is open again is wanted again"

@@ -7,6 +7,8 @@ from tests.coordinator.support import study_message
 from tests.coordinator.test_lost_sites import freeze, reweigh, sound, thaw
 from tests.protocol.support import rewards
 
+from parley.agent.reporting import hand_over, rules_of
+from parley.agent.site import Site
 from parley.errors import Conflict, NotAllowed, NotThere, Rejected
 from parley.protocol.lost_sites import ask_anew
 from parley.totals import Totals
@@ -243,3 +245,23 @@ def test_who_sees_it_and_a_look_at_a_preview_is_a_record(sqlite_house):
         assert client.status("trial")["changed_arms"][0]["reason"] == "safety"
         with pytest.raises(NotAllowed, match="may not"):
             client.request("GET", "studies", "trial", "arms", "arm 1", "withdraw")
+
+
+def test_a_site_gives_nobody_an_arm_that_was_withdrawn_and_its_report_is_taken(house, tmp_path):
+    """For safety it must not wait until the phase is over."""
+    agents = house.create(ALL)
+    name = ALL.agents[0]
+    with Site(tmp_path, study="trial", agent=name, rules=rules_of(ALL)) as site:
+        hand_over(site, agents[0], tmp_path)
+        given = [site.assign(f"p-{number}").arm for number in range(5)]
+        change(house, "withdraw", "arm 2")
+        hand_over(site, agents[0], tmp_path)
+        given += [site.assign(f"q-{number}").arm for number in range(site.status()["to_assign"])]
+        assert "arm 2" not in given[5:]
+        for number, key in enumerate(list(site.people.persons)):
+            site.outcome(key, float(number % 2))
+        hand_over(site, agents[0], tmp_path)
+    assert agents[0].plan("trial", name).reported
+    phase(agents, only=(1, 2), study=ALL)
+    assert house.admin.status("trial")["phase"] == 2
+    sound(house)

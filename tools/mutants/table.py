@@ -277,8 +277,10 @@ MUTANTS = [
     ),
     *_of(
         "site",
-        ("a mark as missing gives its place to the next person", "agent/people.py", "return list(self.plan.draws) if self.full else [asked - given for asked, given in lines]",
-         "return [max(asked - given + gone, 0) for (asked, given), gone in zip(lines, self.missing, strict=True)]", SITE + "test_nobody_chooses_an_arm_by_marking_people_as_missing"),
+        ("a mark as missing gives its place to the next person", "agent/people.py", "if not self.full:",
+         "if True:\n            return [max(n - given + gone, 0) for n, given, gone in zip(self.asked, self.assigned, self.missing)]\n        if not self.full:", SITE + "test_nobody_chooses_an_arm_by_marking_people_as_missing"),
+        ("an arm that was withdrawn is given on", "agent/people.py", "return [given if arm in self.closed_arms else asked for arm, asked, given in lines]",
+         "return [asked for arm, asked, given in lines]", SITE + "test_an_arm_that_is_withdrawn_in_mid_phase_is_given_to_nobody[False]"),
         ("a mark is taken back after others were assigned", "agent/site.py", "len(book.keys) > person.marked_at", "len(book.keys) > 10**9",
          SITE + "test_where_the_plan_must_be_met_the_missing_are_replaced_by_people_drawn_from_the_whole_plan"),
         ("the guarantee stays whatever is missing", "protocol/certificate.py", "if worst[0][0] > limit:", "if worst[0][0] > 2:",

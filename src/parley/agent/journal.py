@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
 from parley.files import SECRET, lock_file, sync_folder
@@ -77,6 +77,12 @@ class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
     reason: str
 
 
+class ArmsClosed(Message, omit_defaults=False, tag="parley/site/arms-closed/1"):
+    """The arms that nobody is given now: they are dormant, or an administrator withdrew them."""
+
+    arms: tuple[str, ...]
+
+
 class Assigned(Message, omit_defaults=False, tag="parley/site/assigned/1"):
     """A person got an arm, with the probability it had at that moment (a fraction, in words)."""
 
@@ -126,12 +132,19 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
 
 
 Entry: TypeAlias = (
-    Opened | RulesSeen | PhaseBegun | StageSeen | Assigned | Outside | Observed | Missing | PartClosed | Reported
+    Opened
+    | RulesSeen
+    | PhaseBegun
+    | StageSeen
+    | ArmsClosed
+    | Assigned
+    | Outside
+    | Observed
+    | Missing
+    | PartClosed
+    | Reported
 )
-ENTRIES: dict[str, type[Entry]] = {
-    kind.schema: kind
-    for kind in (Opened, RulesSeen, PhaseBegun, StageSeen, Assigned, Outside, Observed, Missing, PartClosed, Reported)
-}
+ENTRIES: dict[str, type[Entry]] = {kind.schema: kind for kind in get_args(Entry)}
 
 
 def read_entry(document: Any) -> Entry:

@@ -9,6 +9,9 @@ after all places were given out gets an arm drawn from the whole plan anew, whoe
 the plan's, this goes on until every arm has its number; those beyond it are a reserve, and the first of an arm, in the
 order they came, are counted. Otherwise whoever marks somebody of an arm would choose that arm for the next one.
 
+An arm that an administrator withdrew is given to nobody from the moment the site hears of it; those who were given it
+before are waited for and counted.
+
 A draw is a keyed hash of its place. Whoever holds the key can repeat every draw of a study; whoever does not learns
 nothing of the next one from all those before. The key never leaves the site's journal.
 """
@@ -20,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from parley.agent.journal import (
+    ArmsClosed,
     Assigned,
     Entry,
     Missing,
@@ -72,29 +76,38 @@ class PhaseBook:
     closed: str = ""  # the reason why nobody more is assigned, if so
     reported: Reported | None = None
     lost: bool = False  # the study moved on without this site's report
+    closed_arms: frozenset[str] = frozenset()  # given to nobody now
 
     def __post_init__(self) -> None:
         self.assigned, self.missing = ([0] * len(self.plan.arms) for _ in range(2))
 
     @property
+    def asked(self) -> list[int]:
+        """Per arm: how many people the phase still wants in all. Of a closed arm, those who were given it."""
+        lines = zip(self.plan.arms, self.plan.draws, self.assigned, strict=True)
+        return [given if arm in self.closed_arms else asked for arm, asked, given in lines]
+
+    @property
     def full(self) -> bool:
         """Whether all places of the plan were given out."""
-        return len(self.keys) >= sum(self.plan.draws)
+        return len(self.keys) >= sum(self.asked)
 
     @property
     def shares(self) -> list[int]:
         """Per arm: from what the next one is drawn. What is left of the plan, and after that the plan anew."""
-        lines = zip(self.plan.draws, self.assigned, strict=True)
-        return list(self.plan.draws) if self.full else [asked - given for asked, given in lines]
+        if not self.full:
+            return [asked - given for asked, given in zip(self.asked, self.assigned, strict=True)]
+        lines = zip(self.plan.arms, self.plan.draws, strict=True)
+        return [0 if arm in self.closed_arms else asked for arm, asked in lines]
 
     def to_assign(self, *, replace_missing: bool) -> int:
         """How many people are still needed at least. A site that must meet the plan replaces the missing."""
         if self.closed or self.reported or self.lost:
             return 0
         if not replace_missing:
-            return sum(self.plan.draws) - len(self.keys)
-        lines = zip(self.plan.draws, self.assigned, self.missing, strict=True)
-        return sum(max(asked - given + gone, 0) for asked, given, gone in lines)
+            return sum(self.asked) - len(self.keys)
+        lines = zip(self.plan.arms, self.plan.draws, self.assigned, self.missing, strict=True)
+        return sum(max(asked - given + gone, 0) for arm, asked, given, gone in lines if arm not in self.closed_arms)
 
     @property
     def reserve(self) -> int:
@@ -124,6 +137,7 @@ class People:
         self.phases: dict[int, PhaseBook] = {}
         self.rules = RulesSeen()
         self.stage = StageSeen(stage="running", reason="")
+        self.closed_arms: frozenset[str] = frozenset()
 
     def __getitem__(self, key: str) -> Person:
         return self.persons[key]
@@ -183,6 +197,10 @@ class People:
                 self._begin(entry)
             case StageSeen():
                 self.stage = entry
+            case ArmsClosed(arms=arms):
+                self.closed_arms = frozenset(arms)
+                if self.current is not None and not self.current.over:
+                    self.current.closed_arms = self.closed_arms
             case Assigned(participant=key, phase=phase, arm=arm):
                 share = Fraction(entry.probability)
                 self.persons[key] = Person(key=key, phase=phase, arm=arm, probability=share)
@@ -208,7 +226,7 @@ class People:
     def _begin(self, entry: PhaseBegun) -> None:
         for book in self.phases.values():
             book.lost |= book.reported is None
-        self.phases[entry.phase] = PhaseBook(plan=entry)
+        self.phases[entry.phase] = PhaseBook(plan=entry, closed_arms=self.closed_arms)
         self.stage = StageSeen(stage="running", reason="")
 
     def _settle(self, after: Person) -> None:

@@ -68,6 +68,7 @@ def make_worker(
 
     def noted(plan: AgentPlan) -> None:
         site.seen("frozen" if plan.frozen else plan.stage, plan.reason)
+        site.close_arms(plan.closed_arms)
         heard(plan)
 
     disclosure = Disclosure(site.people.rules, site.policy)

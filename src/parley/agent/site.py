@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from parley.agent.journal import (
+    ArmsClosed,
     Assigned,
     Journal,
     Missing,
@@ -104,6 +105,12 @@ class Site:
         with self._journal.turn() as write:
             if (self.people.stage.stage, self.people.stage.reason) != (stage, reason):
                 write(StageSeen(stage=stage, reason=reason))
+
+    def close_arms(self, arms: Collection[str]) -> None:
+        """Give nobody these arms from now on, and the others again."""
+        with self._journal.turn() as write:
+            if self.people.closed_arms != frozenset(arms):
+                write(ArmsClosed(arms=tuple(sorted(arms))))
 
     def assign(self, participant: str) -> Assignment:
         """The arm of a person: drawn if it is the first time, and for ever the same."""
@@ -231,9 +238,10 @@ class Site:
             raise NotNow(f"the study is {stage.stage}: nobody is assigned any more")
 
     def _leading(self, book: PhaseBook) -> int | None:
-        """The arm that the plan asks for most, if the study keeps people on it."""
-        draws = book.plan.draws
-        return draws.index(max(draws)) if self.people.rules.between == "leading" else None
+        """Of the arms that are not closed the one that the plan asks for most, if the study keeps people on it."""
+        lines = zip(book.plan.arms, book.plan.draws, strict=True)
+        draws = [0 if arm in book.closed_arms else asked for arm, asked in lines]
+        return draws.index(max(draws)) if any(draws) and self.people.rules.between == "leading" else None
 
     def _noted(self, participant: str, reward: float | None) -> list[Observed | Missing]:
         """What is to be written of a person; nothing if the same was said before, which is always welcome."""
@@ -337,6 +345,9 @@ def standing(people: People, *, replaces: bool) -> dict[str, Any]:
         "reserve": book.reserve,
         "reported": book.reported is not None,
         "closed": book.closed,
+        "closed_arms": [
+            name for name, n in zip(book.plan.arms, book.plan.draws, strict=True) if n and name in book.closed_arms
+        ],
         "outside": sum(not person.counted for person in people.persons.values()),
     }
 
@@ -353,13 +364,15 @@ def closing(people: People, book: PhaseBook, smallest_cell: int) -> Reported:
     kept = kept_rewards(people, book, smallest_cell)
     totals = Totals.of(kept)
     counts = tuple(totals.counts.tolist())
+    lines = zip(book.plan.arms, counts, book.plan.draws, strict=True)
+    as_asked = all(got == asked or (arm in book.closed_arms and got < asked) for arm, got, asked in lines)
     return Reported(
         phase=book.plan.phase,
         counts=counts,
         sums=tuple(totals.sums.tolist()),
         squares=tuple(totals.require_squares().tolist()),
         missing=tuple(book.missing),
-        reason="" if counts == book.plan.draws else book.closed or "missing-outcomes",
+        reason="" if as_asked else book.closed or "missing-outcomes",
     )
 
 
@@ -377,5 +390,5 @@ def delivery(entry: Reported, draws: tuple[int, ...], rewards: Sequence[Sequence
         rewards=rewards,
         missing=entry.missing if any(entry.missing) else (),
         reason=entry.reason,
-        final=any(got < asked for got, asked in zip(entry.counts, draws, strict=True)),
+        final=bool(entry.reason) and any(got < asked for got, asked in zip(entry.counts, draws, strict=True)),
     )
