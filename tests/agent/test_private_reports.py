@@ -17,7 +17,7 @@ from tests.agent.test_worker import plan
 from parley.agent.journal import RulesSeen
 from parley.agent.outbox import Outbox
 from parley.agent.plans import Delivery, Withheld
-from parley.agent.privacy import Disclosure, Noise, SitePolicy, exact_sum
+from parley.agent.privacy import Disclosure, ReportNoise, SitePolicy, exact_sum
 from parley.agent.reporting import hand_over, rules_of, site_of
 from parley.errors import ImpossibleReport, InvalidInput, MissingPackage, Rejected
 from parley.privacy import DELTA, epsilon
@@ -48,7 +48,7 @@ def test_opendp_promises_what_the_study_promises_and_our_epsilon_is_its():
 
     dp.enable_features("contrib")
     for sensitivity, rho in ((1, 0.05), (1, 1e-8), (2**20 + 7, 0.005), (1_500_000, 100.0)):
-        noise = Noise(sensitivity=sensitivity, rho=rho)
+        noise = ReportNoise(sensitivity=sensitivity, rho=rho)
         assert rho * (1 - 1e-9) < noise.rho <= rho
     measurement = dp.m.make_gaussian(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=math.sqrt(10))
     theirs = dp.c.make_zCDP_to_approxDP(measurement).map(1).epsilon(DELTA)
@@ -56,7 +56,7 @@ def test_opendp_promises_what_the_study_promises_and_our_epsilon_is_its():
 
 
 def test_the_noise_has_the_stated_variance_and_every_sum_has_its_own():
-    found = np.array(Noise(sensitivity=1, rho=0.05).added([7] * 4000)) - 7
+    found = np.array(ReportNoise(sensitivity=1, rho=0.05).added([7] * 4000)) - 7
     assert abs(found.mean()) < 4 * math.sqrt(10 / 4000)
     assert found.var() == pytest.approx(10, rel=0.1)
     assert len(set(found.tolist())) > 15

@@ -19,7 +19,7 @@ from tools.correctness.common import table
 
 from parley.agent.journal import RulesSeen
 from parley.agent.plans import AgentPlan
-from parley.agent.privacy import Disclosure, Noise
+from parley.agent.privacy import Disclosure, ReportNoise
 from parley.privacy import DELTA, epsilon
 from parley.totals import Totals
 
@@ -62,7 +62,7 @@ def lower_bound(one: np.ndarray, other: np.ndarray) -> float:
 
 def audited(rho: float, cells: int, *, shrunk: float = 1.0) -> float:
     """The lower bound for a study of this rho, where the noise has `shrunk` times the standard deviation it must."""
-    study, noise = RulesSeen(rho=rho), Noise(sensitivity=1, rho=rho / shrunk**2)
+    study, noise = RulesSeen(rho=rho), ReportNoise(sensitivity=1, rho=rho / shrunk**2)
     disclosure = Disclosure(study, noise=noise)
     return lower_bound(reported(disclosure, PEOPLE // 2, cells), reported(disclosure, PEOPLE // 2 + 1, cells))
 

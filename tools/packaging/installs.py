@@ -164,7 +164,7 @@ def try_site(site: Environment) -> None:
 
 def try_privacy(privacy: Environment) -> None:
     assert privacy.complete() == {"privacy"}
-    noise = "from parley.agent.privacy import Noise; print(Noise(sensitivity=1, rho=0.05).added([0] * 9))"
+    noise = "from parley.agent.privacy import ReportNoise; print(ReportNoise(sensitivity=1, rho=0.05).added([0] * 9))"
     subprocess.run([str(privacy.python), "-c", noise], check=True, env=QUICK)
 
 

@@ -103,11 +103,11 @@ class SitePolicy:
         return f"this site's policy allows {'; '.join(found)}" if found else ""
 
 
-class Noise:
+class ReportNoise:
     """Discrete Gaussian noise for sums in whole steps, by OpenDP: rho-zCDP where a person moves one of them by at most
     `sensitivity`. Raises `MissingPackage` without the extra `privacy`.
 
-    >>> noise = Noise(sensitivity=1, rho=50.0)  # hardly any
+    >>> noise = ReportNoise(sensitivity=1, rho=50.0)  # hardly any
     >>> len(noise.added([3, 4])), noise.rho <= 50.0
     (2, True)
     """
@@ -150,11 +150,11 @@ class Disclosure:
     """
 
     def __init__(
-        self, study: RulesSeen | None = None, policy: SitePolicy | None = None, *, noise: Noise | None = None
+        self, study: RulesSeen | None = None, policy: SitePolicy | None = None, *, noise: ReportNoise | None = None
     ) -> None:
         self._study, self._policy = study or RulesSeen(), policy or SitePolicy()
         if noise is None and self._study.rho is not None:  # before anything is drawn: the package may be missing
-            noise = Noise(sensitivity=self._study.sensitivity, rho=self._study.rho)
+            noise = ReportNoise(sensitivity=self._study.sensitivity, rho=self._study.rho)
         self._noise = noise
 
     def objection(self, draws: Sequence[int]) -> str:
