@@ -21,6 +21,7 @@ from parley.experiments.forecasts.power import (
 )
 from parley.experiments.forecasts.scenarios import gap_scenario
 from parley.problem import Instance, Problem
+from parley.rewards import Binary
 
 pytestmark = pytest.mark.simulations
 
@@ -36,6 +37,19 @@ def test_the_fixed_size_is_that_of_the_textbook(tolerance):
     assert found.per_cell == pytest.approx(exact, rel=0.08)
     assert found.samples == 2 * found.per_cell
     assert found.power >= 0.9
+
+
+def test_the_fixed_size_of_a_private_study_has_the_noise_of_one_report_a_cell():
+    """(2 v / n + 2 s^2 / n^2) (z + z')^2 = gap^2, with v = 0.25 - 0.0025 or so and s^2 = 1 / (2 rho)."""
+    problem = Problem(arms=2, weights=[[1.0]], delta=0.05, noise=Binary(), rho=0.0005)
+    truth = Instance(problem=problem, means=[[0.6], [0.4]])
+    size = FixedDesign.of([truth], seed=1).smallest(0.9).per_cell
+    z = ndtri(0.95) + ndtri(0.9)
+    assert 2 * 0.24 / size + 2 * 1000 / size**2 == pytest.approx((0.2 / z) ** 2, rel=0.12)
+    exact = (
+        FixedDesign.of([Instance(problem=problem.with_(rho=None), means=truth.means)], seed=1).smallest(0.9).per_cell
+    )
+    assert size > 1.3 * exact
 
 
 def test_a_fixed_size_names_bad_arms_no_more_often_than_delta_and_pays_for_every_comparison():

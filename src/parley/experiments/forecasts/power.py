@@ -16,6 +16,7 @@ knows before the study: a generous comparison.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -345,18 +346,24 @@ class _Trial:
     instance: Instance
     errors: FloatArray  # (run, arm, agent): of mixed means from one draw a cell
     variances: FloatArray  # (arm, agent): theirs
+    noise: FloatArray | float  # (run, arm, agent): what private reports add to the sums, one report a cell
+    noise_variances: FloatArray  # (agent,): theirs
     quantile: float
 
     @classmethod
     def of(cls, instance: Instance, seed: int, many: int) -> _Trial:
         problem, cells = instance.problem, np.broadcast_to(instance.cell_variances, instance.means.shape)
         runs = max(min(RUNS, CELLS // cells.size) // many, 100)
-        drawn = np.random.default_rng(seed).standard_normal((runs, *cells.shape)) * np.sqrt(cells)
+        rng, private = np.random.default_rng(seed), problem.noise_variance
+        drawn = rng.standard_normal((runs, *cells.shape)) * np.sqrt(cells)
+        noise = rng.standard_normal(drawn.shape) * math.sqrt(private) if private else None
         tests = problem.question_count * problem.top * (problem.arm_count - problem.top)
         return cls(
             instance=instance,
             errors=problem.mixed(drawn),
             variances=cells @ problem.squared_weights,
+            noise=0.0 if noise is None else problem.mixed(noise),
+            noise_variances=private * problem.squared_weights.sum(axis=0),
             quantile=float(-ndtri(problem.delta / tests)),
         )
 
@@ -369,11 +376,11 @@ class _Trial:
     def answers(self, draws: int) -> tuple[IntArray, BoolArray]:
         """`(run, N, agent)`: the best estimates; and `(run, agent)`: whether the agent names them."""
         problem = self.instance.problem
-        found = self.instance.mixed_means + self.errors / np.sqrt(draws)
+        found = self.instance.mixed_means + self.errors / np.sqrt(draws) + self.noise / draws
         order = np.argsort(-found, axis=-2, kind="stable")
         leaders, others = order[:, : problem.top], order[:, problem.top :]
         named = np.ones((len(found), problem.agent_count), dtype=np.bool_)
-        spread = np.broadcast_to(self.variances, found.shape)
+        spread = np.broadcast_to(self.variances + self.noise_variances / draws, found.shape)
         behind, wide = (np.take_along_axis(values, others, axis=-2) for values in (found, spread))
         for rank in range(problem.top):
             ahead, own = (np.take_along_axis(values, leaders[:, [rank]], axis=-2) for values in (found, spread))
