@@ -40,8 +40,8 @@ class ThresholdWithoutAgents(EvidenceRacing):
 class VarianceUnderstated(EvidenceRacing):
     """A third of the variance is overlooked."""
 
-    def _variances(self, counts: IntArray, past: Totals) -> FloatArray:
-        return super()._variances(counts, past) * 2 / 3
+    def _variances(self, counts: IntArray, past: Totals, releases: IntArray | int = 1) -> FloatArray:
+        return super()._variances(counts, past, releases) * 2 / 3
 
 
 class TwiceTheMultiplier(Gaussian):
