@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from parley.errors import InvalidInput
 from parley.experiments.forecasts.forecast import simulate_rest
@@ -12,7 +13,8 @@ from parley.policies import make_policy
 from parley.policies.evidence.plan import enlarged
 from parley.privacy import epsilon, with_noise
 from parley.problem import Instance, Problem
-from parley.protocol import StudyMessage
+from parley.protocol import Report, StudyMessage, apply, create, issue_certificate
+from parley.protocol.events import Cancelled, ReportAccepted
 from parley.rewards import Binary, Bounded
 from parley.simulation import phase_totals, phases, simulate
 from parley.simulation.rare import hardest_ties, ruled_out_probability
@@ -194,3 +196,33 @@ def test_a_forecast_and_an_audit_draw_the_noise_too():
     race = make_policy("evidence", tie.instance.problem)
     found = ruled_out_probability(race, tie.instance, arm=tie.arm, agent=0, replications=300, seed=0)
     assert 0 < found.probability < 1e-4
+
+
+def test_a_log_tells_how_often_sums_were_released_as_its_reports_do():
+    """Decided, and of a phase that was cancelled: the certificate says what the log lets anybody learn."""
+    study = StudyMessage(
+        name="s",
+        arms=("a", "b"),
+        agents=("x",),
+        weights=((1.0,),),
+        policy="evidence",
+        noise={"kind": "binary"},
+        rho=0.05,
+    )
+    trial = create("s", study)
+    counts = trial.plan.draws(0)
+    sent = Report(study="s", phase=1, agent="x", plan=trial.plan.digest, counts=counts, sums=(1.0, 2.0), releases=3)
+    trial = apply(trial, ReportAccepted(report=sent))
+    event = trial.step().event
+    assert event.decision.releases == 3
+    with pytest.raises(InvalidInput, match="releases"):
+        apply(trial, structs.replace(event, decision=structs.replace(event.decision, releases=None)))
+    ended = apply(trial, Cancelled(reason="no money"))
+    certificate = issue_certificate(ended, data=(), sequence=3, head="ab", version="0")
+    assert certificate.privacy["releases"] == 3
+
+
+def test_a_sensitivity_is_that_of_the_exact_range():
+    """In floating point 1 + 2^-60 is 1, and a sum rounded to the grid may move by one step more."""
+    assert Bounded(low=-(2.0**-60), high=1.0).sensitivity == 2**20 + 1
+    assert Bounded(low=0.0, high=1.0).sensitivity == 2**20

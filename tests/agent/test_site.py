@@ -424,3 +424,20 @@ def test_a_missing_person_of_a_withdrawn_arm_is_not_replaced_and_the_arm_leads_n
         assert site.assign("late").arm == "x"
         site.close_arms([])
         assert site.status()["to_assign"] == 1, "an arm that is open again is wanted again"
+
+
+def test_an_arm_that_opens_again_gets_its_places_where_another_has_more_people_than_places(tmp_path):
+    """Who replaced the missing of one arm takes no place of another: no arm is drawn from fewer than no places."""
+    with open_site(tmp_path, draws=(5, 5)) as site:
+        fill(site, 2)
+        site.close_arms(["x"])
+        fill(site, site.status()["to_assign"], "q")
+        book = site.people.current
+        of_y = [key for key, person in site.people.persons.items() if person.arm == 1]
+        for key in of_y[:2]:
+            site.missing(key)
+        fill(site, 2, "r")
+        site.close_arms([])
+        assert book.assigned[1] == 7
+        assert book.shares == [5 - book.assigned[0], 0]
+        assert not book.full

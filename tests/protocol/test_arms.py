@@ -268,3 +268,17 @@ def test_what_a_log_says_of_it_is_computed_again():
     with pytest.raises(InvalidInput, match="recorded 'delta'"):
         apply(course.trial, structs.replace(gone, delta=0.1))
     assert replace(course.trial) == course.trial
+
+
+@pytest.mark.parametrize("act", ["freeze", "thaw"])
+def test_weights_keep_their_share_whoever_is_frozen_or_thawed_since(act):
+    course = Course(dormant=("arm 3",), arms=4)
+    course.phase()
+    course.freeze("agent 6")
+    course.reweigh()
+    asked = course.trial.study.problem.delta
+    course.freeze("agent 1") if act == "freeze" else course.thaw("agent 6")
+    assert course.open_arm("arm 3").study.problem.delta == pytest.approx(asked)
+    assert course.withdraw_arm("arm 1").study.problem.delta == pytest.approx(asked * 6 / np.pi**2 / 8)
+    assert course.open_arm("arm 1").study.problem.delta == pytest.approx(asked)
+    course.verified()

@@ -90,13 +90,20 @@ class PhaseBook:
     @property
     def full(self) -> bool:
         """Whether all places of the plan were given out."""
-        return len(self.keys) >= sum(self.asked)
+        return not any(self._left)
+
+    @property
+    def _left(self) -> list[int]:
+        """Per arm: the places that nobody has. An arm that was closed for a while may lack some where another has more
+        people than places, who replace the missing.
+        """
+        return [max(asked - given, 0) for asked, given in zip(self.asked, self.assigned, strict=True)]
 
     @property
     def shares(self) -> list[int]:
         """Per arm: from what the next one is drawn. What is left of the plan, and after that the plan anew."""
         if not self.full:
-            return [asked - given for asked, given in zip(self.asked, self.assigned, strict=True)]
+            return self._left
         lines = zip(self.plan.arms, self.plan.draws, strict=True)
         return [0 if arm in self.closed_arms else asked for arm, asked in lines]
 

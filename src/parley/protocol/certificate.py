@@ -9,7 +9,7 @@ import numpy as np
 from parley.estimates import estimates, leading
 from parley.privacy import DELTA, epsilon
 from parley.protocol.codec import digest
-from parley.protocol.messages import Certificate, Decision, Rows
+from parley.protocol.messages import Certificate, Decision, Report, Rows
 from parley.protocol.trial import Trial
 from parley.status import OutcomeStatus, overall
 from parley.totals import Totals
@@ -85,19 +85,21 @@ def issue_certificate(
         left_out=left_out,
         empty_phases=_empty_phases(trial, decisions) or None,
         warnings=tuple(warnings),
-        privacy=_privacy(study.problem.rho, decisions),
+        privacy=_privacy(study.problem.rho, [*decisions, *trial.reports.values()]),
     )
 
 
-def _privacy(rho: float | None, decisions: Sequence[Decision]) -> dict[str, float] | None:
+def _privacy(rho: float | None, told: Sequence[Decision | Report]) -> dict[str, float] | None:
     """What reports let anybody learn of one person; k releases of a person's cell add up to k rho.
+
+    Those of a phase that was never decided are in the log too.
 
     >>> round(_privacy(0.05, ())["epsilon"], 2), _privacy(None, ())
     (1.31, None)
     """
     if rho is None:
         return None
-    releases = max((one.releases or 1 for one in decisions), default=1)
+    releases = max((one.releases or 1 for one in told), default=1)
     return {"rho": rho, "releases": releases, "epsilon": epsilon(releases * rho), "delta": DELTA}
 
 

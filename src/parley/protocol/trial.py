@@ -7,7 +7,7 @@ changed in place, nothing happened then. A recorded step, plan or question asked
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.once import once
 from parley.policies import Policy, State
-from parley.problem import IntArray
+from parley.problem import IntArray, share_without
 from parley.protocol.codec import LARGEST_INTEGER, digest
 from parley.protocol.events import (
     AgentFrozen,
@@ -43,7 +43,18 @@ from parley.totals import Totals
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
 RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
-RECOMPUTED_BY_STEP = ("study", "phase", "plan", "data", "counts", "dropped_in", "finished", "missing", "asked")
+RECOMPUTED_BY_STEP = (
+    "study",
+    "phase",
+    "plan",
+    "data",
+    "counts",
+    "dropped_in",
+    "finished",
+    "missing",
+    "asked",
+    "releases",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,17 +299,21 @@ class Anew:
 
 
 def _anew(
-    trial: Trial, weights: Weights, kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed, arm: str = ""
+    trial: Trial,
+    weights: Weights,
+    delta: float,
+    kind: type[Reweighed | ArmOpened | ArmWithdrawn] = Reweighed,
+    arm: str = "",
 ) -> Anew:
-    """The fold of all recorded phases under another question, of which the `trial` knows who left and which arms are.
+    """The fold of all recorded phases under another question, of which the `trial` knows who left and which arms are;
+    it may spend `delta`.
 
     A phase in progress goes on as it was asked: its counts were fixed before its rewards, which is all that a fair bet
     needs. Where the study had stalled, the next phase is planned at once.
     """
     assert trial.past is not None, "a trial whose recorded phases were not read cannot ask anew"
-    origin, opened, withdrawn = trial.claim, trial.arms_opened, trial.arms_withdrawn
-    delta = origin.problem.delta * share_of_delta(origin, weights, trial.frozen, withdrawn)
-    asked = replace(trial, study=ask_anew(origin, weights, delta, opened, withdrawn), origin=origin)
+    origin, arms = trial.claim, (trial.arms_opened, trial.arms_withdrawn)
+    asked = replace(trial, study=ask_anew(origin, weights, delta, *arms), origin=origin)
     start, *states = folded(asked.policy, trial.past)
     asked = replace(asked, state=states[-1] if states else start)
     plan = _going_on(asked)
@@ -310,7 +325,21 @@ def reweigh(trial: Trial, weights: Weights) -> Anew:
     left = left_by(trial.study, weights, trial.frozen)
     if weights == trial.study.weights and trial.leaves & trial.frozen == frozenset(left):
         raise InvalidInput("weights", found="those in force", allowed="others: nothing would change")
-    return _anew(replace(trial, leaves=frozenset(left)), weights)
+    origin = trial.claim
+    delta = origin.problem.delta * share_of_delta(origin, weights, trial.frozen, trial.arms_withdrawn)
+    return _anew(replace(trial, leaves=frozenset(left)), weights, delta)
+
+
+def _delta_without(trial: Trial, withdrawn: Collection[str]) -> float:
+    """What the weights in force may spend without some arms.
+
+    Their own share is the one that they were asked with: whoever was frozen or thawed since changes no weight.
+    """
+    origin, count = trial.claim.problem, len(trial.study.arms)
+    if trial.study.weights == trial.claim.weights:
+        return origin.delta * share_without(count, len(withdrawn))
+    now = share_without(count, len(trial.arms_withdrawn))
+    return trial.study.problem.delta / now * share_without(count, len(withdrawn))
 
 
 def open_arm(trial: Trial, arm: str) -> Anew:
@@ -324,7 +353,7 @@ def open_arm(trial: Trial, arm: str) -> Anew:
     withdrawn = {name: phase for name, phase in trial.arms_withdrawn.items() if name != arm}
     opened = {**trial.arms_opened, arm: trial.phase}
     with_it = replace(trial, arms_opened=opened, arms_withdrawn=withdrawn)
-    return _anew(with_it, trial.study.weights, ArmOpened, arm)
+    return _anew(with_it, trial.study.weights, _delta_without(trial, withdrawn), ArmOpened, arm)
 
 
 def withdraw_arm(trial: Trial, arm: str) -> Anew:
@@ -332,8 +361,9 @@ def withdraw_arm(trial: Trial, arm: str) -> Anew:
     candidates = [name for name in trial.study.arms if name not in trial.study.problem.dormant]
     if arm not in candidates:
         raise InvalidInput("arm", found=repr(arm), allowed=", ".join(candidates))
-    without = replace(trial, arms_withdrawn={**trial.arms_withdrawn, arm: trial.phase})
-    return _anew(without, trial.study.weights, ArmWithdrawn, arm)
+    withdrawn = {**trial.arms_withdrawn, arm: trial.phase}
+    without = replace(trial, arms_withdrawn=withdrawn)
+    return _anew(without, trial.study.weights, _delta_without(trial, withdrawn), ArmWithdrawn, arm)
 
 
 def asked_again(trial: Trial, event: Reweighed | ArmOpened | ArmWithdrawn) -> Anew:

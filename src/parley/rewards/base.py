@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -127,7 +128,7 @@ class RewardModel(ABC):
         """How far another outcome of one person can move a sum at most, in steps of the grid."""
         assert self.low is not None
         assert self.high is not None
-        return math.ceil((self.high - self.low) / self.grid)
+        return math.ceil((Fraction(self.high) - Fraction(self.low)) / Fraction(self.grid))  # never rounded down
 
     @property
     def noise_variance(self) -> float:
