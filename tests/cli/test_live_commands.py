@@ -318,7 +318,7 @@ def test_a_freeze_does_not_re_weigh_otherwise_than_it_was_shown(served, monkeypa
 def test_a_site_is_lost_the_others_are_re_weighed_and_it_returns(served):
     served.create(study_message(agents=3, arms=2, policy="evidence"))
     out = run("admin", "freeze", "trial", "agent 3", "--reason", "closed", "--reweigh", "--yes")
-    assert "Keep the question: agent 1, agent 2, agent 3 would not get one" in out
+    assert "Keep the question: agent 1, agent 2, agent 3 would not get an answer" in out
     assert "agent 1 would weigh 0.8, 0.2, 0 (now 0.667, 0.167, 0.167)" in out
     assert "Frozen and re-weighed." in out
     assert "re-weighed in phase 1, agent 3 left: closed" in run("admin", "status", "trial")
@@ -340,8 +340,9 @@ def test_an_arm_is_opened_and_another_withdrawn_once_it_was_shown(served):
     assert "not drawn: arm 4 (open-arm)" in run("admin", "status", "trial")
     refused = CliRunner().invoke(main, ["admin", "open-arm", "trial", "arm 4", "--reason", "ready"], input="n\n")
     assert refused.exit_code == 1
-    for words in ("Effect: arm 4 is a candidate", "Guarantee: ", "Open arm 4? [y/N]"):
+    for words in ("Effect: arm 4 is a candidate", "Guarantee: ", "Open arm 4? [y/N]", "nothing is known of the cost"):
         assert words in refused.output
+    assert "0 samples" not in refused.output
     assert served.admin.status("trial")["changed_arms"] == []
     assert "Opened. trial is running in phase 1." in run(
         "admin", "open-arm", "trial", "arm 4", "--reason", "it came", "--yes"

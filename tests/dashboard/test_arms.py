@@ -22,6 +22,9 @@ def test_an_arm_is_opened_and_another_withdrawn_once_the_consequences_were_seen(
     base = f"/studies/{study}"
     either.phase(study, MEANS)
     with either.browser() as browser:
+        explained = either.call("GET", f"studies/{study}/history")["phases"][0]["explanation"]
+        assert explained["mixed_means"][3] == [None] * 3, "nobody drew it"
+        assert "closed: not opened yet, or withdrawn" in browser.get(base).text
         page = browser.get(f"{base}/administration")
         assert "<strong>d</strong> is closed." in page.text
         assert "administration?open-arm=d" in page.text

@@ -1,5 +1,6 @@
 """Figures: valid SVG, inside their frame, names as text, nothing that needs a style or a script."""
 
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -62,6 +63,14 @@ def test_names_come_out_as_text(name):
         root = parsed(figure)
         assert root.get("aria-label") == name
         assert not [found for found in root.iter() if "script" in found.tag.lower()]
+
+
+def test_of_a_closed_arm_nothing_is_proven():
+    closed = Arm(name="b", means=[0.1], lows=[0.0], highs=[0.2], scores=[3.4], status=ArmStatus.CLOSED)
+    root = parsed(evidence_chart([closed, replace(closed, name="a", status=ArmStatus.OPEN)], 3.4, "x"))
+    widths = [float(found.get("width")) for found in root.iter() if found.tag == "rect"]
+    assert widths[0] == 0 < widths[1]
+    assert "closed" in "".join(root.itertext())
 
 
 def test_arms_differ_by_shape_as_well_as_by_colour():

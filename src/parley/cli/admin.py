@@ -148,7 +148,7 @@ def status(client: Client, study: str | None, as_json: bool) -> None:
 def _show_study(found: dict[str, Any]) -> None:
     say(
         f"{found['id']} ({found['name']}): {found['stage']}, phase {found['phase']} since {found['opened_at']}, "
-        f"{plural(found['samples'], 'sample')}. {found['reason']}"
+        f"{plural(found['samples'], 'sample')}. {found['reason']}".rstrip()
     )
     for entry in found["missing"]:
         say(f"  waits for {entry['agent']} since {entry['since']}")
@@ -165,7 +165,8 @@ def _show_study(found: dict[str, Any]) -> None:
         what = "opened" if entry["open"] else "withdrawn"
         say(f"  {what}: {entry['arm']} in phase {entry['phase']}: {entry['reason']}")
     if found["closed_arms"]:
-        say(f"  not drawn: {', '.join(found['closed_arms'])} (open-arm)")
+        hint = " (open-arm)" if found["end"] == "open" else ""  # a study that is over opens nothing more
+        say(f"  not drawn: {', '.join(found['closed_arms'])}{hint}")
     if found["end"] != "open":
         say(f"  ended as {OutcomeStatus(found['end']).description}")
 

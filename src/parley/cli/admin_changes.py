@@ -233,15 +233,19 @@ def _preview_sentence(shown: dict[str, Any]) -> str:
     """Who would get an answer, and at what cost."""
     groups = {
         "answered": ("has an answer", "have an answer"),
-        "expected": ("is expected to get one", "are expected to get one"),
-        "without": ("would not get one", "would not get one"),
-        "left": ("would leave without one", "would leave without one"),
+        "expected": ("is expected to get an answer", "are expected to get an answer"),
+        "without": ("would not get an answer", "would not get an answer"),
+        "left": ("would leave without an answer", "would leave without an answer"),
     }
     parts = [f"{', '.join(shown[key])} {words[len(shown[key]) > 1]}" for key, words in groups.items() if shown[key]]
     pairs = shown["open_pairs"]
-    still_open = f"{pairs:,} {'arm stays' if pairs == 1 else 'arms stay'} open; " if pairs else ""
-    cost = f"about {plural(shown['samples'], 'sample')} in {plural(shown['phases'], 'phase')}"
-    return "; ".join(parts) + f" ({still_open}{cost}, if rewards stay as estimated)"
+    notes = [f"{plural(pairs, 'pair')} of agent and arm {'stays' if pairs == 1 else 'stay'} open"] if pairs else []
+    if shown["phases"]:
+        cost = f"about {plural(shown['samples'], 'sample')} in {plural(shown['phases'], 'phase')}"
+        notes.append(f"{cost}, if rewards stay as estimated")
+    elif shown["expected"]:
+        notes.append("no phase is decided yet, so nothing is known of the cost")
+    return "; ".join(parts) + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _reason_command(name: str, description: str) -> click.Command:

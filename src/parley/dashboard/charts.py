@@ -179,6 +179,8 @@ def _state(arm: Arm) -> str:
     """What stands beside the bar; evidence that is not above 0 is none."""
     if arm.chosen or arm.dropped_in:
         return "chosen ★" if arm.chosen else f"{arm.status} in {arm.dropped_in}"
+    if arm.status is ArmStatus.CLOSED:
+        return str(arm.status)
     score = arm.scores[-1]
     return "none" if score is not None and score < 0.005 else real(score, 2)
 
@@ -187,6 +189,7 @@ def _evidence(arm: Arm, order: int, x: Scale, limit: float, top: float, row: flo
     last = max(arm.dropped_in - arm.first + 1, 0) if arm.dropped_in else len(arm.scores)
     known = [min(max(score, 0.0), limit) for score in arm.scores[:last] if score is not None]
     known = known or [limit] if arm.dropped_in else known  # out before the phases that are drawn
+    known = [] if arm.status is ArmStatus.CLOSED else known  # withdrawn or dormant: nothing was proven against it
     score = known[-1] if known else 0.0
     middle = top + row / 2
     height, past = row * 0.44, " past" if arm.dropped_in else ""

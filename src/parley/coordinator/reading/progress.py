@@ -255,8 +255,9 @@ def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: Col
     """With the intervals of the findings after that phase: a mean has one interval, on whatever page."""
     (state, shown), some = _phase(transaction, row, phase), columns.slice
     mean = _estimated(transaction, row, studies.message(transaction, row), state, phase, columns).mean
+    undrawn = ~state.counts.any(axis=1, keepdims=True)  # a dormant arm has no mean, and 0 would look like one
     return Explained(
-        mixed_means=finite(shown.mixed_means[:, some]),
+        mixed_means=finite(np.where(undrawn, np.nan, shown.mixed_means[:, some])),
         low=finite(mean.low),
         high=finite(mean.high),
         score=finite(shown.score[:, some]),
