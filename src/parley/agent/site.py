@@ -365,14 +365,16 @@ def closing(people: People, book: PhaseBook, smallest_cell: int) -> Reported:
     totals = Totals.of(kept)
     counts = tuple(totals.counts.tolist())
     lines = zip(book.plan.arms, counts, book.plan.draws, strict=True)
-    as_asked = all(got == asked or (arm in book.closed_arms and got < asked) for arm, got, asked in lines)
+    short = {arm for arm, got, asked in lines if got != asked}
+    # Of an arm that is withdrawn no reason is needed; but it may be open again when the report comes.
+    stopped = "supply" if short and people.rules.flexible else ""
     return Reported(
         phase=book.plan.phase,
         counts=counts,
         sums=tuple(totals.sums.tolist()),
         squares=tuple(totals.require_squares().tolist()),
         missing=tuple(book.missing),
-        reason="" if as_asked else book.closed or "missing-outcomes",
+        reason=stopped if short <= book.closed_arms else book.closed or "missing-outcomes",
     )
 
 
