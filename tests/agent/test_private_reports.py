@@ -205,3 +205,13 @@ def test_sent_again_however_often_it_is_the_same(tmp_path):
         for _ in range(60):
             quiet(client, outbox, Again(), Disclosure(RULES)).step()  # a new process every time
     assert len(client.taken) == 3
+
+
+def test_totals_of_rewards_that_were_not_clipped_do_not_leave_the_site(tmp_path):
+    """Noise for a range of 1 hides no outcome of 1000; the coordinator would refuse it, but would have seen it."""
+    rules = RulesSeen(rho=0.5, clip=(0.0, 1.0), grid=2.0**-20, sensitivity=2**20)
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        raw = Totals(counts=np.array([2, 1]), sums=np.array([1000.0, 0.5]), squares=np.array([1e6, 0.25]))
+        with pytest.raises(InvalidInput, match="outside of the range") as caught:
+            Disclosure(rules).report(plan(draws=(2, 1), rho=0.5), raw, box)
+        assert "1000" not in str(caught.value)

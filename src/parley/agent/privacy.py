@@ -177,9 +177,21 @@ class Disclosure:
         if any(0 < count < self._policy.smallest_cell for count in totals.counts.tolist()):
             raise Withheld(f"this site's policy allows {self._policy.smallest_cell} people of an arm or more")
         if self._noise is not None:
+            self._require_in_range(totals)
             sums = [exact_sum(values) for values in rewards] or [Fraction(value) for value in totals.sums.tolist()]
             totals, releases = self._noisy(plan.phase, totals.counts.tolist(), sums, outbox)
         return plan.report(replace(delivery, totals=totals, releases=releases if releases > 1 else None))
+
+    def _require_in_range(self, totals: Totals) -> None:
+        """Raise if sums are those of no rewards in the range: the noise would not hide them. It names no sum."""
+        low, high = self._study.clip or (self._study.low, self._study.high)
+        if low is None or high is None:
+            return
+        slack = 1e-9 * max(abs(low), abs(high)) * totals.counts
+        if ((totals.sums < totals.counts * low - slack) | (totals.sums > totals.counts * high + slack)).any():
+            raise InvalidInput(
+                "rewards", found="a sum outside of the range", allowed=f"sums of rewards from {low:g} to {high:g}"
+            )
 
     def _noisy(self, phase: int, counts: list[int], sums: list[Fraction], outbox: Outbox) -> tuple[Totals, int]:
         """The totals as they leave the site, and how often sums of this phase were released, this time included."""
