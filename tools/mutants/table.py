@@ -292,7 +292,7 @@ MUTANTS = [
         "private reports at a site",
         ("the same sums get fresh noise every time", "agent/outbox.py", 'if one["exact"] == exact:', "if False:",
          NOISY + "test_the_same_sums_get_the_same_noise_and_others_are_another_release"),
-        ("exact sums leave a private study", "agent/privacy.py", "if self._noise is not None:\n            sums", "if False:\n            sums",
+        ("exact sums leave a private study", "agent/privacy.py", "if self._noise is not None:\n            self._require", "if False:\n            self._require",
          NOISY + "test_the_same_sums_get_the_same_noise_and_others_are_another_release"),
         ("rewards are not clipped", "agent/privacy.py", "rewards = self._study.clipped(delivery.rewards)", "rewards = delivery.rewards",
          NOISY + "test_rewards_are_clipped_where_the_study_says_so_and_sums_stand_on_its_grid"),
