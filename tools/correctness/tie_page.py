@@ -88,7 +88,9 @@ is given up.
 
 {table}
 
-An empty cell was not run on this version yet. Counted and tilted measure the same event: {apart}. A pair that is more than three apart is tilted again, with four
+An empty cell was not run on this version yet.
+
+Counted and tilted measure the same event: {apart}. A pair that is more than three apart is tilted again, with four
 times the runs and another seed, and has to agree then. So many were: {again}.
 
 *Rewards* names a world of `tools/correctness/near_ties.py`. `unknown, shared` is Gaussian of unknown scale (true
