@@ -107,6 +107,7 @@ def test_a_captive_portal_is_waited_for(house, tmp_path, page):
     assert waits
 
 
+@pytest.mark.servers
 def test_every_call_of_a_client_finds_a_portal_unreachable(house):
     house.create(study_message(agents=1, arms=2, policy="uniform"))
     with Client(house.url, house.tokens["trial", "agent 1"]) as client:

@@ -138,6 +138,7 @@ def test_a_name_that_cannot_be_read_is_not_taken_for_ours(access, name):
     assert access.get("/status", headers={**BEARER, "Host": name}).status_code == 421
 
 
+@pytest.mark.servers
 def test_a_site_whose_place_was_reported_by_somebody_else_says_so(house, tmp_path):  # noqa: F811
     agents = house.create(study_message(agents=2, arms=2, policy="uniform"))
     agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))  # by whoever else holds the token

@@ -14,6 +14,8 @@ from parley.errors import Unreachable
 from parley.protocol import Record, Report, chain, kind_of
 from parley.protocol.events import ReportAccepted
 
+pytestmark = pytest.mark.servers
+
 HASH = re.compile(r"[0-9a-f]{64}")
 BOUNDED = {"kind": "bounded", "low": 0.0, "high": 1.0}
 AT = "2026-01-01T00:00:12.345Z"

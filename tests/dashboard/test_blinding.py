@@ -11,6 +11,8 @@ from parley.agent.plans import AgentPlan
 from parley.coordinator.observability import configure
 from parley.dashboard.session import STUDY
 
+pytestmark = pytest.mark.servers
+
 STUDY_FILE = """
 name = "Blinded"
 arms = ["a", "b", "c", "d"]

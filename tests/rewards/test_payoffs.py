@@ -66,6 +66,7 @@ def random_bets(count: int) -> list[tuple[list[float], float]]:
     return bets + [(stakes, cap) for stakes in corners for cap in (1e-12, 1e-6, 0.01, 1.0, 10.0, 100.0, 1000.0)]
 
 
+@pytest.mark.simulations
 @pytest.mark.parametrize("part", range(4))
 def test_the_multiplier_is_never_above_its_exact_value_and_hardly_below(part):
     bets = random_bets(365)[part::4]

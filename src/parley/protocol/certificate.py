@@ -89,7 +89,7 @@ def issue_certificate(
     )
 
 
-def _privacy(rho: float | None, told: Sequence[Decision | Report]) -> dict[str, float] | None:
+def _privacy(rho: float | None, reported: Sequence[Decision | Report]) -> dict[str, float] | None:
     """What reports let anybody learn of one person; k releases of a person's cell add up to k rho.
 
     Those of a phase that was never decided are in the log too.
@@ -99,7 +99,7 @@ def _privacy(rho: float | None, told: Sequence[Decision | Report]) -> dict[str, 
     """
     if rho is None:
         return None
-    releases = max((one.releases or 1 for one in told), default=1)
+    releases = max((one.releases or 1 for one in reported), default=1)
     return {"rho": rho, "releases": releases, "epsilon": epsilon(releases * rho), "delta": DELTA}
 
 

@@ -24,6 +24,8 @@ from parley.experiments.report_kit.svg import calendar_chart, clipped, phase_beg
 from parley.harmonic.pace import agent_days
 from parley.problem import Problem
 
+pytestmark = pytest.mark.simulations
+
 RATES, PRICES = [1.0, 3.0, 10.0], [1.0, 10.0, 100.0]
 STUDY = """
 arms = 3
