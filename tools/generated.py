@@ -185,7 +185,13 @@ def golden_files() -> dict[Path, Callable[[], str]]:
 
 def main() -> int:
     """Rewrite what is stale, make what is missing, and say so."""
+    from tools import catalogs
+
     changed = []
+    for path, text in catalogs.texts().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed.append(str(path.relative_to(ROOT)))
     for name in PAGES:
         new = stale(name)
         if new is not None:

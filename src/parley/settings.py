@@ -14,6 +14,7 @@ import numpy as np
 
 from parley.checks import LARGEST_SCALE, SMALLEST_SCALE, FloatArray, number, positive, real_array, whole
 from parley.errors import InvalidInput, UnknownName
+from parley.translation import AUDIENCES
 
 NUMBER = (int, float)
 LARGEST_CELL = 1_000_000
@@ -293,6 +294,12 @@ class StudySettings:
         'whether `evidence` gives the answers of all agents `"together"`, final when all are settled, or `"each"` by '
         "itself, which takes more samples ([why](evidence-racing.md#one-answer-of-all-agents))",
         default='`"together"`', sentence="every agent's answer is final by itself",
+    )
+    audience: str = setting(
+        "bandit", (str,), choice(*AUDIENCES),
+        'whose words pages and reports have: `"bandit"` (agent, arm, draw, reward), `"trial"` (site, treatment, '
+        'participant, outcome) or `"experiment"` (market, variant, visitor, conversion); nothing is decided by it',
+        default='`"bandit"`', sentence="pages have the words of {value}s",
     )
     max_samples: int | None = setting(
         None, (int,), or_none(counted(1, LARGEST_COUNT)),

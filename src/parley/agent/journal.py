@@ -48,6 +48,7 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     rho: float | None = None  # of a private study: what its noise allows anybody to learn of a person
     grid: float = 1.0  # the step of private sums
     sensitivity: int = 1  # in steps: what another outcome of one person moves a sum by, at most
+    audience: str = "bandit"  # whose words the page has
 
     def clipped(self, rewards: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
         """The same rewards, within the range that the study clips them to.

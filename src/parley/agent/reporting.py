@@ -36,6 +36,7 @@ def rules_of(study: StudyMessage) -> RulesSeen:
         rho=problem.rho,
         grid=1.0 if problem.rho is None else problem.noise.grid,
         sensitivity=1 if problem.rho is None else problem.noise.sensitivity,
+        audience=problem.audience,
     )
 
 

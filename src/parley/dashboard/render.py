@@ -10,9 +10,9 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.runtime import Context
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from parley import __version__
+from parley import __version__, translation
 from parley.formatting import DASH, candidates_text, gap, number, plural, ranged, real, status_text, unit_of
 from parley.status import OutcomeStatus
 
@@ -66,6 +66,19 @@ def _query(**values: Any) -> str:
     return "?" + urlencode({key: value for key, value in values.items() if value not in (None, "", 0)})
 
 
+def _gettext(message: str, **values: Any) -> Markup:
+    """`gettext` of a page: the message may have markup, its values are escaped."""
+    return Markup(translation.gettext(message, **_escaped(values)))
+
+
+def _ngettext(one: str, many: str, count: int, **values: Any) -> Markup:
+    return Markup(translation.ngettext(one, many, count, **_escaped(values)))
+
+
+def _escaped(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: escape(value) for name, value in values.items()}
+
+
 class _Forgetful(Context):
     """What a page was made of. Jinja's macros and their context hold on to each other, and so to all they were given,
     until garbage is looked for: after a large page a hundred megabytes."""
@@ -90,7 +103,12 @@ def environment(*folders: Path) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
     )
+    # {% trans %} calls these two, with its values by name; its lines may be broken anywhere.
+    made.install_null_translations(newstyle=True)  # type: ignore[attr-defined]
+    made.policies["ext.i18n.trimmed"] = True
+    made.globals |= {"gettext": _gettext, "ngettext": _ngettext}
     made.context_class = _Forgetful
     made.filters |= {
         "n": number,
@@ -107,6 +125,7 @@ def environment(*folders: Path) -> Environment:
         "status": status_text,
         "candidates": candidates_text,
         "error_bound": error_bound,
+        "retold": translation.retold,
         "ended": lambda end: OutcomeStatus(end).description,
         "stage": _stage,
         "pretty": _pretty,

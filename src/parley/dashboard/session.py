@@ -27,6 +27,7 @@ from parley.coordinator.http.routes.access import whoami
 from parley.coordinator.problems import Refusal
 from parley.dashboard.render import HEADERS, render
 from parley.protocol.codec import Model
+from parley.translation import reading
 
 T = TypeVar("T")
 FORM_COOKIE = "parley-form"  # what a form is bound to before there is a session
@@ -84,12 +85,16 @@ class Page:
     async def show(
         self, template: str, *, code: int = 200, made: Callable[[], Mapping[str, Any]] = dict, **values: Any
     ) -> Response:
-        """A rendered page, drawn off the event loop; what takes time to put together is `made` there too."""
+        """A rendered page, drawn off the event loop; what takes time or has messages is `made` there too.
+
+        The pages of a study have the words of its `audience`.
+        """
         known = {"who": self.who, "csrf": self.csrf, "path": self.request.url.path, "docs": self.context.settings.docs}
         tabs = [route for route in self.request.app.state.tabs if self.may(*route.tab_for)]
 
         def drawn() -> bytes:
-            return render(template, **known, tabs=tabs, **values, **made()).encode()
+            with reading(values.get("audience", "bandit")):
+                return render(template, **known, tabs=tabs, **values, **made()).encode()
 
         if self.who is None:  # nothing of a study
             return HTMLResponse(drawn(), status_code=code)

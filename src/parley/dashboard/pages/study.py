@@ -85,7 +85,8 @@ class BoardCell:
 async def heading(shown: Page) -> dict[str, Any]:
     """What stands at the top of every page of a study."""
     status = await shown.call(studies.get_study)
-    return {"status": status, "mark": status.version, "blinded": shown.who is not None and shown.who.blinded}
+    blinded = shown.who is not None and shown.who.blinded
+    return {"status": status, "audience": status.settings["audience"], "mark": status.version, "blinded": blinded}
 
 
 async def forecast(shown: Page, pages: Pages) -> Forecast | None:

@@ -1,0 +1,105 @@
+"""Messages in the words of the reader: every catalog is complete and says the same as the code, value by value."""
+
+import re
+
+import pytest
+from tools import catalogs
+from tools.generated import COMMAND
+
+from parley import translation
+from parley.settings import SETTINGS
+from parley.study import parse_study
+from parley.translation import AUDIENCES, VALUE, gettext, language_of, ngettext, reading, retold
+
+NAMES = catalogs.names()
+
+
+def test_the_catalogs_have_the_messages_of_the_code():
+    stale = [path.name for path, text in catalogs.texts().items() if path.read_text(encoding="utf-8") != text]
+    assert not stale, f"run `{COMMAND}`"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_catalog_is_complete_and_keeps_every_value(name):
+    catalog = catalogs.catalog(name)
+    assert not catalog.obsolete
+    for message in filter(lambda one: one.id, catalog):
+        assert not message.fuzzy, message.id
+        assert all(catalogs.strings(message)), f"{name}.po has no translation of {message.id!r}"
+        values = {value for form in catalogs.forms(message) for value in VALUE.findall(form)}
+        for text in catalogs.strings(message):
+            assert set(VALUE.findall(text)) <= values, message.id
+            assert set(VALUE.findall(text)) >= values - {"num"}, message.id
+            assert not re.search(r"%(?!\(\w+\)s|%)", text), f"a per cent sign is written twice: {text!r}"
+            assert re.findall(r"<[^>]+>", text) == re.findall(r"<[^>]+>", catalogs.forms(message)[0]), message.id
+    assert catalog.num_plurals == len(catalogs.strings(next(one for one in catalog if one.pluralizable)))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name in AUDIENCES])
+def test_an_audience_never_reads_a_researchers_word(name):
+    said = {text for message in catalogs.catalog(name) if message.id for text in catalogs.strings(message)}
+    assert not [text for text in said if catalogs.RESEARCHERS.search(text)]
+
+
+def test_every_audience_but_the_researchers_has_a_catalog():
+    assert {*NAMES} & {*AUDIENCES} == {*AUDIENCES} - {SETTINGS["audience"].default_value}
+    for audience in AUDIENCES:
+        assert parse_study({"arms": 2, "agents": 2, "audience": audience}).problem.audience == audience
+
+
+@pytest.fixture
+def french(tmp_path, monkeypatch):
+    """Small catalogs of our own: one language, one audience, and both."""
+    head = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\nLanguage: %s\\n"\n'
+    rows = {
+        "fr_trial": 'msgid "arm"\nmsgstr "traitement"\n',
+        "fr": 'msgid "arm"\nmsgstr "bras"\n\nmsgid "Save"\nmsgstr "Enregistrer"\n\n'
+        'msgid "%(num)s day"\nmsgid_plural "%(num)s days"\nmsgstr[0] "%(num)s jour"\nmsgstr[1] "%(num)s jours"\n',
+        "trial": 'msgid "arm"\nmsgstr "treatment"\n\nmsgid "agent"\nmsgstr "site"\n\n'
+        'msgid "%(share)s %% of %(agent)s’s draws of %(arm)s"\n'
+        'msgstr "%(share)s %% of participants on %(arm)s at %(agent)s"\n',
+    }
+    for name, text in rows.items():
+        (tmp_path / f"{name}.po").write_text(head % name[:2].replace("tr", "en") + "\n" + text, encoding="utf-8")
+    monkeypatch.setattr(translation, "FOLDER", tmp_path)
+    monkeypatch.setattr(translation, "LANGUAGES", ("en", "fr"))
+    translation._words.cache_clear()
+    yield
+    translation._words.cache_clear()
+
+
+@pytest.mark.usefixtures("french")
+def test_a_message_is_looked_up_by_language_and_audience_then_language_then_audience_then_it_stays():
+    with reading("trial", "fr"):
+        said = [gettext(message) for message in ("arm", "Save", "agent", "phase")]
+        assert said == ["traitement", "Enregistrer", "site", "phase"]
+        assert [ngettext("%(num)s day", "%(num)s days", count) for count in (0, 1, 2)] == [
+            "0 jour",
+            "1 jour",
+            "2 jours",
+        ]
+    with reading("bandit", "fr"):
+        assert [gettext(message) for message in ("arm", "agent")] == ["bras", "agent"]
+    with reading("trial"):
+        assert [gettext(message) for message in ("arm", "Save")] == ["treatment", "Save"]
+    assert gettext("arm") == "arm"
+
+
+@pytest.mark.usefixtures("french")
+def test_what_was_made_before_is_found_again_by_its_words():
+    made = "5 % of Lyon’s draws of %s (100 %)"
+    with reading("trial"):
+        assert retold(made) == "5 % of participants on %s (100 %) at Lyon"
+        assert retold("arm") == "treatment"
+        assert retold("arm 3") == "arm 3"  # a name
+    assert retold(made) == made
+
+
+@pytest.mark.usefixtures("french")
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [("fr", "fr"), ("fr-CA,en;q=0.8", "fr"), ("en, fr;q=0.9", "en"), ("pt, fr;q=0.3, en;q=0.2", "fr"), ("fr;q=0", "en"),
+     ("", "en"), ("*", "en"), (";q=,,;q=x", "en"), ("fr;q=nan", "en"), ("f" * 9999, "en")],
+)  # fmt: skip
+def test_the_browser_chooses_among_our_languages(accepted, language):
+    assert language_of(accepted) == language

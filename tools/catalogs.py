@@ -1,0 +1,111 @@
+"""The message catalogs: what they should have, by what code and templates say. `make generated` rewrites them.
+
+`messages.pot` has every message that is marked in `src/parley`: `{% trans %}` of templates, and in Python `gettext`,
+`ngettext` and `marked` of `parley.translation`. The catalog of an audience has those with a researcher's word, that of
+a language those of the page of a site, that of both those with both. A message that is new comes without a translation,
+and `tests/test_translation.py` fails until it has one; a message that is gone leaves every catalog.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from babel.messages.catalog import Catalog, Message
+from babel.messages.extract import extract_from_file
+from babel.messages.pofile import read_po, write_po
+
+from parley.translation import AUDIENCES, FOLDER
+
+SRC = FOLDER.parent
+TEMPLATE = FOLDER / "messages.pot"
+KEYWORDS = {"gettext": None, "ngettext": (1, 2), "marked": None, "_": None}
+JINJA = {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}
+# What only a researcher calls so. Every audience has words of its own for a message with one of these.
+RESEARCHERS = re.compile(r"\b(agents?|arms?|draws?|drawn|rewards?|samples?|sampling)\b(?!=)", re.IGNORECASE)
+# Files whose messages are on the page of a site, and so in every language.
+OF_SITES = ("site/", "dashboard/templates/base.html", "dashboard/render.py")
+
+
+def extracted() -> Catalog:
+    """Every message of the product, with the files that have it."""
+    made = Catalog(charset="utf-8")
+    for path in sorted(SRC.rglob("*")):
+        if path.suffix not in (".py", ".html"):
+            continue
+        method, options = ("jinja2.ext:babel_extract", JINJA) if path.suffix == ".html" else ("python", {})
+        place = path.relative_to(SRC).as_posix()
+        for _, message, _, _ in extract_from_file(method, path, keywords=KEYWORDS, options=options):
+            if message != ("" if isinstance(message, str) else ()):
+                made.add(message, locations=[(place, 0)])
+    return made
+
+
+def forms(message: Message) -> tuple[str, ...]:
+    """The message, or its singular and plural."""
+    return message.id if message.pluralizable else (message.id,)
+
+
+def strings(message: Message) -> tuple[str, ...]:
+    """Its translation, or those of its plural forms."""
+    return tuple(message.string) if message.pluralizable else (message.string,)
+
+
+def belongs(name: str, message: Message) -> bool:
+    """Whether a catalog should have a message."""
+    language, _, audience = name.rpartition("_") if name not in AUDIENCES else ("", "", name)
+    if not audience or audience not in AUDIENCES:
+        language, audience = name, ""
+    spoken = not audience or any(map(RESEARCHERS.search, forms(message)))
+    return spoken and (not language or any(place.startswith(OF_SITES) for place, _ in message.locations))
+
+
+def names() -> list[str]:
+    """Every catalog."""
+    return sorted(path.stem for path in FOLDER.glob("*.po"))
+
+
+def language_of(name: str) -> str:
+    """The language of a catalog: that of an audience alone is English."""
+    return "en" if name in AUDIENCES else name.partition("_")[0]
+
+
+def catalog(name: str) -> Catalog:
+    """A catalog as it is stored."""
+    with (FOLDER / f"{name}.po").open("rb") as file:
+        return read_po(file, locale=language_of(name), abort_invalid=True)
+
+
+def texts() -> dict[Path, str]:
+    """Every file with the text that it should have; translations stay."""
+    every = [message for message in extracted() if message.id]
+    made = {TEMPLATE: _text(every, Catalog(charset="utf-8"))}
+    for name in names():
+        old = catalog(name)
+        new = Catalog(locale=language_of(name), charset="utf-8")
+        for message in (message for message in every if belongs(name, message)):
+            known = old.get(forms(message)[0])
+            same = known is not None and known.pluralizable == message.pluralizable
+            new.add(message.id, known.string if same else None, message.locations)
+        made[FOLDER / f"{name}.po"] = _text((message for message in new if message.id), new)
+    return made
+
+
+def _text(messages: Iterable[Message], catalog: Catalog) -> str:
+    """A file without dates, lines and versions: it changes when a message does."""
+    out = Catalog(locale=catalog.locale, charset="utf-8")
+    for message in messages:
+        out.add(message.id, message.string, message.locations)
+    written = io.BytesIO()
+    write_po(written, out, width=120, omit_header=True, sort_output=True, include_lineno=False)
+    head = [
+        'msgid ""',
+        'msgstr ""',
+        '"Content-Type: text/plain; charset=utf-8\\n"',
+        '"Content-Transfer-Encoding: 8bit\\n"',
+    ]
+    if catalog.locale is not None:
+        head += [f'"Language: {catalog.locale}\\n"', f'"Plural-Forms: {catalog.plural_forms}\\n"']
+    return "\n".join(head) + "\n\n" + written.getvalue().decode()
