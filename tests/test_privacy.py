@@ -1,5 +1,7 @@
 """Private reports: the keys of a study, the mechanism's numbers, and noise in simulations."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from msgspec import structs
@@ -148,6 +150,30 @@ def test_noise_costs_samples_and_a_plan_makes_up_for_it():
     exact, noisy = enlarged(np.array([50.0]), 0.2, 0.0), enlarged(np.array([50.0]), 0.2, 100.0)
     assert exact == 50.0
     assert 0.2 / noisy + 100 / noisy**2 == pytest.approx(0.2 / 50)
+
+
+def test_no_phase_after_the_first_is_mostly_noise():
+    """However little is missing: a cell of fewer draws would say less than its noise hides, and cost a round."""
+    instance = private(0.005)
+    draws = instance.problem.noise_variance / (0.3 * 0.7)
+    for phase in islice(phases(make_policy("evidence", instance.problem), instance, seed=4), 1, None):
+        assert phase.quotas[phase.quotas > 0].mean() > 0.8 * draws
+
+
+def test_tilted_runs_find_what_counting_finds_where_noise_is_most_of_a_report():
+    """The noise is tilted with the rewards: a run in which it is not hardly ever errs, and the estimate scatters."""
+    problem = Problem(arms=2, weights=[[1.0]], noise=Binary(rate=0.25), rho=0.005, delta=0.1)
+    race = make_policy("evidence", problem)
+    tie = Instance(problem=problem, means=[[0.25 + 1e-9], [0.25]])
+    found = ruled_out_probability(race, tie, arm=0, agent=0, replications=2000, seed=0)
+    counted = simulate(race, tie, replications=4000, seed=1, max_samples=60 * int(race.plan(race.start()).sum()))
+    share = counted.mistaken.mean()
+    assert found.probability == pytest.approx(share, abs=4 * np.hypot(found.standard_error, (share / 4000) ** 0.5))
+    rare = make_policy("evidence", problem.with_(delta=1e-6))
+    tie = hardest_ties(rare.problem)[0]
+    found = ruled_out_probability(rare, tie.instance, arm=tie.arm, agent=0, replications=500, seed=0)
+    assert 0 < found.probability < 1e-6
+    assert found.standard_error < 0.1 * found.probability
 
 
 def test_every_kind_of_question_ends_with_private_reports():

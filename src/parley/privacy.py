@@ -31,8 +31,12 @@ def epsilon(rho: float, delta: float = DELTA) -> float:
     return max(float(found.min()), 0.0)
 
 
-def with_noise(exact: Totals, generator: np.random.Generator, model: RewardModel) -> Totals:
+def with_noise(
+    exact: Totals, generator: np.random.Generator, model: RewardModel, moved: FloatArray | float = 0.0
+) -> Totals:
     """What reports hold of these totals. Private: sums on the grid, with discrete Gaussian noise, and no squares.
+
+    Noise may be `moved` by whole steps of the grid, which is how rare errors are sampled.
 
     For simulations alone: the noise is discrete Gaussian to the precision of floating point, but its random numbers are
     not those of a cryptographer. Sites draw theirs with OpenDP.
@@ -45,7 +49,7 @@ def with_noise(exact: Totals, generator: np.random.Generator, model: RewardModel
     if model.rho is None:
         return exact
     grid = model.grid
-    noise = _noise(generator, exact.counts, model.noise_variance, grid)
+    noise = _noise(generator, exact.counts, model.noise_variance, grid) + grid * moved
     return Totals(counts=exact.counts, sums=grid * np.round(exact.sums / grid) + noise, squares=np.zeros(noise.shape))
 
 

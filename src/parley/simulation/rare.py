@@ -3,7 +3,7 @@
 The wealth against an arm is a likelihood ratio under its null, so an error is the usual outcome under another measure:
 the one that the bets describe. Before a phase the index i of a stake is drawn by its share, and the rewards
 that settle the bet are tilted by exp(lam_i Y), where Y is the bet's contrast "opponent minus arm": every cell moves in
-proportion to its weight over its draws. Then
+proportion to its weight over its draws, and so does the noise of a private report. Then
 
     P(the arm is ruled out) = E_tilted[ L 1{ruled out} ],   L = prod over phases of 1 / sum_i p_i exp(lam_i Y - psi_i),
 
@@ -30,8 +30,10 @@ from parley.policies.evidence.sets import slot_of
 from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.privacy import with_noise
 from parley.problem import Instance, Problem
+from parley.rewards import RewardModel
 from parley.rewards.bets import LOG_SHARES, POINTS, boldness
 from parley.simulation.simulate import drifted
+from parley.totals import Totals
 
 STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/delta-correctness.md
 FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer its standard error is above a quarter of it
@@ -142,12 +144,13 @@ def _run(
         bet = _bet(policy, instance, state, quotas, members, agent, noise.true_variances(means, instance.scale))
         chosen = (generator.random(len(runs))[:, None] > np.cumsum(bet.shares)[:-1]).sum(axis=-1)
         lam = np.take_along_axis(bet.stakes, chosen[:, None], axis=-1)[:, 0]
-        fresh = law.draw(generator, quotas, lam[:, None, None] * bet.direction)  # noise is added below, and not tilted
+        fresh = law.draw(generator, quotas, lam[:, None, None] * bet.direction)
         observed = (bet.direction * fresh.sums).sum(axis=(-2, -1))
         psi = np.stack([law.cumulant(quotas, s[:, None, None] * bet.direction) for s in bet.stakes.T], axis=-1)
-        terms = np.log(bet.shares) + bet.stakes * observed[:, None] - psi
+        reported, of_noise = _reported(fresh, generator, noise, bet, chosen)
+        terms = np.log(bet.shares) + bet.stakes * observed[:, None] - psi + of_noise
         log_weight = log_weight - np.logaddexp.reduce(terms, axis=-1)
-        state = policy.update(state, with_noise(fresh, generator, instance.problem.noise))
+        state = policy.update(state, reported)
         out = ~state.active[:, members, agent].all(axis=-1)
         result[runs[out]] = np.exp(log_weight[out])
         over = out | (state.active[:, :, agent].sum(axis=-1) <= instance.problem.top) | state.finished
@@ -168,6 +171,22 @@ class _Bet:
     direction: FloatArray  # (run, arm, agent): the coefficient of one reward in the contrast Y
     stakes: FloatArray  # (run, mixture): lam; 0 where nothing is staked
     shares: FloatArray  # (mixture,)
+
+
+def _reported(
+    fresh: Totals, generator: np.random.Generator, model: RewardModel, bet: _Bet, chosen: IntArray
+) -> tuple[Totals, FloatArray]:
+    """What reports hold of a phase, and `(run, mixture)` how much likelier each tilt makes their noise, as logarithms.
+
+    Tilted noise is moved by whole steps of the grid, so that it stays on the grid and its law is known exactly.
+    """
+    if model.rho is None:
+        return fresh, np.zeros(bet.stakes.shape)
+    variance = model.noise_variance / model.grid**2
+    moves = np.round(bet.stakes[:, :, None, None] * bet.direction[:, None] * variance * model.grid)
+    reported = with_noise(fresh, generator, model, moves[np.arange(len(chosen)), chosen])
+    noise = reported.sums / model.grid - np.round(fresh.sums / model.grid)
+    return reported, np.asarray((moves * (noise[:, None] - moves / 2)).sum(axis=(-2, -1)) / variance)
 
 
 def _members(policy: EvidenceRacing, instance: Instance, arm: int, agent: int) -> IntArray:
@@ -206,7 +225,8 @@ def _bet(
         seen = np.isfinite(np.where(weights > 0, direction[runs, opponent] + direction[runs, arm], 0.0)).all(axis=-1)
     live = of_slot(contrasts.live).astype(bool) & seen & (state.phase > 0)
     direction = np.where(live[:, None, None] & np.isfinite(direction), direction, 0.0)
-    variance = np.asarray((quotas * np.square(direction) * variances).sum(axis=(-2, -1)))  # the contrast's
+    private = instance.problem.noise_variance
+    variance = np.asarray((np.square(direction) * (quotas * variances + private)).sum(axis=(-2, -1)))  # the contrast's
     gaps = np.maximum(of_slot(contrasts.gap)[:, None] + of_slot(contrasts.error)[:, None] * POINTS, 0.0)
     variance = np.where(variance > 0, variance, 1.0)[:, None]
     stakes = np.where(live[:, None], gaps / variance, 0.0)

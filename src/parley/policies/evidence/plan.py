@@ -157,8 +157,8 @@ def further_draws(
     and margins depend on each other: three solves, each from the last one's multipliers.
 
     With `rounds_left (batch,)` a phase may grow faster than the temper allows: fast enough to get there in time. Where
-    a round takes days of its own, a phase draws long enough to be worth one, however little is missing. The least cell
-    and the accuracy of the last solve are what docs/cost-theorem.md needs.
+    a round takes days of its own, or reports are private, a phase is large enough to be worth a round, or the noise,
+    however little is missing. The least cell and the accuracy of the last solve are what docs/cost-theorem.md needs.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts
@@ -172,6 +172,8 @@ def further_draws(
     factor = total / wanted
     if problem.rate is not None and (overhead := round_overhead(problem)) > 0:
         factor = np.maximum(factor, WORTH_A_ROUND * overhead / days_needed(solution.allocation, problem.rate))
+    if problem.rho is not None:
+        factor = np.maximum(factor, worth_the_noise(problem, solution.allocation, past))
     planned = solution.allocation * factor[:, None, None]
     cells = np.maximum(touched.sum(axis=(-2, -1), keepdims=True), 1)
     planned = np.maximum(planned, LEAST_CELL * temper.longer * planned.sum(axis=(-2, -1), keepdims=True) / cells)
@@ -234,6 +236,13 @@ def enlarged(draws: FloatArray, variances: FloatArray | float, noise: float) -> 
     """
     share = noise / (variances * np.maximum(draws, 1e-9))
     return np.asarray(draws * (1 + np.sqrt(1 + 4 * share)) / 2)
+
+
+def worth_the_noise(problem: Problem, draws: FloatArray, past: Totals) -> FloatArray:
+    """`(batch,)`: what to multiply a phase by, so that its mean cell tells as much as its noise hides."""
+    drawn = draws > 0
+    hidden = np.where(drawn, problem.noise_variance / problem.noise.cell_variances(past), 0.0)
+    return np.asarray(hidden.sum(axis=(-2, -1)) / np.maximum(draws.sum(axis=(-2, -1)), 1e-9))
 
 
 def tangent(problem: Problem, variances: FloatArray, draws: FloatArray) -> tuple[FloatArray, FloatArray]:
