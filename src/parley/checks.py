@@ -1,6 +1,7 @@
 """Checks of numbers, matrices and names that a user may have typed. Every error names the key."""
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any
 
 import numpy as np
@@ -129,3 +130,15 @@ def mixing_weights(value: Any) -> FloatArray:
     # stored study) must have the same bits, and dividing again would change them.
     rounding = len(weights) * np.finfo(np.float64).eps
     return np.where(np.abs(sums - 1) <= rounding, weights, weights / sums)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
+    (True, False)
+    """
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -21,6 +21,7 @@
     ├── Interrupted                 an agent began a draw, and its result is unknown
     └── CoordinatorError            a client's request to a coordinator failed
         ├── Unreachable             no answer, or "try later": sending the same request again is safe
+        │   └── Blocked             a proxy refuses, or a certificate is not trusted: first somebody must change that
         ├── NotAllowed              the token is unknown, revoked, or not for this
         ├── NotThere                no such study, phase, agent or report
         ├── Conflict                the study is in another state: another plan, a report already there, a closed phase
@@ -157,6 +158,10 @@ class Unreachable(CoordinatorError):
     """No answer, or an answer that says to try later. Sending the same request again is safe."""
 
     retry = True
+
+
+class Blocked(Unreachable):
+    """A proxy refuses, or a certificate is not trusted. An agent that starts says so and ends; one that runs waits."""
 
 
 class NotAllowed(CoordinatorError):

@@ -14,7 +14,7 @@ outcomes are missing. `Worker` does all this for good.
 
 from typing import Any
 
-__all__ = ["AgentPlan", "AsyncClient", "Client", "Outbox", "Site", "Worker"]
+__all__ = ["AgentPlan", "AsyncClient", "Client", "Network", "Outbox", "Site", "Worker"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +23,7 @@ def __getattr__(name: str) -> Any:
         "Client": "client",
         "AsyncClient": "client",
         "AgentPlan": "plans",
+        "Network": "network",
         "Outbox": "outbox",
         "Site": "site",
         "Worker": "worker",

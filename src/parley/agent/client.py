@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
+from parley.agent.network import DIRECT, WANTS_PASSWORD, Network
 from parley.agent.plans import AgentPlan, meant, proven
 from parley.errors import (
+    Blocked,
     Conflict,
     CoordinatorError,
     InvalidInput,
-    MissingPackage,
     NotAllowed,
     NotThere,
     Rejected,
     Unreachable,
     WrongPlan,
+    needs,
 )
 from parley.protocol import Plan, Receipt, Report
 from parley.protocol.codec import Model
 
-try:
+with needs("agent", "talking to a coordinator"):
     import httpx2 as httpx
-except ModuleNotFoundError:
-    raise MissingPackage("httpx2", extra="agent", purpose="talking to a coordinator") from None
 
 T = TypeVar("T")
 TIMEOUT, LOG_TYPE = 30.0, "application/x-ndjson"
@@ -77,6 +77,8 @@ def _checked(response: httpx.Response) -> httpx.Response:
         problem = {}
     if not isinstance(problem, dict):
         problem = {}
+    if response.status_code == 407:  # to plain HTTP; CONNECT is refused before there is an answer
+        raise Blocked(f"a proxy does not let us through (407). {WANTS_PASSWORD}")
     if not str(problem.get("type", "")).startswith(PROBLEM):
         raise Unreachable(f"the answer is not a coordinator's: HTTP {response.status_code}")
     message = f"{problem.get('title', f'HTTP {response.status_code}')}: {problem.get('detail', 'no details')}"
@@ -135,29 +137,30 @@ def _own(report: Report, study: str, phase: int, agent: str) -> Report:
     return report
 
 
-def _options(server: str, token: str) -> dict[str, Any]:
+def _options(server: str, token: str, network: Network) -> dict[str, Any]:
     if not server.startswith(("http://", "https://")):
         raise InvalidInput("server", found=server, allowed="an address that starts with https:// or http://")
     return {
         "base_url": server.rstrip("/"),
         "headers": {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"},
         "timeout": TIMEOUT,
-        "trust_env": False,
-        # Certificates are checked wherever there are any; reading the authorities for plain HTTP would cost and serve
-        # nothing.
-        "verify": server.startswith("https://"),
+        **network.options(server),
     }
 
 
 class Client:
     """A coordinator seen by one token. Use it as a context manager, or close it.
 
-    `transport` replaces the network, for instance by an application in the same process.
+    `network` names proxy and certificates; `transport` replaces the network, for instance by an application in the same
+    process.
     """
 
-    def __init__(self, server: str, token: str, *, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, server: str, token: str, *, network: Network | None = None, transport: httpx.BaseTransport | None = None
+    ) -> None:
         self.server = server.rstrip("/")
-        self._http = httpx.Client(**_options(server, token), transport=transport)
+        self._network = network or Network(proxy="" if transport is None else DIRECT)
+        self._http = httpx.Client(**_options(server, token, self._network), transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -182,7 +185,7 @@ class Client:
                     _added(body, part)
             return _whole(response, body)
         except httpx.RequestError as error:
-            raise Unreachable(f"no answer from {self.server}: {error or type(error).__name__}") from None
+            raise self._network.failure(self.server, error) from None
 
     def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0, **far: int | str) -> AgentPlan:
         """What is asked of an agent; with `wait`, once the study has moved past phase `after` or time is up.
@@ -225,21 +228,24 @@ class Client:
 
     def export(self, study: str) -> Iterator[str]:
         """The lines of a study's log."""
-        with self._http.stream("GET", _path("studies", study, "export")) as response:
-            _require_plain(response)
-            if not response.is_success:
-                response.read()
-            if not _checked(response).headers.get("content-type", "").startswith(LOG_TYPE):
-                raise Unreachable("an answer that is not a coordinator's: no log")
-            yield from response.iter_lines()
+        try:
+            with self._http.stream("GET", _path("studies", study, "export")) as response:
+                _require_plain(response)
+                if not response.is_success:
+                    response.read()
+                if not _checked(response).headers.get("content-type", "").startswith(LOG_TYPE):
+                    raise Unreachable("an answer that is not a coordinator's: no log")
+                yield from response.iter_lines()
+        except httpx.RequestError as error:
+            raise self._network.failure(self.server, error) from None
 
 
 class AsyncClient:
     """The same for asyncio."""
 
-    def __init__(self, server: str, token: str) -> None:
-        self.server = server.rstrip("/")
-        self._http = httpx.AsyncClient(**_options(server, token))
+    def __init__(self, server: str, token: str, *, network: Network | None = None) -> None:
+        self.server, self._network = server.rstrip("/"), network or Network()
+        self._http = httpx.AsyncClient(**_options(server, token, self._network))
 
     async def __aenter__(self) -> Self:
         return self
@@ -264,7 +270,7 @@ class AsyncClient:
                     _added(body, part)
             return _whole(response, body)
         except httpx.RequestError as error:
-            raise Unreachable(f"no answer from {self.server}: {error or type(error).__name__}") from None
+            raise self._network.failure(self.server, error) from None
 
     async def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
         """What is asked of an agent."""

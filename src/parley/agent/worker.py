@@ -14,7 +14,7 @@ from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, Delivery, NotYet, Withheld, meant, proven
 from parley.agent.privacy import Disclosure
 from parley.agent.sources import Source
-from parley.errors import Conflict, CoordinatorError, InvalidInput, NoRoom, Unreachable, WrongPlan
+from parley.errors import Blocked, Conflict, CoordinatorError, InvalidInput, NoRoom, Unreachable, WrongPlan
 from parley.killpoints import reached
 from parley.protocol import Receipt, Report
 from parley.totals import Totals
@@ -68,11 +68,16 @@ Answer = TypeVar("Answer")
 def persistent(
     call: Callable[[], Answer], say: Callable[[str], None], *, sleep: Callable[[float], None] = time.sleep
 ) -> Answer:
-    """What `call` returns, asked again for as long as no coordinator answers: an agent may well be started first."""
+    """What `call` returns, asked again for as long as no coordinator answers: an agent may well be started first.
+
+    A proxy that refuses, or a certificate that is not trusted, ends it: waiting would not help whoever starts an agent.
+    """
     backoff = Backoff()
     while True:
         try:
             return call()
+        except Blocked:
+            raise
         except Unreachable as error:
             wait = backoff.next()
             say(f"{error}; trying again in {wait:.1f} s")

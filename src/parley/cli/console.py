@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.segment import Segment
@@ -24,6 +25,7 @@ from parley.policies import POLICIES
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
+    from parley.agent.network import Network
 
 
 class SafeConsole(Console):
@@ -135,6 +137,7 @@ def attention(agent: str, words: str) -> None:
 
 
 DEFAULT_SERVER = "http://127.0.0.1:8642"
+NETWORK = "parley.network"  # where the options of `network_options` wait in the context
 TOO_FAST = "urn:parley:problem:too-fast"
 PAUSE = 1.0  # seconds; the least that a coordinator asks for
 
@@ -145,7 +148,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 
 
 def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--server` and `--token-file`. There is no --token: everybody on the machine can read a command line."""
+    """`--server`, `--token-file`, proxy and certificates. No --token: everybody can read a command line."""
     server = click.option(
         "--server", default=DEFAULT_SERVER, show_default=True, envvar="PARLEY_SERVER", help="The coordinator's address."
     )
@@ -155,7 +158,32 @@ def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
         envvar="PARLEY_TOKEN_FILE",
         help="File that holds the token, or PARLEY_TOKEN_FILE; default: the token in PARLEY_TOKEN.",
     )
-    return server(token(function))
+    return server(token(network_options(function)))
+
+
+def network_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Proxy and certificates. They go to `connect` through the context: no command deals with them itself."""
+
+    def keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+        chosen, name = ctx.meta.setdefault(NETWORK, {}), option.name or ""
+        typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if value is not None and (typed or name not in chosen):  # a group's own option counts more than a variable
+            chosen[name] = value
+
+    for name, description in (
+        ("--client-key", "Its key (PEM), unless it is in the same file."),
+        ("--client-cert", "Certificate (PEM) for a coordinator that asks for one."),
+        ("--ca-file", "Authorities (PEM) to trust instead of the system's, such as a private one."),
+        (
+            "--proxy",
+            "Proxy, or `none`; default: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY. Passwords: PARLEY_PROXY.",
+        ),
+    ):
+        variable = f"PARLEY_{name.removeprefix('--').replace('-', '_').upper()}"
+        kind = {"metavar": "URL"} if name == "--proxy" else {"type": click.Path(dir_okay=False)}
+        option = click.option(name, envvar=variable, expose_value=False, callback=keep, help=description, **kind)
+        function = option(function)
+    return function
 
 
 def with_client(function: Callable[..., None]) -> Callable[..., None]:
@@ -170,10 +198,18 @@ def with_client(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def connect(server: str, token_file: str | None) -> Client:
-    """A client with the token of the file or of the environment."""
+    """A client with the token of the file or of the environment, and the way out that the options say."""
     with needs("agent", "talking to a coordinator"):
         from parley.agent.client import Client, read_token
-    return Client(server, read_token(token_file))
+    return Client(server, read_token(token_file), network=chosen_network())
+
+
+def chosen_network() -> Network:
+    """What `network_options` of the command in progress say."""
+    from parley.agent.network import Network
+
+    ctx = click.get_current_context(silent=True)
+    return Network(**ctx.meta.get(NETWORK, {}) if ctx else {})
 
 
 def paced(call: Callable[[], Answer]) -> Answer:

@@ -12,8 +12,8 @@ from click.shell_completion import get_completion_class
 from packaging.requirements import Requirement
 
 from parley import __version__
-from parley.cli.console import json_option, print_json, say, show_table
-from parley.errors import InvalidInput, ParleyError, needs
+from parley.cli.console import chosen_network, json_option, network_options, print_json, say, show_table
+from parley.errors import InvalidInput, NotAllowed, ParleyError, needs
 from parley.formatting import plural
 
 # What a user may add, and what for. Those for developers (test, lint, docs, judge) are the Makefile's business.
@@ -77,7 +77,23 @@ def _database(address: str) -> dict[str, Any]:
     return answer | {"answers": True, "schema": newest(), "studies": count}
 
 
-def _examine(db: str | None) -> dict[str, Any]:
+def _coordinator(server: str) -> dict[str, Any]:
+    """Whether a coordinator answers, and the way there. No token is needed: that it is refused is an answer."""
+    answer: dict[str, Any] = {"address": server, "answers": False, "problem": ""}
+    try:
+        with needs("agent", "a check of the coordinator"):
+            from parley.agent.client import Client
+        answer |= chosen_network().describe(server)
+        with Client(server, "none", network=chosen_network()) as client:
+            client.whoami()
+    except NotAllowed:
+        return answer | {"answers": True}
+    except ParleyError as error:
+        return answer | {"problem": str(error)}
+    return answer | {"answers": True}
+
+
+def _examine(db: str | None, server: str | None) -> dict[str, Any]:
     missing = {extra: list(unmet("parley", extra)) for extra in EXTRAS}
     database = None
     if db is not None:
@@ -85,6 +101,7 @@ def _examine(db: str | None) -> dict[str, Any]:
             database = _database(db)
         except ParleyError as error:  # an address that cannot be read, or no package to read it with
             database = {"address": None, "answers": False, "schema": None, "studies": None, "problem": str(error)}
+    coordinator = None if server is None else _coordinator(server)
     return {
         "parley": __version__,
         "python": platform.python_version(),
@@ -93,7 +110,8 @@ def _examine(db: str | None) -> dict[str, Any]:
         "packages": {"complete": not missing[""], "missing": missing[""]},
         "extras": {name: {"complete": not lack, "missing": lack} for name, lack in missing.items() if name},
         "database": database,
-        "well": not missing[""] and (database is None or not database["problem"]),
+        "coordinator": coordinator,
+        "well": not missing[""] and not any(one and one["problem"] for one in (database, coordinator)),
     }
 
 
@@ -101,14 +119,16 @@ def _examine(db: str | None) -> dict[str, Any]:
 @click.option(
     "--db", envvar="PARLEY_DB", help=f"Database to check; default: {DEFAULT_DB}, if there is one in this folder."
 )
+@click.option("--server", envvar="PARLEY_SERVER", help="Coordinator to reach, through which proxy and with what trust.")
+@network_options
 @json_option
-def doctor_command(db: str | None, as_json: bool) -> int:
-    """Show what is installed, which extras are missing, and whether the database answers.
+def doctor_command(db: str | None, server: str | None, as_json: bool) -> int:
+    """Show what is installed, which extras are missing, and whether database and coordinator answer.
 
     It changes nothing. The exit status is 1 if a package that every command needs is missing or too old, or if the
-    database does not answer or is not ready; a missing extra is no failure.
+    database or the coordinator does not answer or is not ready; a missing extra is no failure.
     """
-    found = _examine(db or (DEFAULT_DB if Path(DEFAULT_DB).is_file() else None))
+    found = _examine(db or (DEFAULT_DB if Path(DEFAULT_DB).is_file() else None), server)
     if as_json:
         print_json(found)
         return 0 if found["well"] else 1
@@ -123,7 +143,16 @@ def doctor_command(db: str | None, as_json: bool) -> int:
     if lacking:
         say(f"To add one, in the clone: pip install '.[{lacking[0]}]'")
     say(_database_sentence(found["database"]))
+    if coordinator := found["coordinator"]:
+        say(_coordinator_sentence(coordinator))
     return 0 if found["well"] else 1
+
+
+def _coordinator_sentence(found: dict[str, Any]) -> str:
+    way = f"through {found['proxy']}" if found.get("proxy") else "without a proxy"
+    state = f"does not answer: {found['problem']}" if found["problem"] else "answers"
+    trust = f", trusting {found['trust']}" if found["address"].startswith("https") and "trust" in found else ""
+    return f"Coordinator: {found['address']}, {way}{trust}, {state}"
 
 
 def _database_sentence(database: dict[str, Any] | None) -> str:

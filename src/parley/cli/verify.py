@@ -1,16 +1,15 @@
 """`parley verify`: believe nothing, replay everything."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import click
 
 from parley.agent.outbox import kept_files
-from parley.cli.console import connect, json_option, print_json, say
+from parley.cli.console import connect, json_option, network_options, print_json, say
 from parley.errors import BrokenChain, InvalidInput, needs
 from parley.formatting import plural
-from parley.protocol import Receipt, Record, Verification, read_log, verify_log
+from parley.protocol import Receipt, Verification, read_log, verify_log
 from parley.protocol.codec import read_json
 
 
@@ -19,6 +18,7 @@ from parley.protocol.codec import read_json
 @click.option("--db", envvar="PARLEY_DB", help="Database in which the study with this id lives.")
 @click.option("--server", envvar="PARLEY_SERVER", help="Coordinator to export the log of the study from.")
 @click.option("--token-file", type=click.Path(dir_okay=False), envvar="PARLEY_TOKEN_FILE", help="For --server.")
+@network_options
 @click.option(
     "--receipts",
     type=click.Path(exists=True),
@@ -79,18 +79,14 @@ def _verify(
             raise InvalidInput("study", found=f"no study {study!r} in the database", allowed="a study's id")
         return found
     if server is not None:
-        result = verify_log(_exported(study, server, token_file), held)
+        with connect(server, token_file) as client:
+            result = verify_log(read_log(client.export(study)), held)
         if result.sound and result.study != study:
             return replace(result, problem=f"the coordinator sent the log of {result.study!r}, not that of {study!r}")
         return result
     raise InvalidInput(
         "study", found=f"no file {study}", allowed="an exported log, or a study's id with --db or --server"
     )
-
-
-def _exported(study: str, server: str, token_file: str | None) -> Iterator[Record]:
-    with connect(server, token_file) as client:
-        yield from read_log(client.export(study))
 
 
 def _study_of(study: str) -> str | None:

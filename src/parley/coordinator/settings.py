@@ -3,12 +3,12 @@
 A setting comes from its option, else from its environment variable, else from its default.
 """
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from parley.checks import is_loopback
 from parley.errors import InvalidInput
 
 
@@ -29,6 +29,7 @@ class ServerSettings:
     port: int = _setting(8642, "Port to listen on; 0 takes a free one.", least=0)
     tls_cert: str = _setting("", "Certificate file (PEM), to serve HTTPS directly.")
     tls_key: str = _setting("", "Key file of the certificate (PEM).")
+    tls_client_ca: str = _setting("", "Authorities (PEM) of client certificates: who shows none of theirs is refused.")
     plain_http: bool = _setting(False, "Allow plain HTTP on a non-loopback address: only behind a TLS reverse proxy.")
     rate: float = _setting(50.0, "Requests per second that one token may make for long.", least=0.1)
     burst: int = _setting(200, "Requests that one token may make at once.", least=1)
@@ -56,7 +57,9 @@ class ServerSettings:
             raise InvalidInput("tls_cert, tls_key", found="one of them", allowed="both or none")
         if self.docs and not (Path(self.docs) / "index.html").is_file():
             raise InvalidInput("docs", found=f"no index.html in {self.docs}", allowed="a folder that `make docs` made")
-        for name in ("tls_cert", "tls_key"):
+        if self.tls_client_ca and not self.tls_cert:
+            raise InvalidInput("tls_client_ca", found="no tls_cert", allowed="only with HTTPS (--tls-cert, --tls-key)")
+        for name in ("tls_cert", "tls_key", "tls_client_ca"):
             path = getattr(self, name)
             if path and not Path(path).is_file():
                 raise InvalidInput(name, found=f"no file at {path}", allowed="a PEM file")
@@ -71,12 +74,7 @@ class ServerSettings:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @classmethod
     def environment_name(cls, name: str) -> str:

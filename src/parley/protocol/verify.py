@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from parley.errors import BrokenChain, InvalidInput, ParleyError
+from parley.errors import BrokenChain, CoordinatorError, InvalidInput, ParleyError
 from parley.protocol.certificate import issue_certificate, same_certificate
 from parley.protocol.chain import Record, chained, check_receipts
 from parley.protocol.codec import canonical, digest
@@ -89,6 +89,8 @@ def verify_log(
         if seen.trial.stage in (Stage.FINISHED, Stage.CANCELLED) and seen.certificate is None:
             raise BrokenChain("the study is over, but its certificate is not in the log")
         check_receipts(seen.heads, seen.given, known)
+    except CoordinatorError:  # the log did not come: that says nothing about it
+        raise
     except ParleyError as error:
         problem = str(error)
     trial = seen.trial

@@ -11,7 +11,6 @@ the right code before is not kept waiting by others, and sessions go on.
 
 import hashlib
 import hmac
-import ipaddress
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import Response
 
+from parley.checks import is_loopback
 from parley.connections import Buckets
 
 COOKIE = "parley-site"
@@ -37,18 +37,6 @@ class Refused(Exception):
         super().__init__(words)
         self.status = status
         self.headers = {"Retry-After": str(later)} if later else {}
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
-    (True, False)
-    """
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True, kw_only=True)

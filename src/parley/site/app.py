@@ -21,13 +21,14 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from parley.agent.reporting import LATE, SiteRuntime
+from parley.checks import is_loopback
 from parley.connections import ConnectionLimits, address, affordable_connections, bind
 from parley.dashboard.render import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.killpoints import reached
 from parley.protocol.codec import read_json
-from parley.site.access import Access, Refused, is_loopback
+from parley.site.access import Access, Refused
 from parley.site.pages import HERE, Pages
 
 Handler = Callable[[Request], Awaitable[Response]]

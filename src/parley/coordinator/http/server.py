@@ -4,6 +4,7 @@ import ctypes
 import gc
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,7 +31,7 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE)
-    with suppress(AttributeError, OSError):  # where glibc is: each of its arenas keeps what others could use
+    with suppress(AttributeError, OSError, TypeError):  # where glibc is: each of its arenas keeps what others could use
         ctypes.CDLL(None).mallopt(ARENA_MAX, ARENAS)
         ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, OF_ITS_OWN)
 
@@ -69,6 +70,8 @@ def serve(
                 make_app(storage, settings),
                 ssl_certfile=settings.tls_cert or None,
                 ssl_keyfile=settings.tls_key or None,
+                ssl_ca_certs=settings.tls_client_ca or None,
+                ssl_cert_reqs=ssl.CERT_REQUIRED if settings.tls_client_ca else ssl.CERT_NONE,
                 **limits.uvicorn(refuse_head),
             )
             settle_memory()
