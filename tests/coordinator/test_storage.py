@@ -263,7 +263,7 @@ STEP = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0002", "0001"
+revision, down_revision = "9998", "{newest}"
 
 
 def upgrade():
@@ -274,17 +274,30 @@ def upgrade():
 def test_a_database_of_an_earlier_version_is_brought_to_the_newest(database, tmp_path):
     with pytest.MonkeyPatch.context() as later:
         shutil.copytree(schema.FOLDER, tmp_path / "migrations")
-        (tmp_path / "migrations" / "versions" / "v0002_note.py").write_text(STEP)
+        newest = schema.newest()
+        (tmp_path / "migrations" / "versions" / "v9998_note.py").write_text(STEP.format(newest=newest))
         later.setattr(schema, "FOLDER", tmp_path / "migrations")
-        with pytest.raises(InvalidInput, match="revision 0001; allowed: 0002"):
+        with pytest.raises(InvalidInput, match=f"revision {newest}; allowed: 9998"):
             open_storage(database)
-        assert initialise(database) == ("0001", "0002")
-        assert initialise(database) == ("0002", "0002")
+        assert initialise(database) == (newest, "9998")
+        assert initialise(database) == ("9998", "9998")
         storage = open_storage(database)
         assert storage.read(lambda t: t.execute(text("SELECT note FROM studies")).all()) == []
         storage.close()
     with pytest.raises(InvalidInput, match="newer Parley"):
         open_storage(database)
+
+
+def test_a_database_of_the_first_revision_gets_the_tables_of_a_new_one(database):
+    engine = create_engine(parse_url(database))
+    with engine.begin() as connection:
+        for table in ("late_reports", "webhook_cursors", "webhooks"):
+            connection.execute(text(f"DROP TABLE {table}"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    assert initialise(database) == ("0001", schema.newest())
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    engine.dispose()
 
 
 def test_a_new_database_has_the_tables(database):

@@ -126,6 +126,79 @@ def tokens(client: Client, as_json: bool) -> None:
     show_table("Tokens", ("kid", "principal", "issued", "revoked"), rows)
 
 
+@admin_command.group()
+def webhooks() -> None:
+    """Tell other programs what happens: signed requests to addresses that the operator allows."""
+
+
+EVENTS = ("phase.decided", "site.late", "study.ended", "report.held")
+
+
+@webhooks.command("add")
+@click.argument("url")
+@click.option(
+    "--event",
+    "events",
+    multiple=True,
+    type=click.Choice(EVENTS),
+    help="What it is told, as often as needed; default: all but report.held, of which viewers are not told either.",
+)
+@click.option("--study", help="Only of this study; default: of all.")
+@click.option("--output", type=click.Path(dir_okay=False), help="Write the secret here instead of to the screen.")
+@with_client
+def add_webhook(client: Client, url: str, events: tuple[str, ...], study: str | None, output: str | None) -> None:
+    """Tell URL what happens from now on. Its secret, by which the receiver knows the sender, is shown once.
+
+    The operator of the coordinator lists the hosts that are allowed: parley serve --webhook-allow.
+    """
+    made = client.request("POST", "webhooks", json={"url": url, "events": list(events), "study": study})
+    say(f"{made['id']} is told of {', '.join(made['events'])}, in {made['study'] or 'all studies'}.")
+    hand_over(made["secret"], output, what="Secret", kept="")
+    say(f"Next: parley admin webhooks test {made['id']}")
+
+
+@webhooks.command("list")
+@with_client
+@json_option
+def list_webhooks(client: Client, as_json: bool) -> None:
+    """List every webhook, without its secret, and whether its messages arrive."""
+    found = client.request("GET", "webhooks")
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (one["id"], one["url"], ", ".join(one["events"]), one["study"] or "all", _webhook_state(one))
+        for one in found["webhooks"]
+    ]
+    show_table("Webhooks", ("id", "url", "events", "study", "state"), rows)
+    say(f"Allowed: {', '.join(found['allowed']) or 'nothing (parley serve --webhook-allow)'}.")
+
+
+def _webhook_state(one: dict[str, Any]) -> str:
+    if one["state"] == "live":
+        return f"live, delivered {one['delivered_at']}" if one["delivered_at"] else "live, nothing sent yet"
+    return f"{one['state']} since {one['failing_since']}, {plural(one['attempts'], 'attempt')}: {one['error']}"
+
+
+@webhooks.command("remove")
+@click.argument("webhook")
+@with_client
+def remove_webhook(client: Client, webhook: str) -> None:
+    """Tell WEBHOOK, by its id, nothing more."""
+    say(f"Removed: {client.request('DELETE', 'webhooks', webhook)['id']}")
+
+
+@webhooks.command("test")
+@click.argument("webhook")
+@with_client
+def test_webhook(client: Client, webhook: str) -> None:
+    """Send WEBHOOK a test message now. If it arrives, one that was failing or disabled is told what it missed."""
+    found = client.request("POST", "webhooks", webhook, "test", timeout=60)
+    if not found["delivered"]:
+        raise click.ClickException(f"not delivered: {found['error']}")
+    say("Delivered.")
+
+
 @admin_command.command()
 @click.argument("study", required=False)
 @with_client
@@ -220,6 +293,7 @@ def restore(source: str, db: str) -> None:
         from parley.coordinator.record.backup import restore as copy
     made = copy(Path(source), db)
     say(f"{made.rows:,} rows restored. Check them: parley verify STUDY --db ...")
+    say("Webhooks are in no backup: add them again (parley admin webhooks add URL).")
     say("These tokens open again. Revoke those that were revoked since the backup (parley admin revoke KID):")
     for row in made.live:
         say(f"  {row.kid}  {row.principal}")

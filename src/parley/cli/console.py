@@ -227,13 +227,13 @@ def paced(call: Callable[[], Answer]) -> Answer:
             time.sleep(PAUSE)
 
 
-def hand_over(token: str, file: str | None) -> None:
-    """Write a token to the file, or show it once where none is named."""
+def hand_over(secret: str, file: str | None, *, what: str = "Token", kept: str = ", kept nowhere") -> None:
+    """Write a token, or another secret, to the file, or show it once where none is named."""
     if file is None:
-        say(f"Token (shown once, kept nowhere): {token}")
+        say(f"{what} (shown once{kept}): {secret}")
         return
-    write_secret(file, token)
-    say(f"Token written to {file}.")
+    write_secret(file, secret)
+    say(f"{what} written to {file}.")
 
 
 def write_secret(file: str, token: str) -> None:

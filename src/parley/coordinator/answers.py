@@ -4,6 +4,7 @@ A field is a key of the JSON object, with the same name. What an answer says arm
 (docs/api.md, Blinding).
 """
 
+from enum import StrEnum
 from typing import Any
 
 from parley.protocol.codec import Digest, Model
@@ -525,3 +526,56 @@ class SessionEnd(Answer):
     """Whether there was a session to end."""
 
     ended: bool
+
+
+class Telling(StrEnum):
+    """What webhooks are told."""
+
+    DECIDED = "phase.decided"
+    LATE = "site.late"
+    HELD = "report.held"
+    ENDED = "study.ended"
+
+
+class WebhookLine(Answer):
+    """A webhook as it may be shown: without its secret."""
+
+    id: str
+    url: str
+    events: list[Telling]
+    study: str | None
+    created_at: str
+    created_by: str
+    state: str  # live, failing or disabled
+    attempts: int  # that failed since the last one that did not
+    failing_since: str | None
+    error: str  # of the last attempt
+    delivered_at: str | None
+
+
+class Webhooks(Answer):
+    """Every webhook, and where the operator allows them to go."""
+
+    webhooks: list[WebhookLine]
+    allowed: list[str]
+
+
+class NewWebhook(WebhookLine):
+    """A new webhook, with the secret that signs what it is sent."""
+
+    secret: str
+
+
+class RemovedWebhook(Answer):
+    """A webhook that is told nothing any more."""
+
+    id: str
+    removed: bool
+
+
+class TestedWebhook(Answer):
+    """What came of a test message."""
+
+    id: str
+    delivered: bool
+    error: str

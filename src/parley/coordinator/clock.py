@@ -27,6 +27,15 @@ def later(at: str, hours: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def hours_between(since: str, until: str) -> float:
+    """Hours from one time to a later one; 0 if it is earlier: clocks are set back.
+
+    >>> hours_between("2026-01-31T23:30:00.000Z", "2026-02-01T00:15:00Z")
+    0.75
+    """
+    return max(0.0, (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds() / 3600)
+
+
 class MonotonicClock:
     """The time for sessions. It never goes back, whatever the clock does, so that no session comes back that had ended.
 

@@ -9,13 +9,13 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-SECRET = re.compile(r"parley_[0-9a-f]{16}_[A-Za-z0-9_-]{43}|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
+SECRET = re.compile(r"parley_[0-9a-f]{16}_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/=]{24,}|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
 
 logger: structlog.stdlib.BoundLogger = structlog.get_logger("parley")
 
 
 def scrub(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """The last line of defence: whatever looks like a token or a database password is blanked.
+    """The last line of defence: whatever looks like a token, a webhook's secret or a database password is blanked.
 
     >>> scrub(None, "info", {"event": "failed for parley_0123456789abcdef_" + "x" * 43})["event"]
     'failed for [secret]'
@@ -80,4 +80,12 @@ class Metrics:
             buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60),
         )  # fmt: skip
         self.studies = Gauge("parley_studies", "Studies by stage.", ["stage"], registry=self.registry)
+        self.oldest_awaited = Gauge(
+            "parley_oldest_awaited_report_seconds", "Age of the oldest plan that a running study awaits a report of.",
+            registry=self.registry,
+        )  # fmt: skip
+        self.webhooks = Counter(
+            "parley_webhooks_total", "Attempts to tell a webhook, by outcome: delivered or failed.", ["outcome"],
+            registry=self.registry,
+        )  # fmt: skip
         self.streams = Gauge("parley_event_streams", "Open event streams.", registry=self.registry)

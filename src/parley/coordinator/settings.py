@@ -3,17 +3,73 @@
 A setting comes from its option, else from its environment variable, else from its default.
 """
 
+from __future__ import annotations
+
+import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from parley.checks import is_loopback
 from parley.errors import InvalidInput
 
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+HOST_NAME = re.compile(r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}")
+TRANSITION = tuple(ipaddress.IPv6Network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
+
 
 def _setting(default: Any, help: str, *, least: float | None = None) -> Any:  # noqa: A002
     return field(default=default, metadata={"help": help, "least": least})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllowedHosts:
+    """Names that webhooks may go to, and networks that these may resolve to besides the public Internet.
+
+    >>> allowed = AllowedHosts.parse("example.org, *.example.com, 10.1.0.0/16")
+    >>> allowed.names_host("a.example.com"), allowed.names_host("example.com"), allowed.names_host("10.1.2.3")
+    (True, False, True)
+    >>> [allowed.reaches(ipaddress.ip_address(one)) for one in ("8.8.8.8", "10.1.2.3", "10.2.0.1", "::ffff:127.0.0.1")]
+    [True, True, False, False]
+    """
+
+    names: tuple[str, ...]
+    networks: tuple[Network, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> AllowedHosts:
+        """From a setting."""
+        names, networks = [], []
+        for entry in filter(None, (part.strip().lower() for part in text.split(","))):
+            try:
+                networks.append(ipaddress.ip_network(entry))
+            except ValueError:
+                if not HOST_NAME.fullmatch(entry.removeprefix("*.")):
+                    allowed = "names (example.org, *.example.org), addresses and networks (10.1.0.0/16)"
+                    raise InvalidInput("webhook_allow", found=entry, allowed=allowed) from None
+                names.append(entry)
+        return cls(names=tuple(names), networks=tuple(networks))
+
+    def names_host(self, host: str) -> bool:
+        """Whether the host of a URL is among them: by its name, or as an address of a network."""
+        try:
+            return self._holds(ipaddress.ip_address(host))
+        except ValueError:
+            return any(host.endswith(one[1:]) if one.startswith("*.") else host == one for one in self.names)
+
+    def reaches(self, address: Address) -> bool:
+        """Whether an address may be connected to: a public one, or one of a network that is named."""
+        if self._holds(address):
+            return True
+        # Addresses of version 6 that lead to one of version 4 would lead around the networks.
+        leads_on = address.version == 6 and any(address in network for network in TRANSITION)
+        return address.is_global and not address.is_multicast and not address.is_reserved and not leads_on
+
+    def _holds(self, address: Address) -> bool:
+        return any(address in network for network in self.networks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +98,12 @@ class ServerSettings:
     session_hours: float = _setting(12.0, "Hours until somebody who signed in must sign in again.", least=0.01)
     no_dashboard: bool = _setting(False, "Serve the API alone, without the web pages.")
     docs: str = _setting("", "Folder of the documentation site (made by make docs): linked from the pages, at /help.")
+    webhook_allow: str = _setting(
+        "",
+        "Where webhooks may go, separated by commas: names (example.org, *.example.org), and private addresses or "
+        "networks that they may resolve to (10.1.0.0/16). Empty: nowhere.",
+    )
+    public_url: str = _setting("", "Address at which people open the pages, for links in webhooks.")
     log_level: str = _setting("info", "debug, info, warning or error.")
 
     def __post_init__(self) -> None:
@@ -53,6 +115,9 @@ class ServerSettings:
             raise InvalidInput("port", found=self.port, allowed="0 to 65535")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise InvalidInput("log_level", found=self.log_level, allowed="debug, info, warning or error")
+        self.allowed_hosts  # noqa: B018  # read now, so that a typing error is found at the start
+        if self.public_url and not self.public_url.startswith(("https://", "http://")):
+            raise InvalidInput("public_url", found=self.public_url, allowed="https://HOST")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidInput("tls_cert, tls_key", found="one of them", allowed="both or none")
         if self.docs and not (Path(self.docs) / "index.html").is_file():
@@ -70,6 +135,11 @@ class ServerSettings:
                 allowed="a loopback address, or HTTPS (--tls-cert, --tls-key)",
                 hint="Tokens would cross the network in the clear. Behind a TLS reverse proxy, say --plain-http",
             )
+
+    @property
+    def allowed_hosts(self) -> AllowedHosts:
+        """Where webhooks may go."""
+        return AllowedHosts.parse(self.webhook_allow)
 
     @property
     def is_loopback(self) -> bool:

@@ -19,6 +19,7 @@ from parley.coordinator.http.context import Context, Readiness
 from parley.coordinator.http.guard import Operation, refusal_of
 from parley.coordinator.http.limits import Pool, Slots, Throttle
 from parley.coordinator.http.operations import OPERATIONS, openapi
+from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics, logger
 from parley.coordinator.reading.visibility import ETags
 from parley.coordinator.reading.watch import Watch
@@ -38,16 +39,17 @@ CHANGES = {"at_once": 1024, "of_one": 1024, "waiting": 4096}  # the storage has 
 
 def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = utc_now) -> Context:
     """All that one running coordinator keeps, nothing of it begun."""
-    metrics, watch = Metrics(), Watch(storage)
+    metrics, watch, monotonic = Metrics(), Watch(storage), MonotonicClock(clock)
     return Context(
         storage=storage,
         settings=settings,
         clock=clock,
-        session_clock=MonotonicClock(clock),
+        session_clock=monotonic,
         metrics=metrics,
         pace=Throttle(rate=settings.rate, burst=settings.burst),
         watch=watch,
         closer=Closer(storage, clock, metrics, watch.tell),
+        sender=Sender(storage, settings, monotonic, metrics),
         tokens=TokenCache(storage),
         etags=ETags(),
         readiness=Readiness(storage),
@@ -88,11 +90,13 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
     context.watch.start()
     context.closer.start()
+    context.sender.start()
     sweeping = asyncio.create_task(_sweep(context))
     logger.info("started", version=__version__, database=context.storage.url)
     yield
     sweeping.cancel()
     await asyncio.gather(sweeping, return_exceptions=True)
+    await context.sender.stop()
     await context.watch.stop()
     await anyio.to_thread.run_sync(context.closer.stop)
     logger.info("stopped")

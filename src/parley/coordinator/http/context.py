@@ -17,6 +17,7 @@ from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, TokenCa
 from parley.coordinator.answers import StudyLine
 from parley.coordinator.clock import Clock, MonotonicClock
 from parley.coordinator.http.limits import Pool, Slots, Throttle
+from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import summary
@@ -75,6 +76,7 @@ class Context:
     pace: Throttle
     watch: Watch
     closer: Closer
+    sender: Sender
     tokens: TokenCache
     etags: ETags
     readiness: Readiness
@@ -131,6 +133,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     arm: str = ""
     phase: Annotated[int, Meta(ge=1, le=LARGEST_PHASE)] = 1
     kid: Annotated[str, Meta(max_length=64)] = ""
+    webhook: Annotated[str, Meta(max_length=64)] = ""
 
 
 @dataclass(frozen=True, kw_only=True)

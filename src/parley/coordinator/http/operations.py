@@ -16,7 +16,7 @@ from parley.coordinator.access.tokens import ADMINS, AGENTS, EVERYONE, INSPECTOR
 from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Place
 from parley.coordinator.http.guard import Operation, parameters_of
-from parley.coordinator.http.routes import access, agents, health, studies
+from parley.coordinator.http.routes import access, agents, health, studies, webhooks
 from parley.coordinator.http.routes import administration as admin
 from parley.coordinator.problems import MEDIA_TYPE, Problem
 from parley.protocol import Certificate, Decision, Plan, Receipt, Report, StudyMessage
@@ -26,6 +26,7 @@ AGENT = STUDY + "/agents/{agent}"
 ARM = STUDY + "/arms/{arm}"
 PHASE = STUDY + "/phases/{phase}"
 REPORT = PHASE + "/reports/{agent}"
+WEBHOOK = "/v1/webhooks/{webhook}"
 STREAM = "text/event-stream"
 RECEIPT = {"Parley-Receipt": "The last receipt held: <sequence>:<head>"}
 REFUSED = {409: "Another report stands, wrong plan, closed or future phase, paused.", 422: "It cannot be true."}
@@ -138,6 +139,16 @@ OPERATIONS: tuple[Operation, ...] = (
             answer=answers.SessionOpened, status=201, secret=True,
         ),
         _row("DELETE", "/v1/sessions", access.end_session, READERS, answer=answers.SessionEnd),
+    ),
+    *_tagged(
+        "webhooks",
+        _row("GET", "/v1/webhooks", webhooks.list_webhooks, ADMINS, answer=answers.Webhooks),
+        _row(
+            "POST", "/v1/webhooks", webhooks.add_webhook, ADMINS,
+            body=schemas.WebhookBody, answer=answers.NewWebhook, status=201, secret=True,
+        ),
+        _row("DELETE", WEBHOOK, webhooks.remove_webhook, ADMINS, answer=answers.RemovedWebhook),
+        _row("POST", WEBHOOK + "/test", webhooks.test_webhook, ADMINS, answer=answers.TestedWebhook),
     ),
     *_tagged(
         "health",

@@ -33,7 +33,7 @@ def newest() -> str:
     """The revision this version of Parley works with.
 
     >>> newest()
-    '0001'
+    '0002'
     """
     return _known()[0]
 

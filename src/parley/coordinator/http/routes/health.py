@@ -8,8 +8,10 @@ from starlette.responses import JSONResponse, Response
 
 from parley import __version__
 from parley.coordinator.answers import Health, Ready
+from parley.coordinator.clock import hours_between
 from parley.coordinator.http.context import Call
 from parley.coordinator.record import Transaction
+from parley.coordinator.record.studies import find
 from parley.coordinator.record.tables import studies
 from parley.protocol import Stage
 
@@ -27,7 +29,9 @@ async def readyz(call: Call[None, None]) -> Ready:
 
 async def metrics(call: Call[None, None]) -> Response:
     """For Prometheus."""
-    counts = await call.context.read(_counts)
+    counts, oldest = await call.context.read(lambda transaction: (_counts(transaction), _oldest_awaited(transaction)))
+    age = 0.0 if oldest is None else 3600 * hours_between(oldest, call.context.clock())
+    call.context.metrics.oldest_awaited.set(age)
     for stage in Stage:
         call.context.metrics.studies.labels(str(stage)).set(counts.get(str(stage), 0))
     return Response(generate_latest(call.context.metrics.registry), media_type=CONTENT_TYPE_LATEST)
@@ -36,6 +40,12 @@ async def metrics(call: Call[None, None]) -> Response:
 def _counts(transaction: Transaction) -> dict[str, int]:
     query = select(studies.c.stage, func.count()).group_by(studies.c.stage)
     return {row[0]: row[1] for row in transaction.execute(query)}
+
+
+def _oldest_awaited(transaction: Transaction) -> str | None:
+    """When the oldest plan was published of which a running study awaits a report."""
+    running = find(transaction, stage=Stage.RUNNING, limit=None)[0]
+    return min((row.opened_at for row in running if row.awaited), default=None)
 
 
 async def openapi(call: Call[None, None]) -> Response:

@@ -1,0 +1,239 @@
+"""Sends webhooks, as Standard Webhooks says: signed, in order, at least once; beside requests, in no transaction.
+
+What is to be sent follows from the log and each webhook's cursor (`access/webhooks.py`, `reading/notices.py`). The
+address is looked up, checked and then connected to by number: what was checked is what is called, whatever the name
+says a moment later. Redirects are not followed, proxies are not used, and nothing of an answer is read but its status.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from functools import cache, partial
+from ipaddress import ip_address
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+import httpx2 as httpx
+from sqlalchemy import Row
+
+from parley import __version__
+from parley.coordinator.access import webhooks
+from parley.coordinator.access.webhooks import Cursor
+from parley.coordinator.answers import Telling
+from parley.coordinator.clock import Clock, hours_between
+from parley.coordinator.observability import Metrics, logger
+from parley.coordinator.problems import Refusal
+from parley.coordinator.reading import notices
+from parley.coordinator.reading.notices import Notice
+from parley.coordinator.record import Storage, StorageUnavailable, Transaction, studies
+from parley.coordinator.settings import Address, ServerSettings
+from parley.killpoints import reached
+from parley.protocol import Stage
+from parley.protocol.codec import canonical
+
+T = TypeVar("T")
+MOMENT = 2.0  # seconds between looks for something to send
+LATE_LOOK = 60.0  # and for somebody who is late
+CONNECT, WHOLE = 5.0, 20.0  # seconds that an attempt may take: to connect, and altogether
+ADDRESSES = 3  # of a name that are tried
+
+
+def signature(secret: str, message: str, timestamp: int, body: str) -> str:
+    """What Standard Webhooks signs: id, time and body, with the bytes of the secret.
+
+    >>> signature("whsec_" + base64.b64encode(b"0" * 24).decode(), "msg_1", 1_700_000_000, "{}")
+    'v1,GyD6JYhOMw54HxxeJFT2MBccaZQKsuPluglVfnm25Bo='
+    """
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = f"{message}.{timestamp}.{body}".encode()
+    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+class Sender:
+    """Tells every webhook what it has not been told. Lives on the event loop; one task a webhook."""
+
+    def __init__(self, storage: Storage, settings: ServerSettings, clock: Clock, metrics: Metrics) -> None:
+        self._storage, self._clock, self._metrics = storage, clock, metrics
+        self._allowed, self._pages = settings.allowed_hosts, settings.public_url
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._seen: dict[tuple[str, str], int] = {}  # webhook, study -> up to where its log has nothing for it
+        self._trust = cache(ssl.create_default_context)  # the system's authorities, read once
+        self._looked = ""  # for somebody who is late
+
+    def start(self) -> None:
+        """Begin, with whatever was left to send."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Send nothing more. What is on its way is sent again by whoever starts next."""
+        tasks = [*filter(None, [self._task]), *self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self._guarded(self._look, "cannot look for webhooks to send")
+            await asyncio.sleep(MOMENT)
+
+    async def _guarded(self, work: Callable[[], Any], words: str) -> None:
+        """Whatever goes wrong is no reason to send nothing from then on."""
+        try:
+            await work()
+        except StorageUnavailable as error:
+            logger.warning(words, error=str(error))
+        except Exception:
+            logger.exception(words)
+
+    async def _read(self, work: Callable[[Transaction], T]) -> T:
+        return await anyio.to_thread.run_sync(self._storage.read, work)
+
+    async def _change(self, work: Callable[[Transaction], T]) -> T:
+        return await asyncio.wrap_future(self._storage.submit(work))
+
+    async def _look(self) -> None:
+        now = self._clock()
+        found = await self._read(webhooks.every)
+        late = any(Telling.LATE in webhooks.events_of(row) for row in found if not row.disabled)
+        if late and (not self._looked or 3600 * hours_between(self._looked, now) >= LATE_LOOK):
+            self._looked = now
+            await self._note_late(now)
+        for row in found:
+            task = self._running.get(row.id)
+            if webhooks.is_due(row, now) and (task is None or task.done()):
+                work = partial(self._tell, row)
+                self._running[row.id] = asyncio.create_task(self._guarded(work, "cannot send a webhook"))
+
+    async def _note_late(self, now: str) -> None:
+        def look(transaction: Transaction) -> list[str]:
+            running = studies.find(transaction, stage=Stage.RUNNING, limit=None)[0]
+            return [row.id for row in running if notices.late_agents(transaction, row, now)]
+
+        for study in await self._read(look):
+            await self._change(partial(notices.note_late, study=study, at=now))
+
+    async def _tell(self, row: Row[*tuple[Any, ...]]) -> None:
+        """Send what is due to one webhook, one after the other, until nothing is or an attempt fails."""
+        while (following := await self._read(partial(self._following, row=row))) is not None:
+            cursor, notice = following
+            # With one process on the database nobody else can send; a claim would only delay it after a crash.
+            claim = partial(webhooks.claim, row=row, now=self._clock())
+            if not self._storage.exclusive and not await self._change(claim):
+                return
+            reached("webhook-due")
+            error = await self._attempt(row, notice.message_id(row.id), notice.body(self._pages))
+            reached("webhook-sent")
+            to = Cursor(webhook=row.id, study=cursor.study, sequence=notice.sequence, late=notice.late)
+            if await self._settle(row, to, error):
+                return
+            row = await self._read(partial(webhooks.get, webhook=row.id))
+
+    def _following(self, transaction: Transaction, row: Row[*tuple[Any, ...]]) -> tuple[Cursor, Notice] | None:
+        """The first thing that a webhook has not been told."""
+        wanted = webhooks.events_of(row)
+        for cursor, last in webhooks.cursors(transaction, row):
+            after = max(cursor.sequence, self._seen.get((row.id, cursor.study), 0))
+            notice = notices.next_notice(transaction, cursor.study, wanted, sequence=after, late=cursor.late)
+            if notice is not None:
+                return cursor, notice
+            self._seen[row.id, cursor.study] = last
+        return None
+
+    async def test(self, row: Row[*tuple[Any, ...]]) -> str:
+        """Send a test message now; returns what went wrong."""
+        body = canonical({"type": "webhook.test", "timestamp": self._clock(), "data": {"webhook": row.id}})
+        error = await self._attempt(row, f"msg_{secrets.token_hex(16)}", body)
+        if not error:
+            await self._settle(row, None, "")
+        return error
+
+    async def _settle(self, row: Row[*tuple[Any, ...]], to: Cursor | None, error: str) -> bool:
+        """Keep what came of an attempt; whether it failed."""
+        gone = error.startswith("410")
+        over = await self._change(
+            partial(webhooks.settle, webhook=row.id, to=to, error=error, gone=gone, at=self._clock())
+        )
+        self._metrics.webhooks.labels("failed" if error else "delivered").inc()
+        if error:
+            logger.warning("a webhook was disabled" if over else "a webhook failed", webhook=row.id, error=error)
+        return bool(error)
+
+    async def check(self, url: str) -> tuple[str, str, list[Address]]:
+        """Scheme, host with port, and the addresses to connect to; the refusal if one of them is not allowed."""
+        scheme, host, port = webhooks.require_allowed(url, self._allowed)
+        try:
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            raise Refusal(
+                "invalid-request", f"url: found {host}, which has no address; allowed: one that has"
+            ) from None
+        addresses = list(dict.fromkeys(ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
+        for address in addresses:
+            if not self._allowed.reaches(address):
+                words = f"url: found {host}, which is at the private address {address}"
+                hint = (
+                    "allowed: public ones, and what the operator names with --webhook-allow (an address or a network)"
+                )
+                raise Refusal("invalid-request", f"{words}; {hint}")
+            if scheme == "http" and not address.is_loopback:
+                raise Refusal("invalid-request", f"url: found http:// to {host}; allowed: https://")
+        return scheme, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", addresses[:ADDRESSES]
+
+    async def _attempt(self, row: Row[*tuple[Any, ...]], message: str, body: str) -> str:
+        """Send once; returns what went wrong, in a few words, or nothing."""
+        timestamp = int(time.time())  # receivers compare it with their clock: it is the system's, whatever ours says
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"parley/{__version__}",
+            "webhook-id": message,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signature(row.secret, message, timestamp, body),
+        }
+        try:
+            async with asyncio.timeout(WHOLE):
+                return await self._post(row.url, headers, body)
+        except TimeoutError:
+            return f"no answer within {WHOLE:g} s"
+        except Refusal as refusal:
+            return refusal.detail
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            return (str(error) or type(error).__name__)[:300]
+
+    async def _post(self, url: str, headers: dict[str, str], body: str) -> str:
+        scheme, host, addresses = await self.check(url)
+        name, _, port = host.rpartition(":")
+        parts = urlsplit(url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        limits = httpx.Timeout(WHOLE, connect=CONNECT)
+        async with httpx.AsyncClient(
+            verify=self._trust(), trust_env=False, follow_redirects=False, timeout=limits
+        ) as client:
+            for place, address in enumerate(addresses, start=1):
+                number = f"[{address}]" if address.version == 6 else str(address)
+                request = client.build_request(
+                    "POST",
+                    f"{scheme}://{number}:{port}{path}",
+                    content=body.encode(),
+                    headers={"Host": parts.netloc, **headers},
+                    extensions={"sni_hostname": name.strip("[]"), "timeout": limits.as_dict()},
+                )
+                try:
+                    answer = await client.send(request, stream=True)
+                except (httpx.ConnectError, httpx.ConnectTimeout):
+                    if place == len(addresses):
+                        raise
+                    continue
+                await answer.aclose()
+                if answer.is_success:
+                    return ""
+                return f"{answer.status_code} {answer.reason_phrase}".strip()
+        return "no address"

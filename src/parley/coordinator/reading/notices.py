@@ -1,0 +1,206 @@
+"""What is told of a study to those who are not looking: phases decided, sites late, reports held, its end.
+
+A notice says no more than a viewer may know: what happened, in which study and phase, to which agent, to the minute.
+Single arms, counts and reasons are for those who follow its link.
+"""
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from sqlalchemy import and_, func, insert, select
+
+from parley.coordinator.answers import Telling
+from parley.coordinator.clock import hours_between
+from parley.coordinator.reading.studies import held_now
+from parley.coordinator.reading.visibility import to_the_minute
+from parley.coordinator.record import Transaction, phases, reports, studies
+from parley.coordinator.record.studies import StudyRow
+from parley.coordinator.record.tables import assignments, late_reports, log
+from parley.coordinator.record.tables import phases as phases_table
+from parley.coordinator.record.tables import reports as reports_table
+from parley.protocol import Stage
+from parley.protocol.codec import canonical, read_json
+
+KINDS = {"phase-closed": Telling.DECIDED, "report-quarantined": Telling.HELD, "certified": Telling.ENDED}
+RESTARTS = ("resumed", "agent-thawed", "report-refused")  # from here on there is time again
+PAST = 5  # of an agent's last phases, by which its usual time is known
+PATIENCE = 1.5  # times the expected time
+LEAST = 0.25  # hours: nobody is late before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """Something to tell. `sequence` and `late`: where whoever was told of it stands then."""
+
+    kind: Telling
+    key: str  # the same whenever it is told again, and nothing to be read from it
+    at: str
+    study: str
+    phase: int
+    agent: str | None
+    stage: str | None
+    sequence: int
+    late: int
+
+    def message_id(self, webhook: str) -> str:
+        """By which a receiver knows a message that it has had before."""
+        return "msg_" + hashlib.sha256(f"{webhook} {self.key}".encode()).hexdigest()[:32]
+
+    def body(self, pages: str) -> str:
+        """The JSON text that is sent; `pages` is the address of the dashboard."""
+        said = {"study": self.study, "phase": self.phase, "agent": self.agent, "stage": self.stage}
+        data = {key: value for key, value in said.items() if value is not None}
+        data["link"] = f"{pages.rstrip('/')}/studies/{quote(self.study, safe='')}"
+        return canonical({"type": self.kind, "timestamp": to_the_minute(self.at), "data": data})
+
+
+class _Place(msgspec.Struct):
+    """As much of a report, decision or certificate as says where it belongs."""
+
+    phase: int = 0
+    agent: str = ""
+    phases: int = 0
+
+
+class _Payload(msgspec.Struct):
+    """The same of an event; what it has beyond is skipped, which may be megabytes."""
+
+    report: _Place = msgspec.field(default_factory=_Place)
+    decision: _Place = msgspec.field(default_factory=_Place)
+    certificate: _Place = msgspec.field(default_factory=_Place)
+    stands: str = ""
+
+
+READ = msgspec.json.Decoder(_Payload)
+
+
+def next_notice(
+    transaction: Transaction, study: str, wanted: Collection[Telling], *, sequence: int, late: int
+) -> Notice | None:
+    """The first notice after a place in the log of a study and a number of its late reports."""
+    record = _next_record(transaction, study, wanted, sequence=sequence, late=late)
+    if Telling.LATE not in wanted:
+        return record
+    here = and_(late_reports.c.study == study, late_reports.c.number > late)
+    found = transaction.execute(select(late_reports).where(here).order_by(late_reports.c.number).limit(1)).first()
+    if found is None or (record is not None and record.sequence <= found.sequence):
+        return record
+    key = f"late {canonical([study, found.phase, found.agent])}"
+    place: dict[str, Any] = {"at": found.at, "study": study, "phase": found.phase, "agent": found.agent, "stage": None}
+    return Notice(kind=Telling.LATE, key=key, **place, sequence=sequence, late=found.number)
+
+
+def _next_record(
+    transaction: Transaction, study: str, wanted: Collection[Telling], *, sequence: int, late: int
+) -> Notice | None:
+    kinds = [kind for kind, telling in KINDS.items() if telling in wanted]
+    here = and_(log.c.stream == study, log.c.sequence > sequence, log.c.kind.in_(kinds))
+    columns = (log.c[name] for name in ("sequence", "at", "kind", "hash", "payload"))
+    for row in transaction.execute(
+        select(*columns).where(here).order_by(log.c.sequence).execution_options(yield_per=1)
+    ):
+        said = READ.decode(row.payload)
+        if said.stands:  # another report for a place that is taken: nobody waits for anybody
+            continue
+        kind = KINDS[row.kind]
+        stage = _stage_then(transaction, study, row.sequence) if kind is Telling.ENDED else None
+        return Notice(
+            kind=kind,
+            key=row.hash,
+            at=row.at,
+            study=study,
+            phase=said.report.phase or said.decision.phase or said.certificate.phases,
+            agent=said.report.agent or None,
+            stage=stage,
+            sequence=row.sequence,
+            late=late,
+        )
+    return None
+
+
+def _stage_then(transaction: Transaction, study: str, sequence: int) -> str:
+    """How a study ended with a certificate. If it went on, or ended again, it had stalled."""
+    certified = and_(log.c.stream == study, log.c.kind == "certified")
+    last = transaction.execute(select(func.max(log.c.sequence)).where(certified)).scalar_one()
+    row = studies.get(transaction, study)
+    over = row is not None and row.stage in (Stage.FINISHED, Stage.CANCELLED) and sequence == last
+    return str(row.stage) if row is not None and over else str(Stage.STALLED)
+
+
+def note_late(transaction: Transaction, study: str, at: str) -> int:
+    """Note whom a study waits for beyond the expected time, each once a phase; returns how many it noted."""
+    row = studies.lock(transaction, study)
+    found = [] if row is None else late_agents(transaction, row, at)
+    if row is None or not found:
+        return 0
+    last = select(func.coalesce(func.max(late_reports.c.number), 0)).where(late_reports.c.study == study)
+    first = transaction.execute(last).scalar_one() + 1
+    about = {"study": study, "phase": row.phase, "sequence": row.sequence, "at": at}
+    rows = [{**about, "agent": agent, "number": first + place} for place, agent in enumerate(found)]
+    transaction.execute(insert(late_reports), rows)
+    return len(found)
+
+
+def late_agents(transaction: Transaction, row: StudyRow, at: str) -> list[str]:
+    """Whom a running study waits for, longer than half again the expected time, and who was not noted in this phase.
+
+    The expected time is what the study states (its plan at the agent's `rate`, `delay` and `round_days`); else the
+    longest of the agent's last phases, in proportion where more is asked now. Of whom neither is known, nothing is
+    said. Whose report is held waits for an administrator. After a pause, or when an agent was asked again, the time
+    begins anew.
+    """
+    if row.stage is not Stage.RUNNING or not row.awaited:
+        return []
+    study = studies.message(transaction, row)
+    asked = phases.draws_of_many(transaction, row.id, row.phase, study.agents)
+    noted = select(late_reports.c.agent).where(late_reports.c.study == row.id, late_reports.c.phase == row.phase)
+    gone = {
+        *reports.reported_agents(transaction, row.id, row.phase),
+        *studies.frozen_agents(transaction, row.id),
+        *held_now(transaction, row),
+        *transaction.execute(noted).scalars(),
+    }
+    waiting = [name for name in study.agents if name in asked and name not in gone]
+    passed = hours_between(_began(transaction, row), at)
+    if passed <= LEAST or not waiting:
+        return []
+    rates, delay = study.problem.rate, study.problem.delay
+    expected: dict[str, float] = {}
+    if rates is None:
+        expected = _usual_hours(transaction, row, {name: sum(asked[name]) for name in waiting})
+    else:
+        for name in waiting:
+            place = study.agents.index(name)
+            if rates[place] > 0:
+                days = sum(asked[name]) / rates[place] + delay[place] + study.problem.round_days
+                expected[name] = 24 * float(days)
+    return [name for name in waiting if name in expected and passed > PATIENCE * expected[name]]
+
+
+def _began(transaction: Transaction, row: StudyRow) -> str:
+    here = and_(log.c.stream == row.id, log.c.kind.in_(RESTARTS))
+    last = transaction.execute(select(func.max(log.c.at)).where(here)).scalar_one()
+    return max(row.opened_at, last or "")
+
+
+def _usual_hours(transaction: Transaction, row: StudyRow, draws: dict[str, int]) -> dict[str, float]:
+    """agent -> the longest that it took in one of its last phases, were it asked then for as much as now."""
+    report, phase, asked = reports_table.c, phases_table.c, assignments.c
+    both = reports_table.join(phases_table, and_(phase.study == report.study, phase.phase == report.phase))
+    three = both.join(
+        assignments, and_(asked.study == report.study, asked.phase == report.phase, asked.agent == report.agent)
+    )
+    here = and_(
+        report.study == row.id, report.revision == 0, report.phase < row.phase, report.phase >= row.phase - PAST
+    )
+    query = select(report.agent, report.at, phase.opened_at, asked.draws).select_from(three)
+    usual: dict[str, float] = {}
+    for agent, at, opened, then in transaction.execute(query.where(here)):
+        if agent in draws:
+            took = hours_between(opened, at) * max(1.0, draws[agent] / max(1, sum(read_json(then))))
+            usual[agent] = max(usual.get(agent, 0.0), took)
+    return usual

@@ -1,0 +1,80 @@
+"""A receiver of webhooks, on a real socket: verifies every message with the reference library, and keeps it.
+
+As a process: `python -m tests.coordinator.receiver PORT SECRET_FILE OUTPUT REFUSALS`, a JSON line a message.
+"""
+
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+
+class Receiver:
+    """`refusals`: how many messages it answers with 503 before it takes one; `answer`: with what it takes them."""
+
+    def __init__(self, port=0, *, refusals=0, answer=204, keep=lambda line: None):
+        self.secret, self.refusals, self.answer, self.keep = None, refusals, answer, keep
+        self.taken, self.refused, self.forged = [], [], []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(receiver.receive(dict(self.headers), body))
+                if receiver.answer == 302:
+                    self.send_header("Location", f"http://127.0.0.1:{receiver.port}/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self.port = self.server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}/hook?to=me"
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+    def receive(self, headers, body):
+        message = {key.lower(): value for key, value in headers.items()}["webhook-id"]
+        try:
+            said = Webhook(self.secret).verify(body, headers)
+        except WebhookVerificationError as error:
+            self.forged.append(str(error))
+            return 400
+        entry = {"id": message, "type": said["type"], "said": said}
+        if self.refusals:
+            self.refusals -= 1
+            self.refused.append(entry)
+            return 503
+        self.taken.append(entry)
+        self.keep(json.dumps(entry))
+        return self.answer
+
+
+def main(port, secret, output, refusals):
+    def keep(line):
+        with Path(output).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    with Receiver(int(port), refusals=int(refusals), keep=keep) as receiver:
+        receiver.secret = Path(secret).read_text(encoding="utf-8").strip()
+        print(receiver.url, flush=True)
+        receiver.thread.join()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

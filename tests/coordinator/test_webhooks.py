@@ -1,0 +1,470 @@
+"""Being told: what webhooks send, to whom, in which order, and what keeps them from being sent elsewhere."""
+
+import json
+import time
+from ipaddress import ip_address
+
+import pytest
+from msgspec.structs import replace
+from tests.coordinator.receiver import Receiver
+from tests.coordinator.support import House, far_off, report_of, study_message
+
+from parley.coordinator.access import webhooks
+from parley.coordinator.answers import Telling
+from parley.coordinator.clock import later
+from parley.coordinator.http import webhooks as sending
+from parley.coordinator.problems import Refusal
+from parley.coordinator.reading import notices
+from parley.coordinator.record import open_storage
+from parley.coordinator.settings import AllowedHosts, ServerSettings
+from parley.errors import InvalidInput, NotAllowed, ParleyError
+
+LOOPBACK = {"webhook_allow": "127.0.0.1"}
+EVERYTHING = [str(kind) for kind in Telling]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Looks and retries that a test can wait for."""
+    monkeypatch.setattr(sending, "MOMENT", 0.02)
+    monkeypatch.setattr(webhooks, "RETRIES", (0.02,) * 9)
+
+
+@pytest.fixture
+def told(prepared_sqlite, tmp_path, quick):
+    """A coordinator that may tell this machine, and a receiver of all that it has to say."""
+    path = tmp_path / "parley.db"
+    path.write_bytes(prepared_sqlite.read_bytes())
+    storage = open_storage(str(path))
+    with Receiver() as receiver:
+        house = House(storage, public_url="https://parley.example.org/", **LOOPBACK)
+        made = house.admin.request("POST", "webhooks", json={"url": receiver.url, "events": EVERYTHING})
+        receiver.secret, receiver.webhook = made["secret"], made["id"]
+        yield house, receiver
+        house.close()
+    storage.close()
+
+
+def small_study():
+    """Over after two phases."""
+    return study_message(agents=2, arms=2, policy="evidence", max_rounds=2)
+
+
+def eventually(what, seconds=20):
+    until = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)
+    return found
+
+
+def every_notice(house, study="trial", wanted=tuple(Telling)):
+    """All that the log of a study has to tell."""
+
+    def work(transaction):
+        found, place = [], {"sequence": 0, "late": 0}
+        while (notice := notices.next_notice(transaction, study, wanted, **place)) is not None:
+            found.append(notice)
+            place = {"sequence": notice.sequence, "late": notice.late}
+        return found
+
+    return house.storage.read(work)
+
+
+def test_every_phase_and_the_end_are_told_once_and_in_order(told):
+    house, receiver = told
+    message = small_study()
+    status = house.run(message, house.create(message))
+    eventually(lambda: any(one["type"] == "study.ended" for one in receiver.taken))
+    said = [(one["type"], one["said"]["data"]["phase"]) for one in receiver.taken]
+    assert said == [*(("phase.decided", phase) for phase in range(1, status["phase"] + 1)), ("study.ended", said[-1][1])]
+    assert len({one["id"] for one in receiver.taken}) == len(said)
+    assert receiver.taken[-1]["said"]["data"] == {
+        "study": "trial", "phase": status["phase"], "stage": "finished",
+        "link": "https://parley.example.org/studies/trial",
+    }  # fmt: skip
+    assert not receiver.forged
+    assert house.admin.request("GET", "webhooks")["webhooks"][0]["state"] == "live"
+
+
+def test_what_is_refused_is_sent_again_with_the_same_id_and_what_comes_after_waits(told):
+    house, receiver = told
+    receiver.refusals = 2
+    message = small_study()
+    house.run(message, house.create(message))
+    eventually(lambda: any(one["type"] == "study.ended" for one in receiver.taken))
+    assert [one["id"] for one in receiver.refused] == [receiver.taken[0]["id"]] * 2
+    assert receiver.taken[0]["said"]["data"]["phase"] == 1
+
+
+def test_a_held_report_is_told_to_whoever_asked_for_it_and_to_nobody_else(told):
+    house, receiver = told
+    made = house.admin.request("POST", "webhooks", json={"url": receiver.url})
+    assert made["events"] == ["phase.decided", "site.late", "study.ended"]
+    message = small_study()
+    agent, _ = house.create(message)
+    with pytest.raises(ParleyError):
+        agent.send(far_off(report_of(agent.plan("trial", "agent 1"), 0)))
+    taken = eventually(lambda: list(receiver.taken))
+    assert [(one["type"], one["said"]["data"]["agent"]) for one in taken] == [("report.held", "agent 1")]
+    assert not receiver.forged, "the other webhook has another secret, and would be noticed"
+
+
+def test_a_report_for_a_taken_place_is_not_held(sqlite_house):
+    message = small_study()
+    agent, _ = sqlite_house.create(message)
+    report = report_of(agent.plan("trial", "agent 1"), 0)
+    agent.send(report)
+    with pytest.raises(ParleyError):
+        agent.send(replace(report, sums=tuple(one + 0.5 for one in report.sums)))
+    assert every_notice(sqlite_house) == []
+
+
+def test_a_notice_says_no_more_than_a_viewer_may_know(sqlite_house):
+    message = small_study()
+    sqlite_house.run(message, sqlite_house.create(message))
+    for notice in every_notice(sqlite_house):
+        said = json.loads(notice.body(""))
+        assert said.keys() == {"type", "timestamp", "data"}
+        assert said["data"].keys() <= {"study", "phase", "agent", "stage", "link"}
+        assert said["timestamp"].endswith(":00.000Z")
+        assert notice.message_id("wh_1") != notice.message_id("wh_2")
+
+
+def test_only_what_happens_after_it_was_added_is_told(told):
+    house, receiver = told
+    message = small_study()
+    house.run(message, house.create(message))
+    eventually(lambda: any(one["type"] == "study.ended" for one in receiver.taken))
+    before = len(receiver.taken)
+    with Receiver() as other:
+        other.secret = house.admin.request("POST", "webhooks", json={"url": other.url})["secret"]
+        house.run(message, house.create(message, "second"), "second")
+        eventually(lambda: any(one["type"] == "study.ended" for one in other.taken))
+        assert {one["said"]["data"]["study"] for one in other.taken} == {"second"}
+    assert len(receiver.taken) > before
+
+
+def test_a_study_that_goes_on_after_it_stalled_ends_again(sqlite_house):
+    """As told at the time, and the same when it is told again later."""
+    house = sqlite_house
+    message = study_message(agents=2, arms=2, policy="evidence", weights=((1.0, 0.0), (0.0, 1.0)))
+    house.create(message)
+    for agent in message.agents:
+        shown = house.admin.request("GET", "studies", "trial", "agents", agent, "freeze")
+        body = {"reason": "closed", "preview": shown["digest"]}
+        house.admin.request("POST", "studies", "trial", "agents", agent, "freeze", json=body)
+    ends = [one for one in every_notice(house) if one.kind is Telling.ENDED]
+    assert [one.stage for one in ends] == ["stalled"]
+    house.admin.request("POST", "studies", "trial", "cancel", json={"reason": "enough"})
+    again = [one for one in every_notice(house) if one.kind is Telling.ENDED]
+    assert [one.stage for one in again] == ["stalled", "cancelled"]
+    assert again[0].body("") == ends[0].body("")
+    assert again[0].key == ends[0].key != again[1].key
+
+
+# Addresses
+
+
+def test_without_a_setting_nothing_is_allowed(sqlite_house):
+    with pytest.raises(ParleyError, match="--webhook-allow"):
+        sqlite_house.admin.request("POST", "webhooks", json={"url": "https://example.org/hook"})
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("https://elsewhere.example/hook", "the host elsewhere.example"),
+        ("https://example.org.evil.example/", "the host example.org.evil.example"),
+        ("https://evil.example/example.org", "the host evil.example"),
+        ("https://example.org@evil.example/", "another form"),
+        ("https://example.org:secret@example.org/", "another form"),
+        ("ftp://example.org/", "another form"),
+        ("https:///hook", "another form"),
+        ("https://example.org/#part", "another form"),
+        ("https://example.org:port/", "cannot be read"),
+        ("https://10.0.0.1/", "the host 10.0.0.1"),
+        ("https://[::1]/", "the host ::1"),
+        ("https://exämple.org/", "other signs"),
+        ("https://example.org/a b", "other signs"),
+        ("https://example.org\\@evil.example/", "other signs"),
+        ("https://example.org/\r\nHost: x", "other signs"),
+        ("https://example.org/" + "x" * 2000, "other signs"),
+    ],
+)
+def test_an_address_that_the_operator_does_not_allow_is_refused(url, words):
+    with pytest.raises(Refusal, match=words):
+        webhooks.require_allowed(url, AllowedHosts.parse("example.org,127.0.0.0/8"))
+
+
+PRIVATE = (
+    "127.0.0.1 10.1.2.3 192.168.0.1 169.254.169.254 172.16.0.1 100.64.0.1 0.0.0.0 255.255.255.255 224.0.0.1 ::1 :: "
+    "fe80::1 fc00::1 ff02::1 ::ffff:10.0.0.1 64:ff9b::a00:1 2002:a00:1:: 2001:0:a00:1::"
+).split()
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_private_addresses_are_reached_only_where_the_operator_says_so(address):
+    found = ip_address(address)
+    assert not AllowedHosts.parse("*.example.org,example.org").reaches(found)
+    assert AllowedHosts.parse(address).reaches(found)
+    assert AllowedHosts.parse("").reaches(ip_address("93.184.215.14"))
+
+
+@pytest.mark.parametrize("allowed", ["https://example.org", "10.0.0.1/8", "exa mple.org", "*", "*.*.org", "-a.org"])
+def test_a_typing_error_in_the_list_is_found_at_the_start(allowed):
+    with pytest.raises(InvalidInput, match="webhook_allow"):
+        ServerSettings(webhook_allow=allowed)
+
+
+def checked(settings, url):
+    import asyncio
+
+    from parley.coordinator.observability import Metrics
+
+    sender = sending.Sender(None, ServerSettings(**settings), lambda: "", Metrics())
+    return asyncio.run(sender.check(url))
+
+
+def test_a_name_that_leads_to_a_private_address_is_refused():
+    with pytest.raises(Refusal, match="private address .*--webhook-allow"):
+        checked({"webhook_allow": "localhost"}, "https://localhost/hook")
+    checked({"webhook_allow": "localhost,127.0.0.0/8,::1"}, "https://localhost/hook")
+
+
+def test_plain_http_goes_to_loopback_only():
+    checked(LOOPBACK, "http://127.0.0.1:8000/hook")
+    with pytest.raises(Refusal, match="http:// to 192.0.2.1"):
+        checked({"webhook_allow": "192.0.2.1"}, "http://192.0.2.1/hook")
+
+
+def test_an_address_that_is_not_allowed_any_more_is_not_called(told):
+    house, receiver = told
+    house.app.state.context.sender._allowed = AllowedHosts.parse("example.org")
+    found = house.admin.request("POST", "webhooks", receiver.webhook, "test")
+    assert not found["delivered"]
+    assert "127.0.0.1" in found["error"]
+    assert not receiver.taken
+
+
+def test_a_redirect_is_a_failure_and_is_not_followed(told):
+    house, receiver = told
+    receiver.answer = 302
+    found = house.admin.request("POST", "webhooks", receiver.webhook, "test")
+    assert found == {"id": receiver.webhook, "delivered": False, "error": "302 Found"}
+    assert len(receiver.taken) == 1, "asked once, and nobody else"
+
+
+# Failing
+
+
+def test_a_webhook_that_fails_for_days_is_disabled_and_told_what_it_missed_when_a_test_arrives(told):
+    house, receiver = told
+    receiver.refusals = 10**6
+    message = small_study()
+    house.run(message, house.create(message))
+
+    def line():
+        return house.admin.request("GET", "webhooks")["webhooks"][0]
+
+    eventually(lambda: line()["state"] == "disabled")
+    found = line()
+    assert (found["attempts"], found["error"]) == (10, "503 Service Unavailable")
+    assert len(receiver.refused) == 10
+    receiver.refusals = 0
+    assert house.admin.request("POST", "webhooks", receiver.webhook, "test")["delivered"]
+    eventually(lambda: any(one["type"] == "study.ended" for one in receiver.taken))
+    assert [one["type"] for one in receiver.taken[:2]] == ["webhook.test", "phase.decided"]
+    assert line()["state"] == "live"
+
+
+def test_whoever_says_gone_is_told_nothing_more(told):
+    house, receiver = told
+    receiver.answer = 410
+    message = small_study()
+    house.run(message, house.create(message))
+    eventually(lambda: house.admin.request("GET", "webhooks")["webhooks"][0]["state"] == "disabled")
+    assert len(receiver.taken) == 1
+
+
+def add(storage, at="2026-01-01T00:00:00.000Z"):
+    what = {"url": "https://example.org/", "events": [], "study": None}
+    return storage.change(lambda transaction: webhooks.register(transaction, **what, by="test", at=at)[1])
+
+
+def test_the_schedule_is_that_of_standard_webhooks(storage):
+    row, now = add(storage), "2026-01-01T00:00:00.000Z"
+    waits = []
+    for _ in range(10):
+        failed = {"webhook": row.id, "to": None, "error": "503", "gone": False, "at": now}
+        over = storage.change(lambda transaction, failed=failed: webhooks.settle(transaction, **failed))
+        row = storage.read(lambda transaction, row=row: webhooks.get(transaction, row.id))
+        assert not webhooks.is_due(row, now)
+        if not over:
+            waits.append(row.due_at)
+            assert webhooks.is_due(row, row.due_at)
+            now = row.due_at
+    assert row.disabled
+    assert waits[0] == "2026-01-01T00:00:05.000Z"
+    assert waits[-1] > "2026-01-04"
+    assert row.failing_since == "2026-01-01T00:00:00.000Z"
+
+
+def test_of_two_servers_one_sends(storage):
+    row, now = add(storage), "2026-01-01T00:00:00.000Z"
+    claims = [storage.change(lambda transaction: webhooks.claim(transaction, row, now)) for _ in range(2)]
+    assert claims == [True, False]
+    held = storage.read(lambda transaction: webhooks.get(transaction, row.id))
+    assert not webhooks.is_due(held, now)
+    assert webhooks.is_due(held, later(now, 1)), "whoever had it is gone: another may"
+
+
+def test_a_time_that_a_wrong_clock_wrote_keeps_nobody_from_being_told(storage):
+    row = add(storage)
+    assert storage.change(lambda transaction: webhooks.claim(transaction, row, "2099-01-01T00:00:00.000Z"))
+    held = storage.read(lambda transaction: webhooks.get(transaction, row.id))
+    assert webhooks.is_due(held, "2026-01-01T00:00:00.000Z")
+
+
+# Late
+
+
+class Clock:
+    def __init__(self):
+        self.now = "2026-01-01T00:00:00.000Z"
+
+    def __call__(self):
+        return self.now
+
+    def wait(self, hours):
+        self.now = later(self.now, hours)
+
+
+@pytest.fixture
+def timed(prepared_sqlite, tmp_path):
+    path = tmp_path / "parley.db"
+    path.write_bytes(prepared_sqlite.read_bytes())
+    storage, clock = open_storage(str(path)), Clock()
+    house = House(storage, clock=clock)
+    yield house, clock
+    house.close()
+    storage.close()
+
+
+def late(house, clock):
+    """Note who is late, and say who was found."""
+    house.storage.change(lambda transaction: notices.note_late(transaction, "trial", clock()))
+    return [one.agent for one in every_notice(house, wanted=[Telling.LATE])]
+
+
+def test_an_agent_is_late_half_again_after_the_time_that_the_study_states(timed):
+    house, clock = timed
+    stated = {"rate": (1000.0, 1.0), "delay": (2.0, 0.0), "round_days": 1.0}
+    message = study_message(agents=2, arms=2, policy="uniform", **stated)
+    agents = house.create(message)
+    draws = sum(agents[1].plan("trial", "agent 2").draws)
+    first = 24 * (sum(agents[0].plan("trial", "agent 1").draws) / 1000 + 2 + 1)
+    second = 24 * (draws / 1 + 1)
+    assert first < second
+    clock.wait(1.49 * first)
+    assert late(house, clock) == []
+    clock.wait(0.02 * first)
+    assert late(house, clock) == ["agent 1"]
+    assert late(house, clock) == ["agent 1"], "once a phase"
+    clock.wait(1.5 * second)
+    assert late(house, clock) == ["agent 1", "agent 2"]
+
+
+def test_without_stated_rates_an_agents_own_past_says_when_it_is_late(timed):
+    house, clock = timed
+    message = small_study()
+    agents = house.create(message)
+    first = sum(agents[0].plan("trial", "agent 1").draws)
+    clock.wait(1000)
+    assert late(house, clock) == [], "of a first phase nothing is known"
+    agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
+    clock.wait(1000)
+    agents[1].send(report_of(agents[1].plan("trial", "agent 2"), 1))
+    plans = [agent.plan("trial", name) for agent, name in zip(agents, message.agents, strict=True)]
+    assert plans[0].phase == 2
+    more = max(1, sum(plans[0].draws) / first)  # in proportion, where more is asked
+    clock.wait(1.4 * 1000 * more)
+    assert late(house, clock) == []
+    clock.wait(0.2 * 1000 * more)
+    assert late(house, clock) == ["agent 1"], "the other takes twice as long"
+
+
+def test_who_reported_is_frozen_or_waits_for_somebody_is_not_late(timed):
+    house, clock = timed
+    message = study_message(agents=3, arms=2, policy="uniform", rate=1000.0)
+    agents = house.create(message)
+    agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
+    with pytest.raises(ParleyError):
+        agents[1].send(far_off(report_of(agents[1].plan("trial", "agent 2"), 1)))
+    house.admin.request("POST", "studies", "trial", "pause", json={"reason": "holiday"})
+    clock.wait(1000)
+    assert late(house, clock) == []
+    house.admin.request("POST", "studies", "trial", "resume", json={"reason": "back"})
+    assert late(house, clock) == [], "there is time again"
+    clock.wait(1000)
+    assert late(house, clock) == ["agent 3"]
+
+
+def test_nobody_is_late_in_the_first_minutes(timed):
+    house, clock = timed
+    message = study_message(agents=2, arms=2, policy="uniform", rate=1e9)
+    house.create(message)
+    clock.wait(0.2)
+    assert late(house, clock) == []
+    clock.wait(0.1)
+    assert late(house, clock) == ["agent 1", "agent 2"]
+
+
+# Who may, what is kept, what is measured
+
+
+def test_registering_and_removing_are_in_the_servers_log_without_secret_and_path(told):
+    house, receiver = told
+    house.admin.request("DELETE", "webhooks", receiver.webhook)
+    records = house.admin.request("GET", "log")["records"]
+    kinds = [one["kind"] for one in records if one["kind"].startswith("webhook")]
+    assert kinds == ["webhook-added", "webhook-removed"]
+    assert "whsec_" not in str(records)
+    assert "to=me" not in str(records)
+    assert house.admin.request("GET", "webhooks")["webhooks"] == []
+    with pytest.raises(ParleyError, match="no webhook"):
+        house.admin.request("POST", "webhooks", receiver.webhook, "test")
+
+
+def test_an_administrator_adds_webhooks_and_nobody_else(told):
+    house, receiver = told
+    with pytest.raises(NotAllowed):
+        house.issue("auditor", name="a").request("POST", "webhooks", json={"url": receiver.url})
+
+
+def test_there_are_only_so_many(told):
+    house, receiver = told
+    for _ in range(webhooks.MOST - 1):
+        house.admin.request("POST", "webhooks", json={"url": receiver.url, "events": ["study.ended"]})
+    with pytest.raises(ParleyError, match="remove one"):
+        house.admin.request("POST", "webhooks", json={"url": receiver.url})
+
+
+def test_the_age_of_the_oldest_awaited_report_is_a_metric(timed):
+    import httpx2
+
+    house, clock = timed
+
+    def age():
+        with httpx2.Client(transport=house.application, base_url="http://parley.test") as http:
+            lines = http.get("/metrics").text.splitlines()
+        return next(float(one.split()[1]) for one in lines if one.startswith("parley_oldest_awaited_report_seconds "))
+
+    assert age() == 0
+    message = small_study()
+    agents = house.create(message)
+    clock.wait(2)
+    house.create(message, "later")
+    assert age() == 7200
+    house.run(message, agents)
+    assert age() == 0, "the later study began when the clock stood there"
