@@ -120,7 +120,7 @@ def every_answer() -> list[type]:
     from parley.coordinator import answers
 
     kinds = [kind for kind in vars(answers).values() if isinstance(kind, type) and kind.__module__ == answers.__name__]
-    return [kind for kind in kinds if kind is not answers.Answer]
+    return [kind for kind in kinds if issubclass(kind, answers.Answer) and kind is not answers.Answer]
 
 
 def keys(kind: type) -> list[str]:

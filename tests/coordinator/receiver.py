@@ -15,7 +15,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 class Receiver:
     """`refusals`: how many messages it answers with 503 before it takes one; `answer`: with what it takes them."""
 
-    def __init__(self, port=0, *, refusals=0, answer=204, keep=lambda line: None):
+    def __init__(self, port=0, *, refusals=0, answer=204, keep=str):
         self.secret, self.refusals, self.answer, self.keep = None, refusals, answer, keep
         self.taken, self.refused, self.forged = [], [], []
         receiver = self

@@ -33,6 +33,7 @@ BODIES = {
     "close_early": {"reason": "x", "preview": "0" * 64},
     "amend_report": {"reason": "x", "report": {}},
     "issue_token": {"role": "viewer", "name": "x"},
+    "add_webhook": {"url": "https://example.org/"},
 }
 
 
@@ -76,6 +77,7 @@ def two_studies(sqlite_house):
 def call(http, token, operation, method, path, *, study, agent):
     address = path.replace("{study}", study).replace("{agent}", quote(agent))
     address = address.replace("{phase}", "1").replace("{kid}", "0" * 16).replace("{arm}", "arm%201")
+    address = address.replace("{webhook}", "wh_0")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     body = {"json": BODIES[operation]} if operation in BODIES else {}
     with http.stream(method, address, headers=headers, **body) as response:
@@ -86,7 +88,7 @@ def call(http, token, operation, method, path, *, study, agent):
 
 def from_a_page(house, token, operation, _, path, *, study, agent):
     """The same, asked by a page on behalf of its reader."""
-    known = {"study": study, "agent": agent, "phase": 1, "kid": "0" * 16, "arm": "arm 1"}
+    known = {"study": study, "agent": agent, "phase": 1, "kid": "0" * 16, "arm": "arm 1", "webhook": "wh_0"}
     place = {key: value for key, value in known.items() if f"{{{key}}}" in path}
     credential = f"Bearer {token}" if token else ""
     asked = Asked(app=house.app, credential=credential, place=place, query={}, body=BODIES.get(operation))

@@ -68,13 +68,13 @@ def register(
     if study is not None and studies.get(transaction, study) is None:
         raise Refusal("not-found", f"no study {study!r}")
     webhook, secret = f"wh_{secrets.token_hex(8)}", "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
-    told = sorted(set(events or USUAL))
+    chosen = sorted(set(events or USUAL))
     # The address may be a secret of its receiver: the log has the host only.
-    entry = {"webhook": webhook, "host": urlsplit(url).hostname, "events": told, "study": study}
+    entry = {"webhook": webhook, "host": urlsplit(url).hostname, "events": chosen, "study": study}
     ledger.append_server(transaction, "webhook-added", entry, actor=by, at=at)
     if len(transaction.execute(select(webhooks.c.id)).all()) >= MOST:
         raise Refusal("already-exists", f"there are {MOST} webhooks: remove one first")
-    row: dict[str, Any] = {"id": webhook, "url": url, "secret": secret, "events": canonical(told), "study": study}
+    row: dict[str, Any] = {"id": webhook, "url": url, "secret": secret, "events": canonical(chosen), "study": study}
     row |= {"created_at": at, "created_by": by, "due_at": "", "attempts": 0, "disabled": False, "error": ""}
     transaction.execute(insert(webhooks).values(row))
     noticed = select(func.coalesce(func.max(late_reports.c.number), 0))
@@ -133,10 +133,10 @@ def claim(transaction: Transaction, row: Row[*tuple[Any, ...]], now: str) -> boo
 
 def cursors(transaction: Transaction, row: Row[*tuple[Any, ...]]) -> list[tuple[Cursor, int]]:
     """How far it was told of each of its studies, and where the study's log is now."""
-    told = webhook_cursors.c
-    both = (told.study == studies_table.c.id) & (told.webhook == row.id)
+    place = webhook_cursors.c
+    both = (place.study == studies_table.c.id) & (place.webhook == row.id)
     where = studies_table.outerjoin(webhook_cursors, both)
-    query = select(studies_table.c.id, studies_table.c.sequence, told.sequence, told.late).select_from(where)
+    query = select(studies_table.c.id, studies_table.c.sequence, place.sequence, place.late).select_from(where)
     query = query if row.study is None else query.where(studies_table.c.id == row.study)
     found = transaction.execute(query.order_by(studies_table.c.id))
     return [(Cursor(webhook=row.id, study=one[0], sequence=one[2] or 0, late=one[3] or 0), one[1]) for one in found]
