@@ -18,7 +18,7 @@ import numpy as np
 from tools.correctness.common import DOCS, SEED, fill, table
 from tools.correctness.near_ties import allowance
 
-from parley.experiments.forecasts.power import FixedDesign
+from parley.experiments.forecasts.designs import TextbookDesign
 from parley.experiments.paper.reproduction import paper_instance
 from parley.policies import make_policy
 from parley.policies.evidence import tolerance as evidence_tolerance
@@ -136,7 +136,7 @@ def trial(replications: int = 1000) -> dict[str, list[list[str]]]:
             error = math.sqrt(power * (1 - power) / replications)
             row = [inference, f"{budget:,}", f"{power:.3f} ± {error:.3f}", f"{run.costs.mean():,.0f}"]
             row += [f"{run.costs.mean() / budget:.2f}", f"{run.rounds.mean():.1f}"]
-            fixed = FixedDesign.of([instance], seed=SEED).within(budget)
+            fixed = TextbookDesign.of([instance], seed=SEED).within(budget)
             found["power"].append([*row, f"{fixed.power:.3f} ± {fixed.power_error:.3f}"])
             print(found["power"][-1], flush=True)
     return found

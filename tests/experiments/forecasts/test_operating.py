@@ -7,13 +7,12 @@ import pytest
 from scipy.special import ndtri
 
 from parley.errors import InvalidInput
+from parley.experiments.forecasts.designs import TextbookDesign, _Trial
 from parley.experiments.forecasts.plan_page import budget_figure, budget_table, operating_table
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.power import (
     BUDGETS,
     STUDIES,
-    FixedDesign,
-    _Trial,
     characteristics,
     operating_document,
     operating_scenarios,
@@ -32,7 +31,7 @@ WEIGHTS = [[0.7, 0.2], [0.3, 0.8]]
 def test_the_fixed_size_is_that_of_the_textbook(tolerance):
     """One test at level delta: n = 2 (z + z')^2 / (gap + tolerance)^2 draws an arm."""
     problem = Problem(arms=2, weights=[[1.0]], delta=0.05, tolerance=tolerance)
-    found = FixedDesign.of(gap_scenario(problem, 0.5).instances(problem), seed=1).smallest(0.9)
+    found = TextbookDesign.of(gap_scenario(problem, 0.5).instances(problem), seed=1).smallest(0.9)
     exact = 2 * (ndtri(0.95) + ndtri(0.9)) ** 2 / (0.5 + tolerance) ** 2
     assert found.per_cell == pytest.approx(exact, rel=0.08)
     assert found.samples == 2 * found.per_cell
@@ -43,11 +42,11 @@ def test_the_fixed_size_of_a_private_study_has_the_noise_of_one_report_a_cell():
     """(2 v / n + 2 s^2 / n^2) (z + z')^2 = gap^2, with v = 0.25 - 0.0025 or so and s^2 = 1 / (2 rho)."""
     problem = Problem(arms=2, weights=[[1.0]], delta=0.05, noise=Binary(), rho=0.0005)
     truth = Instance(problem=problem, means=[[0.6], [0.4]])
-    size = FixedDesign.of([truth], seed=1).smallest(0.9).per_cell
+    size = TextbookDesign.of([truth], seed=1).smallest(0.9).per_cell
     z = ndtri(0.95) + ndtri(0.9)
     assert 2 * 0.24 / size + 2 * 1000 / size**2 == pytest.approx((0.2 / z) ** 2, rel=0.12)
     exact = (
-        FixedDesign.of([Instance(problem=problem.with_(rho=None), means=truth.means)], seed=1).smallest(0.9).per_cell
+        TextbookDesign.of([Instance(problem=problem.with_(rho=None), means=truth.means)], seed=1).smallest(0.9).per_cell
     )
     assert size > 1.3 * exact
 
@@ -55,18 +54,18 @@ def test_the_fixed_size_of_a_private_study_has_the_noise_of_one_report_a_cell():
 def test_a_fixed_size_names_bad_arms_no_more_often_than_delta_and_pays_for_every_comparison():
     problem = Problem(arms=4, weights=WEIGHTS, delta=0.1, tolerance=0.1)
     truth = Instance(problem=problem, means=np.array([[0.101, 0.101], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]))
-    trial = _Trial.of(truth, 3, 1)
-    assert trial.quantile == pytest.approx(-ndtri(0.1 / (2 * 3)))
+    trial = _Trial.of(truth, 3, 1, 1)
+    assert trial.quantiles[0] == pytest.approx(-ndtri(0.1 / (2 * 3)))
     for draws in (20, 500):
         leaders, named = trial.answers(draws)
-        bad = ~np.take_along_axis(np.broadcast_to(truth.good, trial.errors.shape), leaders, axis=-2).all(axis=-2)
+        bad = ~np.take_along_axis(np.broadcast_to(truth.good, trial.errors.shape[1:]), leaders, axis=-2).all(axis=-2)
         assert (bad & named).any(axis=-1).mean() <= 0.1
 
 
 def test_where_no_size_would_do_there_is_none():
     problem = Problem(arms=2, weights=[[1.0]], delta=0.1)
     tie = Instance(problem=problem, means=np.zeros((2, 1)))
-    assert FixedDesign.of([tie], seed=0).smallest(0.9) is None
+    assert TextbookDesign.of([tie], seed=0).smallest(0.9) is None
 
 
 def test_ties_are_tried_where_a_study_can_end_and_a_horizon_is_refused():

@@ -76,7 +76,18 @@ def _mean_and_range(figures: dict[str, float]) -> tuple[str, str]:
 def operating_table(title: str, found: Sequence[Characteristic]) -> Table:
     """One row per truth; days where rates are stated."""
     days = ("days, mean", "days, 90%") if found[0].study.study_costs.days is not None else ()
-    head = ("truth", "power", "wrong", "samples, mean", "90%", "rounds", *days, "fixed size", "alone, mean")
+    head = (
+        "truth",
+        "power",
+        "wrong",
+        "samples, mean",
+        "90%",
+        "rounds",
+        *days,
+        "fixed size",
+        "sequential, mean",
+        "alone, mean",
+    )
     return Table.of_text(title, head, [_operating_row(one) for one in found])
 
 
@@ -91,6 +102,7 @@ def _operating_row(one: Characteristic) -> list[str]:
         f"{study.rounds.mean():.1f}",
         *([mean_text(costs["days"]), f"{costs['days']['p90']:,.0f}"] if "days" in costs else []),
         DASH if one.fixed is None else f"{one.fixed.samples:,}",
+        DASH if one.sequential is None else f"{one.sequential.mean:,.0f}",
         f"{'at least ' if one.alone.unfinished else ''}{mean_text(one.alone.summary()['samples'])}",
     ]
 

@@ -1,33 +1,26 @@
 """Power as an input, and as an output: the smallest budget that has it, and the operating characteristics of a design.
 
 Operating characteristics are what a design does under truths that a protocol names: the power (every agent gets an
-answer within the tolerance of its best), wrong answers, samples and rounds; the fixed-size design of the same power;
-every agent alone; and the power of both designs by budget.
+answer within the tolerance of its best), wrong answers, samples and rounds; the textbook's designs of the same power;
+every agent alone; and the power by budget, beside a fixed size.
 
 Budgets are compared with common random numbers: the studies of every budget see the same rewards for as long as they
 draw the same counts, so that a larger budget hardly ever looks worse by chance.
-
-The design to compare with draws the same number everywhere, fixed in advance, and tests once at the end (Bonferroni).
-Every agent names the N best estimates if each of them beats every other arm by the normal quantile that a union over
-all such pairs and all questions leaves, less the tolerance. An agent names a bad arm only if that arm beats one of its
-true best by as much, so the error is at most delta; scales are taken to be known. It is sized for a gap that nobody
-knows before the study: a generous comparison.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from parley.errors import InvalidInput
+from parley.experiments.forecasts.designs import LOOKS, DesignSize, TextbookDesign
 from parley.experiments.forecasts.planning import Planner, ScenarioCost
-from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, standard_error, tie_scenario
-from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
+from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, tie_scenario
+from parley.problem import Problem
 
 SEARCH_STEPS = 12  # budgets that a search tries, about: what a progress bar counts to
 ENDLESS = 2**42  # samples
@@ -41,7 +34,7 @@ class PoweredBudget:
     gap: float  # the smallest of the truth
     max_samples: int
     study: ScenarioCost  # with that budget
-    fixed: FixedSize | None  # with the power wanted; None where no size would do
+    fixed: DesignSize | None  # with the power wanted; None where no size would do
 
     def document(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -65,7 +58,7 @@ def powered_budget(planner: Planner, problem: Problem, truth: Scenario, power: f
         gap=min(instance.smallest_gap for instance in instances),
         max_samples=most,
         study=study,
-        fixed=FixedDesign.of(instances, seed=planner.seed).smallest(power),
+        fixed=TextbookDesign.of(instances, seed=planner.seed).smallest(power),
     )
 
 
@@ -157,7 +150,7 @@ class BudgetPoint:
 
     max_samples: int
     study: ScenarioCost
-    fixed: FixedSize
+    fixed: DesignSize
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +160,8 @@ class Characteristic:
     gap: float | None  # of the best to all others; None of random truths
     study: ScenarioCost
     alone: ScenarioCost
-    fixed: FixedSize | None  # sized for this truth; None where no size would do
+    fixed: DesignSize | None  # sized for this truth; None where no size would do
+    sequential: DesignSize | None  # likewise, with O'Brien and Fleming's looks
     budgets: Sequence[BudgetPoint]  # ascending; the study's own among them, where it has one
 
 
@@ -191,7 +185,7 @@ def operating_scenarios(problem: Problem, gaps: Sequence[float]) -> dict[float |
 def characteristics(
     planner: Planner, problem: Problem, truths: Mapping[float | None, Scenario]
 ) -> list[Characteristic]:
-    """Simulate every truth, together and alone, and size the fixed design for the same power.
+    """Simulate every truth, together and alone, and size the textbook's designs for the same power.
 
     A power of 1 is one that so many studies cannot tell from it.
     """
@@ -199,9 +193,10 @@ def characteristics(
     for gap, truth in truths.items():
         study, alone = replace(planner, replications=_each(planner, truth)).together_and_alone(truth, problem)
         wanted = min(study.power, 1 - 1 / (2 * len(study.samples)))
-        design = FixedDesign.of(truth.instances(problem), seed=planner.seed)
-        size = design.smallest(wanted) if wanted > 0 else None
-        found.append(Characteristic(gap=gap, study=study, alone=alone, fixed=size, budgets=()))
+        instances = truth.instances(problem)
+        design, looks = (TextbookDesign.of(instances, seed=planner.seed, looks=count) for count in (1, LOOKS))
+        sizes = [one.smallest(wanted) if wanted > 0 else None for one in (design, looks)]
+        found.append(Characteristic(gap=gap, study=study, alone=alone, fixed=sizes[0], sequential=sizes[1], budgets=()))
         designs.append(design)
     budgets = _budgets(problem, [one.fixed.samples for one in found if one.fixed])
     return [
@@ -219,7 +214,12 @@ def _budgets(problem: Problem, sizes: Sequence[int]) -> list[int]:
 
 
 def _points(
-    planner: Planner, problem: Problem, truth: Scenario, own: ScenarioCost, design: FixedDesign, budgets: Sequence[int]
+    planner: Planner,
+    problem: Problem,
+    truth: Scenario,
+    own: ScenarioCost,
+    design: TextbookDesign,
+    budgets: Sequence[int],
 ) -> list[BudgetPoint]:
     enough = replace(planner, replications=_each(planner, truth))
     return [
@@ -249,6 +249,7 @@ def operating_document(found: Sequence[Characteristic]) -> list[dict[str, Any]]:
         | _figures(one.study)
         | {
             "fixed": None if one.fixed is None else vars(one.fixed),
+            "sequential": None if one.sequential is None else vars(one.sequential),
             "alone": _figures(one.alone),
             "budgets": [
                 {"max_samples": point.max_samples} | _figures(point.study) | {"fixed": vars(point.fixed)}
@@ -270,120 +271,3 @@ def _figures(study: ScenarioCost) -> dict[str, Any]:
         "unanswered": study.unfinished / len(study.samples),
         "rounds": study.rounds_summary(),
     }
-
-
-MOST = 2**40  # draws of a cell
-CELLS = 4_000_000  # arms x agents x runs: what fits
-RUNS = 2000
-
-
-@dataclass(frozen=True, kw_only=True)
-class FixedSize:
-    """One size of the design, and its power by simulation."""
-
-    per_cell: int  # draws of every arm by every agent
-    samples: int
-    power: float  # how often every agent's answer is named and good
-    power_error: float  # the Monte Carlo error of the power
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FixedDesign:
-    """The design under some truths, to be tried at any size.
-
-    >>> from parley.problem import Problem
-    >>> truth = Instance(problem=Problem(arms=2, weights=[[1.0]], delta=0.05), means=[[0.5], [0.0]])
-    >>> design = FixedDesign.of([truth], seed=0)
-    >>> found = design.smallest(0.9)
-    >>> 60 < found.per_cell < 80, found.samples == 2 * found.per_cell  # by the formula 68.5
-    (True, True)
-    >>> design.within(found.samples + 1) == found, design.within(1).power
-    (True, 0.0)
-    """
-
-    trials: list[_Trial]
-    cells: int  # arms x agents
-
-    @classmethod
-    def of(cls, instances: Sequence[Instance], *, seed: int) -> FixedDesign:
-        """For this very truth, or for some on average."""
-        trials = [_Trial.of(instance, seed + place, len(instances)) for place, instance in enumerate(instances)]
-        return cls(trials=trials, cells=instances[0].means.size)
-
-    def at(self, per_cell: int) -> FixedSize:
-        """With so many draws of every cell."""
-        good = np.concatenate([trial.good(per_cell) for trial in self.trials])
-        return FixedSize(
-            per_cell=per_cell,
-            samples=per_cell * self.cells,
-            power=float(good.mean()),
-            power_error=standard_error(good, len(self.trials)),
-        )
-
-    def within(self, budget: int) -> FixedSize:
-        """The largest size that a budget pays for; without a draw of every cell nobody names an arm."""
-        if budget < self.cells:
-            return FixedSize(per_cell=0, samples=0, power=0.0, power_error=0.0)
-        return self.at(budget // self.cells)
-
-    def smallest(self, power: float) -> FixedSize | None:
-        """The smallest size that has the power wanted; None where no number of draws has it."""
-        low, high = 1, 2
-        while self.at(high).power < power:
-            low, high = high, 2 * high
-            if high > MOST:
-                return None
-        while high - low > max(1, low // 500):
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.at(middle).power >= power else (middle, high)
-        return self.at(high)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Trial:
-    """Many runs at once; the same errors for every size, so that more draws never look worse by chance."""
-
-    instance: Instance
-    errors: FloatArray  # (run, arm, agent): of mixed means from one draw a cell
-    variances: FloatArray  # (arm, agent): theirs
-    noise: FloatArray | float  # (run, arm, agent): what private reports add to the sums, one report a cell
-    noise_variances: FloatArray  # (agent,): theirs
-    quantile: float
-
-    @classmethod
-    def of(cls, instance: Instance, seed: int, many: int) -> _Trial:
-        problem, cells = instance.problem, np.broadcast_to(instance.cell_variances, instance.means.shape)
-        runs = max(min(RUNS, CELLS // cells.size) // many, 100)
-        rng, private = np.random.default_rng(seed), problem.noise_variance
-        drawn = rng.standard_normal((runs, *cells.shape)) * np.sqrt(cells)
-        noise = rng.standard_normal(drawn.shape) * math.sqrt(private) if private else None
-        tests = problem.question_count * problem.top * (problem.arm_count - problem.top)
-        return cls(
-            instance=instance,
-            errors=problem.mixed(drawn),
-            variances=cells @ problem.squared_weights,
-            noise=0.0 if noise is None else problem.mixed(noise),
-            noise_variances=private * problem.squared_weights.sum(axis=0),
-            quantile=float(-ndtri(problem.delta / tests)),
-        )
-
-    def good(self, draws: int) -> BoolArray:
-        """`(run,)`: whether every agent names its answer, and a good one, with so many draws of every cell."""
-        leaders, named = self.answers(draws)
-        good = np.take_along_axis(np.broadcast_to(self.instance.good, self.errors.shape), leaders, axis=-2)
-        return np.asarray((named & good.all(axis=-2)).all(axis=-1))
-
-    def answers(self, draws: int) -> tuple[IntArray, BoolArray]:
-        """`(run, N, agent)`: the best estimates; and `(run, agent)`: whether the agent names them."""
-        problem = self.instance.problem
-        found = self.instance.mixed_means + self.errors / np.sqrt(draws) + self.noise / draws
-        order = np.argsort(-found, axis=-2, kind="stable")
-        leaders, others = order[:, : problem.top], order[:, problem.top :]
-        named = np.ones((len(found), problem.agent_count), dtype=np.bool_)
-        spread = np.broadcast_to(self.variances + self.noise_variances / draws, found.shape)
-        behind, wide = (np.take_along_axis(values, others, axis=-2) for values in (found, spread))
-        for rank in range(problem.top):
-            ahead, own = (np.take_along_axis(values, leaders[:, [rank]], axis=-2) for values in (found, spread))
-            needed = self.quantile * np.sqrt((own + wide) / draws) - problem.tolerance
-            named &= (ahead - behind >= needed).all(axis=-2)
-        return leaders, named

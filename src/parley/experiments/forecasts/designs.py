@@ -1,0 +1,200 @@
+"""The designs of textbooks, to compare a study with: a fixed size, and group-sequential looks by O'Brien and Fleming.
+
+Both draw the same number everywhere, fixed in advance. Every agent names the N best estimates if each of them beats
+every other arm by a critical value times the standard error, less the tolerance: at the end, or at the first of a few
+looks at equal shares of the draws. An agent names a bad arm only if that arm beats one of its true best by as much.
+Each such pair, for each question, is a one-sided test at delta over their number (Bonferroni), so the error is at most
+delta; scales are taken to be known. A study stops at the look at which the last agent names its answer. The size is
+worked out for a gap that nobody knows before the study: a generous comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from parley.experiments.forecasts.scenarios import standard_error
+from parley.problem import BoolArray, FloatArray, Instance, IntArray
+
+MOST = 2**40  # draws of a cell
+CELLS = 4_000_000  # arms x agents x runs x looks: what fits
+RUNS = 2000
+LOOKS = 5  # of a group-sequential design, as most have at most
+NODES, WIDEST = 96, 9.0  # of the integration, and how many standard deviations it reaches down
+
+
+def crossing_probabilities(line: float, looks: int, drift: float = 0.0) -> FloatArray:
+    """`(look,)`: that a sum of steps from N(drift, 1) is above `line` at that look for the first time.
+
+    By recursive integration over where the sum is while it has not crossed (Armitage, McPherson and Rowe 1969).
+
+    >>> crossing_probabilities(1.959964, 1).round(6).tolist()
+    [0.025]
+    """
+    low = min(0.0, drift * looks) - WIDEST * math.sqrt(looks)
+    nodes, shares = _legendre()
+    places, weights = low + (line - low) * (nodes + 1) / 2, shares * (line - low) / 2
+    step, beyond = _normal(places[:, None] - places - drift), ndtr(places + drift - line)
+    density, found = _normal(places - drift), [float(ndtr(drift - line))]
+    for _ in range(looks - 1):
+        found.append(float((weights * density * beyond).sum()))
+        density = step @ (weights * density)
+    return np.array(found)
+
+
+@cache
+def _legendre() -> tuple[FloatArray, FloatArray]:
+    return np.polynomial.legendre.leggauss(NODES)
+
+
+def _normal(values: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(-np.square(values) / 2) / math.sqrt(2 * math.pi))
+
+
+@cache
+def obrien_fleming(looks: int, level: float) -> FloatArray:
+    """`(look,)`: critical values of a one-sided test at this level, with looks at equal shares of the information.
+
+    The line of the sums is the same at all looks, so the critical value falls with the root of the information.
+
+    >>> obrien_fleming(2, 0.025).round(3).tolist(), obrien_fleming(1, 0.025).round(3).tolist()
+    ([2.797, 1.977], [1.96])
+    """
+    single = math.sqrt(looks) * float(-ndtri(level))
+    # Looks share the level: the line is above that of a single test, and below Bonferroni's at every look.
+    highest = math.sqrt(looks) * float(-ndtri(level / looks)) + 1e-6
+    line = brentq(lambda at: math.log(crossing_probabilities(at, looks).sum() / level), single - 1e-6, highest)
+    return np.asarray(line / np.sqrt(np.arange(1, looks + 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesignSize:
+    """One size of a design, and its power by simulation."""
+
+    per_cell: int  # draws of every arm by every agent, at most
+    samples: int  # at most
+    mean: float  # samples; less than that where there are looks
+    power: float  # how often every agent's answer is named and good
+    power_error: float  # the Monte Carlo error of the power
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TextbookDesign:
+    """A design under some truths, to be tried at any size; `looks` is 1 for a fixed size.
+
+    >>> from parley.problem import Problem
+    >>> truth = Instance(problem=Problem(arms=2, weights=[[1.0]], delta=0.05), means=[[0.5], [0.0]])
+    >>> design = TextbookDesign.of([truth], seed=0)
+    >>> found = design.smallest(0.9)
+    >>> 60 < found.per_cell < 80, found.samples == 2 * found.per_cell == found.mean  # by the formula 68.5
+    (True, True)
+    >>> design.within(found.samples + 1) == found, design.within(1).power
+    (True, 0.0)
+    >>> sequential = TextbookDesign.of([truth], seed=0, looks=5).smallest(0.9)
+    >>> sequential.samples > 0.98 * found.samples, sequential.mean < 0.85 * found.samples
+    (True, True)
+    """
+
+    trials: list[_Trial]
+    cells: int  # arms x agents
+
+    @classmethod
+    def of(cls, instances: Sequence[Instance], *, seed: int, looks: int = 1) -> TextbookDesign:
+        """For this very truth, or for some on average."""
+        trials = [_Trial.of(instance, seed + place, len(instances), looks) for place, instance in enumerate(instances)]
+        return cls(trials=trials, cells=instances[0].means.size)
+
+    def at(self, per_cell: int) -> DesignSize:
+        """With so many draws of every cell at most."""
+        good, shares = (np.concatenate(parts) for parts in zip(*(t.run(per_cell) for t in self.trials), strict=True))
+        samples = per_cell * self.cells
+        return DesignSize(
+            per_cell=per_cell,
+            samples=samples,
+            mean=float(shares.mean()) * samples,
+            power=float(good.mean()),
+            power_error=standard_error(good, len(self.trials)),
+        )
+
+    def within(self, budget: int) -> DesignSize:
+        """The largest size that a budget pays for; without a draw of every cell nobody names an arm."""
+        if budget < self.cells:
+            return DesignSize(per_cell=0, samples=0, mean=0.0, power=0.0, power_error=0.0)
+        return self.at(budget // self.cells)
+
+    def smallest(self, power: float) -> DesignSize | None:
+        """The smallest size that has the power wanted; None where no number of draws has it."""
+        low, high = 1, 2
+        while self.at(high).power < power:
+            low, high = high, 2 * high
+            if high > MOST:
+                return None
+        while high - low > max(1, low // 500):
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.at(middle).power >= power else (middle, high)
+        return self.at(high)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Trial:
+    """Many runs at once; the same errors for every size, so that more draws never look worse by chance."""
+
+    instance: Instance
+    errors: FloatArray  # (look, run, arm, agent): of mixed sums up to a look, from one draw a cell between looks
+    variances: FloatArray  # (arm, agent): of mixed means from one draw a cell
+    noise: FloatArray | None  # (look, run, arm, agent): what private reports added up to a look, one a look and cell
+    noise_variances: FloatArray  # (agent,): of one report
+    quantiles: FloatArray  # (look,)
+
+    @classmethod
+    def of(cls, instance: Instance, seed: int, many: int, looks: int) -> _Trial:
+        problem, cells = instance.problem, np.broadcast_to(instance.cell_variances, instance.means.shape)
+        runs = max(min(RUNS, CELLS // (cells.size * looks)) // many, 100)
+        rng, private = np.random.default_rng(seed), problem.noise_variance
+        drawn = rng.standard_normal((looks, runs, *cells.shape)) * np.sqrt(cells)
+        noise = rng.standard_normal(drawn.shape) * math.sqrt(private) if private else None
+        tests = problem.question_count * problem.top * (problem.arm_count - problem.top)
+        return cls(
+            instance=instance,
+            errors=problem.mixed(drawn.cumsum(axis=0)),
+            variances=cells @ problem.squared_weights,
+            noise=None if noise is None else problem.mixed(noise.cumsum(axis=0)),
+            noise_variances=private * problem.squared_weights.sum(axis=0),
+            quantiles=obrien_fleming(looks, problem.delta / tests),
+        )
+
+    def run(self, draws: int) -> tuple[BoolArray, FloatArray]:
+        """`(run,)`: whether every agent names its answer, and a good one; and the share of the draws that is spent."""
+        looks, (runs, *_, agents) = len(self.quantiles), self.errors.shape[1:]
+        open_, good, spent = np.ones((runs, agents), dtype=np.bool_), np.ones(runs, dtype=np.bool_), np.ones(runs)
+        for look in range(looks):
+            leaders, named = self.answers(draws, look)
+            right = np.take_along_axis(np.broadcast_to(self.instance.good, self.errors.shape[1:]), leaders, axis=-2)
+            # An agent keeps the first answer that it names.
+            good &= (right.all(axis=-2) | ~(named & open_)).all(axis=-1)
+            spent = np.where(open_.any(axis=-1), (look + 1) / looks, spent)
+            open_ &= ~named
+        return good & ~open_.any(axis=-1), spent
+
+    def answers(self, draws: int, look: int = 0) -> tuple[IntArray, BoolArray]:
+        """`(run, N, agent)`: the best estimates at a look; and `(run, agent)`: whether the agent names them then."""
+        problem, each, past = self.instance.problem, draws / len(self.quantiles), look + 1
+        found = self.instance.mixed_means + self.errors[look] / (past * math.sqrt(each))
+        if self.noise is not None:
+            found = found + self.noise[look] / (past * each)
+        order = np.argsort(-found, axis=-2, kind="stable")
+        leaders, others = order[:, : problem.top], order[:, problem.top :]
+        named = np.ones((len(found), problem.agent_count), dtype=np.bool_)
+        spread = np.broadcast_to((self.variances + self.noise_variances / each) / (past * each), found.shape)
+        behind, wide = (np.take_along_axis(values, others, axis=-2) for values in (found, spread))
+        for rank in range(problem.top):
+            ahead, own = (np.take_along_axis(values, leaders[:, [rank]], axis=-2) for values in (found, spread))
+            needed = self.quantiles[look] * np.sqrt(own + wide) - problem.tolerance
+            named &= (ahead - behind >= needed).all(axis=-2)
+        return leaders, named
