@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from parley.costs import stated_rates
+from parley.experiments.forecasts.designs import LOOKS
 from parley.experiments.forecasts.planning import CostPlan, Logistics, ScenarioCost
 from parley.experiments.forecasts.power import Characteristic, PoweredBudget
 from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes, sample_axis
@@ -181,6 +182,7 @@ def plan_page(
     if characteristics:
         parts["operating"] = {
             "table": operating_table("", characteristics),
+            "looks": LOOKS,
             "largest_fixed_size": largest_fixed_size(characteristics),
             "figure": picture(
                 lambda theme: operating_figure(characteristics, theme=theme),
