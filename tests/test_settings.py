@@ -70,6 +70,9 @@ TAKEN = [
     ("rate", {"sampling": {"rate": 4}}, 4.0),
     ("site_counts", {"sites": {"counts": "flexible"}}, "flexible"),
     ("between", {"sites": {"between": "leading"}}, "leading"),
+    ("grace_hours", {"sites": {"grace_hours": 24}}, 24.0),
+    ("contact", {"sites": {"contact": "the trial office"}}, "the trial office"),
+    ("show_answer", {"sites": {"show_answer": True}}, True),
 ]
 
 
@@ -152,6 +155,9 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
         ),
         ({"sites": {"counts": "any"}}, 'sites.counts: found \'any\'; allowed: "exact" or "flexible"'),
         ({"sites": {"between": "any"}}, "sites.between: found 'any'; allowed: "),
+        ({"sites": {"grace_hours": -1}}, "sites.grace_hours: found -1.0; allowed: a number from 0 to 720"),
+        ({"sites": {"contact": "a\nb"}}, "sites.contact: found 'a.*; allowed: one line of up to 200 characters"),
+        ({"sites": {"show_answer": 1}}, "sites.show_answer: found 1; allowed: true or false"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(keys, says):

@@ -16,6 +16,7 @@
     ├── BrokenChain                 a log that was changed after it was written
     ├── DamagedJournal              a site's journal that was changed after it was written
     ├── NotNow                      a site cannot do this in the current state of its study; nothing was written
+    │   └── SimilarKey              a new participant's key reads like a known one; it must be said that it is another
     ├── SourceFailed                the user's own function or program failed while drawing
     ├── StorageUnavailable          a coordinator's database did not answer; try again
     ├── Interrupted                 an agent began a draw, and its result is unknown
@@ -130,6 +131,20 @@ class DamagedJournal(ParleyError):
 
 class NotNow(ParleyError):
     """A site cannot do this now: the study is paused, there is no plan yet, or the phase is already reported."""
+
+
+class SimilarKey(NotNow):
+    """A key that nobody has, but that reads like that of somebody who was assigned.
+
+    >>> print(SimilarKey("bx-001", "BX-001"))
+    'bx-001' reads like 'BX-001', who was assigned here: use that key, or say that this is somebody else
+    """
+
+    def __init__(self, key: str, similar: str) -> None:
+        super().__init__(
+            f"{key!r} reads like {similar!r}, who was assigned here: use that key, or say that this is somebody else"
+        )
+        self.key, self.similar = key, similar
 
 
 class SourceFailed(ParleyError):

@@ -211,6 +211,24 @@ def choice(*words: str) -> Check:
     return check
 
 
+def text(most: int) -> Check:
+    """One line of text."""
+
+    def check(key: str, value: Any, _arms: Names, _agents: Names) -> str:
+        if not isinstance(value, str) or len(value) > most or not value.isprintable():
+            raise InvalidInput(key, found=f"{value!r:.60}", allowed=f"one line of up to {most} characters")
+        return value
+
+    return check
+
+
+def switch(key: str, value: Any, _arms: Names, _agents: Names) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise InvalidInput(key, found=f"{value!r:.60}", allowed="true or false")
+    return value
+
+
 def until(most: int, word: str) -> Check:
     """A whole number of at least 1, or one word."""
 
@@ -390,6 +408,21 @@ class StudySettings:
         'a person who comes to a site when its phase needs nobody else stays `"outside"` of the study, or gets the '
         '`"leading"` arm of the plan without being counted',
         default='`"outside"`', section="sites", sentence="people who come between phases get the plan's {value} arm",
+    )
+    grace_hours: float = setting(
+        0.0, NUMBER, within(0.0, 720.0),
+        "hours from the last entry of a complete phase until a site reports it, so that typing errors can be "
+        "[mended](site.md#before-a-phase-is-reported)",
+        section="sites", sentence="a site reports a complete phase {value:g} hours after its last entry",
+    )
+    contact: str = setting(
+        "", (str,), text(200),
+        "whom people at a site ask, for instance when an outcome of a reported phase was wrong; their page shows it",
+        default="the study's administrator", section="sites", sentence="sites ask {value}",
+    )
+    show_answer: bool = setting(
+        False, (bool,), switch, "whether a site sees its own answer on its page when the study is finished",
+        default="false", section="sites", sentence="sites see their answer at the end: {value}",
     )
     # fmt: on
 

@@ -74,18 +74,19 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     assert assign(page, "p-0") == arm
     expect(page.locator(".given")).to_contain_text("the same for ever")
     assert "p-0" not in page.url
-    page.locator("#outcome-key").fill("p-0")
-    page.locator("#reward").fill("0,5")
-    page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("status").first).to_contain_text("p-0: 0,5 is noted")
-    page.locator("#outcome-key").fill("p-0")
-    page.locator("#reward").fill("7")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_label("Outcome of p-0").fill("0,5")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").first).to_contain_text("p-0: 0.5.")
+    page.get_by_label("Find by key").fill("P-0")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_text("change", exact=False).first.click()
+    page.get_by_label("Outcome of p-0").fill("7")
+    page.get_by_role("button", name="Save, p-0").click()
     expect(page.get_by_role("alert")).to_contain_text("a number from 0 to 1")
-    expect(page.locator("#outcome-key")).to_have_value("p-0")
-    page.locator("#outcome-key").fill("p-0")
-    page.get_by_role("button", name="No outcome will come").click()
-    expect(page.get_by_role("status").first).to_contain_text("missing")
+    page.locator("summary", has_text="0.5").click()
+    expect(page.get_by_label("Outcome of p-0")).to_have_value("7")
+    page.get_by_role("button", name="None will come, p-0").click()
+    expect(page.get_by_role("status").first).to_contain_text("none will come")
 
     # p-0's place is drawn anew from the whole plan, so how many more come until every arm has its number is chance.
     came, first = 0, {}
@@ -106,7 +107,7 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     page.get_by_label(re.compile("Choose a file")).set_input_files(file)
     expect(page.get_by_label("or paste it here")).to_have_value(re.compile("^PARTICIPANT"))
     page.get_by_role("button", name="Check and take").click()
-    expect(page.get_by_role("status").first).to_contain_text(f"{came} rows are taken")
+    expect(page.get_by_role("status").first).to_contain_text(f"The table was taken: {came} outcomes, 0 marked")
     ward.wait(lambda found: found["phase"] == 2 or found["stage"] != "running")
     page.goto("/")
     expect(page.get_by_role("region", name="Reported phases")).to_contain_text("high dose")
@@ -136,7 +137,7 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(
     page.get_by_text("Upload a CSV file").click()
     page.get_by_label("or paste it here").fill("participant,reward\nnobody,1\n")
     page.get_by_role("button", name="Check and take").click()
-    expect(page.get_by_role("alert")).to_contain_text("1 row cannot be taken, so none was")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing of the table was taken: 1 row is wrong")
     assert _serious(Axe(), page) == []
 
 

@@ -130,10 +130,10 @@ def reading(folder, study, agent):
     """The journal as it stands, read anew: its fold, and how often each person was assigned."""
     people, times = People(), Counter()
 
-    def take(entry):
+    def take(entry, at):
         if isinstance(entry, Assigned):
             times[entry.participant] += 1
-        people.take(entry)
+        people.take(entry, at)
 
     journal = Journal(agent_folder(folder, study=study, agent=agent) / "journal", take)
     with journal.turn():

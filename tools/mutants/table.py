@@ -30,6 +30,7 @@ PAIRS = "tests/policies/test_pairs.py::"
 TWIN = "tests/twin/test_twin.py::"
 LOST = "tests/policies/test_lost_sites.py::"
 SITE = "tests/agent/test_site.py::"
+PAGE = "tests/agent/test_site_page.py::"
 DEVIATIONS = "tests/protocol/test_deviations.py::"
 ANEW = "tests/protocol/test_lost_sites.py::"
 ARMS = "tests/protocol/test_arms.py::"
@@ -283,6 +284,12 @@ MUTANTS = [
          "return [asked for arm, asked, given in lines]", SITE + "test_an_arm_that_is_withdrawn_in_mid_phase_is_given_to_nobody[False]"),
         ("a mark is taken back after others were assigned", "agent/site.py", "len(book.keys) > person.marked_at", "len(book.keys) > 10**9",
          SITE + "test_where_the_plan_must_be_met_the_missing_are_replaced_by_people_drawn_from_the_whole_plan"),
+        ("a complete phase is reported before its grace is over", "agent/site.py", "(at := self._sends_at(book)) > self.clock()", "(at := self._sends_at(book)) > self.clock() + timedelta(days=99)",
+         PAGE + "test_a_complete_phase_can_be_mended_until_its_grace_is_over_whatever_happens_to_the_service"),
+        ("a key that reads like another is assigned", "agent/site.py", "if (similar := self.people.similar(key)) and not somebody_else:", "if (similar := self.people.similar(key)) and False:",
+         PAGE + "test_a_key_that_reads_like_another_is_asked_about_before_anybody_is_assigned[bx-001]"),
+        ("every site sees its answer", "coordinator/reading/studies.py", "if message.problem.show_answer else None", "if True else None",
+         PAGE + "test_a_finished_study_tells_a_site_its_answer_only_if_it_says_so[False]"),
         ("the guarantee stays whatever is missing", "protocol/certificate.py", "if worst[0][0] > limit:", "if worst[0][0] > 2:",
          DEVIATIONS + "test_phases_that_a_site_drops_are_in_the_certificate_and_withdraw_the_guarantee"),
         ("counts have no limit", "protocol/report_checks.py", "max(int(flexible.most_times_plan * asked), flexible.minimum_cell)", "10**18",

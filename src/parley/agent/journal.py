@@ -49,6 +49,10 @@ class RulesSeen(Message, omit_defaults=False, tag="parley/site/rules-seen/1"):
     grid: float = 1.0  # the step of private sums
     sensitivity: int = 1  # in steps: what another outcome of one person moves a sum by, at most
     audience: str = "bandit"  # whose words the page has
+    title: str = ""  # the study's name
+    delay: float = 0.0  # days from an assignment until its outcome is due; 0: the study does not say
+    grace_hours: float = 0.0  # from the last entry of a complete phase to its report
+    contact: str = ""  # whom people at the site ask
 
     def clipped(self, rewards: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
         """The same rewards, within the range that the study clips them to.
@@ -76,6 +80,7 @@ class StageSeen(Message, omit_defaults=False, tag="parley/site/stage-seen/1"):
 
     stage: str
     reason: str
+    answer: tuple[str, ...] | None = None  # what was found for this site, where it may see it
 
 
 class ArmsClosed(Message, omit_defaults=False, tag="parley/site/arms-closed/1"):
@@ -160,6 +165,11 @@ def read_entry(document: Any) -> Entry:
     return ENTRIES[schema].from_json(document)
 
 
+def now() -> datetime:
+    """The time, as a journal notes it."""
+    return datetime.now(UTC)
+
+
 Write = Callable[..., None]  # takes entries, and returns when they are on the disk
 CHECK = 16  # hexadecimal digits of a line's hash
 
@@ -169,10 +179,12 @@ def _check(before: str, body: str) -> str:
 
 
 class Journal:
-    """The file at `path`; `fold` hears every entry once, in order, those of other processes too."""
+    """The file at `path`; `fold` hears every entry once with its time, in order, those of other processes too."""
 
-    def __init__(self, path: Path, fold: Callable[[Entry], None]) -> None:
-        self._path, self._fold = path, fold
+    def __init__(
+        self, path: Path, fold: Callable[[Entry, datetime], None], clock: Callable[[], datetime] = now
+    ) -> None:
+        self._path, self._fold, self._clock = path, fold, clock
         self._end, self._last, self._line = 0, "", 0
         self._mine = threading.Lock()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, SECRET)
@@ -217,17 +229,18 @@ class Journal:
             check, _, body = line.decode("utf-8").partition(" ")
             if check != _check(self._last, body):
                 raise InvalidInput("check", found=check[:CHECK], allowed="the hash of the line and of all before it")
-            entry = read_entry(read_json(body)["entry"])
-        except (UnicodeDecodeError, InvalidInput, KeyError, TypeError) as error:
+            found = read_json(body)
+            entry, at = read_entry(found["entry"]), datetime.fromisoformat(found["at"])
+        except (UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
             raise DamagedJournal(f"{self._path}, line {self._line}: changed after it was written ({error})") from None
         self._last = check
-        self._fold(entry)
+        self._fold(entry, at)
 
     def _write(self, *entries: Entry) -> None:
         """On the disk when it returns; if that cannot be, nothing was written."""
-        at, check, lines = datetime.now(UTC).isoformat(timespec="seconds"), self._last, b""
+        at, check, lines = self._clock().replace(microsecond=0), self._last, b""
         for entry in entries:
-            body = canonical({"at": at, "entry": entry.to_json()})
+            body = canonical({"at": at.isoformat(), "entry": entry.to_json()})
             check = _check(check, body)
             lines += f"{check} {body}\n".encode()
         if not lines:
@@ -246,7 +259,7 @@ class Journal:
         reached("journal-synced")
         self._end, self._last, self._line = self._end + len(lines), check, self._line + len(entries)
         for entry in entries:
-            self._fold(entry)
+            self._fold(entry, at)
 
     def _undo(self) -> None:
         """Take half a line back; where not even that works, the journal is closed: what it holds is not known."""

@@ -18,8 +18,11 @@ nothing of the next one from all those before. The key never leaves the site's j
 
 import hashlib
 import hmac
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from fractions import Fraction
 
 from parley.agent.journal import (
@@ -50,6 +53,7 @@ class Person:
     reward: float | None = None
     missing: bool = False
     marked_at: int = 0  # how many were assigned in the phase when the last mark as missing came
+    at: datetime | None = None  # when the person came
 
     @property
     def counted(self) -> bool:
@@ -77,6 +81,7 @@ class PhaseBook:
     reported: Reported | None = None
     lost: bool = False  # the study moved on without this site's report
     closed_arms: frozenset[str] = frozenset()  # given to nobody now
+    changed: datetime | None = None  # when the last entry came
 
     def __post_init__(self) -> None:
         self.assigned, self.missing = ([0] * len(self.plan.arms) for _ in range(2))
@@ -141,6 +146,7 @@ class People:
     def __init__(self) -> None:
         self.opened: Opened | None = None
         self.persons: dict[str, Person] = {}
+        self._alike: dict[str, str] = {}  # a key as it is compared -> the first who had one like it
         self.phases: dict[int, PhaseBook] = {}
         self.rules = RulesSeen()
         self.stage = StageSeen(stage="running", reason="")
@@ -169,6 +175,14 @@ class People:
             )
         return False
 
+    def similar(self, key: str) -> str | None:
+        """Another key that reads like this one, unless this one is known itself."""
+        return None if key in self.persons else self._alike.get(folded(key))
+
+    def due(self, person: Person) -> datetime | None:
+        """When the outcome of a person is expected, where the study says how long one takes."""
+        return person.at + timedelta(days=self.rules.delay) if person.at and self.rules.delay else None
+
     def rewards(self, phase: int) -> list[list[float]]:
         """Per arm the outcomes of a phase, in the order in which their people came."""
         book = self.phases[phase]
@@ -193,8 +207,10 @@ class People:
                 found.append(person)
         return found
 
-    def take(self, entry: Entry) -> None:
-        """One entry more."""
+    def take(self, entry: Entry, at: datetime | None = None) -> None:
+        """One entry more, and when it was written."""
+        if self.current is not None and isinstance(entry, Assigned | Observed | Missing | PartClosed | ArmsClosed):
+            self.current.changed = at
         match entry:
             case Opened():
                 self.opened = entry
@@ -205,18 +221,16 @@ class People:
             case StageSeen():
                 self.stage = entry
             case ArmsClosed(arms=arms):
-                self.closed_arms = frozenset(arms)
-                if self.current is not None and not self.current.over:
-                    self.current.closed_arms = self.closed_arms
+                self._close_arms(frozenset(arms))
             case Assigned(participant=key, phase=phase, arm=arm):
                 share = Fraction(entry.probability)
-                self.persons[key] = Person(key=key, phase=phase, arm=arm, probability=share)
+                self._admit(Person(key=key, phase=phase, arm=arm, probability=share, at=at))
                 book = self.phases[phase]
                 book.keys.append(key)
                 book.assigned[arm] += 1
                 book.pending += 1
             case Outside(participant=key):
-                self.persons[key] = Person(key=key, phase=entry.phase, arm=entry.arm, probability=None)
+                self._admit(Person(key=key, phase=entry.phase, arm=entry.arm, probability=None, at=at))
             case Observed(participant=key, reward=reward):
                 self._settle(replace(self.persons[key], reward=reward, missing=False))
             case Missing(participant=key):
@@ -230,6 +244,15 @@ class People:
             case Reported():
                 self.phases[entry.phase].reported = entry
 
+    def _close_arms(self, arms: frozenset[str]) -> None:
+        self.closed_arms = arms
+        if self.current is not None and not self.current.over:
+            self.current.closed_arms = arms
+
+    def _admit(self, person: Person) -> None:
+        self.persons[person.key] = person
+        self._alike.setdefault(folded(person.key), person.key)
+
     def _begin(self, entry: PhaseBegun) -> None:
         for book in self.phases.values():
             book.lost |= book.reported is None
@@ -242,6 +265,17 @@ class People:
         assert after.arm is not None
         book.missing[after.arm] += after.missing - before.missing
         book.pending += after.pending - before.pending
+
+
+def folded(key: str) -> str:
+    """A key as keys are compared that one person may have typed and another read: case, width, spaces and the kind of
+    hyphen say nothing.
+
+    >>> folded("BX‑ 001") == folded("bx-001"), folded("bx-001") == folded("bx-010")
+    (True, False)
+    """
+    plain = unicodedata.normalize("NFKC", key).casefold()
+    return "".join("-" if unicodedata.category(letter) == "Pd" else letter for letter in re.sub(r"\s", "", plain))
 
 
 def drawn_arm(key: bytes, phase: int, place: int, left: Sequence[int]) -> tuple[int, Fraction]:

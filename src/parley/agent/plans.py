@@ -55,6 +55,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
     frozen: bool
     rho: float | None = None
     closed_arms: tuple[str, ...] = ()  # of one that was withdrawn in this phase, a report may have fewer draws
+    answer: tuple[str, ...] | None = None  # what a finished study found for this agent, where agents see it
 
     def __post_init__(self) -> None:
         """Whatever answered may not have been a coordinator."""

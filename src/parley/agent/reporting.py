@@ -17,8 +17,8 @@ from parley.errors import ParleyError
 from parley.protocol import Receipt, Report, StudyMessage
 
 
-def rules_of(study: StudyMessage) -> RulesSeen:
-    """What a study says about its sites.
+def rules_of(study: StudyMessage, agent: str = "") -> RulesSeen:
+    """What a study says about its sites, and about this one.
 
     >>> rules_of(StudyMessage(name="s", arms=("a", "b"), agents=("x",), weights=((1.0,),), policy="uniform")).low
     """
@@ -37,17 +37,21 @@ def rules_of(study: StudyMessage) -> RulesSeen:
         grid=1.0 if problem.rho is None else problem.noise.grid,
         sensitivity=1 if problem.rho is None else problem.noise.sensitivity,
         audience=problem.audience,
+        title=study.name,
+        delay=float(problem.delay[study.agents.index(agent)]) if agent in study.agents else 0.0,
+        grace_hours=problem.grace_hours,
+        contact=problem.contact,
     )
 
 
-def study_of(client: Client, study: str) -> RulesSeen:
+def study_of(client: Client, study: str, agent: str = "") -> RulesSeen:
     """The rules of a study as the coordinator has it."""
-    return rules_of(StudyMessage.from_json(client.request("GET", "studies", study, "document")))
+    return rules_of(StudyMessage.from_json(client.request("GET", "studies", study, "document")), agent)
 
 
 def site_of(folder: str | Path, client: Client, *, study: str, agent: str, policy: SitePolicy | None = None) -> Site:
     """The site of an agent, with the rules of its study as the coordinator has it."""
-    return Site(folder, study=study, agent=agent, rules=study_of(client, study), policy=policy)
+    return Site(folder, study=study, agent=agent, rules=study_of(client, study, agent), policy=policy)
 
 
 def make_worker(
@@ -68,7 +72,7 @@ def make_worker(
         return {"during": found["phase"], "recruited": found["assigned"], "observed": found["observed"]}
 
     def noted(plan: AgentPlan) -> None:
-        site.seen("frozen" if plan.frozen else plan.stage, plan.reason)
+        site.seen("frozen" if plan.frozen else plan.stage, plan.reason, plan.answer)
         site.close_arms(plan.closed_arms)
         heard(plan)
 
@@ -138,6 +142,11 @@ class SiteRuntime:
         """The report that waits until somebody at the site releases it, as it would be sent; None if none does."""
         pending = self._outbox.pending() if self.site.policy.hold else None
         return None if pending is None or self._outbox.is_released(pending) else pending
+
+    def send(self, phase: int) -> None:
+        """Report a complete phase now, without the rest of its grace."""
+        self.site.send(phase)
+        self._something.set()
 
     def release(self, phase: int) -> None:
         """Let the held report of a phase out."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import secrets
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,12 +27,14 @@ from parley.agent.journal import (
     Reported,
     RulesSeen,
     StageSeen,
+    Write,
+    now,
 )
 from parley.agent.outbox import agent_folder
 from parley.agent.people import People, PhaseBook, drawn_arm
 from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.privacy import SitePolicy
-from parley.errors import InvalidInput, NotNow
+from parley.errors import InvalidInput, NotNow, SimilarKey
 from parley.killpoints import reached
 from parley.protocol.codec import Model
 from parley.protocol.report_checks import CLOSING_REASONS
@@ -69,12 +72,13 @@ class Site:
         rules: RulesSeen | None = None,
         policy: SitePolicy | None = None,
         key: bytes | None = None,
+        clock: Callable[[], datetime] = now,
     ) -> None:
         self.study, self.agent, self.policy = study, agent, policy or SitePolicy()
         home = agent_folder(folder, study=study, agent=agent)
         home.mkdir(parents=True, exist_ok=True)
-        self.people = People()
-        self._journal = Journal(home / "journal", self.people.take)
+        self.people, self.clock = People(), clock
+        self._journal = Journal(home / "journal", self.people.take, clock)
         with self._journal.turn() as write:
             if self.people.opened is None:
                 write(Opened(study=study, agent=agent, key=(key or secrets.token_bytes(32)).hex()))
@@ -100,11 +104,12 @@ class Site:
             if self.people.is_new(entry):
                 write(entry)
 
-    def seen(self, stage: str, reason: str = "") -> None:
-        """Note where the coordinator says the study is."""
+    def seen(self, stage: str, reason: str = "", answer: tuple[str, ...] | None = None) -> None:
+        """Note where the coordinator says the study is, and what was found if it tells."""
         with self._journal.turn() as write:
-            if (self.people.stage.stage, self.people.stage.reason) != (stage, reason):
-                write(StageSeen(stage=stage, reason=reason))
+            entry = StageSeen(stage=stage, reason=reason, answer=answer)
+            if self.people.stage != entry:
+                write(entry)
 
     def close_arms(self, arms: Collection[str]) -> None:
         """Give nobody these arms from now on, and the others again."""
@@ -112,14 +117,19 @@ class Site:
             if self.people.closed_arms != frozenset(arms):
                 write(ArmsClosed(arms=tuple(sorted(arms))))
 
-    def assign(self, participant: str) -> Assignment:
-        """The arm of a person: drawn if it is the first time, and for ever the same."""
+    def assign(self, participant: str, *, somebody_else: bool = False) -> Assignment:
+        """The arm of a person: drawn if it is the first time, and for ever the same.
+
+        A new key that reads like a known one is `SimilarKey`, unless it is said that this is `somebody_else`.
+        """
         key = checked_key(participant)
         with self._journal.turn() as write:
             person = self.people.persons.get(key)
             again = person is not None
             if person is None:
                 self._require_running()
+                if (similar := self.people.similar(key)) and not somebody_else:
+                    raise SimilarKey(key, similar)
                 book = self._book()
                 if book.to_assign(replace_missing=self._replaces):
                     arm, share = drawn_arm(self._key, book.plan.phase, len(book.keys), book.shares)
@@ -183,11 +193,32 @@ class Site:
             needed, awaited = book.to_assign(replace_missing=self._replaces), self.people.awaited(book)
             if needed or awaited:
                 raise NotYet(f"{needed} people to assign, {awaited} outcomes to come")
-            entry = book.reported or closing(self.people, book, self.policy.smallest_cell)
-            if book.reported is None:
-                write(entry)
-                reached("site-phase-closed")
+            if book.reported is None and (at := self._sends_at(book)) > self.clock():
+                raise NotYet(f"complete; what is entered can be changed until {at:%Y-%m-%d %H:%M} UTC")
+            entry = self._closed(book, write)
             return delivery(entry, plan.draws, kept_rewards(self.people, book, self.policy.smallest_cell))
+
+    def _closed(self, book: PhaseBook, write: Write) -> Reported:
+        """What a complete phase adds up to; from here on nothing of it changes."""
+        if book.reported is None:
+            write(closing(self.people, book, self.policy.smallest_cell))
+            reached("site-phase-closed")
+        assert book.reported is not None
+        return book.reported
+
+    def _sends_at(self, book: PhaseBook) -> datetime:
+        """When a complete phase is reported: the grace after its last entry. Where nobody came, nothing is mended."""
+        hours = self.people.rules.grace_hours if book.keys else 0.0
+        return (book.changed or self.clock()) + timedelta(hours=hours)
+
+    def send(self, phase: int) -> None:
+        """Report a complete phase now, without the rest of its grace."""
+        with self._journal.turn() as write:
+            book = self._book()
+            if book.plan.phase != phase or (not book.over and not self._complete(book)):
+                raise NotNow(f"phase {phase} is not complete: it cannot be sent")
+            if not book.over:
+                self._closed(book, write)
 
     def finish(self, reason: str) -> None:
         """Assign nobody more in this phase, for one of the `CLOSING_REASONS`; the report then goes out
@@ -204,20 +235,31 @@ class Site:
             write(PartClosed(phase=book.plan.phase, reason=reason))
 
     @property
-    def due(self) -> bool:
-        """Whether everybody is assigned and accounted for, and the phase not reported."""
+    def sends_at(self) -> datetime | None:
+        """When the phase in progress is reported by itself; None before everybody is assigned and accounted for."""
         book = self.people.current
-        return (
-            book is not None
-            and not book.over
-            and not book.to_assign(replace_missing=self._replaces)
-            and not self.people.awaited(book)
-        )
+        return None if book is None or book.over or not self._complete(book) else self._sends_at(book)
+
+    def _complete(self, book: PhaseBook) -> bool:
+        return not book.to_assign(replace_missing=self._replaces) and not self.people.awaited(book)
+
+    @property
+    def due(self) -> bool:
+        """Whether the phase is to be reported now."""
+        at = self.sends_at
+        return at is not None and at <= self.clock()
 
     def status(self) -> dict[str, Any]:
         """How far it is; no count is by arm."""
         with self._journal.turn():
-            return {"study": self.study, "agent": self.agent, **standing(self.people, replaces=self._replaces)}
+            found = standing(self.people, replaces=self._replaces)
+            at = self.sends_at
+            return {"study": self.study, "agent": self.agent, **found, "sends_at": at and at.isoformat()}
+
+    @property
+    def contact(self) -> str:
+        """Whom to ask what the site itself cannot do."""
+        return self.people.rules.contact or "the study's administrator"
 
     @property
     def _replaces(self) -> bool:
@@ -249,7 +291,9 @@ class Site:
         value = None if reward is None else checked_reward(self.people.rules, reward)
         person = self.people.persons.get(key)
         if person is None:
-            raise InvalidInput("participant", found=repr(key), allowed="one who was assigned here", hint="Assign first")
+            similar = self.people.similar(key)
+            hint = f"Did you mean {similar!r}?" if similar else "Assign first"
+            raise InvalidInput("participant", found=repr(key), allowed="one who was assigned here", hint=hint)
         if not person.counted:
             raise NotNow(f"{key!r} is outside of the study: an outcome is not counted")
         if person.missing if value is None else person.reward == value:
@@ -257,7 +301,10 @@ class Site:
         book = self.people.phases[person.phase]
         if book.over:
             how = "reported" if book.reported else "closed without this site's report"
-            raise NotNow(f"phase {person.phase}, in which {key!r} was assigned, is {how}: nothing in it changes")
+            raise NotNow(
+                f"phase {person.phase}, in which {key!r} was assigned, is {how}: nothing in it changes here any more. "
+                f"If it must be corrected, ask {self.contact}"
+            )
         if value is None:
             return [Missing(participant=key)]
         if person.missing and self._replaces and len(book.keys) > person.marked_at:

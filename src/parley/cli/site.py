@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from parley.agent.journal import Opened, read_entry
 from parley.cli.console import attention, connect, errors, json_option, outbox_option, print_json, remote_options, say
-from parley.errors import InvalidInput, ParleyError, Unreachable, needs
+from parley.errors import InvalidInput, NotNow, ParleyError, SimilarKey, Unreachable, needs
 from parley.formatting import plural
 from parley.protocol import Report
 from parley.protocol.codec import read_json
@@ -56,6 +56,8 @@ class _OpenSite:
 
     def settle(self) -> None:
         """Report what is ready and fetch what is asked, if the coordinator answers; nothing done here is undone."""
+        if (at := self.site.sends_at) is not None and not self.site.due:
+            say(f"The phase is complete; it is reported after {at:%Y-%m-%d %H:%M} UTC, or now by `parley site send`.")
         if self.client is None:
             if self.site.due:
                 errors.print(
@@ -186,14 +188,18 @@ def _with_site(function: Callable[..., None]) -> Callable[..., None]:
 
 @site_command.command()
 @click.argument("key")
+@click.option("--somebody-else", is_flag=True, help="KEY reads like a known one, and is another person all the same.")
 @json_option
 @_with_site
-def assign(opened: _OpenSite, key: str, as_json: bool) -> None:
+def assign(opened: _OpenSite, key: str, somebody_else: bool, as_json: bool) -> None:
     """Give the person KEY an arm; the same one for ever."""
     site = opened.site
     if site.people.current is None or site.status()["to_assign"] == 0:
         opened.settle()
-    given = site.assign(key)
+    try:
+        given = site.assign(key, somebody_else=somebody_else)
+    except SimilarKey as error:
+        raise NotNow(f"{error} (--somebody-else)") from None
     if as_json:
         print_json(given.to_json())
         return
@@ -241,6 +247,16 @@ def close(opened: _OpenSite, reason: str) -> None:
 def release_report(opened: _OpenSite, phase: int) -> None:
     """Let the report of PHASE out, where the site's policy holds reports."""
     _release(opened.outbox, opened.site.study, opened.site.agent, phase)
+    opened.settle()
+
+
+@site_command.command()
+@click.argument("phase", type=click.IntRange(min=1))
+@_with_site
+def send(opened: _OpenSite, phase: int) -> None:
+    """Report the complete PHASE now, before its grace period is over."""
+    opened.site.send(phase)
+    say(f"Phase {phase} is closed: its report goes out.")
     opened.settle()
 
 

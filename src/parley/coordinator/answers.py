@@ -327,6 +327,7 @@ class AgentAssignment(Answer):
     frozen: bool
     rho: float | None  # of a private study: sums leave the site with noise
     closed_arms: list[str]  # nobody's candidates; of one that was withdrawn in this phase, fewer draws will do
+    answer: list[str] | None  # what a finished study found for this agent, where `show_answer` lets it see it
 
 
 class TakenReport(Answer):

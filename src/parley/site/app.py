@@ -1,6 +1,7 @@
 """The service: a small API for the site's own programs, and the page. Everything is done by the journal (`agent.site`).
 
-POST /assignments {"participant": key}              the arm, the same for ever
+POST /assignments {"participant": key}              the arm, the same for ever; with "somebody_else": true also
+                                                    where the key reads like a known one
 POST /outcomes    {"participant": key, "reward": x} correctable until the phase is reported
 POST /missing     {"participant": key}
 GET  /status
@@ -64,8 +65,9 @@ class Api:
 
     async def assignments(self, request: Request) -> Response:
         """Give a person an arm."""
-        body = await self._fields(request, "participant")
-        given = await self._done(self._site.assign, body["participant"])
+        body = await self._fields(request, "participant", may=("somebody_else",))
+        work = partial(self._site.assign, somebody_else=body.get("somebody_else") is True)
+        given = await self._done(work, body["participant"])
         return JSONResponse(given.to_json(), status_code=200 if given.again else 201)
 
     async def outcomes(self, request: Request) -> Response:
@@ -104,11 +106,11 @@ class Api:
         finally:
             self._runtime.noted()
 
-    async def _fields(self, request: Request, *names: str) -> dict[str, Any]:
+    async def _fields(self, request: Request, *names: str, may: tuple[str, ...] = ()) -> dict[str, Any]:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "send application/json")
         found = read_json(await self._access.body(request), "body")
-        if not isinstance(found, dict) or set(found) != set(names):
+        if not isinstance(found, dict) or set(found) - {*may} != set(names):
             raise Refused(400, f"a JSON object with {' and '.join(names)} is expected")
         return found
 

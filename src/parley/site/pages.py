@@ -1,7 +1,8 @@
 """The page: what the phase asks, how far it is, and everything a study nurse does. One address, no key ever in it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,18 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from parley.agent.people import Person
+from parley.agent.people import Person, folded
+from parley.agent.plans import OVER
 from parley.agent.reporting import LATE, PATIENCE, SiteRuntime
 from parley.agent.site import Site, checked_key
 from parley.agent.tables import number_in, read_table
 from parley.dashboard.render import duration, environment
-from parley.errors import InvalidInput, ParleyError
+from parley.errors import InvalidInput, ParleyError, SimilarKey
 from parley.protocol.report_checks import CLOSING_REASONS
 from parley.site.access import Access
 
 HERE = Path(__file__).parent
-SHOWN = 40  # people of the list
+SHOWN = 50  # people on one page of the list
 
 
 class Pages:
@@ -54,48 +56,50 @@ class Pages:
     def _answer(self, request: Request, fields: Mapping[str, str]) -> Response:
         try:
             shown, status = self._do(fields), 200
+        except SimilarKey as error:
+            shown, status = {"similar": self._line(self._site.people[error.similar]), "new": error.key}, 409
         except ParleyError as error:
             shown, status = {"problem": str(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
         self._runtime.noted()
-        return self._whole(request, shown, status)
+        view = {name: fields.get(name, "") for name in ("sought", "which", "page")}
+        return self._whole(request, view | shown, status)
 
     def _do(self, fields: Mapping[str, str]) -> dict[str, Any]:
         """What a form asks for; returns what is to be said of it."""
         what, key = fields.get("do", ""), fields.get("participant", "")
         match what:
             case "assign":
-                return {"given": self._site.assign(key)}
+                return {"given": self._site.assign(key, somebody_else="somebody_else" in fields)}
             case "outcome":
                 text = fields.get("reward", "").strip()
-                self._site.outcome(key, _number(text))
-                return {"done": f"{checked_key(key)}: {text} is noted."}
-            case "missing":
-                self._site.missing(key)
-                return {"done": f"{checked_key(key)} is marked as missing."}
+                if text == GONE[0]:
+                    self._site.missing(key)
+                else:
+                    self._site.outcome(key, _number(text))
+                return {"noted": self._line(self._site.people[checked_key(key)])}
+            case "send":
+                self._runtime.send(_whole(fields.get("phase", "")))
+                return {"done": "The report is sent now."}
             case "close":
                 self._site.finish(fields.get("reason", ""))
                 return {"done": "Nobody more is assigned in this phase."}
             case "release":
-                phase = fields.get("phase", "")
-                self._runtime.release(int(phase) if phase.isdecimal() and len(phase) < 10 else 0)
+                phase = _whole(fields.get("phase", ""))
+                self._runtime.release(phase)
                 return {"done": f"The report of phase {phase} is released. It is sent at once."}
             case "find":
-                return {"sought": checked_key(key)}
+                return {}
             case "table":
-                taken, wrong = take_table(self._site, fields.get("table", ""))
-                return {"wrong_rows": wrong, "typed": dict(fields)} if wrong else {"done": f"{taken} rows are taken."}
+                taken = take_table(self._site, fields.get("table", ""))
+                return {"taken": taken} | ({"at": what, "typed": dict(fields)} if taken.wrong else {})
         raise InvalidInput("form", found=repr(what)[:40], allowed="one of this page's")
 
     def _whole(self, request: Request, shown: Mapping[str, Any], status: int) -> Response:
-        known: dict[str, Any] = {**dict.fromkeys(("done", "problem", "at", "sought"), ""), "typed": {}}
-        known |= {"given": None, "wrong_rows": []}
+        known: dict[str, Any] = {**dict.fromkeys(("done", "problem", "at"), ""), "typed": {}}
+        known |= dict.fromkeys(("given", "noted", "taken", "similar"))
         site, people = self._site, self._site.people
         standing = site.status()
         filling = standing["to_assign"] > 0 and standing["assigned"] < standing["asked"]
-        book = people.current
-        sought = shown.get("sought", "")
-        listed = [people.persons[key] for key in reversed(book.keys)] if book else []
-        chosen = [people.persons[sought]] if sought in people.persons else listed[:SHOWN]
         return self._show(
             request,
             "page.html",
@@ -106,24 +110,62 @@ class Pages:
             filling=filling,
             replaces=not people.rules.flexible,
             rules=people.rules,
-            limits=(people.rules.low, people.rules.high),
+            title=people.rules.title or site.study,
+            yes_no=people.rules.values == (0.0, 1.0),
+            over=standing["stage"] in OVER,
+            answer=people.stage.answer,
+            grace=grace(site),
+            **self._listed(shown),
             coordinator=self._runtime.words,
             contact=contact_words(self._runtime.silence),
             late=(self._runtime.silence or 0.0) > LATE,
-            people=[self._line(person) for person in chosen],
-            not_found=bool(sought) and sought not in people.persons,
-            more=max(len(listed) - SHOWN, 0) if not sought else 0,
-            waiting=[person.key for person in listed if person.pending][::-1][:500],
             phases=self._phases(),
             held=self._runtime.held,
             may_close=people.rules.flexible and standing["to_assign"] > 0,
             reasons=CLOSING_REASONS,
+            day=day,
+            moment=moment,
         )
+
+    def _listed(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        """A page of the people who are awaited, those overdue first; of all of this phase; or of all who were ever
+        here and whose key has what is sought in it.
+        """
+        people, sought, which = self._site.people, shown.get("sought", "").strip(), shown.get("which", "")
+        book = people.current
+        of_phase = [people.persons[key] for key in book.keys] if book and not book.over else []
+        awaited = [person for person in of_phase if person.pending]  # in the order they came: the first is due first
+        found = awaited
+        if part := folded(sought):
+            found = [person for person in people.persons.values() if part in folded(person.key)]
+            found.sort(key=lambda person: (folded(person.key) != part, not person.pending))
+        elif which == "all":
+            found = awaited + [person for person in reversed(of_phase) if not person.pending]
+        first = SHOWN * min(max(_whole(shown.get("page", "")) - 1, 0), max(len(found) - 1, 0) // SHOWN)
+        return {
+            "people": [self._line(person) for person in found[first : first + SHOWN]],
+            "awaited": len(awaited),
+            "overdue": sum(self._overdue(person) > 0 for person in awaited),
+            "view": {"sought": sought, "which": which, "page": first // SHOWN + 1},
+            "found": len(found),
+            "pages": -(-len(found) // SHOWN),
+        }
+
+    def _overdue(self, person: Person) -> int:
+        """By how many days, in the calendar of this machine."""
+        due = self._site.people.due(person)
+        return (self._site.clock().astimezone().date() - due.astimezone().date()).days if due else 0
 
     def _line(self, person: Person) -> dict[str, Any]:
         book = self._site.people.phases[person.phase]
-        arm = None if person.arm is None else book.plan.arms[person.arm]
-        return {"person": person, "arm": arm, "fixed": book.over or not person.counted}
+        return {
+            "person": person,
+            "arm": None if person.arm is None else book.plan.arms[person.arm],
+            "due": self._site.people.due(person),
+            "overdue": self._overdue(person),
+            "open": person.counted and not book.over,
+            "reported": book.reported is not None,
+        }
 
     def _phases(self) -> list[dict[str, Any]]:
         """What was reported; counts by arm are shown only for phases that are over."""
@@ -160,6 +202,27 @@ def contact_words(silence: float | None) -> str:
     return "last contact just now" if silence < 2 * PATIENCE else f"last contact {duration(silence)} ago"
 
 
+def day(at: datetime) -> str:
+    """A date in the calendar of this machine, which stands at the site."""
+    local = at.astimezone()
+    return f"{local.day} {local:%B %Y}"
+
+
+def moment(at: datetime) -> str:
+    """A time of this machine's clock."""
+    return f"{day(at)}, {at.astimezone():%H:%M %Z}"
+
+
+def grace(site: Site) -> datetime | None:
+    """Until when a complete phase can still be mended; None where it is not complete, or reported at once."""
+    at = site.sends_at
+    return at if at is not None and at > site.clock() else None
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
 def about(asked: int) -> int:
     """A number of people to the nearest ten: who knew it exactly, and counted, would know the last arms of a phase.
 
@@ -182,6 +245,7 @@ def _number(text: str) -> float:
 
 
 GONE = ("missing", "na", "n/a")
+YES_OR_NO = {"yes": 1.0, "no": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,29 +256,45 @@ class WrongRow:
     words: str
 
 
-def take_table(site: Site, text: str, source: str = "table") -> tuple[int, list[WrongRow]]:
-    """How many rows were taken, and those that are wrong; if there is one, none was taken.
+@dataclass(kw_only=True)
+class Taken:
+    """What became of the rows of a table. If one is wrong, none was taken."""
+
+    outcomes: int = 0
+    missing: int = 0
+    ignored: list[int] = field(default_factory=list)  # lines that say nothing yet
+    wrong: list[WrongRow] = field(default_factory=list)
+
+
+def take_table(site: Site, text: str, source: str = "table") -> Taken:
+    """Take the rows of a table, all or none.
 
     The columns are `participant` and `reward`; `missing` stands for an outcome that will not come, and a row without
-    a reward says nothing yet.
+    a reward says nothing yet. Where rewards are 0 or 1, they may be `no` and `yes`.
     """
     table = read_table(text.encode("utf-8", "replace"), source, needed=("participant", "reward"))
-    rows, lines, wrong = [], [], []
+    words = YES_OR_NO if site.people.rules.values == (0.0, 1.0) else {}
+    taken, lines = Taken(), []
+    rows: list[tuple[str, float | None]] = []
     seen: dict[str, int] = {}
     for row in table.rows:
-        key, said = row.values["participant"], row.values["reward"]
+        key, said = row.values["participant"], row.values["reward"].lower()
         if not said:
+            taken.ignored.append(row.line)
             continue
         try:
             if key in seen:
                 raise InvalidInput("participant", found=f"{key!r} again", allowed=f"once; it is in line {seen[key]}")
-            rows.append((key, None if said.lower() in GONE else number_in(table, row, "reward")))
+            reward = words[said] if said in words else None if said in GONE else number_in(table, row, "reward")
+            rows.append((key, reward))
             seen[key] = row.line
             lines.append(row.line)
         except InvalidInput as error:
-            wrong.append(WrongRow(line=row.line, words=str(error)))
-    found = site.record(rows, take=not wrong)
-    wrong += [
-        WrongRow(line=line, words=str(error)) for line, error in zip(lines, found, strict=True) if error is not None
-    ]
-    return (0 if wrong else len(rows)), sorted(wrong, key=lambda one: one.line)
+            taken.wrong.append(WrongRow(line=row.line, words=str(error)))
+    found = site.record(rows, take=not taken.wrong)
+    taken.wrong += [WrongRow(line=at, words=str(error)) for at, error in zip(lines, found, strict=True) if error]
+    taken.wrong.sort(key=lambda one: one.line)
+    if not taken.wrong:
+        taken.missing = sum(reward is None for _, reward in rows)
+        taken.outcomes = len(rows) - taken.missing
+    return taken

@@ -15,9 +15,10 @@ from parley.coordinator.reading.visibility import ETags, Visibility
 from parley.coordinator.record import Transaction, ledger, phases, reports, studies, tables
 from parley.coordinator.record.reports import warnings
 from parley.coordinator.record.studies import StudyRow
-from parley.protocol import Held, Stage
+from parley.protocol import Certificate, Held, Stage
 from parley.protocol.codec import canonical
 from parley.protocol.lost_sites import guarantee_under
+from parley.status import OutcomeStatus
 
 PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 
@@ -185,7 +186,18 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
         frozen=turn.frozen,
         rho=message.problem.rho,
         closed_arms=list(message.problem.dormant),
+        answer=_answer(transaction, row, agent) if message.problem.show_answer else None,
     )
+
+
+def _answer(transaction: Transaction, row: StudyRow, agent: str) -> list[str] | None:
+    """The arms that a finished study found for an agent; None if it found none."""
+    text = studies.certificate_of(transaction, row.id) if row.stage is Stage.FINISHED else None
+    if text is None:
+        return None
+    found = Certificate.read(text)
+    answered = found.complete if found.ends is None else OutcomeStatus(found.ends[agent]).answered
+    return found.answers[agent] if answered else None
 
 
 def report_of_agent(
