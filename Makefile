@@ -12,7 +12,7 @@ SITE := $(VENV)/.installed-docs
 export PYTHONDONTWRITEBYTECODE :=
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare lint bench reproduction correctness estimates drift forecasts laws tolerance savings theorem peers rewards prices regret mutants chaos screenshots generated docs links clean
+.PHONY: help setup demo test test-simulations test-servers test-kills test-mutants test-engines test-browser again quick installs bare sbom lint bench reproduction correctness estimates drift forecasts laws tolerance savings theorem peers rewards prices regret mutants chaos screenshots generated docs links clean
 
 help:            ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -67,6 +67,9 @@ installs: setup  ## wheel, sdist and every extra, each tried in a fresh environm
 
 bare: setup      ## numeric and protocol tests as on a machine without a server's packages
 	$(BIN)/python -m tools.packaging.without_server
+
+sbom: setup      ## wheel, sdist and the CycloneDX list of what users install, into dist
+	$(BIN)/python -m tools.packaging.sbom
 
 lint: setup      ## the linters alone
 	$(BIN)/ruff check

@@ -20,7 +20,7 @@ from parley.simulation import Outcome, phases, simulate
 from parley.study import Study, load_study, parse_study
 from parley.totals import Totals
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "POLICIES",

@@ -1,13 +1,22 @@
 """What is installed is what is in the tree: every module, template, style sheet, font and example."""
 
+import json
+import os
+import shutil
 import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib import metadata
+from pathlib import Path
 
 import pytest
-from tools.packaging.builds import ROOT, build
+import yaml
+from packaging.utils import canonicalize_name
+from tools.packaging.builds import ROOT, build, write_sbom
 
+from parley import __version__
 from parley.cli.doctor import EXTRAS
 
 
@@ -34,12 +43,52 @@ def test_the_sdist_has_what_a_build_needs_and_the_examples(built):
     with tarfile.open(built[1]) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     assert tracked("src/parley", "examples") <= inside
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= inside
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "SECURITY.md"} <= inside
+
+
+def test_another_copy_at_another_time_gives_the_same_bytes(built, tmp_path):
+    """Other times and modes of files, another folder, another order of the directory."""
+    for name in sorted(tracked("src/parley", "examples", ":(glob)*"), reverse=True):
+        copy = tmp_path / "copy" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, copy)
+        copy.chmod(0o600)
+        os.utime(copy, (1e9, 1e9))
+    again = build(tmp_path / "dist", tmp_path / "copy")
+    for first, second in zip(built, again, strict=True):
+        assert first.name == second.name
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_sbom_lists_what_is_installed(tmp_path):
+    """All of it, with versions, Parley too, and nothing else; `make sbom` also validates it by CycloneDX's schema."""
+    write_sbom(Path(sys.executable), tmp_path / "sbom.json", "--no-validate")
+    document = json.loads((tmp_path / "sbom.json").read_text(encoding="utf-8"))
+    listed = {(canonicalize_name(one["name"]), one["version"]) for one in document["components"]}
+    assert document["bomFormat"] == "CycloneDX"
+    assert listed == {(canonicalize_name(one.name), one.version) for one in metadata.distributions()}
+    assert {name for name, _ in listed} >= {"parley", "numpy", "starlette"}
+
+
+def test_the_citation_is_of_this_version_and_names_the_paper():
+    """The keys that the schema of CFF 1.2.0 requires, of the software and of what it refers to."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert (citation["cff-version"], citation["version"]) == ("1.2.0", __version__)
+    (paper,) = citation["references"]
+    assert {"type", "title", "authors"} <= set(paper)
+    assert paper["title"] in (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+
+
+def test_a_release_is_one_version_everywhere():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = next(line for line in changelog.splitlines() if line.startswith("## "))
+    assert newest.split()[1] == __version__
 
 
 def test_doctor_knows_every_extra_that_is_for_users():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for_developers = {"judge", "test", "lint", "docs", "dev"}
+    for_developers = {"judge", "test", "lint", "release", "docs", "dev"}
     assert set(EXTRAS) - {""} == set(project["optional-dependencies"]) - for_developers
 
 

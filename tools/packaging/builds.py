@@ -1,4 +1,4 @@
-"""A wheel and an sdist of this tree, as `pip` would make them."""
+"""A wheel and an sdist of this tree, as `python -m build` makes them, and the list of what an environment holds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["ROOT", "build"]
+__all__ = ["ROOT", "build", "write_sbom"]
 
 ROOT = Path(__file__).parents[2]
 
 
-def build(folder: Path) -> tuple[Path, Path]:
-    """Both archives, in a folder: the wheel, the sdist."""
-    command = [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)]
-    subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True, timeout=120)
+def build(folder: Path, root: Path = ROOT) -> tuple[Path, Path]:
+    """Both archives, in a folder: the wheel, which is made from the sdist, and the sdist."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(root)]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     return next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+
+
+def write_sbom(python: Path, target: Path, *options: str) -> None:
+    """What is installed beside this Python, as a CycloneDX document without a clock in it."""
+    command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--output-file", target]
+    subprocess.run([*command, *options, python], check=True, capture_output=True, text=True, timeout=300)

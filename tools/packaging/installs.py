@@ -20,6 +20,8 @@ from pathlib import Path
 
 from tools.packaging.builds import ROOT, build
 
+from parley import __version__
+
 CLEAN = {key: value for key, value in os.environ.items() if not key.startswith(("PARLEY_", "PYTHON"))}
 QUICK = {**CLEAN, "OPENBLAS_NUM_THREADS": "1"}
 STUDY = """
@@ -53,9 +55,10 @@ class Environment:
         self.python = folder / "bin" / "python"
         if on is not None:
             (self.packages / "below.pth").write_text(str(on.packages) + "\n", encoding="utf-8")
-        wanted = f"parley[{extra}] @ {wheel.as_uri()}" if extra else str(wheel)
+        # By its name and version, so that no address of this machine is noted with it.
+        wanted = f"parley[{extra}]=={__version__}" if extra else f"parley=={__version__}"
         arguments = ["install", "--quiet", "--no-compile", "--disable-pip-version-check", "--no-warn-script-location"]
-        arguments += ["--constraint", str(ROOT / "constraints.txt"), wanted]
+        arguments += ["--find-links", str(wheel.parent), "--constraint", str(ROOT / "constraints.txt"), wanted]
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), *arguments]
         subprocess.run(pip, check=True, env=CLEAN)
         self.work = folder / "work"

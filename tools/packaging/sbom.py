@@ -1,0 +1,26 @@
+"""`make sbom`: what a user of a release installs, as a CycloneDX document beside wheel and sdist in `dist`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from tools.packaging.builds import ROOT, build, write_sbom
+from tools.packaging.installs import Environment
+
+from parley import __version__
+
+USERS = "server,agent,site,privacy,experiments"  # as in the images, and what `parley sweep` needs
+
+
+def main() -> None:
+    wheel, _ = build(ROOT / "dist")
+    with tempfile.TemporaryDirectory(prefix="parley-sbom-") as name:
+        installed = Environment(Path(name) / "users", wheel, USERS)
+        target = ROOT / "dist" / f"parley-{__version__}.cdx.json"
+        write_sbom(installed.python, target)
+    print(f"Wrote {target.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
