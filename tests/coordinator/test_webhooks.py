@@ -1,24 +1,36 @@
 """Being told: what webhooks send, to whom, in which order, and what keeps them from being sent elsewhere."""
 
+import asyncio
 import json
+import signal
+import socket
+import subprocess
+import sys
 import time
+from contextlib import ExitStack, suppress
 from ipaddress import ip_address
+from pathlib import Path
 
+import httpx2
 import pytest
 from msgspec.structs import replace
 from tests.coordinator.receiver import Receiver
-from tests.coordinator.support import House, far_off, report_of, study_message
+from tests.coordinator.support import House, far_off, report_of, server_process, study_message
 
+from parley.agent.client import Client
 from parley.coordinator.access import webhooks
+from parley.coordinator.access.tokens import prepare
 from parley.coordinator.answers import Telling
 from parley.coordinator.clock import later
 from parley.coordinator.http import webhooks as sending
+from parley.coordinator.observability import Metrics
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading import notices
 from parley.coordinator.record import open_storage
 from parley.coordinator.settings import AllowedHosts, ServerSettings
 from parley.errors import InvalidInput, NotAllowed, ParleyError
 
+ROOT = Path(__file__).parents[2]
 LOOPBACK = {"webhook_allow": "127.0.0.1"}
 EVERYTHING = [str(kind) for kind in Telling]
 
@@ -237,10 +249,6 @@ def test_a_typing_error_in_the_list_is_found_at_the_start(allowed):
 
 
 def checked(settings, url):
-    import asyncio
-
-    from parley.coordinator.observability import Metrics
-
     sender = sending.Sender(None, ServerSettings(**settings), lambda: "", Metrics())
     return asyncio.run(sender.check(url))
 
@@ -470,8 +478,6 @@ def test_there_are_only_so_many(told):
 
 
 def test_the_age_of_the_oldest_awaited_report_is_a_metric(timed):
-    import httpx2
-
     house, clock = timed
 
     def age():
@@ -487,3 +493,110 @@ def test_the_age_of_the_oldest_awaited_report_is_a_metric(timed):
     assert age() == 7200
     house.run(message, agents)
     assert age() == 0, "the later study began when the clock stood there"
+
+
+# Real processes
+
+
+def receiver_process(port, secret, output, refusals):
+    """A receiver as a process of its own; yields nothing before it listens."""
+    command = [sys.executable, "-m", "tests.coordinator.receiver", str(port), secret, output, str(refusals)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    process.stdout.readline()
+    return process
+
+
+def kept(path):
+    """What a receiver has kept."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def parley(url, token_file, *arguments):
+    """A command as a user gives it; what it printed."""
+    command = [sys.executable, "-m", "parley", "admin", *arguments, "--server", url, "--token-file", str(token_file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def answer_all(url, admin, message):
+    """Every report of a study, until it is over."""
+    tokens = [
+        admin.request("POST", "tokens", json={"role": "agent", "study": "trial", "agent": name})["token"]
+        for name in message.agents
+    ]
+    with ExitStack() as stack:
+        agents = [stack.enter_context(Client(url, token)) for token in tokens]
+        while admin.status("trial")["stage"] == "running":
+            for place, agent in enumerate(agents):
+                plan = agent.plan("trial", message.agents[place])
+                if plan.due:
+                    agent.send(report_of(plan, place))
+
+
+EXPECTED = [("phase.decided", 1), ("phase.decided", 2), ("study.ended", 2)]
+
+
+def told_of(entries):
+    """Without repetitions, in order."""
+    once = {one["id"]: (one["type"], one["said"]["data"].get("phase")) for one in entries}
+    return [found for found in once.values() if found[0] != "webhook.test"]
+
+
+@pytest.mark.servers
+def test_a_receiver_that_refuses_and_is_killed_is_told_everything_in_the_end(tmp_path, database):
+    root, secret, output, port = tmp_path / "root.token", tmp_path / "secret", tmp_path / "kept", free_port()
+    root.write_text(prepare(database)[2], encoding="utf-8")
+    message = small_study()
+    with server_process(database, PARLEY_WEBHOOK_ALLOW="127.0.0.1") as (_, url):
+        hook = f"http://127.0.0.1:{port}/hook"
+        said = parley(url, root, "webhooks", "add", hook, "--output", str(secret))
+        webhook = said.split()[0]
+        receiver = receiver_process(port, str(secret), str(output), refusals=1)
+        try:
+            with Client(url, root.read_text(encoding="utf-8")) as admin:
+                admin.request("POST", "studies", json={"id": "trial", "study": message.to_json()})
+                answer_all(url, admin, message)
+                eventually(lambda: kept(output), 60)  # after 5 s
+                receiver.kill()
+                receiver.wait()
+                receiver.stdout.close()
+                listed = parley(url, root, "webhooks", "list")
+                assert "whsec_" not in listed
+                receiver = receiver_process(port, str(secret), str(output), refusals=0)
+                assert "Delivered." in parley(url, root, "webhooks", "test", webhook)
+                eventually(lambda: told_of(kept(output)) == EXPECTED, 60)
+                assert f"Removed: {webhook}" in parley(url, root, "webhooks", "remove", webhook)
+        finally:
+            receiver.kill()
+            receiver.wait()
+            receiver.stdout.close()
+
+
+@pytest.mark.kills
+@pytest.mark.parametrize(("point", "sent"), [("webhook-due", 0), ("webhook-sent", 1)])
+def test_a_server_killed_between_commit_and_delivery_delivers_when_it_is_back(database, point, sent):
+    """Killed after the answer but before it is kept, it sends the same again, with the same id."""
+    token = prepare(database)[2]
+    message = small_study()
+    with Receiver() as receiver:
+        with server_process(database, PARLEY_WEBHOOK_ALLOW="127.0.0.1", PARLEY_KILL_AT=point) as (process, url):
+            with Client(url, token) as admin:
+                receiver.secret = admin.request("POST", "webhooks", json={"url": receiver.url})["secret"]
+                admin.request("POST", "studies", json={"id": "trial", "study": message.to_json()})
+                with suppress(ParleyError):  # it dies while the study runs
+                    answer_all(url, admin, message)
+            assert process.wait(timeout=60) == -signal.SIGKILL
+        assert len(receiver.taken) == sent
+        with server_process(database, PARLEY_WEBHOOK_ALLOW="127.0.0.1") as (_, url):
+            with Client(url, token) as admin:
+                answer_all(url, admin, message)
+            eventually(lambda: told_of(receiver.taken) == EXPECTED, 120)  # on PostgreSQL once the lease is over
+        assert not receiver.forged
+        assert [one["id"] for one in receiver.taken].count(receiver.taken[0]["id"]) == 1 + sent

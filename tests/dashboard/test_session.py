@@ -10,7 +10,17 @@ from tests.dashboard.site import TWO, form_token, sign_in, site
 
 from parley.coordinator.observability import configure
 
-PAGES = ("/", "/new", "/tokens", "/log", "/studies/two", "/studies/two/answer.json", "/studies/two/events", "/events")
+PAGES = (
+    "/",
+    "/new",
+    "/tokens",
+    "/webhooks",
+    "/log",
+    "/studies/two",
+    "/studies/two/answer.json",
+    "/studies/two/events",
+    "/events",
+)
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -534,8 +534,8 @@ class Telling(StrEnum):
 
     DECIDED = "phase.decided"
     LATE = "site.late"
-    HELD = "report.held"
     ENDED = "study.ended"
+    HELD = "report.held"
 
 
 class WebhookLine(Answer):

@@ -25,7 +25,7 @@ from parley.protocol.codec import canonical, read_json
 
 MOST = 20  # webhooks of a server
 LONGEST_URL = 2000
-LEASE = 60.0  # seconds for which nobody else sends to it; longer than any attempt takes
+LEASE = 30.0  # seconds for which nobody else sends to it; longer than any attempt takes
 # Seconds after a failed attempt, as Standard Webhooks proposes; more than three days. Then it is disabled.
 RETRIES = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
 # What every viewer may know. That a report is held says something about its rewards, so that it has to be asked for.
@@ -67,7 +67,7 @@ def register(
     """A new webhook, told of what happens from now on; returns its secret, which is shown only here, and its row."""
     if study is not None and studies.get(transaction, study) is None:
         raise Refusal("not-found", f"no study {study!r}")
-    webhook, secret = f"wh_{secrets.token_hex(8)}", "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+    webhook, secret = f"wh_{secrets.token_hex(4)}", "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
     chosen = sorted(set(events or USUAL))
     # The address may be a secret of its receiver: the log has the host only.
     entry = {"webhook": webhook, "host": urlsplit(url).hostname, "events": chosen, "study": study}

@@ -214,9 +214,8 @@ class Sender:
         parts = urlsplit(url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         limits = httpx.Timeout(WHOLE, connect=CONNECT)
-        async with httpx.AsyncClient(
-            verify=self._trust(), trust_env=False, follow_redirects=False, timeout=limits
-        ) as client:
+        trust = await anyio.to_thread.run_sync(self._trust)
+        async with httpx.AsyncClient(verify=trust, trust_env=False, follow_redirects=False, timeout=limits) as client:
             for place, address in enumerate(addresses, start=1):
                 number = f"[{address}]" if address.version == 6 else str(address)
                 request = client.build_request(

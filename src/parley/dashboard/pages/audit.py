@@ -21,7 +21,9 @@ def in_words(kind: str, payload: Mapping[str, Any]) -> str:
     >>> in_words("paused", {"schema": "parley/event/paused/1", "reason": "holiday"})
     'holiday'
     """
-    return read_event(kind, payload).sentence if kind in EVENTS else str(payload.get("principal", ""))
+    if kind in EVENTS:
+        return read_event(kind, payload).sentence
+    return str(payload.get("principal", payload.get("host", "")))
 
 
 def unbroken(records: Sequence[Mapping[str, Any]]) -> bool:
@@ -56,7 +58,7 @@ async def audit_page(shown: Page) -> Response:
 
 
 async def server_log_page(shown: Page) -> Response:
-    """Tokens issued and revoked."""
+    """Tokens issued and revoked, webhooks added and removed."""
     some = {"after": shown.place("after"), "limit": A_PAGE, "newest_first": True}
     records, following = _worded(await shown.call(admin.get_server_log, some))
     return await shown.show("server_log.html", records=records, next=following, unbroken=unbroken(records))

@@ -1,0 +1,62 @@
+"""Webhooks: who is told what happens; add, test, remove. The secret of a new one is shown once."""
+
+from starlette.responses import RedirectResponse, Response
+
+from parley.coordinator.answers import NewWebhook, Telling
+from parley.coordinator.http.routes import webhooks
+from parley.coordinator.problems import Refusal
+from parley.dashboard.session import ADMINISTRATORS, Page, page
+
+
+async def webhooks_page(
+    shown: Page, *, added: NewWebhook | None = None, said: str = "", problem: str = "", code: int = 200
+) -> Response:
+    """Every webhook without its secret, but for the one that was `added` just now."""
+    found = await shown.call(webhooks.list_webhooks)
+    return await shown.show(
+        "webhooks.html",
+        code=code,
+        webhooks=found.webhooks,
+        allowed=found.allowed,
+        kinds=list(Telling),
+        added=added,
+        said=said,
+        problem=problem,
+        form=shown.form,
+    )
+
+
+async def add(shown: Page) -> Response:
+    """Tell an address what happens."""
+    body = {"url": shown.form.get("url", "").strip(), "study": shown.form.get("study", "").strip() or None}
+    chosen = [kind for kind in Telling if kind in shown.form]
+    try:
+        if not chosen:
+            raise Refusal("invalid-request", "events: found none; allowed: at least one")
+        return await webhooks_page(shown, added=await shown.call(webhooks.add_webhook, body={**body, "events": chosen}))
+    except Refusal as refusal:
+        if refusal.status not in (404, 409, 422):
+            raise
+        return await webhooks_page(shown, problem=refusal.sentence, code=refusal.status)
+
+
+async def test(shown: Page) -> Response:
+    """Send a test message now."""
+    found = await shown.call(webhooks.test_webhook, webhook=shown.form.get("webhook", "-"))
+    if found.delivered:
+        return await webhooks_page(shown, said=f"The test message arrived: {found.id} is live.")
+    return await webhooks_page(shown, problem=f"The test message of {found.id} did not arrive: {found.error}")
+
+
+async def remove(shown: Page) -> Response:
+    """Tell a webhook nothing more."""
+    await shown.call(webhooks.remove_webhook, webhook=shown.form.get("webhook", "-"))
+    return RedirectResponse("/webhooks", status_code=303)
+
+
+routes = [
+    page("/webhooks", webhooks_page),
+    page("/webhooks", add, "POST", only=ADMINISTRATORS),
+    page("/webhooks/test", test, "POST", only=ADMINISTRATORS),
+    page("/webhooks/remove", remove, "POST", only=ADMINISTRATORS),
+]
