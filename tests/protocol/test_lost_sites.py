@@ -13,6 +13,7 @@ from tests.protocol.test_trial import reported
 from parley.errors import IllegalMove, InvalidInput
 from parley.estimates import estimates
 from parley.protocol import Stage, apply, create, freeze_preview, issue_certificate, replay, verify_log
+from parley.protocol.corrections import correction_of
 from parley.protocol.events import (
     AgentFrozen,
     Cancelled,
@@ -20,6 +21,7 @@ from parley.protocol.events import (
     Paused,
     PhaseClosedEarly,
     ReportAccepted,
+    ReportAmended,
     Resumed,
     Reweighed,
     StudyCreated,
@@ -70,6 +72,23 @@ class Course:
     def withdraw_arm(self, arm):
         return self.let(withdraw_arm(self.trial, arm).event("unsafe", ""))
 
+    def report_of(self, phase, agent):
+        """The report that was decided on."""
+        taken = [event.report for event in self.events if isinstance(event, ReportAccepted | ReportAmended)]
+        return [report for report in taken if (report.phase, report.agent) == (phase, agent)][-1]
+
+    def corrected(self, phase, agent, by=1.0, arm=0):
+        """The report that counts there now, with every reward of an arm larger by some."""
+        found = self.trial.corrected(phase, agent) or self.report_of(phase, agent)
+        sums, squares, n = list(found.sums), list(found.squares), found.counts[arm]
+        squares[arm] += 2 * by * sums[arm] + n * by**2
+        sums[arm] += n * by
+        return structs.replace(found, sums=tuple(sums), squares=tuple(squares))
+
+    def correct(self, report, reason="a slip of the pen"):
+        event = structs.replace(correction_of(self.trial, report), reason=reason)
+        return self.let(event)
+
     def thaw(self, agent):
         return self.let(thaw(self.trial, agent).event("open again", ""))
 
@@ -103,7 +122,8 @@ class Course:
         records, past = self.chain(self.events), self.trial.past
         data = [event.decision.data for event in self.events if hasattr(event, "decision")]
         head = {"sequence": records[-1].sequence, "head": records[-1].hash, "version": "0.1.0"}
-        certificate = issue_certificate(self.trial, data=data, phases=past, **head)
+        corrected = [record.sequence for record in records if record.kind == "report-corrected"]
+        certificate = issue_certificate(self.trial, data=data, phases=past, corrected_in=corrected, **head)
         self.let(Certified(certificate=certificate))
         return certificate
 

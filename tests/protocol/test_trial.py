@@ -23,6 +23,7 @@ from parley.protocol.events import (
     PhaseClosedEarly,
     ReportAccepted,
     ReportAmended,
+    ReportCorrected,
     ReportQuarantined,
     ReportRefused,
     Resumed,
@@ -128,6 +129,9 @@ def any_event(trial, kind):
         "report-accepted": lambda: ReportAccepted(report=report),
         "report-quarantined": lambda: ReportQuarantined(report=report, stands=standing.digest),
         "report-amended": lambda: ReportAmended(report=report, replaces=standing.digest, reason="why"),
+        "report-corrected": lambda: ReportCorrected(
+            report=report, replaces=standing.digest, reason="why", consequences=""
+        ),
         "report-refused": lambda: ReportRefused(
             phase=trial.phase, agent=report.agent, report=report.digest, reason="why"
         ),
@@ -165,9 +169,9 @@ def test_every_move_is_in_the_table_or_refused_with_the_state_unchanged(stage, k
         try:
             assert apply(trial, event).stage in targets
         except IllegalMove:  # legal here, but not for what this trial holds
-            amends = ("report-amended", "report-refused", "phase-closed-early", "agent-thawed")
+            amends = ("report-amended", "report-refused", "report-corrected", "phase-closed-early", "agent-thawed")
             assert kind in (*amends, "reweighed", "arm-opened", "arm-withdrawn")
-            assert not (trial.reports and kind.startswith(("report", "phase")))
+            assert not (trial.reports and kind.startswith(("report", "phase")) and kind != "report-corrected")
     assert (trial.stage, trial.state.to_json(), trial.plan, dict(trial.reports), trial.frozen) == before
 
 

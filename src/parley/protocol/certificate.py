@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from parley.estimates import estimates, leading
+from parley.formatting import plural
 from parley.privacy import DELTA, epsilon
 from parley.protocol.codec import digest
-from parley.protocol.messages import Certificate, Decision, Report, Rows
+from parley.protocol.corrections import read_anew
+from parley.protocol.messages import Certificate, Correction, Decision, Report, Rows
 from parley.protocol.trial import Trial
 from parley.status import OutcomeStatus, overall
 from parley.totals import Totals
@@ -34,9 +37,12 @@ def issue_certificate(
     decisions: Sequence[Decision] = (),
     warnings: Sequence[str] = (),
     phases: Sequence[Totals] | None = None,
+    corrected_in: Sequence[int] = (),
+    released: int = 1,
 ) -> Certificate:
     """What a finished or cancelled trial may claim; `data` are the `decisions`' digests of the phases' reports. The
-    decisions say who is missing and what was left out. The `phases` are the trial's own unless given.
+    decisions say who is missing and what was left out. The `phases` are the trial's own unless given; `corrected_in`
+    are the records of its corrections. Of a private study, `released` is the most that a quarantined report tells.
     """
     policy, state, study = trial.policy, trial.state, trial.study
     phases = trial.past or () if phases is None else phases
@@ -51,8 +57,12 @@ def issue_certificate(
         )
     if gone:
         guarantee = f"{guarantee}; {', '.join(gone)} left and has no answer: the others were re-weighed without it"
+    corrected = [one.report for one in trial.corrections]
     missing, left_out = _added([one.missing for one in decisions]), _added([_left_out(one) for one in decisions])
     guarantee = _as_far_as_complete(guarantee, trial, decisions, missing, left_out)
+    if trial.corrections:
+        some = plural(len(trial.corrections), "report was", "reports were")
+        guarantee += f"; {some} corrected after the decision, and with_corrections tells how it would read"
     return Certificate(
         study=trial.id,
         problem=study.digest,
@@ -85,14 +95,46 @@ def issue_certificate(
         left_out=left_out,
         empty_phases=_empty_phases(trial, decisions) or None,
         warnings=tuple(warnings),
-        privacy=_privacy(study.problem.rho, [*decisions, *trial.reports.values()]),
+        corrections=corrections_of(trial, corrected_in),
+        with_corrections=reading(trial, phases) if trial.corrections else None,
+        privacy=_privacy(study.problem.rho, [*decisions, *trial.reports.values(), *corrected], released),
     )
 
 
-def _privacy(rho: float | None, reported: Sequence[Decision | Report]) -> dict[str, float] | None:
+def corrections_of(trial: Trial, corrected_in: Sequence[int]) -> tuple[Correction, ...]:
+    """The corrections of a trial, with the records that hold them."""
+    return tuple(
+        Correction(
+            sequence=sequence,
+            phase=one.report.phase,
+            agent=one.report.agent,
+            reason=one.reason,
+            report=one.report.digest,
+            replaces=one.replaces,
+        )
+        for sequence, one in zip(corrected_in, trial.corrections, strict=True)
+    )
+
+
+def reading(trial: Trial, phases: Sequence[Totals] | None = None) -> dict[str, Any]:
+    """What a certificate says under `with_corrections`; a trial in progress reads in the same way."""
+    found = read_anew(trial, phases)
+    anew = replace(trial, state=found.after)
+    evidence = trial.policy.certificate(found.after) | _estimated(anew, found.phases)
+    del evidence["guarantee"]  # `meaning` says what may be claimed
+    return {
+        "meaning": found.meaning,
+        "would_change": found.would_change,
+        "answers": found.answers,
+        "other_phases": [one.to_json() for one in found.other_phases],
+        "evidence": _finite(evidence),
+    }
+
+
+def _privacy(rho: float | None, reported: Sequence[Decision | Report], released: int = 1) -> dict[str, float] | None:
     """What reports let anybody learn of one person; k releases of a person's cell add up to k rho.
 
-    Those of a phase that was never decided are in the log too.
+    Those of a phase that was never decided are in the log too, and those that were corrected or put aside.
 
     >>> round(_privacy(0.05, ())["epsilon"], 2), _privacy(None, ())
     (1.31, None)
@@ -100,6 +142,7 @@ def _privacy(rho: float | None, reported: Sequence[Decision | Report]) -> dict[s
     if rho is None:
         return None
     releases = max((one.releases or 1 for one in reported), default=1)
+    releases = max(releases, released)
     return {"rho": rho, "releases": releases, "epsilon": epsilon(releases * rho), "delta": DELTA}
 
 

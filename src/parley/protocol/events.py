@@ -77,6 +77,22 @@ class ReportAmended(_Event, tag="parley/event/report-amended/1"):
         return _of_report(self.report, self.reason)
 
 
+class ReportCorrected(_Event, tag="parley/event/report-corrected/1"):
+    """An administrator put a report right after its phase was decided. What was decided stands as it was taken; the
+    certificate tells how it would read with this report instead.
+    """
+
+    report: Report
+    replaces: Annotated[str, described("Digest of the correction before it; else of the report that was decided on.")]
+    reason: str
+    consequences: Previewed
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        return _of_report(self.report, self.reason)
+
+
 class ReportRefused(_Event, tag="parley/event/report-refused/1"):
     """An administrator refused a report that was held: the agent is asked for another."""
 
@@ -234,6 +250,7 @@ Event: TypeAlias = (
     | ReportQuarantined
     | ReportAmended
     | ReportRefused
+    | ReportCorrected
     | PhaseClosed
     | PhaseClosedEarly
     | StepFailed

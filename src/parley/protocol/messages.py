@@ -270,6 +270,17 @@ class Decision(Message, tag="parley/decision/1"):
     releases: Annotated[Count | None, described("The most of any report of the phase, where more than once.")] = None
 
 
+class Correction(Message, tag="parley/correction/1"):
+    """A report that an administrator put right after its phase was decided."""
+
+    sequence: Annotated[Count, described("Of the record that holds it.")]
+    phase: Phase
+    agent: str
+    reason: str
+    report: Annotated[Digest, described("Of the corrected report.")]
+    replaces: Annotated[Digest, described("Of the correction before it; else of the report that was decided on.")]
+
+
 class Certificate(Message, tag="parley/certificate/1"):
     """The end of a study: what was asked, what was seen, what follows and how far it may be trusted.
 
@@ -320,6 +331,16 @@ class Certificate(Message, tag="parley/certificate/1"):
     warnings: Annotated[
         tuple[str, ...], described("Where the data contradict what the study assumes of its rewards.")
     ] = ()
+    corrections: Annotated[
+        tuple[Correction, ...], described("Reports that were corrected after their phase was decided, all of them.")
+    ] = ()
+    with_corrections: Annotated[
+        dict[str, Any] | None,
+        described(
+            "How it would read with them: `meaning`, whose answer `would_change`, `answers`, arms dropped in "
+            "`other_phases`, and the `evidence` with its estimates."
+        ),
+    ] = None
     privacy: Annotated[
         dict[str, float] | None,
         described(

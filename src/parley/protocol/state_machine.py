@@ -19,20 +19,22 @@ Why the rules are what they are:
 - A report with a mean that the stated model rules out is held: kept, not counted, and its place stays open. Taking it
   would let one slip of a pen decide the study; refusing it unseen would let the coordinator choose its data. So an
   administrator takes it (an amendment that replaces nothing) or refuses it, and then the agent is asked for another.
+- Once a phase is decided its reports are corrected, not amended, at any stage and as often as needed. A correction
+  moves nothing: plans, decisions and answers stay as they were taken, since whoever corrects has seen what they say.
 - Freezing and thawing never touch what was reported. They only change who is asked from here on.
 - Closing a phase early needs a policy whose guarantee allows other counts than it planned, and at least one report.
 - While a study is paused, administrators may still mend it (amend, refuse, freeze, thaw, re-weigh, open or withdraw
   arms); it takes no report and makes no decision, so nothing is decided on a state that somebody is looking into.
 - An arm is opened or withdrawn for everybody. Withdrawing never touches the phase in progress: sites that stop drawing
   the arm report none of it, for the reason "supply". Both fold what was recorded, so no act depends on those before.
-- A finished study asks for nothing more: only its certificate, and reports kept for the record, may follow.
+- A finished study asks for nothing more: only its certificate, corrections, and reports kept for the record may follow.
 """
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from parley.errors import IllegalMove
+from parley.errors import IllegalMove, ImpossibleReport
 from parley.problem import Problem
 from parley.protocol.events import (
     AgentFrozen,
@@ -47,6 +49,7 @@ from parley.protocol.events import (
     PhaseClosedEarly,
     ReportAccepted,
     ReportAmended,
+    ReportCorrected,
     ReportQuarantined,
     ReportRefused,
     Resumed,
@@ -114,6 +117,7 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     **{(stage, kind): frozenset({stage, F}) for kind in ANEW for stage in (R, C, P)},
     # Kept for the record wherever the study is; it changes nothing.
     **{(stage, "report-quarantined"): frozenset({stage}) for stage in Stage},
+    **{(stage, "report-corrected"): frozenset({stage}) for stage in Stage},
 }
 
 
@@ -167,6 +171,15 @@ class Held(NamedTuple):
     why: str
 
 
+class Counted(NamedTuple):
+    """What an agent reported in a decided phase."""
+
+    plan: str  # digest of the phase's plan
+    draws: tuple[int, ...]  # that it asked for
+    counts: tuple[int, ...]  # that were decided on
+    digest: str  # of the last correction, else of the report that was decided on
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """One agent's place in the phase in progress."""
@@ -201,6 +214,7 @@ class Situation:
     closed_early: bool = False  # the phase takes no more reports: it is decided with those that are in
     reported: int = field(default=0, compare=False)  # reports that are in; only closing the phase with them asks
     place: Place | None = None
+    counted: Counted | None = field(default=None, compare=False)  # only a correction asks
     against: Past | None = field(default=None, compare=False)  # what reports are compared with; None: nothing
 
     @property
@@ -239,6 +253,9 @@ def admit(here: Situation, event: Event) -> Situation:
     match event:
         case ReportAccepted() | ReportAmended() | ReportRefused() | ReportQuarantined(stands=""):
             after = _report_admitted(here, event, kind)
+        case ReportCorrected():
+            _check_correction(here, event, kind)
+            after = here
         case AgentFrozen() | AgentThawed():
             require(here.stage, kind)
             after = _asked_or_not(here, event, kind)
@@ -441,6 +458,37 @@ def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -
         raise illegal(here.stage, kind, words, "not-found")
     if standing.digest != replaces:
         raise illegal(here.stage, kind, f"the report of {report.agent!r} that it replaces does not stand")
+
+
+def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> None:
+    """Refuse to correct what was not decided on, what somebody else corrected meanwhile, and what cannot be true."""
+    report, counted, problem = event.report, here.counted, here.study.problem
+    if report.study != here.id:
+        raise illegal(here.stage, kind, f"it is of {report.study!r}, not of {here.id!r}")
+    if counted is None and report.phase >= here.phase and here.stage not in OVER:
+        words = f"phase {report.phase} is not decided: until then its reports are amended (parley admin amend)"
+        raise illegal(here.stage, kind, words)
+    if counted is None:
+        words = f"no report of {report.agent!r} was decided on in phase {report.phase}"
+        raise illegal(here.stage, kind, words, "not-found")
+    if report.digest == counted.digest:
+        raise illegal(here.stage, kind, "nothing to correct: these are the numbers that it has already")
+    if event.replaces != counted.digest:
+        words = f"the report of {report.agent!r} that it replaces was corrected meanwhile: look again"
+        raise illegal(here.stage, kind, words, "changed-meanwhile")
+    if report.plan != counted.plan:
+        raise illegal(
+            here.stage, kind, f"the report names another plan than that of phase {report.phase}", "wrong-plan"
+        )
+    if problem.rho is not None and report.releases is None:
+        hint = "The site makes such a report: parley agent --correct, or parley site correct"
+        allowed = "2 or more: other sums of the same people are another release, with noise of their own"
+        raise ImpossibleReport("releases", found="nothing", allowed=allowed, hint=hint)
+    draws = counted.draws
+    if not report.reason and len(report.counts) == len(draws):  # of an arm that was withdrawn then, fewer did
+        cells = zip(report.counts, counted.counts, draws, strict=True)
+        draws = tuple(count if count == decided else asked for count, decided, asked in cells)
+    check_report(report, draws, problem.noise, problem if here.study.flexible else None)
 
 
 def _check_numbers(here: Situation, report: Report, kind: str) -> None:

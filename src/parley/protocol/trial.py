@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from parley.protocol.events import (
     PhaseClosedEarly,
     ReportAccepted,
     ReportAmended,
+    ReportCorrected,
     ReportQuarantined,
     ReportRefused,
     Reweighed,
@@ -36,7 +38,7 @@ from parley.protocol.events import (
 )
 from parley.protocol.lost_sites import ask_anew, folded, guarantee_under, left_by, share_of_delta
 from parley.protocol.messages import Decision, Plan, Report, Rows, StudyMessage, Weights
-from parley.protocol.state_machine import OVER, Held, Place, Situation, Stage, admit, agent_of
+from parley.protocol.state_machine import OVER, Counted, Held, Place, Situation, Stage, admit, agent_of
 from parley.rewards import Past
 from parley.status import OutcomeStatus
 from parley.totals import Totals
@@ -71,6 +73,13 @@ class Step:
         return PhaseClosed(decision=self.decision, plan=self.plan)
 
 
+class Settled(NamedTuple):
+    """A decided phase: what it asked, and the digests of the reports that it was decided on."""
+
+    plan: Plan
+    reports: Mapping[str, str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """Everything that decides what may happen next.
@@ -95,6 +104,8 @@ class Trial:
     arms_opened: Mapping[str, int] = field(default_factory=dict)  # arm -> the phase in which it was, the last time
     arms_withdrawn: Mapping[str, int] = field(default_factory=dict)  # arm -> since which phase it is
     past: tuple[Totals, ...] | None = field(default=(), compare=False)  # of decided phases; None: were not read
+    settled: tuple[Settled, ...] = field(default=(), compare=False)  # the same phases, where the past was read
+    corrections: tuple[ReportCorrected, ...] = field(default=(), compare=False)  # of them; nothing is decided by these
     held: Mapping[str, Held] = field(default_factory=dict)  # agent -> its report that waits for an administrator
     refused: frozenset[str] = frozenset()  # digests of this phase's reports that an administrator did not take
     latest: Totals | None = field(default=None, compare=False)  # (arm, agent): of the phase that was decided last
@@ -163,6 +174,30 @@ class Trial:
             against=self.against,
         )
 
+    def before(self, event: Event) -> Situation:
+        """What `admit` needs to know of an event."""
+        here = self.situation(agent_of(event))
+        return replace(here, counted=self._counted(event)) if isinstance(event, ReportCorrected) else here
+
+    def _counted(self, event: ReportCorrected) -> Counted | None:
+        phase, agent = event.report.phase, event.report.agent
+        if self.past is None or phase > len(self.settled) or agent not in self.settled[phase - 1].reports:
+            return None
+        plan, reports = self.settled[phase - 1]
+        place = self.study.agents.index(agent)
+        last = self.corrected(phase, agent)
+        return Counted(
+            plan=plan.digest,
+            draws=plan.draws(place),
+            counts=tuple(self.past[phase - 1].counts[:, place].tolist()),
+            digest=reports[agent] if last is None else last.digest,
+        )
+
+    def corrected(self, phase: int, agent: str) -> Report | None:
+        """The last correction of an agent's report of a decided phase, if there is one."""
+        found = (one.report for one in reversed(self.corrections))
+        return next((report for report in found if (report.phase, report.agent) == (phase, agent)), None)
+
     @property
     def ends(self) -> dict[str, OutcomeStatus]:
         """How the study ended for every agent; `open` while it goes on."""
@@ -209,8 +244,10 @@ class Trial:
         """The trial after a step that was taken from it."""
         after = admit(self.situation(), step.event)
         past = None if self.past is None else (*self.past, self.totals)
+        mine = Settled(plan=self.plan, reports={name: report.digest for name, report in self.reports.items()})
+        settled = () if past is None else (*self.settled, mine)
         latest = step.state.totals - self.state.totals  # as whoever reads both states finds it, to the last bit
-        closed = replace(self, stage=after.stage, state=step.state, past=past, latest=latest)
+        closed = replace(self, stage=after.stage, state=step.state, past=past, settled=settled, latest=latest)
         return closed if step.plan is None else closed.opened(step.plan)
 
     def opened(self, plan: Plan) -> Trial:
@@ -427,7 +464,7 @@ def create(study_id: str, study: StudyMessage) -> Trial:
 
 def apply(trial: Trial, event: Event) -> Trial:
     """The trial after an event; an illegal one raises. Recorded steps are taken again and compared."""
-    after = admit(trial.situation(agent_of(event)), event)
+    after = admit(trial.before(event), event)
     match event:
         case ReportAccepted(report=report) | ReportAmended(report=report):
             return replace(trial, stage=after.stage, reports={**trial.reports, report.agent: report})
@@ -436,6 +473,8 @@ def apply(trial: Trial, event: Event) -> Trial:
         case ReportRefused(agent=agent, report=digest):
             held = {name: found for name, found in trial.held.items() if name != agent}
             return replace(trial, held=held, refused=trial.refused | {digest})
+        case ReportCorrected():
+            return replace(trial, corrections=(*trial.corrections, event))
         case AgentFrozen(agent=agent):
             return replace(trial, stage=after.stage, frozen=trial.frozen | {agent})
         case AgentThawed(agent=agent):

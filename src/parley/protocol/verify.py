@@ -21,6 +21,7 @@ from parley.protocol.events import (
     PhaseClosed,
     ReportAccepted,
     ReportAmended,
+    ReportCorrected,
     ReportQuarantined,
     StudyCreated,
     read_event,
@@ -33,7 +34,7 @@ from parley.protocol.trial import Trial, apply, asked_again, replay
 
 @dataclass(frozen=True, kw_only=True)
 class Amendment:
-    """A report that an administrator put in the place of the one an agent sent."""
+    """A report that an administrator put in the place of the one an agent sent, or corrected after the decision."""
 
     phase: int
     agent: str
@@ -57,6 +58,7 @@ class Verification:
     amended: tuple[Amendment, ...]  # of the agents that hold the receipts, in the order of the log
     problem: str | None
     trial: Trial | None  # where the log leads
+    corrected: tuple[Amendment, ...] = ()  # reports that were corrected after their phase was decided
     warnings: tuple[str, ...] = ()  # where the data contradict what the study assumes
 
     @property
@@ -106,6 +108,7 @@ def verify_log(
         amended=tuple(seen.amended_after(known)),
         problem=problem,
         trial=trial,
+        corrected=tuple(seen.corrections),
         warnings=seen.warnings(trial) if trial else (),
     )
 
@@ -123,6 +126,8 @@ class _Seen:
         self.exact = True
         self.certificate: str | None = None
         self.amendments: list[Amendment] = []
+        self.corrections: list[Amendment] = []
+        self.released = 1  # the most releases that a quarantined report of a private study tells
         self.sent: set[str] = set()  # digests of reports that were quarantined as they were sent
 
     def amended_after(self, receipts: Iterable[Receipt | tuple[int, str]]) -> Iterator[Amendment]:
@@ -150,8 +155,8 @@ class _Seen:
                     self.exact &= asked_again(before, event).event("", "").states == event.states
                 if isinstance(event, Certified):
                     self._check_certificate(event, before)
-                if isinstance(event, AgentThawed | Cancelled | AskedAnew):
-                    self.certificate = None  # a blocked study goes on: what was certified of it is history
+                if isinstance(event, AgentThawed | Cancelled | AskedAnew | ReportCorrected):
+                    self.certificate = None  # a blocked study goes on, or reads otherwise: another one follows
         except UNREPLAYABLE as error:
             raise BrokenChain(f"record {record.sequence} ({record.kind}) does not follow: {error}") from None
         self.heads[record.sequence] = record.hash
@@ -165,16 +170,11 @@ class _Seen:
             self.given[record.sequence] = Receipt.of(event.report, sequence=record.sequence, head=record.hash)
         if isinstance(event, ReportQuarantined):
             self.sent.add(event.report.digest)
+            self.released = max(self.released, event.report.releases or 1)
+        if isinstance(event, ReportCorrected):
+            self.corrections.append(_amendment(record, event))
         if isinstance(event, ReportAmended) and (event.replaces or event.report.digest not in self.sent):
-            self.amendments.append(
-                Amendment(
-                    phase=event.report.phase,
-                    agent=event.report.agent,
-                    sequence=record.sequence,
-                    actor=record.actor,
-                    reason=event.reason,
-                )
-            )
+            self.amendments.append(_amendment(record, event))
 
     def warnings(self, trial: Trial) -> tuple[str, ...]:
         """What the phases that were decided say of the stated scale."""
@@ -193,12 +193,24 @@ class _Seen:
             head=self.heads[last],
             version=version,
             warnings=self.warnings(trial),
+            corrected_in=[found.sequence for found in self.corrections],
+            released=self.released,
         )
         wrong = same_certificate(event.certificate, again)
         del again  # as large as what is hashed now
         if wrong:
             raise InvalidInput("certificate", found=f"another {', '.join(wrong)}", allowed="what the log gives again")
         self.certificate = event.certificate.digest
+
+
+def _amendment(record: Record, event: ReportAmended | ReportCorrected) -> Amendment:
+    return Amendment(
+        phase=event.report.phase,
+        agent=event.report.agent,
+        sequence=record.sequence,
+        actor=record.actor,
+        reason=event.reason,
+    )
 
 
 def read_log(lines: Iterable[str | bytes]) -> Iterator[Record]:

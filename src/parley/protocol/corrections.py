@@ -1,0 +1,189 @@
+"""What the recorded phases would say with corrected reports: a reading beside the answers, which stand as taken.
+
+The policy is folded anew over all decided phases, once as they were decided on and once with every corrected report in
+the place of its first. Counts of a phase are those of its reports; nothing is planned again. What differs between the
+two folds is what the corrections would have changed.
+
+Why it is only told: whoever corrects has seen the answers, and chooses what is looked into again. Were the corrected
+totals folded into the decisions to come, that choice would be part of the data, and no error probability would be left.
+As a reading it has the guarantee of the policy under a condition that nobody can check; `meaning` says it, and
+docs/corrections.md why.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from parley.once import once
+from parley.policies import State
+from parley.protocol.codec import Digest, Message, Phase, described
+from parley.protocol.events import ReportCorrected
+from parley.protocol.lost_sites import folded, not_reweighable
+from parley.protocol.messages import Report
+from parley.protocol.state_machine import admit
+from parley.protocol.trial import Trial
+from parley.totals import Totals
+
+STANDS = (
+    "what the recorded phases would give with the corrected numbers in the place of those that were decided on, along "
+    "the plans as they were; decisions and answers stand as they were taken"
+)
+
+
+class OtherPhase(Message, tag="parley/other-phase/1"):
+    """An arm of an agent that would have been dropped in another phase, or not at all."""
+
+    agent: str
+    arm: str
+    dropped_in: Annotated[int, described("The phase that ruled it out or set it aside, else 0.")]
+    with_corrections: Annotated[int, described("The same, with the corrected reports.")]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reading:
+    """The fold of a trial's decided phases as they were decided on, and with all corrections."""
+
+    trial: Trial
+    phases: tuple[Totals, ...]  # corrected
+    before: State
+    after: State
+
+    @property
+    def would_change(self) -> dict[str, str]:
+        """Agent -> yes (another answer, or one where there is none), undecided (none any more), or no."""
+        study, top = self.trial.study, self.trial.study.problem.top
+        had, has = (state.active.sum(axis=0) <= top for state in (self.before, self.after))
+        same = (self.before.active == self.after.active).all(axis=0)
+        words = np.where(had & ~has, "undecided", np.where(has & ~(had & same), "yes", "no"))
+        return dict(zip(study.agents, words.tolist(), strict=True))
+
+    @property
+    def other_phases(self) -> tuple[OtherPhase, ...]:
+        """The arms that would have been dropped at another time."""
+        study, before, after = self.trial.study, self.before.dropped_in, self.after.dropped_in
+        return tuple(
+            OtherPhase(
+                agent=study.agents[agent],
+                arm=study.arms[arm],
+                dropped_in=int(before[arm, agent]),
+                with_corrections=int(after[arm, agent]),
+            )
+            for agent, arm in np.argwhere((before != after).T)
+        )
+
+    @once
+    def answers(self) -> dict[str, list[str]]:
+        """Agent -> the arms that would remain."""
+        study, left = self.trial.study, self.trial.leaves & self.trial.frozen
+        return {
+            agent: [arm for arm, kept in zip(study.arms, column, strict=True) if kept and agent not in left]
+            for agent, column in zip(study.agents, np.asarray(self.after.answers).T, strict=True)
+        }
+
+    @property
+    def meaning(self) -> str:
+        """What it is, and under which condition it may be believed."""
+        if (why := not_reweighable(self.trial.study)) is not None:
+            return f"{STANDS}. No error probability goes with it: {why}"
+        return (
+            f"{STANDS}. Its error probability is that of the study if the corrected numbers are the rewards that were "
+            "drawn, and if it does not depend on them which reports were looked into again; the certificate claims none"
+        )
+
+
+def read_anew(trial: Trial, phases: Sequence[Totals] | None = None) -> Reading:
+    """With the trial's corrections. The decided `phases` are the trial's own unless given."""
+    decided = tuple(trial.past or () if phases is None else phases)
+    corrected, agents = list(decided), trial.study.agents
+    for report in (event.report for event in trial.corrections):
+        totals, place = corrected[report.phase - 1], agents.index(report.agent)
+        columns = [report.totals if m == place else totals[:, m] for m in range(len(agents))]
+        corrected[report.phase - 1] = Totals.columns(columns, len(trial.study.arms))
+    before, after = (folded(trial.policy, some)[-1] for some in (decided, corrected))
+    return Reading(trial=trial, phases=tuple(corrected), before=before, after=after)
+
+
+class CorrectedCell(Message, tag="parley/corrected-cell/1"):
+    """An arm of a report that would be corrected: draws, their sum and that of their squares, before and after."""
+
+    arm: str
+    counts: tuple[int, int]
+    sums: tuple[float, float]
+    squares: tuple[float, float]
+
+
+class CorrectionPreview(Message, tag="parley/correction-preview/1"):
+    """What correcting a report of a decided phase would tell; it changes no decision."""
+
+    study: str
+    phase: Phase
+    agent: str
+    replaces: Annotated[Digest, described("Of the correction before it; else of the report that was decided on.")]
+    report: Annotated[Digest, described("Of the corrected report.")]
+    cells: Annotated[tuple[CorrectedCell, ...], described("The arms that it changes.")]
+    would_change: Annotated[
+        dict[str, str],
+        described(
+            'Agent -> whether its answer would change, with all corrections: "yes" (another one, or one where there is '
+            'none), "undecided" (none any more) or "no".'
+        ),
+    ]
+    other_phases: Annotated[tuple[OtherPhase, ...], described("Arms that would have been dropped at another time.")]
+    effect: str
+    guarantee: str
+
+
+def correction_of(trial: Trial, report: Report) -> ReportCorrected:
+    """The event that corrects what counts now, without a reason; not yet admitted."""
+    probe = ReportCorrected(report=report, replaces="", reason="", consequences="")
+    counted = trial.before(probe).counted
+    return probe if counted is None else msgspec.structs.replace(probe, replaces=counted.digest)
+
+
+def correction_preview(trial: Trial, report: Report) -> CorrectionPreview:
+    """Of a corrected report of a decided phase."""
+    event = correction_of(trial, report)
+    admit(trial.before(event), event)
+    assert trial.past is not None, "a correction without the recorded phases was not admitted"
+    earlier = trial.corrected(report.phase, report.agent)
+    place = trial.study.agents.index(report.agent)
+    was, now = trial.past[report.phase - 1][:, place] if earlier is None else earlier.totals, report.totals
+    found = read_anew(replace(trial, corrections=(*trial.corrections, event)))
+    return CorrectionPreview(
+        study=trial.id,
+        phase=report.phase,
+        agent=report.agent,
+        replaces=event.replaces,
+        report=report.digest,
+        cells=tuple(
+            CorrectedCell(arm=arm, counts=counts, sums=sums, squares=squares)
+            for arm, counts, sums, squares in zip(
+                trial.study.arms,
+                zip(was.counts.tolist(), now.counts.tolist(), strict=True),
+                zip(was.sums.tolist(), now.sums.tolist(), strict=True),
+                zip(was.require_squares().tolist(), now.require_squares().tolist(), strict=True),
+                strict=True,
+            )
+            if len({*counts}) + len({*sums}) + len({*squares}) > 3
+        ),
+        would_change=found.would_change,
+        other_phases=found.other_phases,
+        effect=_would_change(found.would_change),
+        guarantee=(
+            f"{trial.guarantee}: as before, of the numbers that were decided on. With corrections: {found.meaning}"
+        ),
+    )
+
+
+def _would_change(found: Mapping[str, str]) -> str:
+    """Whose answers would be others, in words."""
+    other, none = ([agent for agent, word in found.items() if word == kind] for kind in ("yes", "undecided"))
+    words = "decisions and answers stand as they were taken; both numbers are kept"
+    if not other and not none:
+        return f"{words}. With the corrections no answer would change"
+    parts = [f"{', '.join(other)} would have another answer"] if other else []
+    parts += [f"{', '.join(none)} would have no answer yet"] if none else []
+    return f"{words}. With the corrections {', and '.join(parts)}"
