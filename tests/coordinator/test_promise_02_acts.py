@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
+from msgspec import structs
 from tests.coordinator.support import House, far_off, report_of, study_message
 from tests.coordinator.test_lost_sites import STUDY as SIX
 from tests.coordinator.test_lost_sites import phase
@@ -86,6 +87,13 @@ class Deaths:
             return house.run(self.study, [house.client(token) for token in self.tokens])
 
 
+def corrected(known, deaths):
+    """Another report in the place of one that was decided on."""
+    with deaths.house(admin=deaths.token) as house:
+        found = house.admin.report("trial", known.phase, known.agent)
+    return structs.replace(found, sums=(found.sums[0] + 0.01, *found.sums[1:])).to_json()
+
+
 def confirmed(method, preview, path, **body):
     """Two commits: the record of the preview, which is a look at unblinded results, and the act."""
 
@@ -119,6 +127,10 @@ def test_an_act_happens_as_a_whole_or_not_at_all(database):
     back = ("agents", "agent 6", "thaw")
     assert deaths.through("thaw", confirmed("GET", back, back), commits=2).frozen == frozenset()
     assert deaths.go_on()["stage"] == "finished"
+    right = corrected(far[0], deaths)
+    place = ("phases", right["phase"], "reports", "agent 1", "correct")
+    trial = deaths.through("correct", confirmed("POST", (*place, "preview"), place, report=right), commits=2)
+    assert len(trial.corrections) == 1
     assert {point for point in ACTS if "-arm-" not in point} <= set(deaths.reached)
     deaths.trial()
 

@@ -41,7 +41,7 @@ def test_past_decisions_stand_and_the_certificate_tells_how_it_would_read():
     everything_moved(made)
     assert made.trial.stage is Stage.FINISHED
     last = made.certify()
-    assert last.answers == first.answers == dict.fromkeys(AGENTS, ["arm 1"])
+    assert last.answers == first.answers == {agent: ["arm 1"] for agent in AGENTS}
     for field in ("state", "data", "evidence", "samples", "phases", "ends", "complete"):
         assert getattr(last, field) == getattr(first, field), field
     assert (first.corrections, first.with_corrections) == ((), None)
@@ -54,7 +54,7 @@ def test_past_decisions_stand_and_the_certificate_tells_how_it_would_read():
     assert {one.reason for one in last.corrections} == {"a slip of the pen"}
     read = last.with_corrections
     assert set(read["would_change"].values()) == {"yes"}
-    assert read["answers"] == dict.fromkeys(AGENTS, ["arm 2"])
+    assert read["answers"] == {agent: ["arm 2"] for agent in AGENTS}
     found = {(one["agent"], one["arm"]): (one["dropped_in"], one["with_corrections"]) for one in read["other_phases"]}
     assert found["agent 1", "arm 2"] == (2, 0)
     assert found["agent 1", "arm 1"] == (0, 2)
@@ -90,7 +90,9 @@ def test_the_reading_is_the_fold_of_the_corrected_phases_along_the_plans_as_they
     assert folded(policy, past)[-1].to_json() == found.before.to_json() == made.trial.state.to_json()
 
 
-@pytest.mark.parametrize("policy", sorted(name for name in POLICIES if "oracle" not in name))
+@pytest.mark.parametrize(
+    "policy", sorted(name for name in POLICIES if name not in ("oracle", "oracle-regret", "uniform"))
+)
 def test_every_policy_reads_anew_what_it_decided(policy):
     horizon = {"horizon": 3000} if "horizon" in POLICIES[policy].supports else {}
     made = course(policy, phases=1, **horizon)

@@ -92,7 +92,23 @@ def arms_come_and_go():
     return course
 
 
+def corrected():
+    """A report is corrected in mid-study, and again after the end, when the answer would be another."""
+    course = Kept("evidence", agents=3, means=[[0.9] * 3, [0.4] * 3, [0.0] * 3])
+    course.phase()
+    course.correct(course.corrected(1, "agent 2", -0.25))
+    course.to_the_end()
+    course.certify()
+    for phase, settled in enumerate(course.trial.settled, start=1):
+        for agent in settled.reports:
+            course.correct(course.corrected(phase, agent, -1.0), "arms 1 and 2 were mixed up")
+            course.correct(course.corrected(phase, agent, 1.0, arm=1), "arms 1 and 2 were mixed up")
+            course.certify()
+    return course
+
+
 MADE = {
+    "corrected": corrected,
     "arms": arms_come_and_go,
     "lost-site": lambda: lost_site("evidence"),
     "lost-site-wcpe": lambda: lost_site("wcpe"),
@@ -100,7 +116,7 @@ MADE = {
     "accepted": accepted,
     "blocked": blocked,
 }
-ENDS = {"arms": "decided", "lost-site": "decided", "lost-site-wcpe": "decided"}
+ENDS = {"arms": "decided", "corrected": "decided", "lost-site": "decided", "lost-site-wcpe": "decided"}
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -116,6 +132,10 @@ def test_golden_logs_stay_sound(name):
     if name == "arms":
         assert {record.kind for record in records} >= {"arm-opened", "arm-withdrawn"}
         assert (certificate["opened"], certificate["withdrawn"]) == ({"arm 2": 4, "arm 4": 2}, {"arm 4": 4})
+    if name == "corrected":
+        assert {record.kind for record in records} >= {"report-corrected"}
+        assert set(certificate["with_corrections"]["would_change"].values()) == {"yes"}
+        assert {tuple(arms) for arms in certificate["answers"].values()} == {("arm 1",)}
     if name.startswith("lost"):
         assert {record.kind for record in records} >= LOST
         assert [record.kind for record in records].count("certified") == 2, "of the blocked study, and the last word"

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from parley.protocol.codec import Digest, Model
-from parley.protocol.messages import Receipt, Report
+from parley.protocol.corrections import CorrectionPreview
+from parley.protocol.messages import Correction, Receipt, Report
 from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 
 
@@ -345,10 +346,20 @@ class SaltedReport(TakenReport):
     salt: str | None
 
 
+class CorrectedReport(Answer):
+    """A report as it was put right after its phase was decided; nothing is decided by it."""
+
+    report: Report
+    reason: str
+    sequence: int
+    at: str
+
+
 class ReportOfAgent(SaltedReport):
-    """The report that counts, and earlier revisions if it was amended."""
+    """The report that counts, earlier revisions if it was amended, and corrections after the phase was decided."""
 
     earlier: list[SaltedReport]
+    corrections: list[CorrectedReport]
 
 
 class Reports(Answer):
@@ -413,6 +424,21 @@ class PreviewedEarlyClose(Answer):
 
     preview: EarlyClosePreview
     digest: Digest
+
+
+class PreviewedCorrection(Answer):
+    """What correcting a report of a decided phase would tell; send report and `digest` to confirm it."""
+
+    preview: CorrectionPreview
+    digest: Digest
+
+
+class Corrections(Answer):
+    """Every report that was corrected after its phase was decided, and how the study would read with them."""
+
+    study: str
+    corrections: list[Correction]
+    with_corrections: dict[str, Any] | None  # as a certificate has it; null without corrections
 
 
 class LogPage(Answer):

@@ -484,10 +484,7 @@ def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> Non
         hint = "The site makes such a report: parley agent --correct, or parley site correct"
         allowed = "2 or more: other sums of the same people are another release, with noise of their own"
         raise ImpossibleReport("releases", found="nothing", allowed=allowed, hint=hint)
-    draws = counted.draws
-    if not report.reason and len(report.counts) == len(draws):  # of an arm that was withdrawn then, fewer did
-        cells = zip(report.counts, counted.counts, draws, strict=True)
-        draws = tuple(count if count == decided else asked for count, decided, asked in cells)
+    draws = still_asked(report, counted.draws, problem, counted.counts)
     check_report(report, draws, problem.noise, problem if here.study.flexible else None)
 
 
@@ -497,15 +494,23 @@ def _check_numbers(here: Situation, report: Report, kind: str) -> None:
     if report.plan != here.place.plan:
         raise illegal(here.stage, kind, "the report names another plan than the one in force", "wrong-plan")
     problem = here.study.problem
-    draws = _still_asked(report, here.place.draws or (), problem)
+    draws = still_asked(report, here.place.draws or (), problem)
     check_report(report, draws, problem.noise, problem if here.study.flexible else None)
 
 
-def _still_asked(report: Report, draws: tuple[int, ...], problem: Problem) -> tuple[int, ...]:
-    """What a plan asks for once arms were withdrawn: of these, as much as was drawn until then, or nothing."""
-    if report.reason or not problem.dormant or len(report.counts) != len(draws):
+def still_asked(
+    report: Report, draws: tuple[int, ...], problem: Problem, taken: tuple[int, ...] = ()
+) -> tuple[int, ...]:
+    """What a plan asks for once arms were withdrawn: of these, as much as was drawn until then, or nothing.
+
+    Of an arm that was opened again since, what was `taken` in the report's place will do too.
+    """
+    if report.reason or not (problem.dormant or taken) or len(report.counts) != len(draws):
         return draws
+    cells = zip(problem.arms, report.counts, draws, taken or draws, strict=True)
     return tuple(
-        count if arm in problem.dormant and (count == 0 or problem.minimum_cell <= count < asked) else asked
-        for arm, count, asked in zip(problem.arms, report.counts, draws, strict=True)
+        count
+        if count == before or (arm in problem.dormant and (count == 0 or problem.minimum_cell <= count < asked))
+        else asked
+        for arm, count, asked, before in cells
     )

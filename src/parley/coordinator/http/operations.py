@@ -114,6 +114,15 @@ OPERATIONS: tuple[Operation, ...] = (
             body=schemas.AmendBody, answer=answers.StudyLine, report=True,
         ),
         _row(
+            "POST", REPORT + "/correct/preview", admin.preview_correction, PLANNERS,
+            body=schemas.CorrectionBody, answer=answers.PreviewedCorrection, report=True,
+        ),
+        _row(
+            "POST", REPORT + "/correct", admin.correct_report, ADMINS,
+            body=schemas.CorrectBody, answer=answers.StudyLine, report=True,
+        ),
+        _row("GET", STUDY + "/corrections", admin.list_corrections, UNBLINDED, answer=answers.Corrections),
+        _row(
             "POST", REPORT + "/refuse", admin.refuse_report, ADMINS,
             body=schemas.RefuseBody, answer=answers.StudyLine,
         ),

@@ -67,6 +67,18 @@ class AmendBody(ReasonBody):
     report: Report
 
 
+class CorrectionBody(Model):
+    """The report as it should have been."""
+
+    report: Report
+
+
+class CorrectBody(ConfirmBody):
+    """The report that the preview was asked with, and its digest."""
+
+    report: Report
+
+
 class RefuseBody(ReasonBody):
     """`report` is the digest of the one that is held: what was seen is what is refused."""
 

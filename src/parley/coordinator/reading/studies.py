@@ -212,7 +212,13 @@ def report_of_agent(
         vars(taken) | {"salt": ledger.salt_of(transaction, study, taken.receipt.sequence) if salted else None}
         for taken in found
     ]
-    return answers.ReportOfAgent(**shown[-1], earlier=[answers.SaltedReport(**taken) for taken in shown[:-1]])
+    corrections = [
+        answers.CorrectedReport(report=one.event.report, reason=one.event.reason, sequence=one.sequence, at=one.at)
+        for one in reports.corrections(transaction, study)
+        if (one.event.report.phase, one.event.report.agent) == (phase, agent)
+    ]
+    earlier = [answers.SaltedReport(**taken) for taken in shown[:-1]]
+    return answers.ReportOfAgent(**shown[-1], earlier=earlier, corrections=corrections)
 
 
 def reports_of_phase(transaction: Transaction, study: str, phase: int) -> answers.Reports:

@@ -155,6 +155,11 @@ def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int
     return [(row.sequence, _record(row, {}).line(row.payload)) for row in _found(transaction, stream, **which)]
 
 
+def of_kind(transaction: Transaction, stream: str, kind: str) -> list[Record]:
+    """Every record of a kind, in order."""
+    return [_read(row) for row in _found(transaction, stream, limit=None, kind=kind)]
+
+
 def walk(transaction: Transaction, stream: str) -> Iterator[Record]:
     """A whole chain: all of it is fetched from the database now, and each record is parsed when it is asked for."""
     found = deque(_found(transaction, stream, limit=None))

@@ -8,6 +8,7 @@ from sqlalchemy import BindParameter, ColumnElement, Row, Table, and_, bindparam
 
 from parley.coordinator.record import studies
 from parley.coordinator.record.base import Transaction
+from parley.coordinator.record.reports import corrections, receipts
 from parley.coordinator.record.reports import standing as standing_report
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, frozen, phases, quarantine, reports, states
@@ -15,6 +16,7 @@ from parley.coordinator.record.tables import studies as studies_table
 from parley.policies import State
 from parley.protocol import Decision, Held, Place, Plan, Report, StudyMessage
 from parley.protocol.codec import read_json
+from parley.protocol.state_machine import Counted
 from parley.rewards import Past
 
 AGENT: BindParameter[str] = bindparam("agent")
@@ -84,6 +86,22 @@ def free_place(transaction: Transaction, row: StudyRow, agent: str) -> Place | N
 
 def _place(transaction: Transaction, row: StudyRow, agent: str) -> Row[*tuple[Any, ...]] | None:
     return transaction.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
+
+
+def counted(transaction: Transaction, study: str, phase: int, agent: str) -> Counted | None:
+    """What an agent reported in a decided phase, with the last correction of it; None if there is nothing."""
+    found = phase_row(transaction, study, phase)
+    if found is None or found.decision is None or not receipts(transaction, study, phase, agent):
+        return None
+    report = standing_report(transaction, study, phase, agent)
+    later = (one.event.report for one in corrections(transaction, study))
+    same = [one.digest for one in later if (one.phase, one.agent) == (phase, agent)]
+    return Counted(
+        plan=found.plan_digest,
+        draws=draws_of_many(transaction, study, phase, [agent])[agent],
+        counts=report.counts,
+        digest=same[-1] if same else report.digest,
+    )
 
 
 def _read_place(found: Row[*tuple[Any, ...]], standing: Report | None) -> Place:

@@ -6,10 +6,12 @@ from typing import Any
 
 from sqlalchemy import Row, and_, bindparam, select
 
+from parley.coordinator.record import ledger
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import quarantine, reports
 from parley.protocol import Receipt, Report, StudyMessage
+from parley.protocol.events import ReportCorrected
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 
 
@@ -142,6 +144,29 @@ HELD = select(quarantine.c.agent, quarantine.c.digest, quarantine.c.why, quarant
 def held(transaction: Transaction, study: str, phase: int) -> Sequence[Row[*tuple[Any, ...]]]:
     """What was held in a phase, decided on or not: agent, digest, why, refused, at. Mostly nothing."""
     return transaction.execute(HELD, {"study": study, "phase": phase}).all()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corrected:
+    """A correction in the log."""
+
+    event: ReportCorrected
+    sequence: int
+    at: str
+
+
+def corrections(transaction: Transaction, study: str) -> list[Corrected]:
+    """Every report that was corrected after its phase was decided, in order; only the log holds them, and few."""
+    return [
+        Corrected(event=ReportCorrected.from_json(record.payload), sequence=record.sequence, at=record.at)
+        for record in ledger.of_kind(transaction, study, "report-corrected")
+    ]
+
+
+def most_releases(transaction: Transaction, study: str) -> int:
+    """How often, at most, sums were released that a quarantined report of a private study has."""
+    texts = transaction.execute(select(quarantine.c.body).where(quarantine.c.study == study)).scalars()
+    return max((Report.read(text).releases or 1 for text in texts), default=1)
 
 
 def warnings(

@@ -18,7 +18,7 @@ from parley.errors import IllegalMove, ImpossibleReport
 from parley.killpoints import reached
 from parley.protocol import GENESIS, Event, Place, Plan, Record, Report, Situation, Stage, admit, events, kind_of
 from parley.protocol.codec import canonical
-from parley.protocol.state_machine import agent_of
+from parley.protocol.state_machine import OVER, agent_of
 
 # Built once: building a statement costs more than running it.
 INSERTS = {table.name: insert(table) for table in tables.metadata.sorted_tables}
@@ -41,6 +41,11 @@ AFTER = {
     "agent-thawed": {"log": "thaw-logged", "frozen removed": "thaw-place-opened", "studies": "thaw-counted"},
     "report-quarantined": {"log": "hold-logged", "quarantine": "hold-stored"},
     "report-refused": {"log": "refuse-logged", "quarantine changed": "refuse-noted"},
+    "report-corrected": {
+        "log": "correct-logged",
+        "documents removed": "correct-certificate-removed",
+        "studies": "correct-counted",
+    },
     **{
         kind: {
             "log": f"{act}-logged",
@@ -63,7 +68,7 @@ POINTS = (
     *AFTER["certified"].values(),
     *("before-commit", "after-commit"),
 )
-DECIDED = ("agent-frozen", *ANEW, "agent-thawed", "report-quarantined", "report-refused")
+DECIDED = ("agent-frozen", *ANEW, "agent-thawed", "report-quarantined", "report-refused", "report-corrected")
 ACTS = tuple(point for kind in DECIDED for point in AFTER[kind].values())
 
 
@@ -158,9 +163,14 @@ def situation(
 
 
 def _with_context(transaction: Transaction, row: StudyRow, here: Situation, event: Event) -> Situation:
-    """What a report that comes is held against, and what was refused in its place before; what an early close has."""
+    """What a report that comes is held against, and what was refused in its place before; what an early close has, and
+    a correction replaces.
+    """
     if isinstance(event, events.PhaseClosedEarly):
         return replace(here, reported=len(reports.reported_agents(transaction, row.id, row.phase)))
+    if isinstance(event, events.ReportCorrected):
+        found = phases.counted(transaction, row.id, event.report.phase, event.report.agent)
+        return replace(here, counted=found)
     if row.stage is not Stage.RUNNING or not isinstance(event, events.ReportAccepted | events.ReportQuarantined):
         return here
     place = here.place
@@ -242,7 +252,7 @@ def rows_of(
             question = {**about, "kind": record.kind, "body": event.text}
             asked = Entry(tables.questions, [question], "put")
             return [*_superseded(before), asked, Entry(tables.states, known, "changed"), *opened]
-        case events.Cancelled(), _:
+        case ((events.Cancelled() | events.ReportCorrected()), _):
             return _superseded(before)
         case events.Certified(certificate=certificate), _:
             return [Entry(tables.documents, [{"kind": "certificate", "body": certificate.text}])]
@@ -251,9 +261,9 @@ def rows_of(
 
 
 def _superseded(before: Situation | None) -> list[Entry]:
-    """The certificate of a study that had stalled stays in the log; it is not the last word any more."""
-    stalled = before is not None and before.stage is Stage.STALLED
-    return [Entry(tables.documents, [{"kind": "certificate"}], "removed")] if stalled else []
+    """The certificate of a study that had stalled, or was corrected, stays in the log; it is not the last word."""
+    over = before is not None and before.stage in OVER
+    return [Entry(tables.documents, [{"kind": "certificate"}], "removed")] if over else []
 
 
 def _state(phase: int, text: str | None) -> list[Entry]:

@@ -63,8 +63,10 @@ def _issued(
     transaction: Transaction, row: StudyRow, trial: Trial, decisions: Sequence[Decision], settled: int
 ) -> Certificate:
     """`settled`: how many of the decisions are in the database; the reports of the others may still be amended."""
+    corrected = reports.corrections(transaction, row.id)
+    private = trial.study.problem.rho is not None
     return issue_certificate(
-        trial,
+        replace(trial, corrections=tuple(one.event for one in corrected)),
         data=[decision.data for decision in decisions],
         decisions=decisions,
         sequence=row.sequence,
@@ -72,6 +74,8 @@ def _issued(
         version=__version__,
         warnings=reports.warnings(transaction, row, trial.study, len(decisions), settled),
         phases=[totals_of(transaction, trial, decision.phase) for decision in decisions],
+        corrected_in=[one.sequence for one in corrected],
+        released=reports.most_releases(transaction, row.id) if private else 1,
     )
 
 

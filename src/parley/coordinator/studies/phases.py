@@ -20,13 +20,14 @@ from parley.coordinator.record import Storage, StorageUnavailable, phases, repor
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact
-from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end, totals_of
-from parley.errors import IllegalMove, InvalidInput, ParleyError
+from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end
+from parley.errors import IllegalMove, ImpossibleReport, InvalidInput, ParleyError
 from parley.killpoints import reached
 from parley.protocol import Held, Stage, Step, Trial, require_readable
 from parley.protocol.codec import canonical
 from parley.protocol.events import StepFailed
 from parley.protocol.state_machine import CONCLUDED
+from parley.protocol.trial import Settled
 
 T = TypeVar("T")
 LONGEST = 2_000  # characters of a reason
@@ -66,8 +67,16 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
     )
     if not past:
         return trial
-    decided = phases.decisions(transaction, row.id)
-    return replace(trial, past=tuple(totals_of(transaction, trial, decision.phase) for decision in decided))
+    recorded, settled = [], []
+    for phase in range(1, phases.decided(transaction, row.id) + 1):
+        plan, taken = phases.plan_of(transaction, row.id, phase), reports.of_phase(transaction, row.id, phase)
+        if plan is None:
+            raise StorageUnavailable(f"the study {row.id} has no plan for phase {phase}: damaged data")
+        found = {agent: one.report for agent, one in taken.items()}
+        recorded.append(replace(trial, reports=found).totals)
+        settled.append(Settled(plan=plan, reports={agent: one.receipt.report for agent, one in taken.items()}))
+    corrected = tuple(one.event for one in reports.corrections(transaction, row.id))
+    return replace(trial, past=tuple(recorded), settled=tuple(settled), corrections=corrected)
 
 
 def preview(storage: Storage, study: str, look: Callable[[Trial], T], *, past: bool = False) -> tuple[int, T]:
@@ -84,6 +93,8 @@ def preview(storage: Storage, study: str, look: Callable[[Trial], T], *, past: b
         return row.sequence, look(trial)
     except IllegalMove as error:
         raise Refusal(error.reason, error.words or str(error), stage=str(row.stage), phase=row.phase) from None
+    except ImpossibleReport as error:
+        raise Refusal("impossible-report", str(error)) from None
     except InvalidInput as error:
         wrong = "invalid-request" if error.key.startswith("weights") else "illegal-move"
         raise Refusal(wrong, str(error), stage=str(row.stage), phase=row.phase) from None

@@ -1,5 +1,5 @@
 """What an administrator does once its preview was seen: close a phase early, freeze an agent, re-weigh, thaw,
-open or withdraw an arm.
+open or withdraw an arm, correct a report of a decided phase.
 
 A proposal is computed outside of every transaction. It happens only if its preview is the one that was confirmed, and
 only where the log still is where it was seen.
@@ -16,9 +16,10 @@ from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies.certify import certify
 from parley.coordinator.studies.phases import close_if_due, load_trial, preview
-from parley.protocol import FreezePreview, Stage, Trial, admit, freeze_preview, require_readable
+from parley.protocol import FreezePreview, Report, Stage, Trial, admit, freeze_preview, require_readable
 from parley.protocol.codec import canonical
-from parley.protocol.events import AgentFrozen, PhaseClosedEarly
+from parley.protocol.corrections import CorrectionPreview, correction_preview
+from parley.protocol.events import AgentFrozen, PhaseClosedEarly, ReportCorrected
 from parley.protocol.previews import (
     ArmPreview,
     EarlyClosePreview,
@@ -30,10 +31,10 @@ from parley.protocol.previews import (
     thaw_preview,
     withdraw_arm_preview,
 )
-from parley.protocol.state_machine import CONCLUDED, require
+from parley.protocol.state_machine import CONCLUDED, OVER, require
 from parley.protocol.trial import Anew, open_arm, reweigh, thaw, withdraw_arm
 
-P = TypeVar("P", ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
+P = TypeVar("P", ArmPreview, CorrectionPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
 Enactment: TypeAlias = Callable[..., StudyRow]  # of a locked row: transaction, row, by keyword actor and at
 
 
@@ -141,6 +142,28 @@ def propose_thaw(storage: Storage, study: str, agent: str) -> Proposal[ThawPrevi
         def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
             row = enact(transaction, row, event, actor=actor, at=at)
             return certify(transaction, row, load_trial(transaction, row), at) if row.stage is Stage.STALLED else row
+
+        return enacted
+
+    return Proposal(preview=shown, seen=seen, prepare=prepare)
+
+
+def propose_correction(storage: Storage, report: Report) -> Proposal[CorrectionPreview]:
+    """Put a report of a decided phase right. Decisions stand; a study that is over gets another certificate."""
+    seen, shown, _ = _preview(
+        storage,
+        report.study,
+        "report-corrected",
+        lambda trial: correction_preview(trial, report),
+        agent=report.agent,
+    )
+
+    def prepare(reason: str) -> Enactment:
+        event = ReportCorrected(report=report, replaces=shown.replaces, reason=reason, consequences=shown.digest)
+
+        def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
+            row = enact(transaction, row, event, actor=actor, at=at)
+            return certify(transaction, row, load_trial(transaction, row), at) if row.stage in OVER else row
 
         return enacted
 

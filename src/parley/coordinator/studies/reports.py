@@ -12,6 +12,7 @@ from parley.errors import ImpossibleReport
 from parley.killpoints import reached
 from parley.protocol import TRANSITIONS, Receipt, Report, check_report
 from parley.protocol.events import Disputed, ReportAccepted, ReportQuarantined
+from parley.protocol.state_machine import still_asked
 
 MOST_ASIDE = 20  # conflicting reports kept for one place; more are refused without a trace of their content
 
@@ -77,6 +78,7 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
         raise Refusal("wrong-plan", "the report names another plan than the one it is for", plan=standing.plan)
     study = studies.message(transaction, row)
     draws = phases.draws_of_many(transaction, row.id, report.phase, [report.agent]).get(report.agent, standing.counts)
+    draws = still_asked(report, draws, study.problem, standing.counts)
     try:
         check_report(report, draws, study.problem.noise, study.problem if study.flexible else None)
     except ImpossibleReport as error:

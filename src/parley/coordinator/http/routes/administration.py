@@ -5,7 +5,7 @@ What an act would do is previewed first; the preview's digest confirms it.
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 from starlette.responses import StreamingResponse
 
@@ -15,23 +15,28 @@ from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Call
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import PAGE, log_page, quarantined, require_study
-from parley.coordinator.record import Transaction, ledger
+from parley.coordinator.record import Transaction, ledger, reports
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts, proposals
+from parley.coordinator.studies.phases import load_trial
 from parley.coordinator.studies.proposals import Proposal
+from parley.protocol import Report, Trial
+from parley.protocol.certificate import corrections_of, reading
+from parley.protocol.corrections import CorrectionPreview
 from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 
 ATTEMPTS = 10
 A = TypeVar(
     "A",
     answers.PreviewedArm,
+    answers.PreviewedCorrection,
     answers.PreviewedEarlyClose,
     answers.PreviewedFreeze,
     answers.PreviewedReweigh,
     answers.PreviewedThaw,
 )
-P = TypeVar("P", ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
+P = TypeVar("P", ArmPreview, CorrectionPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
 Propose: TypeAlias = Callable[[], Proposal[P]]
 
 
@@ -164,6 +169,10 @@ def _withdraw_arm(call: Call[Any, Any]) -> Propose[ArmPreview]:
     return partial(proposals.propose_withdraw_arm, call.context.storage, call.study, call.at.arm)
 
 
+def _correction(call: Call[None, Any]) -> Propose[CorrectionPreview]:
+    return partial(proposals.propose_correction, call.context.storage, _addressed(call))
+
+
 async def _previewed(call: Call[Any, Any], kind: Callable[..., A], propose: Propose[P], *, blind: bool = False) -> A:
     """What an act would do, and the digest with which to confirm it.
 
@@ -208,12 +217,48 @@ async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.
 
 async def amend_report(call: Call[None, schemas.AmendBody]) -> answers.StudyLine:
     """Put another report in the place of an accepted or held one, while its phase is in progress. Both are kept."""
-    report, at = call.body.report, call.at
-    if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
-        raise Refusal("invalid-request", "study, phase and agent of the report are not those of the address")
+    report = _addressed(call)
     return await call.act(
         lambda transaction, **given: acts.amend_report(transaction, report, call.body.reason, **given)[0]
     )
+
+
+def _addressed(call: Call[None, Any]) -> Report:
+    """The report of a body, if it is for the place in the path."""
+    report, at = call.body.report, call.at
+    if (report.study, report.phase, report.agent) != (at.study, at.phase, at.agent):
+        raise Refusal("invalid-request", "study, phase and agent of the report are not those of the address")
+    return cast(Report, report)
+
+
+async def preview_correction(call: Call[None, schemas.CorrectionBody]) -> answers.PreviewedCorrection:
+    """What correcting a report of a decided phase would tell, and whose answer would change; `digest` confirms it."""
+    return await _previewed(call, answers.PreviewedCorrection, _correction(call))
+
+
+async def correct_report(call: Call[None, schemas.CorrectBody]) -> answers.StudyLine:
+    """Put a report of a decided phase right. Both are kept, and decisions stand; a certificate is issued anew."""
+    return call.line((await _confirmed(call, _correction(call)))[1])
+
+
+async def list_corrections(call: Call[None, None]) -> answers.Corrections:
+    """Reports that were corrected after their phase was decided, and how the study would read with them."""
+    return await call.compute(partial(_corrections, call))
+
+
+def _corrections(call: Call[None, None]) -> answers.Corrections:
+    def look(transaction: Transaction) -> tuple[Trial | None, list[int]]:
+        row, found = require_study(transaction, call.study), reports.corrections(transaction, call.study)
+        trial = load_trial(transaction, row, past=True) if found else None
+        return trial, [one.sequence for one in found]
+
+    trial, records = call.context.storage.read(look)
+    told = () if trial is None else corrections_of(trial, records)
+    anew = None if trial is None else reading(trial)
+    found: answers.Corrections = call.finish(
+        answers.Corrections(study=call.study, corrections=list(told), with_corrections=anew)
+    )
+    return found
 
 
 async def refuse_report(call: Call[None, schemas.RefuseBody]) -> answers.StudyLine:
