@@ -182,6 +182,27 @@ class Disclosure:
             totals, releases = self._noisy(plan.phase, totals.counts.tolist(), sums, outbox)
         return plan.report(replace(delivery, totals=totals, releases=releases if releases > 1 else None))
 
+    def corrected(
+        self, arms: tuple[str, ...], earlier: Report, rewards: Sequence[Sequence[float]], outbox: Outbox
+    ) -> Report:
+        """A report as it should have been, for the administrator: of the same people, with some other rewards.
+
+        With noise it is another release, drawn once for the same rewards like the first. Nothing in the outbox is
+        replaced: what was decided on stays what was sent.
+        """
+        counts = tuple(map(len, rewards))
+        if counts != earlier.counts:
+            allowed = f"as many of each arm as were reported, {list(earlier.counts)}"
+            raise InvalidInput("rewards", found=f"{list(counts)}", allowed=allowed)
+        place = {"study": earlier.study, "agent": earlier.agent, "phase": earlier.phase, "plan": earlier.plan}
+        over = {"stage": "", "reason": "", "reported": True, "frozen": False}
+        plan = AgentPlan(**place, **over, arms=arms, draws=counts, rho=self._study.rho)  # type: ignore[arg-type]
+        same = {"missing": earlier.missing, "reason": earlier.reason, "final": earlier.final}
+        report = self.report(plan, Delivery(totals=Totals.of(rewards), rewards=rewards, **same), outbox)  # type: ignore[arg-type]
+        if (report.sums, report.squares) == (earlier.sums, earlier.squares):
+            raise InvalidInput("rewards", found="those that were reported", allowed="others: nothing to correct")
+        return report
+
     def _require_in_range(self, totals: Totals) -> None:
         """Raise if sums are those of no rewards in the range: the noise would not hide them. It names no sum."""
         low, high = self._study.clip or (self._study.low, self._study.high)

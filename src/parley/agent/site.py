@@ -178,6 +178,30 @@ class Site:
         except (InvalidInput, NotNow) as error:
             return error
 
+    def correct(self, outcomes: Sequence[tuple[str, float]]) -> int:
+        """Put outcomes of one reported phase right, in the journal; returns the phase. The report stays as it was sent:
+        the study's administrator gets another one (`corrected_rewards`).
+        """
+        with self._journal.turn() as write:
+            checked = [(checked_key(key), checked_reward(self.people.rules, reward)) for key, reward in outcomes]
+            people = self.people.persons
+            for key, _ in checked:
+                if key not in people or people[key].reward is None:
+                    raise InvalidInput("participant", found=repr(key), allowed="one whose outcome was reported")
+            found = {people[key].phase for key, _ in checked}
+            if len(found) != 1 or self.people.phases[phase := min(found)].reported is None:
+                shown = ", ".join(f"phase {one}" for one in sorted(found))
+                hint = "Until a phase is reported, note the outcome again"
+                raise InvalidInput("participants", found=f"of {shown}", allowed="of one reported phase", hint=hint)
+            write(*(Observed(participant=key, reward=new) for key, new in checked if people[key].reward != new))
+            return phase
+
+    def corrected_rewards(self, phase: int) -> tuple[tuple[str, ...], Sequence[Sequence[float]]]:
+        """The arms of a reported phase, and for each the rewards as they are known now."""
+        with self._journal.turn():
+            book = self.people.phases[phase]
+            return book.plan.arms, kept_rewards(self.people, book, self.policy.smallest_cell)
+
     def totals(self) -> Totals:
         """Of the outcomes so far in the phase in progress, or the last."""
         with self._journal.turn():

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from parley.agent.plans import AgentPlan, Delivery, NotYet
-from parley.agent.tables import Row, Table, number_in, read_table
+from parley.agent.tables import Row, Table, arm_in, number_in, read_table
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
 from parley.protocol.codec import canonical, read_json
@@ -224,10 +224,7 @@ class CsvSource:
         return read_table(data, str(self._path), needed=NEEDED, growing=True)
 
     def _line(self, table: Table, row: Row, arms: tuple[str, ...]) -> _Line:
-        arm = row.values["arm"]
-        if arm not in arms:
-            where = f"{self._path}, line {row.line}, column arm"
-            raise InvalidInput(where, found=repr(arm)[:60], allowed=", ".join(arms))
+        arm = arm_in(table, row, arms)
         reward = number_in(table, row, "reward") if row.values["reward"] else None
         return _Line(row=row, id=row.values.get("id", ""), arm=arm, reward=reward)
 

@@ -96,6 +96,27 @@ def number_in(table: Table, row: Row, column: str) -> float:
     return value
 
 
+def arm_in(table: Table, row: Row, arms: Sequence[str]) -> str:
+    """The arm that a row names; an error names the place."""
+    arm = row.values["arm"]
+    if arm not in arms:
+        raise _wrong(table.source, row.line, "arm", repr(arm)[:60], ", ".join(arms))
+    return arm
+
+
+def rewards_by_arm(data: bytes, source: str, arms: Sequence[str]) -> list[list[float]]:
+    r"""The rewards of every arm, in the order of the rows of a table with the columns `arm` and `reward`.
+
+    >>> rewards_by_arm(b"arm,reward\nB,1\nA,0\nB,0\n", "x.csv", ("A", "B"))
+    [[0.0], [1.0, 0.0]]
+    """
+    table = read_table(data, source, needed=("arm", "reward"))
+    found: dict[str, list[float]] = {arm: [] for arm in arms}
+    for row in table.rows:
+        found[arm_in(table, row, arms)].append(number_in(table, row, "reward"))
+    return list(found.values())
+
+
 def _decoded(data: bytes, source: str) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InvalidInput(source, found="UTF-16 text", allowed="UTF-8", hint="Save it as `CSV UTF-8`")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from parley.cli.console import confirm, reason_option, say, with_client, yes_option
 from parley.errors import InvalidInput
@@ -13,9 +14,11 @@ from parley.formatting import number, plural
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
+    from parley.protocol import Report
 
 MOST_COLUMNS = 12  # of a re-weighing on a screen
-MOST_PAIRS = 12  # of a freeze
+MOST_PAIRS = 12  # of a freeze, or of arms that a correction concerns
+CELL = ("count", "sum", "squares")  # columns of a table of corrected arms
 
 
 def _done(word: str, study: str, made: dict[str, Any]) -> None:
@@ -57,6 +60,119 @@ def amend(client: Client, study: str, agent: str, report: str, reason: str) -> N
     parts = ("studies", study, "phases", message.phase, "reports", agent, "amend")
     made = client.request("POST", *parts, json={"reason": reason, "report": message.to_json()})
     _done("Amended", study, made)
+
+
+_REPLACED = "of the arm, as it should have been"
+
+
+@click.command()
+@click.argument("study")
+@click.option("--agent", required=True, help="Whose report it is.")
+@click.option("--phase", required=True, type=click.IntRange(min=1), help="The phase, which was decided.")
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The whole report as it should have been (.json), or a table with the columns arm, count, sum and perhaps "
+    "squares; arms that it does not name stay.",
+)
+@click.option("--arm", help="Or the one arm that was wrong, with the next three.")
+@click.option("--count", type=click.IntRange(min=0), help=f"The draws {_REPLACED}; default: as they were.")
+@click.option("--sum", "total", type=float, help=f"The sum of the rewards {_REPLACED}.")
+@click.option("--squares", type=float, help=f"The sum of their squares {_REPLACED}; not for rewards of 0 and 1.")
+@click.option("--counts-reason", default="", help="Why the counts are not the plan's: a word of the list in the docs.")
+@reason_option
+@yes_option
+@with_client
+def correct(client: Client, study: str, agent: str, phase: int, reason: str, yes: bool, **given: Any) -> None:
+    """Put right what AGENT reported in a decided PHASE of STUDY. Shown first.
+
+    Both reports are kept, and decisions stand as they were taken. The certificate tells how estimates and evidence
+    would read with the corrected report, and whether an answer would change.
+    """
+    parts = ("studies", study, "phases", phase, "reports", agent)
+    report = _corrected_report(client, study, agent, phase, client.request("GET", *parts), **given)
+    found = client.request("POST", *parts, "correct", "preview", json={"report": report.to_json()})
+    shown = found["preview"]
+    for cell in shown["cells"]:
+        before, after = (f"{cell['counts'][i]} draws with the sum {cell['sums'][i]:.6g}" for i in (0, 1))
+        say(f"  {cell['arm']}: {after} (was {before})")
+    say(f"Effect: {shown['effect']}.")
+    for one in shown["other_phases"][:MOST_PAIRS]:
+        was, now = (f"in phase {one[key]}" if one[key] else "not" for key in ("dropped_in", "with_corrections"))
+        say(f"  {one['arm']} of {one['agent']} was {was} dropped; with the corrections: {now}")
+    if len(shown["other_phases"]) > MOST_PAIRS:
+        say(f"  and {plural(len(shown['other_phases']) - MOST_PAIRS, 'more pair')} of agent and arm")
+    say(f"Guarantee: {shown['guarantee']}.")
+    if not yes:
+        confirm(f"Correct the report of {agent} in phase {phase}?")
+    body = {"reason": reason, "preview": found["digest"], "report": report.to_json()}
+    _done("Corrected", study, client.request("POST", *parts, "correct", json=body))
+
+
+def _corrected_report(
+    client: Client,
+    study: str,
+    agent: str,
+    phase: int,
+    found: dict[str, Any],
+    *,
+    file: str | None,
+    arm: str | None,
+    count: int | None,
+    total: float | None,
+    squares: float | None,
+    counts_reason: str,
+) -> Report:
+    """The report as it should have been: from a file, or what counts now with some other cells."""
+    from parley.agent.tables import arm_in, number_in, read_table
+    from parley.protocol import Report
+
+    if (file is None) is (arm is None):
+        raise click.UsageError("give either --file, or --arm with --sum")
+    if file is not None and Path(file).suffix.lower() == ".json":
+        report = Report.read(Path(file).read_text(encoding="utf-8"))
+        if (report.study, report.agent, report.phase) != (study, agent, phase):
+            raise InvalidInput(
+                file,
+                found=f"{report.agent} of {report.study} in phase {report.phase}",
+                allowed=f"{agent} of {study} in phase {phase}",
+            )
+        return report
+    status = client.status(study)
+    arms, place = status["arm_names"], status["agent_names"].index(agent)
+    now = Report.from_json(found["corrections"][-1]["report"] if found["corrections"] else found["report"])
+    cells: dict[str, tuple[float | None, float | None, float | None]] = {}
+    if arm is not None:
+        if arm not in arms:
+            raise InvalidInput("--arm", found=arm, allowed=", ".join(arms))
+        cells[arm] = (count, total, squares)
+    else:
+        assert file is not None
+        table = read_table(Path(file).read_bytes(), file, needed=("arm", "count", "sum"))
+        for row in table.rows:
+            numbers = (number_in(table, row, name) if row.values.get(name) else None for name in CELL)
+            cells[arm_in(table, row, arms)] = tuple(numbers)  # type: ignore[assignment]
+    counts, sums, rest = list(now.counts), list(now.sums), list(now.squares)
+    for name, (new_count, new_sum, new_squares) in cells.items():
+        k = arms.index(name)
+        counts[k] = counts[k] if new_count is None else int(new_count)
+        if new_sum is None:
+            raise InvalidInput("sum", found=f"none for {name}", allowed=f"the sum of the rewards {_REPLACED}")
+        if new_squares is None and rest and not status["rates"]:
+            raise InvalidInput("squares", found=f"none for {name}", allowed=f"the sum of the squares {_REPLACED}")
+        sums[k] = new_sum
+        rest[k : k + 1] = [new_sum if new_squares is None else new_squares] if rest else []
+    asked = client.whole_plan(study, phase).draws(place)
+    as_planned = tuple(counts) == asked
+    return msgspec.structs.replace(
+        now,
+        counts=tuple(counts),
+        sums=tuple(sums),
+        squares=tuple(rest),
+        reason="" if as_planned else counts_reason or now.reason,
+        final=not as_planned and (now.final or any(n < m for n, m in zip(counts, asked, strict=True))),
+    )
 
 
 def _held_report(client: Client, study: str, agent: str) -> dict[str, Any]:
@@ -265,6 +381,7 @@ def _reason_command(name: str, description: str) -> click.Command:
 CHANGES = (
     close_early,
     amend,
+    correct,
     take,
     refuse,
     freeze,

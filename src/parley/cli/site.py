@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial, wraps
@@ -16,6 +17,7 @@ from click.core import ParameterSource
 from parley.agent.journal import Opened, read_entry
 from parley.cli.console import attention, connect, errors, json_option, outbox_option, print_json, remote_options, say
 from parley.errors import InvalidInput, NotNow, ParleyError, SimilarKey, Unreachable, needs
+from parley.files import SECRET, write_whole
 from parley.formatting import plural
 from parley.protocol import Report
 from parley.protocol.codec import read_json
@@ -23,6 +25,7 @@ from parley.protocol.report_checks import CLOSING_REASONS
 
 if TYPE_CHECKING:
     from parley.agent.client import Client
+    from parley.agent.outbox import Outbox
     from parley.agent.site import Site
 
 
@@ -31,6 +34,11 @@ _policy_option = click.option(
     type=click.Path(dir_okay=False),
     envvar="PARLEY_POLICY",
     help="File with the site's own policy: smallest_cell, largest_rho, studies, hold.",
+)
+
+
+_corrected_option = click.option(
+    "--output", default="corrected.json", show_default=True, help="Where a corrected report is written."
 )
 
 
@@ -268,6 +276,55 @@ def _release(outbox: str, study: str, agent: str, phase: int) -> None:
 
 
 @site_command.command()
+@click.option(
+    "--outcome",
+    "outcomes",
+    type=(str, float),
+    multiple=True,
+    required=True,
+    metavar="KEY REWARD",
+    help="What came of the person KEY; again for every other person of the phase.",
+)
+@_corrected_option
+@_with_site
+def correct(opened: _OpenSite, outcomes: tuple[tuple[str, float], ...], output: str) -> None:
+    """Put outcomes right whose phase was reported; writes a report for the study's administrator.
+
+    Name all outcomes that are wrong at once: in a private study every corrected report is another release.
+    """
+    from parley.agent.outbox import Outbox
+    from parley.agent.privacy import Disclosure
+
+    site = opened.site
+    with Outbox(opened.outbox, study=site.study, agent=site.agent) as box:
+        phase = site.correct(outcomes)
+        disclosure = Disclosure(site.people.rules, site.policy)
+        _write_corrected(disclosure.corrected, *site.corrected_rewards(phase), phase, box, output)
+
+
+def _write_corrected(
+    corrected: Callable[..., Report],
+    arms: tuple[str, ...],
+    rewards: Sequence[Sequence[float]],
+    phase: int,
+    box: Outbox,
+    output: str,
+) -> None:
+    """Make the corrected report of a phase, and tell whom to hand it to."""
+    earlier = box.report(phase)
+    if earlier is None:
+        raise InvalidInput("phase", found=phase, allowed="a phase whose report was sent from this outbox")
+    report = corrected(arms, earlier, rewards, box)
+    write_whole(Path(output), report.text + "\n", mode=SECRET)
+    again = f" It is release {report.releases} of its sums: a person's privacy loss adds up." if report.releases else ""
+    say(f"Written to {output}.{again}")
+    say(
+        f"Hand it to the study's administrator: parley admin correct {box.study} --agent {shlex.quote(box.agent)} "
+        f"--phase {phase} --file {output}"
+    )
+
+
+@site_command.command()
 @json_option
 @_with_site
 def status(opened: _OpenSite, as_json: bool) -> None:
@@ -315,6 +372,15 @@ def status(opened: _OpenSite, as_json: bool) -> None:
     help="Let the report of a phase out that the site's policy holds, and end; the agent that runs sends it.",
 )
 @click.option(
+    "--correct",
+    "corrects",
+    type=(click.IntRange(min=1), click.Path(exists=True, dir_okay=False)),
+    metavar="PHASE REWARDS.csv",
+    help="Write the report of a phase anew, for the administrator, and end. The table has all rewards of the phase as "
+    "they should have been: columns arm and reward.",
+)
+@_corrected_option
+@click.option(
     "--most-draws",
     type=click.IntRange(min=1),
     help="Refuse a plan that asks for more rewards in one phase; default: 10,000,000.",
@@ -330,6 +396,8 @@ def agent_command(
     outbox: str,
     draw_again: int | None,
     released: int | None,
+    corrects: tuple[int, str] | None,
+    output: str,
     most_draws: int | None,
 ) -> None:
     """Take part in a study: fetch the plan, draw, report, keep the receipt, until the study is over.
@@ -348,8 +416,9 @@ def agent_command(
         from parley.agent.privacy import Disclosure, SitePolicy
         from parley.agent.reporting import study_of
         from parley.agent.sources import make_source
+        from parley.agent.tables import rewards_by_arm
         from parley.agent.worker import MOST_DRAWS, Worker, persistent
-    if source is None and released is None:
+    if source is None and released is None and corrects is None:
         raise click.UsageError("Missing option '--source'.")
     own = SitePolicy.load(policy) if policy else None
     with connect(server, token_file) as client:
@@ -357,11 +426,17 @@ def agent_command(
         if agent is None:
             raise click.UsageError("the token is not an agent's: name one with --agent")
 
-        if source is None or released is not None:
-            _release(outbox, study, agent, released or 0)
+        if released is not None:
+            _release(outbox, study, agent, released)
             return
         rules = persistent(lambda: study_of(client, study), lambda words: say(f"{agent}: {words}"))
         with Outbox(outbox, study=study, agent=agent) as box:
+            if corrects is not None:
+                arms = tuple(client.status(study)["arm_names"])
+                rewards = rewards_by_arm(Path(corrects[1]).read_bytes(), corrects[1], arms)
+                _write_corrected(Disclosure(rules, own).corrected, arms, rewards, corrects[0], box, output)
+                return
+            assert source is not None
             if draw_again is not None:
                 box.draw_again(draw_again)
 

@@ -40,7 +40,11 @@ def verify_command(
     result = _verify(study, db, server, token_file, held)
     if as_json:
         document = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "trial"}
-        print_json(document | {"sound": result.sound, "amended": [asdict(one) for one in result.amended]})
+        print_json(
+            document
+            | {"sound": result.sound, "amended": [asdict(one) for one in result.amended]}
+            | {"corrected": [asdict(one) for one in result.corrected]}
+        )
     elif result.sound:
         say(
             f"Sound. {result.study}: {plural(result.records, 'record')} chained, {plural(result.phases, 'decision')} "
@@ -52,6 +56,11 @@ def verify_command(
             say(
                 f"Amended: the report of {found.agent!r} in phase {found.phase} does not count as it was sent; "
                 f"{found.actor} put another in its place (record {found.sequence}): {found.reason}"
+            )
+        for found in result.corrected:
+            say(
+                f"Corrected: the report of {found.agent!r} in phase {found.phase} was decided on as it was sent; "
+                f"{found.actor} corrected it since (record {found.sequence}): {found.reason}"
             )
     for warning in () if as_json else result.warnings:
         say(f"Warning: {warning}.")
