@@ -253,11 +253,12 @@ def _corrections(call: Call[None, None]) -> answers.Corrections:
         return trial, [one.sequence for one in found]
 
     trial, records = call.context.storage.read(look)
-    told = () if trial is None else corrections_of(trial, records)
-    anew = None if trial is None else reading(trial)
-    found: answers.Corrections = call.finish(
-        answers.Corrections(study=call.study, corrections=list(told), with_corrections=anew)
+    answer = answers.Corrections(
+        study=call.study,
+        corrections=[] if trial is None else list(corrections_of(trial, records)),
+        with_corrections=None if trial is None else reading(trial),
     )
+    found: answers.Corrections = call.finish(answer)
     return found
 
 
