@@ -8,6 +8,7 @@ are different: they show what was once written, so a file that is there is never
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -152,6 +153,13 @@ def production(page: str) -> str:
     )
 
 
+def study_schema(_: str) -> str:
+    """docs/_static/study.schema.json: the study file for editors, as `parley schema` prints it."""
+    from parley.study import json_schema
+
+    return json.dumps(json_schema(), indent=2) + "\n"
+
+
 def mutants(_: str) -> str:
     """docs/mutants.md: the list of flaws and the test that notices each."""
     from tools.mutants.page import page
@@ -162,6 +170,7 @@ def mutants(_: str) -> str:
 # A page with generated parts -> what makes its text anew.
 PAGES: dict[str, Callable[[str], str]] = {
     "docs/study-file.md": study_file,
+    "docs/_static/study.schema.json": study_schema,
     "docs/policies.md": policies,
     "docs/protocol.md": protocol,
     "docs/api.md": api,

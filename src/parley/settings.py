@@ -32,6 +32,16 @@ WORDS: dict[type, str] = {
 }
 
 
+SCHEMA_TYPES: dict[type, str] = {
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Key:
     """One key of the study file: the types that it takes, what it means, and its default (both in Markdown).
@@ -47,6 +57,19 @@ class Key:
     kinds: tuple[type, ...]
     meaning: str
     default: str = ""
+    limits: Mapping[str, Any] = field(default_factory=dict, hash=False)  # that editors know too: JSON Schema's keywords
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """This key in JSON Schema.
+
+        >>> Key(kinds=(int, float), meaning="a share", default="0.5", limits={"maximum": 1}).schema
+        {'type': 'number', 'description': 'a share (default: 0.5)', 'maximum': 1}
+        """
+        names = [SCHEMA_TYPES[kind] for kind in self.kinds if not (kind is int and float in self.kinds)]
+        meaning, default = self.plain
+        about = meaning if default in ("", REQUIRED) else f"{meaning} (default: {default})"
+        return {"type": names[0] if len(names) == 1 else names, "description": about, **self.limits}
 
     @property
     def allowed(self) -> str:
@@ -102,6 +125,17 @@ Names = tuple[str, ...]
 Check = Callable[[str, Any, Names, Names], Any]  # key, value, arms, agents -> the value that a problem holds
 
 
+@dataclass(frozen=True)
+class Limited:
+    """A check whose limits an editor can know too, as keywords of JSON Schema."""
+
+    check: Check
+    limits: Mapping[str, Any]
+
+    def __call__(self, key: str, value: Any, arms: Names, agents: Names) -> Any:
+        return self.check(key, value, arms, agents)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting(Key):
     """One setting: where it stands in the study file, its default, its check, and what people read about it."""
@@ -132,22 +166,30 @@ class Setting(Key):
         return self.sentence.format(value=shown, span=span)
 
 
+def _limits(check: Check) -> Mapping[str, Any]:
+    return check.limits if isinstance(check, Limited) else {}
+
+
 def setting(
     default_value: Any, kinds: tuple[type, ...], check: Check, meaning: str, *, default: str = "", **row: Any
 ) -> Any:
     """A dataclass field that carries its row."""
     shown = default or str(default_value)
-    made = Setting(default_value=default_value, kinds=kinds, check=check, meaning=meaning, default=shown, **row)
+    row |= {"kinds": kinds, "meaning": meaning, "default": shown, "limits": _limits(check)}
+    made = Setting(default_value=default_value, check=check, **row)
     return field(default=default_value, metadata={"setting": made})
 
 
-def probability(key: str, value: Any, _arms: Names, _agents: Names) -> float:
+def _probability(key: str, value: Any, _arms: Names, _agents: Names) -> float:
     """A probability strictly between 0 and 1."""
     found = number(key, value)
     if not SMALLEST_DELTA <= found < 1:
         allowed = f"a number strictly between 0 and 1 (at least {SMALLEST_DELTA:g})"
         raise InvalidInput(key, found=found, allowed=allowed)
     return found
+
+
+probability = Limited(_probability, {"exclusiveMinimum": 0, "exclusiveMaximum": 1})
 
 
 def fewer_than_arms(key: str, value: Any, arms: Names, _agents: Names) -> int:
@@ -189,7 +231,7 @@ def within(least: float, most: float, allowed: str = "") -> Check:
             raise InvalidInput(key, found=found, allowed=allowed or f"a number from {least:g} to {most:,.10g}")
         return found
 
-    return check
+    return Limited(check, {"minimum": least, "maximum": most})
 
 
 at_least_zero = within(0.0, LARGEST_SCALE, f"a number of at least 0 (at most {LARGEST_SCALE:g})")
@@ -197,7 +239,8 @@ at_least_zero = within(0.0, LARGEST_SCALE, f"a number of at least 0 (at most {LA
 
 def counted(least: int, most: int) -> Check:
     """A whole number within limits."""
-    return lambda key, value, _arms, _agents: whole(key, value, least, most)
+    limits = {"minimum": least, "maximum": most}
+    return Limited(lambda key, value, _arms, _agents: whole(key, value, least, most), limits)
 
 
 def choice(*words: str) -> Check:
@@ -208,7 +251,7 @@ def choice(*words: str) -> Check:
             raise InvalidInput(key, found=f"{value!r:.60}", allowed=" or ".join(f'"{word}"' for word in words))
         return value
 
-    return check
+    return Limited(check, {"enum": list(words)})
 
 
 def text(most: int) -> Check:
@@ -219,7 +262,7 @@ def text(most: int) -> Check:
             raise InvalidInput(key, found=f"{value!r:.60}", allowed=f"one line of up to {most} characters")
         return value
 
-    return check
+    return Limited(check, {"maxLength": most})
 
 
 def switch(key: str, value: Any, _arms: Names, _agents: Names) -> bool:
@@ -239,12 +282,16 @@ def until(most: int, word: str) -> Check:
             raise InvalidInput(key, found=f"{value!r:.60}", allowed=f'a whole number or "{word}"')
         return whole(key, value, 1, most)
 
-    return check
+    return Limited(check, {"minimum": 1, "maximum": most, "pattern": f"^{word}$"})
 
 
 def or_none(check: Check) -> Check:
     """None, or what the check takes."""
-    return lambda key, value, arms, agents: None if value is None else check(key, value, arms, agents)
+
+    def checked(key: str, value: Any, arms: Names, agents: Names) -> Any:
+        return None if value is None else check(key, value, arms, agents)
+
+    return Limited(checked, _limits(check))
 
 
 def per_cell(key: str, value: Any, arms: Names, agents: Names) -> FloatArray:

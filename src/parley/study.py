@@ -23,10 +23,13 @@ from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
 DEFAULT_POLICY = "evidence"
 PLAYING_POLICY = "evidence-regret"  # with a horizon
 
+GENERATORS = ("paper",)
+SOME = {"minimum": 1, "minItems": 1}
+
 QUESTION = {
     "name": Key(kinds=(str,), meaning="shown in tables and reports", default="the file's name"),
-    "arms": Key(kinds=(int, list), meaning="how many arms, or their names; at least 2", default=REQUIRED),
-    "agents": Key(kinds=(int, list), meaning="how many agents, or their names", default=REQUIRED),
+    "arms": Key(kinds=(int, list), meaning="how many arms, or their names; at least 2", default=REQUIRED, limits=SOME),
+    "agents": Key(kinds=(int, list), meaning="how many agents, or their names", default=REQUIRED, limits=SOME),
 }
 POLICY = {  # every other key is an option of that policy, checked by the policy
     "name": Key(
@@ -42,6 +45,7 @@ TRUTH = {
     "generate": Key(
         kinds=(str,),
         meaning='`"paper"`: the paper\'s recipe; with 6 arms, 3 agents and seed 0 it gives the instance of its tables',
+        limits={"enum": list(GENERATORS)},
     ),
     "scale": Key(
         kinds=(int, float, list),
@@ -67,7 +71,6 @@ TRUTH = {
     "min_gap": Key(kinds=NUMBER, meaning="generate: draw again until every gap is at least this large", default="0.05"),
 }
 
-GENERATORS = ("paper",)
 # The recipe draws again until the gaps are wide enough. After this many draws the gap is taken to be impossible.
 MAX_DRAWS = 10_000
 
@@ -82,6 +85,34 @@ def _sections() -> dict[str, dict[str, Key]]:
 
 # Section -> its keys, in the order of the docs; "" holds the keys outside of any section.
 SECTIONS = _sections()
+
+
+def json_schema() -> dict[str, Any]:
+    """The study file in JSON Schema, from the same rows: editors complete keys, explain them and mark what is wrong.
+
+    What depends on other keys (how many names, which keys belong to a kind) only `parse_study` knows.
+
+    >>> json_schema()["properties"]["sites"]["properties"]["counts"]["enum"]
+    ['exact', 'flexible']
+    """
+    sections: dict[str, dict[str, Any]] = {
+        name: {
+            "type": "object",
+            "properties": {key: row.schema for key, row in keys.items()},
+            "additionalProperties": name == "policy",  # whose other keys are options of the policy
+        }
+        for name, keys in SECTIONS.items()
+    }
+    question = sections.pop("")
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "A Parley study file",
+        **question,
+        "properties": question["properties"] | sections,
+        "required": [key for key, row in QUESTION.items() if row.default == REQUIRED],
+    }
+
+
 A_SECTION = Key(kinds=(dict,), meaning="a section")
 MOST_ARMS, MOST_AGENTS = 100_000, 10_000
 MOST_DOTS = 16  # in a key: our keys have one, and tomllib takes quadratic time in their number

@@ -16,6 +16,17 @@ from parley.formatting import plural
 from parley.settings import NUMBER, REQUIRED, Key
 
 LARGEST_SEED = 2**32 - 1
+WEIGHT_KEYS = {  # kind -> the keys that it reads
+    "identity": (),
+    "personalized": ("alpha", "seed"),
+    "clusters": ("labels",),
+    "similarity": ("matrix", "features", "kernel", "bandwidth"),
+    "population": ("shares",),
+    "matrix": ("matrix", "file"),
+}
+
+KERNELS = ("rbf", "cosine")
+
 WEIGHTS = {
     "kind": Key(
         kinds=(str,),
@@ -24,6 +35,7 @@ WEIGHTS = {
         '`"population"`: everyone wants the arm that is best for all, with agents weighted by their share. '
         '`"matrix"`: as given',
         default='`"identity"`',
+        limits={"enum": list(WEIGHT_KEYS)},
     ),
     "alpha": Key(
         kinds=(int, float, list, str),
@@ -46,17 +58,6 @@ WEIGHTS = {
     "shares": Key(kinds=(list,), meaning="population: one size per agent, in any unit", default=REQUIRED),
     "file": Key(kinds=(str,), meaning="matrix: a `.csv` or `.npy` file, relative to the study file"),
 }
-
-WEIGHT_KEYS = {  # kind -> the keys that it reads
-    "identity": (),
-    "personalized": ("alpha", "seed"),
-    "clusters": ("labels",),
-    "similarity": ("matrix", "features", "kernel", "bandwidth"),
-    "population": ("shares",),
-    "matrix": ("matrix", "file"),
-}
-
-KERNELS = ("rbf", "cosine")
 
 
 def identity(agents: int) -> FloatArray:

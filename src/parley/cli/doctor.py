@@ -1,4 +1,4 @@
-"""`parley doctor` and `parley completion`: this machine and its shell."""
+"""`parley doctor`, `parley completion` and `parley schema`: this machine, its shell and its editor."""
 
 import platform
 import sys
@@ -15,6 +15,7 @@ from parley import __version__
 from parley.cli.console import chosen_network, json_option, network_options, print_json, say, show_table
 from parley.errors import InvalidInput, NotAllowed, ParleyError, needs
 from parley.formatting import plural
+from parley.study import json_schema
 
 # What a user may add, and what for. Those for developers (test, lint, docs, judge) are the Makefile's business.
 EXTRAS = {
@@ -181,3 +182,14 @@ def completion_command(shell: str) -> None:
     if kind is None:
         raise click.UsageError(f"no completion for {shell}")
     click.echo(kind(main, {}, "parley", "_PARLEY_COMPLETE").source())
+
+
+@click.command()
+def schema_command() -> None:
+    """Print the JSON Schema of the study file: editors complete its keys, explain them and mark mistakes.
+
+    \b
+    parley schema > study.schema.json
+    and as the first line of a study file:  #:schema ./study.schema.json
+    """
+    print_json(json_schema())

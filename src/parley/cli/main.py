@@ -40,10 +40,18 @@ PARTS = {
     "This machine": {
         "doctor": "Check what is installed and whether the database answers.",
         "completion": "Print the completion script of a shell.",
+        "schema": "Print the JSON Schema of the study file, for editors.",
     },
 }
 # Modules of `parley.cli` that do not have the name of their command.
-MODULES = {"agent": "site", "audit-policy": "simulate", "completion": "doctor", "report": "sweeps", "sweep": "sweeps"}
+MODULES = {
+    "agent": "site",
+    "audit-policy": "simulate",
+    "completion": "doctor",
+    "report": "sweeps",
+    "schema": "doctor",
+    "sweep": "sweeps",
+}
 COMMANDS = {name: f"parley.cli.{MODULES.get(name, name)}" for part in PARTS.values() for name in part}
 
 

@@ -74,7 +74,7 @@ def noise_keys() -> dict[str, Key]:
     'bounded: the smallest reward'
     """
     kinds = ". ".join(f'`"{kind}"`: {model.description}' for kind, model in KINDS.items())
-    made = {"kind": Key(kinds=(str,), meaning=kinds, default=f'`"{Gaussian.kind}"`')}
+    made = {"kind": Key(kinds=(str,), meaning=kinds, default=f'`"{Gaussian.kind}"`', limits={"enum": list(KINDS)})}
     for name, row in {name: row for model in KINDS.values() for name, row in model.keys.items()}.items():
         whose = " and ".join(kind for kind, model in KINDS.items() if model.keys.get(name) == row)
         made[name] = replace(row, meaning=f"{whose}: {row.meaning}")
