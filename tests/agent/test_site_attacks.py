@@ -75,10 +75,10 @@ def service(tmp_path):
 
 
 def well(service):
-    return service.get("/status", Authorization=f"Bearer {CODE}").status_code == 200
+    return service.get("/v1/status", Authorization=f"Bearer {CODE}").status_code == 200
 
 
-CHUNKED = b"POST /missing HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+CHUNKED = b"POST /v1/missing HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 CHUNKED += b"Transfer-Encoding: chunked\r\n"
 ENDLESS = {
     "headers": (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", b"X: " + b"y" * 1000 + b"\r\n"),
@@ -125,10 +125,10 @@ def test_a_request_that_does_not_come_is_not_waited_for(service):
 def test_whoever_guesses_the_code_is_locked_out(service):
     """224 guesses a second were answered: eight digits within days."""
     with httpx.Client(base_url=service.url, trust_env=False, timeout=30) as line:
-        tries = [line.get("/status", headers={"Authorization": f"Bearer {n:08}"}).status_code for n in range(200)]
+        tries = [line.get("/v1/status", headers={"Authorization": f"Bearer {n:08}"}).status_code for n in range(200)]
         assert tries.count(401) <= 11
         assert set(tries) == {401, 429}
-        right = line.get("/status", headers={"Authorization": f"Bearer {CODE}"})
+        right = line.get("/v1/status", headers={"Authorization": f"Bearer {CODE}"})
         assert right.status_code == 429, "otherwise guessing goes on"
         assert 1 <= int(right.headers["retry-after"]) <= 60
         page = line.get("/enter")
@@ -147,17 +147,17 @@ def test_a_site_without_a_file_descriptor_for_a_while_reports_afterwards(house, 
             assert time.monotonic() < until
             time.sleep(0.1)
         with httpx.Client(base_url=service.url, trust_env=False, timeout=60) as line:
-            asked = line.get("/status").json()["asked"]
+            asked = line.get("/v1/status").json()["asked"]
             _, hard = resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE)
             resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (4, hard))  # fewer than it holds
             time.sleep(18)
             resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (1024, hard))
             for number in range(asked):
                 key = {"participant": f"p-{number}"}
-                assert line.post("/assignments", json=key).status_code == 201
-                assert line.post("/outcomes", json={**key, "reward": 0.5}).status_code == 200
+                assert line.post("/v1/assignments", json=key).status_code == 201
+                assert line.post("/v1/outcomes", json={**key, "reward": 0.5}).status_code == 200
             until = time.monotonic() + 60
-            while not (found := line.get("/status").json())["reported"] or found["coordinator"] != "connected":
+            while not (found := line.get("/v1/status").json())["reported"] or found["coordinator"] != "connected":
                 assert time.monotonic() < until, found
                 time.sleep(0.2)
             assert line.get("/healthz").json()["seconds_since_contact"] < 30

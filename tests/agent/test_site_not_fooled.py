@@ -79,7 +79,7 @@ def access(runtime):
 
 def test_what_cannot_be_read_is_refused_and_is_no_fault_of_ours(access):
     huge = b'{"participant": "p-1", "reward": 1' + b"0" * 400 + b"}"
-    assert access.post("/outcomes", content=huge, headers=BEARER).status_code == 422
+    assert access.post("/v1/outcomes", content=huge, headers=BEARER).status_code == 422
     many = "&".join(f"field{number}=1" for number in range(30))
     assert access.post("/enter", content=many).status_code == 400
     odd = {"Cookie": "parley-site=a.é".encode("latin-1")}
@@ -88,20 +88,20 @@ def test_what_cannot_be_read_is_refused_and_is_no_fault_of_ours(access):
 
 def test_null_is_no_outcome_and_overwrites_none(access, site):
     """`JSON.stringify(NaN)` sends null: it made a person missing whose outcome was known."""
-    answer = access.post("/outcomes", json={"participant": "p-1", "reward": None}, headers=BEARER)
+    answer = access.post("/v1/outcomes", json={"participant": "p-1", "reward": None}, headers=BEARER)
     assert answer.status_code == 422
     assert "`missing` says that no outcome will come" in answer.json()["detail"]
     with pytest.raises(InvalidInput, match="reward"):
         site.outcome("p-1", None)
     assert (site.status()["observed"], site.status()["missing"]) == (2, 0)
-    assert access.post("/missing", json={"participant": "p-1"}, headers=BEARER).status_code == 200
+    assert access.post("/v1/missing", json={"participant": "p-1"}, headers=BEARER).status_code == 200
     assert (site.status()["observed"], site.status()["missing"]) == (1, 1), "missing is an act of its own"
 
 
 def test_whoever_guesses_the_code_waits_and_not_even_the_right_one_is_looked_at(access):
-    tries = [access.get("/status", headers={"Authorization": f"Bearer {number:08}"}) for number in range(30)]
+    tries = [access.get("/v1/status", headers={"Authorization": f"Bearer {number:08}"}) for number in range(30)]
     assert [one.status_code for one in tries] == [401] * 10 + [429] * 20
-    assert access.get("/status", headers=BEARER).status_code == 429
+    assert access.get("/v1/status", headers=BEARER).status_code == 429
     assert 0 < int(tries[-1].headers["retry-after"]) <= 61
 
 
@@ -109,9 +109,9 @@ def test_right_codes_are_not_counted_and_sessions_stay(access):
     word = access.get("/enter").text.partition('name="csrf" value="')[2].partition('"')[0]
     assert access.post("/enter", data={"csrf": word, "code": CODE}).status_code == 200
     for _ in range(40):
-        assert access.get("/status", headers=BEARER).status_code == 200
+        assert access.get("/v1/status", headers=BEARER).status_code == 200
     for number in range(30):
-        access.get("/status", headers={"Authorization": f"Bearer {number}"})
+        access.get("/v1/status", headers={"Authorization": f"Bearer {number}"})
     assert access.get("/").status_code == 200, "whoever is in stays in"
 
 
@@ -127,7 +127,7 @@ def test_the_page_and_health_tell_the_age_of_the_last_contact(access, runtime):
     assert "connected; last contact just now" in access.get("/").text
     runtime.silence = 1500.0
     assert access.get("/healthz").status_code == 503
-    assert access.get("/status", headers=BEARER).json()["seconds_since_contact"] == 1500.0
+    assert access.get("/v1/status", headers=BEARER).json()["seconds_since_contact"] == 1500.0
     late = access.get("/").text
     assert "The coordinator does not answer:" in late
     assert "last contact 25 minutes ago" in late
@@ -135,7 +135,7 @@ def test_the_page_and_health_tell_the_age_of_the_last_contact(access, runtime):
 
 @pytest.mark.parametrize("name", ["elsewhere.example", "elsewhere.example:99999999", "[::1", "127.0.0.1 elsewhere"])
 def test_a_name_that_cannot_be_read_is_not_taken_for_ours(access, name):
-    assert access.get("/status", headers={**BEARER, "Host": name}).status_code == 421
+    assert access.get("/v1/status", headers={**BEARER, "Host": name}).status_code == 421
 
 
 @pytest.mark.servers

@@ -165,23 +165,23 @@ def test_a_site_closes_its_part_early_with_a_reason_from_the_list(visit, coordin
 def test_pages_of_other_sites_and_other_names_are_refused(ward):
     post = {"json": {"participant": "p-1"}}
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}):
-        assert ward.line.post("/assignments", headers=headers, **post).status_code == 403
-    assert ward.line.post("/assignments", headers={"Host": "rebound.example"}, **post).status_code == 421
-    assert ward.line.post("/assignments", content=b'{"participant": "p-1"}').status_code == 415
+        assert ward.line.post("/v1/assignments", headers=headers, **post).status_code == 403
+    assert ward.line.post("/v1/assignments", headers={"Host": "rebound.example"}, **post).status_code == 421
+    assert ward.line.post("/v1/assignments", content=b'{"participant": "p-1"}').status_code == 415
     assert ward.line.post("/", data={"do": "assign", "participant": "p-1"}).status_code == 403
     form = {"do": "find", "participant": "p-1"}
     assert ward.line.post("/", data=form).status_code == 403
-    assert "participant" not in ward.line.get("/status").text
+    assert "participant" not in ward.line.get("/v1/status").text
 
 
 def test_what_is_wrong_is_a_problem_document(ward):
-    assert ward.post("/assignments", participant="p-x").status_code == 201
-    assert ward.post("/assignments", participant="p-x").status_code == 200
+    assert ward.post("/v1/assignments", participant="p-x").status_code == 201
+    assert ward.post("/v1/assignments", participant="p-x").status_code == 200
     for path, body, status in (
-        ("/assignments", {"participant": ""}, 422),
-        ("/assignments", {"person": "x"}, 400),
-        ("/outcomes", {"participant": "p-2", "reward": 1}, 422),
-        ("/outcomes", {"participant": "p-x", "reward": "1"}, 422),
+        ("/v1/assignments", {"participant": ""}, 422),
+        ("/v1/assignments", {"person": "x"}, 422),
+        ("/v1/outcomes", {"participant": "p-2", "reward": 1}, 422),
+        ("/v1/outcomes", {"participant": "p-x", "reward": "1"}, 422),
     ):
         answer = ward.line.post(
             path, content=str(body).replace("'", '"').encode(), headers={"Content-Type": "application/json"}
@@ -195,8 +195,8 @@ def test_with_a_code_nobody_comes_in_without_it(coordinator, visit, tmp_path):
     study = coordinator.create(STUDY, "with-a-code")
     made = Ward(coordinator, tmp_path, study=study, agent="Lyon", options=("--code-file", str(tmp_path / "code")))
     try:
-        assert made.line.get("/status").status_code == 401
-        assert made.line.get("/status", headers={"Authorization": "Bearer open-sesame-42"}).status_code == 200
+        assert made.line.get("/v1/status").status_code == 401
+        assert made.line.get("/v1/status", headers={"Authorization": "Bearer open-sesame-42"}).status_code == 200
         window = visit(made)
         window.page.goto("/")
         window.page.get_by_label("Code").fill("wrong-code")

@@ -50,16 +50,16 @@ class Ward:
         return self.line.post(path, json=body)
 
     def assign(self, key: str):
-        answer = self.post("/assignments", participant=key)
+        answer = self.post("/v1/assignments", participant=key)
         assert answer.is_success, answer.text
         return answer.json()
 
     def outcome(self, key: str, reward: float):
-        answer = self.post("/outcomes", participant=key, reward=reward)
+        answer = self.post("/v1/outcomes", participant=key, reward=reward)
         assert answer.is_success, answer.text
 
     def status(self):
-        return self.line.get("/status").json()
+        return self.line.get("/v1/status").json()
 
     def wait(self, ready, seconds=120):
         until = time.monotonic() + seconds

@@ -2,7 +2,7 @@
 
 from tools.generated import answers, every_answer, keys
 
-from parley.coordinator.http.operations import OPERATIONS, openapi
+from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
 
 # What is sent as it is stored, byte for byte, or goes on and on; and the receipt, whose form is the protocol's.
 AS_STORED = {"get_document", "get_plan", "get_decision", "get_certificate", "export_log", "put_report"} | {
@@ -20,7 +20,7 @@ def test_every_answer_is_a_class_that_openapi_lists():
 
 def test_every_json_answer_has_its_schema():
     """A generated client gets a class of each, also of what is answered as it is stored."""
-    document = openapi(OPERATIONS)
+    document = COORDINATOR.document(OPERATIONS)
     for path, methods in document["paths"].items():
         for method, described in methods.items():
             for status, answer in described["responses"].items():

@@ -57,8 +57,8 @@ def test_people_are_played_to_until_the_horizon_and_the_log_is_verified(house, t
                 assert found["to_assign"] > 0, "nobody waits"
                 for _ in range(found["to_assign"]):
                     key = f"p-{sum(shown.values())}"
-                    arm = GAME.arms.index(site.post("/assignments", participant=key)["arm"])
-                    site.post("/outcomes", participant=key, reward=float(chance.random() < RATES[arm, place]))
+                    arm = GAME.arms.index(site.post("/v1/assignments", participant=key)["arm"])
+                    site.post("/v1/outcomes", participant=key, reward=float(chance.random() < RATES[arm, place]))
                     shown[phase, place, arm] += 1
             status, standing = settled(house, sites, phase)
         certificate = house.admin.request("GET", "studies", "game", "certificate")

@@ -82,12 +82,12 @@ class Crowd:
 
     def _needed(self):
         try:
-            return self.line.get("/status").json()["to_assign"] > 0
+            return self.line.get("/v1/status").json()["to_assign"] > 0
         except httpx2.TransportError:
             return False
 
     def assign(self, key):
-        answer = self._post("/assignments", participant=key)
+        answer = self._post("/v1/assignments", participant=key)
         if answer is None:
             self.unheard.append(key)
             return False
@@ -101,8 +101,8 @@ class Crowd:
     def outcome(self, key):
         gone = self.chance.random() < 0.03
         reward = None if gone else float(self.chance.random() < 0.5)
-        answer = self._post("/missing", participant=key) if gone else self._post(
-            "/outcomes", participant=key, reward=reward
+        answer = self._post("/v1/missing", participant=key) if gone else self._post(
+            "/v1/outcomes", participant=key, reward=reward
         )  # fmt: skip
         if answer is None:
             self.ledger.unsure.setdefault(key, set()).add(reward)
@@ -256,7 +256,7 @@ def _last_life(launcher, order, crowd):
         while True:
             assert time.monotonic() < until, f"the phase is not reported: {standing}"
             try:
-                standing = crowd.line.get("/status").json()
+                standing = crowd.line.get("/v1/status").json()
             except httpx2.TransportError:
                 time.sleep(0.02)
                 continue

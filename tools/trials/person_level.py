@@ -73,7 +73,7 @@ class SiteHouse:
         return answer.json()
 
     def status(self):
-        return self.line.get("/status").json()
+        return self.line.get("/v1/status").json()
 
     def close(self):
         self.line.close()
@@ -125,7 +125,7 @@ class Trial:
         self.needed[place] -= 1
         self.people["assigned"] += 1
         key = f"{SITES[place]}-{self.people['assigned']:04}"
-        given = self.sites[place].post("/assignments", participant=key)
+        given = self.sites[place].post("/v1/assignments", participant=key)
         if given["counted"]:
             arm = ARMS.index(given["arm"])
             reward = None if self.chance.random() < MISSING else float(self.chance.random() < self.rates[arm, place])
@@ -135,7 +135,7 @@ class Trial:
         if self._away(place):
             self.at(STOPS[1] + STOPS[2], "outcome", place, key, reward)
             return
-        path, body = ("/missing", {}) if reward is None else ("/outcomes", {"reward": reward})
+        path, body = ("/v1/missing", {}) if reward is None else ("/v1/outcomes", {"reward": reward})
         answer = self.sites[place].line.post(path, json={"participant": key, **body})
         assert answer.status_code in (200, 409), answer.text  # 409: the phase was closed without this site
         self.people["too late" if answer.status_code == 409 else "missing" if reward is None else "observed"] += 1

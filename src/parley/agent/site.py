@@ -154,11 +154,11 @@ class Site:
             write(*self._noted(participant, None))
 
     def record(
-        self, rows: Sequence[tuple[str, float | None]], *, take: bool = True
+        self, rows: Sequence[tuple[str, float | None]], *, take: bool = True, partly: bool = False
     ) -> list[InvalidInput | NotNow | None]:
         """Outcomes of many people, None for a missing one: all of them, or none if one is wrong; per row what is.
 
-        If not to `take` them, it only says what is wrong.
+        `partly` takes those that are right. If not to `take` them, it only says what is wrong.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder, Site(folder, study="s", agent="x") as site:
@@ -166,15 +166,25 @@ class Site:
         ...     site.assign("p-001").counted, site.record([("p-001", 1.0)]), site.totals().sums.tolist()
         (True, [None], [1.0])
         """
+        seen: set[str] = set()
         with self._journal.turn() as write:
-            found = [self._judged(*row) for row in rows]
-            if take and not any(isinstance(one, Exception) for one in found):
+            found = [self._judged(*row, seen) for row in rows]
+            if take and (partly or not any(isinstance(one, Exception) for one in found)):
                 write(*(entry for one in found if not isinstance(one, Exception) for entry in one))
         return [one if isinstance(one, Exception) else None for one in found]
 
-    def _judged(self, participant: str, reward: float | None) -> list[Observed | Missing] | InvalidInput | NotNow:
+    def _judged(
+        self, participant: str, reward: float | None, seen: set[str]
+    ) -> list[Observed | Missing] | InvalidInput | NotNow:
+        """What a row leaves in the journal, or what is wrong with it. All are judged by what was known before them, so
+        that each person may be `seen` in one only.
+        """
         try:
-            return self._noted(participant, reward)
+            key = checked_key(participant)
+            if key in seen:
+                raise InvalidInput("participant", found=f"{key!r} again", allowed="once")
+            seen.add(key)
+            return self._noted(key, reward)
         except (InvalidInput, NotNow) as error:
             return error
 

@@ -145,6 +145,9 @@ def _client(server: str, token_file: str | None) -> Client | None:
 @click.option("--tls-cert", default="", help="Certificate, for addresses beyond this machine.")
 @click.option("--tls-key", default="", help="Its key.")
 @click.option("--plain-http", is_flag=True, help="Beyond this machine without TLS: something in front has it.")
+@click.option(
+    "--flag", default="", help="Key of the feature flag that OpenFeature clients ask for; default: the study."
+)
 @click.pass_context
 def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | None, **options: Any) -> None:
     """Run a site: people come one by one, get an arm at once, and their outcomes follow.
@@ -152,7 +155,7 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
     Without a command below it serves a page and an API for the site, on this machine only unless --host says otherwise.
     Participants' keys and single rewards stand in a journal here and never leave it; the coordinator gets totals.
     """
-    security = {key: options.pop(key) for key in ("tls_cert", "tls_key", "plain_http")}
+    served = {key: options.pop(key) for key in ("tls_cert", "tls_key", "plain_http", "flag")}
     ctx.obj = options
     if ctx.invoked_subcommand is not None:
         return
@@ -161,7 +164,7 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
         from parley.agent.reporting import SiteRuntime
         from parley.site.app import SiteSettings, serve
     code = read_token(code_file) if code_file else ""
-    settings = SiteSettings(host=host, port=port, code=code, **security)
+    settings = SiteSettings(host=host, port=port, code=code, **served)
     with _open_site(**options) as opened:
         if opened.client is None:
             raise InvalidInput("token", found="none", allowed="a token in a file, or in PARLEY_TOKEN")

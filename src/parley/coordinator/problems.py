@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import JSONResponse
 
-MEDIA_TYPE = "application/problem+json"
+from parley.openapi import PROBLEM
 
 
 @dataclass(frozen=True)
@@ -106,4 +106,4 @@ class Refusal(Exception):
 
     def response(self) -> JSONResponse:
         """The problem document on its way."""
-        return JSONResponse(self.document(), status_code=self.kind.status, media_type=MEDIA_TYPE, headers=self.headers)
+        return JSONResponse(self.document(), status_code=self.kind.status, media_type=PROBLEM, headers=self.headers)

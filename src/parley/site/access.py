@@ -117,6 +117,12 @@ class Access:
             raise Refused(403, "this form is no longer valid: load the page again")
         return fields
 
+    async def json(self, request: Request) -> bytes:
+        """The body of a request to the API, not read yet. No form of another site can send this type."""
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise Refused(415, "send application/json")
+        return await self.body(request)
+
     async def body(self, request: Request) -> bytes:
         """Of a bounded size."""
         parts, size = [], 0

@@ -1,19 +1,15 @@
-"""The service: a small API for the site's own programs, and the page. Everything is done by the journal (`agent.site`).
+"""The service: an API for the site's own programs, feature flags, and the page. The journal does it all (`agent.site`).
 
-POST /assignments {"participant": key}              the arm, the same for ever; with "somebody_else": true also
-                                                    where the key reads like a known one
-POST /outcomes    {"participant": key, "reward": x} correctable until the phase is reported
-POST /missing     {"participant": key}
-GET  /status
-GET  /healthz                                       for whoever watches: no code is asked for
+`operations` has the table of operations. Routing, guard and OpenAPI (`/v1/openapi.json`) come from it.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,28 +17,43 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from parley import __version__
 from parley.agent.reporting import LATE, SiteRuntime
+from parley.agent.site import LONGEST_KEY, Assignment
 from parley.checks import is_loopback
 from parley.connections import ConnectionLimits, address, affordable_connections, bind
 from parley.dashboard.render import HEADERS
 from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.killpoints import reached
-from parley.protocol.codec import read_json
-from parley.site.access import Access, Refused
+from parley.openapi import PROBLEM, Endpoint, Service
+from parley.protocol.codec import Count, Model, described, read_json
+from parley.site.access import COOKIE, Access, Refused
+from parley.site.flags import Evaluation, EvaluationFailure, EvaluationRequest, Evaluations, Flags
 from parley.site.pages import HERE, Pages
 
 Handler = Callable[[Request], Awaitable[Response]]
+Refuse = Callable[[Request, int, Exception], Response]
+M = TypeVar("M", bound=Model)
 TITLES = {400: "Not understood", 401: "The code is asked for", 403: "Not allowed", 404: "Not there"}
 TITLES |= {409: "Not now", 413: "Too large", 415: "JSON is asked for", 421: "Another service", 422: "Cannot be taken"}
 TITLES |= {429: "Too many wrong codes", 431: "The line and the headers of a request are too long"}
 TITLES |= {500: "A fault of ours", 507: "No room on the disk"}
 
 
-def problem(status: int, words: str) -> JSONResponse:
+class Problem(Model):
     """A refusal as RFC 9457 has it."""
-    document = {"type": "about:blank", "title": TITLES[status], "status": status, "detail": words}
-    return JSONResponse(document, status_code=status, media_type="application/problem+json")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+def problem(status: int, words: str) -> JSONResponse:
+    """A refusal on its way."""
+    document = Problem(type="about:blank", title=TITLES[status], status=status, detail=words).to_json()
+    return JSONResponse(document, status_code=status, media_type=PROBLEM)
 
 
 def status_of(error: Exception) -> int:
@@ -57,45 +68,197 @@ def status_of(error: Exception) -> int:
     return error.status if isinstance(error, Refused) else 500
 
 
+Key = Annotated[str, msgspec.Meta(description=f"A participant's key, 1 to {LONGEST_KEY} printable characters.")]
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What the path of an operation may name."""
+
+    key: Annotated[str, described("The key of the flag.")] = ""
+
+
+class Participant(Model):
+    """Whom it is about."""
+
+    participant: Key
+
+
+class Newcomer(Participant):
+    """Who is to have an arm."""
+
+    somebody_else: Annotated[bool, described("The key reads like a known one, and is another person.")] = False
+
+
+class Outcome(Model):
+    """What came of a participant."""
+
+    participant: Key
+    reward: Annotated[
+        float | None, described("Null is refused, since programs send it for NaN: say that it is missing.")
+    ]
+
+
+class Gone(Model):
+    """A participant of whom no outcome will come."""
+
+    participant: Key
+    missing: bool
+
+
+class OutcomeRow(Model):
+    """One of many outcomes: a reward, or `missing` where none will come."""
+
+    participant: Key
+    reward: float | None = None
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        if self.missing == (self.reward is not None):
+            found = "true beside a reward" if self.missing else "no reward"
+            raise InvalidInput("missing", found=found, allowed='a reward, or "missing": true')
+
+
+class OutcomeRows(Model):
+    """Many outcomes, each participant once."""
+
+    outcomes: tuple[OutcomeRow, ...]
+
+
+class RowAnswer(Model):
+    """What became of a row, in the order in which they were sent."""
+
+    participant: str | None
+    taken: bool
+    why: Annotated[str, described("What is wrong with it, and what is allowed; empty if it was taken.")] = ""
+
+
+class RowAnswers(Model):
+    """What became of many outcomes."""
+
+    taken: Count
+    refused: Count
+    rows: list[RowAnswer]
+
+
+class Contact(Model):
+    """Whether the site talks to its coordinator."""
+
+    status: str
+    seconds_since_contact: float | None
+
+
+class SiteStatus(Model):
+    """How far the phase is, in exact numbers of people; none is by arm."""
+
+    study: str
+    agent: str
+    stage: Annotated[str, described("Where the study is.")]
+    reason: Annotated[str, described("Why it is there, where the administrator said so.")]
+    phase: Annotated[int, described("0 before the first plan.")]
+    asked: int
+    assigned: int
+    to_assign: int
+    pending: Annotated[int, described("Outcomes that the report still needs.")]
+    observed: int
+    missing: int
+    withdrawn: Annotated[int, described("Marks as missing of people whose outcome was in.")]
+    late: Annotated[int, described("Marks as missing after all places were given out.")]
+    reserve: Annotated[int, described("People who replace somebody of their arm who may yet be missing.")]
+    reported: bool
+    closed: Annotated[str, described("Why nobody more is assigned, where the site closed its part.")]
+    closed_arms: list[str]
+    outside: Annotated[int, described("People outside of the study, of all phases.")]
+    sends_at: Annotated[str | None, described("When a complete phase is reported by itself.")]
+    coordinator: Annotated[str, described("What the last exchange with the coordinator came to.")]
+    seconds_since_contact: float | None
+
+
 class Api:
     """The operations, each one call of the site."""
 
     def __init__(self, runtime: SiteRuntime, access: Access) -> None:
         self._runtime, self._site, self._access = runtime, runtime.site, access
 
-    async def assignments(self, request: Request) -> Response:
-        """Give a person an arm."""
-        body = await self._fields(request, "participant", may=("somebody_else",))
-        work = partial(self._site.assign, somebody_else=body.get("somebody_else") is True)
-        given = await self._done(work, body["participant"])
+    async def assign(self, request: Request) -> Response:
+        """Give a participant an arm: drawn the first time (201), and for ever the same (200). A new key that reads like
+        a known one is refused, unless it is said that this is somebody else.
+        """
+        body = await self._read(request, Newcomer)
+        given = await self.given(body.participant, somebody_else=body.somebody_else)
         return JSONResponse(given.to_json(), status_code=200 if given.again else 201)
 
-    async def outcomes(self, request: Request) -> Response:
-        """Note an outcome."""
-        body = await self._fields(request, "participant", "reward")
-        await self._done(self._site.outcome, body["participant"], body["reward"])
-        return JSONResponse(body)
+    async def given(self, participant: str, *, somebody_else: bool) -> Assignment:
+        """The arm of a participant, in the journal before anybody hears of it."""
+        given: Assignment = await self._done(partial(self._site.assign, somebody_else=somebody_else), participant)
+        return given
 
-    async def missing(self, request: Request) -> Response:
-        """Note that there will be none."""
-        body = await self._fields(request, "participant")
-        await self._done(self._site.missing, body["participant"])
-        return JSONResponse({**body, "missing": True})
+    async def note_outcome(self, request: Request) -> Response:
+        """Note an outcome. It can be corrected until the phase is reported."""
+        body = await self._read(request, Outcome)
+        await self._done(self._site.outcome, body.participant, body.reward)
+        return JSONResponse(body.to_json())
 
-    async def status(self, _: Request) -> Response:
-        """How far it is."""
+    async def note_outcomes(self, request: Request) -> Response:
+        """Note many outcomes at once. Each row is taken or refused by itself, and all that are taken are on the disk
+        together before the answer. To send the same again changes nothing.
+        """
+        found = read_json(await self._access.json(request), "body")
+        rows = found.get("outcomes") if isinstance(found, dict) and set(found) == {"outcomes"} else None
+        if not isinstance(rows, list):
+            raise InvalidInput("body", found=repr(found)[:60], allowed='{"outcomes": [a row for each participant]}')
+        answers = await self._done(self._take, rows)
+        taken = sum(one.taken for one in answers)
+        return JSONResponse(RowAnswers(taken=taken, refused=len(answers) - taken, rows=answers).to_json())
+
+    async def note_missing(self, request: Request) -> Response:
+        """Note that no outcome will come of a participant."""
+        body = await self._read(request, Participant)
+        await self._done(self._site.missing, body.participant)
+        return JSONResponse(Gone(participant=body.participant, missing=True).to_json())
+
+    async def get_status(self, _: Request) -> Response:
+        """How far the phase is. Keep it from those who enrol: who also sees all arms can guess the last ones."""
         found = await anyio.to_thread.run_sync(self._site.status)
-        return JSONResponse({**found, "coordinator": self._runtime.words, **self._contact()})
+        shown = SiteStatus(**found, coordinator=self._runtime.words, seconds_since_contact=self._silence)
+        return JSONResponse(shown.to_json())
+
+    async def openapi(self, request: Request) -> Response:
+        """The OpenAPI document."""
+        return JSONResponse(request.app.state.openapi)
 
     async def healthz(self, _: Request) -> Response:
         """Whether the site talks to its coordinator: 503 if the last answer is long ago, or was never."""
         since = self._runtime.silence
         well = since is not None and since < LATE
-        return JSONResponse({"status": "ok" if well else "silent", **self._contact()}, status_code=200 if well else 503)
+        found = Contact(status="ok" if well else "silent", seconds_since_contact=self._silence)
+        return JSONResponse(found.to_json(), status_code=200 if well else 503)
 
-    def _contact(self) -> dict[str, Any]:
+    @property
+    def _silence(self) -> float | None:
         since = self._runtime.silence
-        return {"seconds_since_contact": None if since is None else round(since, 1)}
+        return None if since is None else round(since, 1)
+
+    def _take(self, rows: list[Any]) -> list[RowAnswer]:
+        """Rows that have the form of one are offered to the site; it refuses others among them."""
+        keys = [row.get("participant") if isinstance(row, dict) else None for row in rows]
+        wrong: dict[int, Exception] = {}
+        offered: dict[int, tuple[str, float | None]] = {}
+        for place, row in enumerate(rows):
+            try:
+                read = OutcomeRow.from_json(row)
+                offered[place] = (read.participant, read.reward)
+            except InvalidInput as error:
+                wrong[place] = error
+        refused = self._site.record(list(offered.values()), partly=True)
+        wrong |= {place: why for place, why in zip(offered, refused, strict=True) if why is not None}
+        return [
+            RowAnswer(
+                participant=key if isinstance(key, str) else None,
+                taken=place not in wrong,
+                why=str(wrong[place]) if place in wrong else "",
+            )
+            for place, key in enumerate(keys)
+        ]
 
     async def _done(self, work: Callable[..., Any], *values: Any) -> Any:
         """On the disk, in a thread; the reporting thread looks whether a report is due."""
@@ -106,26 +269,82 @@ class Api:
         finally:
             self._runtime.noted()
 
-    async def _fields(self, request: Request, *names: str, may: tuple[str, ...] = ()) -> dict[str, Any]:
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise Refused(415, "send application/json")
-        found = read_json(await self._access.body(request), "body")
-        if not isinstance(found, dict) or set(found) - {*may} != set(names):
-            raise Refused(400, f"a JSON object with {' and '.join(names)} is expected")
-        return found
+    async def _read(self, request: Request, kind: type[M]) -> M:
+        return kind.read(await self._access.json(request))
 
 
-def create_app(runtime: SiteRuntime, access: Access) -> Starlette:
-    """The application; `access` decides who comes in."""
+DOCUMENT = Service(
+    title="Parley site",
+    version=__version__,
+    description="""Gives people who come one by one an arm at once, and takes their outcomes. What is acknowledged is on
+the disk. Every refusal is `application/problem+json` (RFC 9457), but those of feature flags are as OFREP has them.""",
+    security={
+        "code": {"type": "http", "scheme": "bearer", "description": "The site's code, where it asks for one."},
+        "session": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": COOKIE,
+            "description": "Of a browser that gave the code.",
+        },
+    },
+    problem=Problem,
+    place=Place,
+)
+
+
+def operations(api: Api, flags: Flags) -> tuple[Endpoint, ...]:
+    """The table of operations."""
+
+    def row(method: str, path: str, handler: Handler, **more: Any) -> Endpoint:
+        return Endpoint(method=method, path=path, handler=handler, **more)
+
+    people = {"tag": "people", "body": Participant}
+    ofrep = {"tag": "feature flags", "body": EvaluationRequest, "failure": EvaluationFailure}
+    again, silent = {200: "The same arm as before."}, {503: "No answer of the coordinator for two minutes."}
+    known, same = {"If-None-Match": "ETags of answers that the client has."}, {304: "What the client has still holds."}
+    return (
+        row(
+            "POST",
+            "/v1/assignments",
+            api.assign,
+            **people | {"body": Newcomer},
+            answer=Assignment,
+            status=201,
+            also=again,
+        ),
+        row("POST", "/v1/outcomes", api.note_outcome, **people | {"body": Outcome}, answer=Outcome),
+        row("POST", "/v1/outcomes/bulk", api.note_outcomes, **people | {"body": OutcomeRows}, answer=RowAnswers),
+        row("POST", "/v1/missing", api.note_missing, **people, answer=Gone),
+        row("GET", "/v1/status", api.get_status, tag="site", answer=SiteStatus),
+        row("GET", "/v1/openapi.json", api.openapi, public=True, hidden=True),
+        row("GET", "/healthz", api.healthz, tag="site", answer=Contact, also=silent, public=True),
+        row("POST", "/ofrep/v1/evaluate/flags/{key}", flags.evaluate_flag, **ofrep, answer=Evaluation),
+        row(
+            "POST",
+            "/ofrep/v1/evaluate/flags",
+            flags.evaluate_flags,
+            **ofrep,
+            answer=Evaluations,
+            headers=known,
+            also=same,
+        ),
+    )
+
+
+def create_app(runtime: SiteRuntime, access: Access, *, flag: str = "") -> Starlette:
+    """The application; `access` decides who comes in, and `flag` is the key of its feature flag: the study's id, if
+    none is named.
+    """
     api, pages = Api(runtime, access), Pages(runtime, access)
+    flags = Flags(api.given, access, flag=flag or runtime.site.study, site=runtime.site)
 
-    def guarded(handler: Handler, refuse: Callable[[Request, int, str], Response]) -> Handler:
+    def guarded(handler: Handler, refuse: Refuse) -> Handler:
         async def endpoint(request: Request) -> Response:
             try:
                 access.check(request)
                 response = await handler(request)
             except (ParleyError, Refused) as error:
-                response = refuse(request, status_of(error), str(error))
+                response = refuse(request, status_of(error), error)
                 response.headers.update(error.headers if isinstance(error, Refused) else {})
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
@@ -133,27 +352,32 @@ def create_app(runtime: SiteRuntime, access: Access) -> Starlette:
 
         return endpoint
 
-    def operation(path: str, handler: Handler, method: str) -> Route:
+    def route(row: Endpoint) -> Route:
         async def known(request: Request) -> Response:
-            if not access.knows(request):
+            if not row.public and not access.knows(request):
                 raise Refused(401, "send the site's code as a bearer token")
-            return await handler(request)
+            answer: Response = await row.handler(request)
+            return answer
 
-        return Route(path, guarded(known, lambda _, status, words: problem(status, words)), methods=[method])
+        refuse = flags.refused if row.failure else lambda _, status, error: problem(status, str(error))
+        return Route(row.path, guarded(known, refuse), methods=[row.method], name=row.name)
 
-    return Starlette(
+    def page(path: str, handler: Handler) -> Route:
+        shown = guarded(handler, lambda request, status, error: pages.refused(request, status, str(error)))
+        return Route(path, shown, methods=["GET", "POST"])
+
+    table = operations(api, flags)
+    app = Starlette(
         routes=[
-            operation("/assignments", api.assignments, "POST"),
-            operation("/outcomes", api.outcomes, "POST"),
-            operation("/missing", api.missing, "POST"),
-            operation("/status", api.status, "GET"),
-            Route("/healthz", guarded(api.healthz, lambda _, status, words: problem(status, words)), methods=["GET"]),
-            Route("/", guarded(pages.page, pages.refused), methods=["GET", "POST"]),
-            Route("/enter", guarded(pages.enter, pages.refused), methods=["GET", "POST"]),
+            *map(route, table),
+            page("/", pages.page),
+            page("/enter", pages.enter),
             Mount("/static", StaticFiles(directory=DASHBOARD / "static")),
             Mount("/own", StaticFiles(directory=HERE / "static")),
         ]
     )
+    app.state.openapi = DOCUMENT.document(table)
+    return app
 
 
 SHORTEST_CODE = 8
@@ -172,6 +396,7 @@ class SiteSettings:
     tls_cert: str = ""
     tls_key: str = ""
     plain_http: bool = False
+    flag: str = ""  # the key of its feature flag; empty: the study's id
 
     def __post_init__(self) -> None:
         if self.code and len(self.code) < SHORTEST_CODE:
@@ -197,7 +422,7 @@ def serve(runtime: SiteRuntime, settings: SiteSettings, announce: Callable[[str]
         access = Access(host=settings.host, code=settings.code, secure=secure or settings.plain_http)
         limits = ConnectionLimits(connections=min(CONNECTIONS, affordable_connections()))
         config = uvicorn.Config(
-            create_app(runtime, access),
+            create_app(runtime, access, flag=settings.flag),
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
             **limits.uvicorn(partial(problem, 431)),

@@ -18,7 +18,7 @@ from parley.coordinator.clock import Clock, MonotonicClock, utc_now
 from parley.coordinator.http.context import Context, Readiness
 from parley.coordinator.http.guard import Operation, refusal_of
 from parley.coordinator.http.limits import Pool, Slots, Throttle
-from parley.coordinator.http.operations import OPERATIONS, openapi
+from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
 from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics, logger
 from parley.coordinator.reading.visibility import ETags
@@ -74,7 +74,7 @@ def create_app(context: Context, *more: Operation) -> Starlette:
     )
     app.router.redirect_slashes = False  # an address with another slash is another address, and there is nothing at it
     app.state.context = context
-    app.state.openapi = openapi(operations)
+    app.state.openapi = COORDINATOR.document(operations)
     app.state.operations = {operation.name: operation for operation in operations}
     return app
 

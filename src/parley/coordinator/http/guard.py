@@ -6,7 +6,7 @@ then queued. Every failure is a problem document.
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from traceback import clear_frames
 from typing import Any
@@ -26,6 +26,7 @@ from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import StorageUnavailable, studies
 from parley.errors import InvalidInput, ParleyError
+from parley.openapi import Endpoint
 from parley.protocol.codec import LARGE, Model, refused
 
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
@@ -48,33 +49,18 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
-    """A row of the table of operations. Routing, guard and OpenAPI come from it; its name is that of its handler."""
+class Operation(Endpoint):
+    """A row of the table of operations. Routing, guard and OpenAPI come from it."""
 
-    method: str
-    path: str
     handler: Callable[[Call[Any, Any]], Awaitable[Any]]
-    tag: str = ""
     roles: frozenset[Role] = frozenset()  # who may call it: nobody, unless the row says so
-    public: bool = False  # no token is needed
-    query: type[msgspec.Struct] | None = None
     body: type[Model] | None = None
-    answer: type[Model] | None = None  # None: a stream, or no JSON
-    media_type: str = "application/json"
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)  # that the handler reads -> what they are for
-    also: dict[int, str] = field(default_factory=dict)  # further statuses that are worth a word
+    answer: type[Model] | None = None
     large: bool = False  # an administrator may send a body as large as a study
     report: bool = False  # a body is no longer than a report of the study can be
     patient: bool = False  # the answer may take a minute
     server_wide: bool = False  # not for a token that is bound to one study
     secret: bool = False  # no cache may keep the answer
-    hidden: bool = False  # not in the OpenAPI document
-
-    @property
-    def name(self) -> str:
-        """The operation's id."""
-        return self.handler.__name__
 
     @property
     def route(self) -> Route:
@@ -198,22 +184,6 @@ def _converted(given: Mapping[str, Any], kind: type[Any], where: str) -> Any:
         return msgspec.convert(dict(given), kind, strict=False)
     except msgspec.ValidationError as error:
         raise Refusal("invalid-request", f"{where}: {refused(kind, given, error, where)}"[:400]) from None
-
-
-def parameters_of(kind: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:
-    """The JSON schema of each field of a struct; enumerations stand in place.
-
-    >>> parameters_of(Place)["phase"]["maximum"]
-    1000000
-    """
-    _, found = msgspec.json.schema_components([kind], ref_template="{name}")
-
-    def whole(schema: Any) -> Any:
-        if isinstance(schema, dict):
-            return whole(found[schema["$ref"]]) if "$ref" in schema else {key: whole(schema[key]) for key in schema}
-        return [whole(one) for one in schema] if isinstance(schema, list) else schema
-
-    return {name: whole(schema) for name, schema in found[kind.__name__]["properties"].items()}
 
 
 def refusal_of(error: Exception) -> Refusal:

@@ -3,22 +3,19 @@
 `service/app.py` adds two rows that simulate, which the coordinator must not.
 """
 
-import re
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
-
-import msgspec
 
 from parley import __version__
 from parley.coordinator import answers
 from parley.coordinator.access.tokens import ADMINS, AGENTS, EVERYONE, INSPECTORS, PLANNERS, READERS, UNBLINDED, Role
 from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Place
-from parley.coordinator.http.guard import Operation, parameters_of
+from parley.coordinator.http.guard import Operation
 from parley.coordinator.http.routes import access, agents, health, studies, webhooks
 from parley.coordinator.http.routes import administration as admin
-from parley.coordinator.problems import MEDIA_TYPE, Problem
+from parley.coordinator.problems import Problem
+from parley.openapi import Service
 from parley.protocol import Certificate, Decision, Plan, Receipt, Report, StudyMessage
 
 STUDY = "/v1/studies/{study}"
@@ -168,79 +165,21 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
 )  # fmt: skip
 
-DESCRIPTION = """Runs live studies: publishes plans, takes reports exactly once, decides, and keeps a log that can be
+COORDINATOR = Service(
+    title="Parley coordinator",
+    version=__version__,
+    description="""Runs live studies: publishes plans, takes reports exactly once, decides, and keeps a log that can be
 verified. Every refusal is `application/problem+json` (RFC 9457) with a stable `type` and `retry`, which says whether
-the same request may succeed later."""
-SECURITY = {
-    "token": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer parley_<kid>_<secret>`."},
-    "session": {
-        "type": "apiKey",
-        "in": "header",
-        "name": "Authorization",
-        "description": "`Authorization: Session <session>`, as opened by `POST /v1/sessions`.",
+the same request may succeed later.""",
+    security={
+        "token": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer parley_<kid>_<secret>`."},
+        "session": {
+            "type": "apiKey",
+            "in": "header",
+            "name": "Authorization",
+            "description": "`Authorization: Session <session>`, as opened by `POST /v1/sessions`.",
+        },
     },
-}
-
-
-def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
-    """The OpenAPI document of these operations.
-
-    >>> openapi(OPERATIONS)["paths"]["/healthz"]["get"]["operationId"]
-    'healthz'
-    """
-    shown = [operation for operation in operations if not operation.hidden]
-    named = {kind for operation in shown for kind in (operation.body, operation.answer) if kind is not None}
-    _, schemas = msgspec.json.schema_components(
-        [Problem, *sorted(named, key=lambda kind: kind.__name__)], ref_template="#/components/schemas/{name}"
-    )
-    paths: dict[str, dict[str, Any]] = {}
-    for operation in shown:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Parley coordinator", "version": __version__, "description": DESCRIPTION},
-        "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": SECURITY},
-    }
-
-
-def _described(operation: Operation) -> dict[str, Any]:
-    words = " ".join((operation.handler.__doc__ or "").split())
-    answer: dict[str, Any] = {"description": "What was asked for."}
-    answer["content"] = {operation.media_type: {"schema": _reference(operation.answer) if operation.answer else {}}}
-    problem = {MEDIA_TYPE: {"schema": _reference(Problem)}}
-    responses = {str(operation.status): answer}
-    for status, said in operation.also.items():
-        content = answer["content"] if status < 400 else problem
-        responses[str(status)] = {"description": said, "content": content}
-    responses["4XX"] = {"description": "Refused, and why.", "content": problem}
-    responses["5XX"] = {"description": "Not possible at the moment.", "content": problem}
-    described: dict[str, Any] = {
-        "operationId": operation.name,
-        "tags": [operation.tag],
-        "summary": operation.name.replace("_", " ").capitalize(),
-        "description": words,
-        "parameters": list(_parameters(operation)),
-        "responses": responses,
-        "security": [] if operation.public else [{name: []} for name in SECURITY],
-    }
-    if operation.body is not None:
-        content = {"application/json": {"schema": _reference(operation.body)}}
-        described["requestBody"] = {"required": True, "content": content}
-    return described
-
-
-def _reference(kind: type[msgspec.Struct]) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{kind.__name__}"}
-
-
-def _parameters(operation: Operation) -> Iterable[dict[str, Any]]:
-    place = parameters_of(Place)
-    for name in re.findall(r"\{(\w+)\}", operation.path):
-        schema = {key: value for key, value in place[name].items() if key != "default"}
-        yield {"name": name, "in": "path", "required": True, "schema": schema}
-    if operation.query is not None:
-        for name, schema in parameters_of(operation.query).items():
-            yield {"name": name, "in": "query", "required": False, "schema": schema}
-    for name, words in operation.headers.items():
-        yield {"name": name, "in": "header", "required": False, "description": words, "schema": {"type": "string"}}
+    problem=Problem,
+    place=Place,
+)

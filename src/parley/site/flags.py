@@ -1,0 +1,124 @@
+"""The arm of a participant as a feature flag: OFREP, the protocol that every OpenFeature SDK speaks.
+
+The flag is the study, its variants are the arms, and the targeting key is the participant's key. To evaluate it is to
+assign: what the journal says is answered, and nothing else. Whoever gets no arm gets no `value`, upon which an SDK
+returns the default that the application names; these people are not in the study.
+
+| who asks | `reason` | `value` | in the study |
+|---|---|---|---|
+| a participant, the first time or again | SPLIT | the arm | yes |
+| somebody whom the phase does not need | DEFAULT | none | no, for ever |
+| the same, where the study says `between = "leading"` | STATIC | the arm that the plan asks for most | no, for ever |
+| somebody new while nobody is assigned: before the first plan, paused, ended | DISABLED | none | not yet |
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from parley.agent.site import Assignment, Site, checked_key
+from parley.errors import InvalidInput, NotNow
+from parley.protocol.codec import Model, described, read_json, sha256
+from parley.site.access import Access, Refused
+
+
+class EvaluationRequest(Model, forbid_unknown_fields=False):
+    """For whom a flag is evaluated. Of the context only `targetingKey` is read, and nothing else is kept."""
+
+    context: Annotated[dict[str, Any], described("`targetingKey` is the participant's key.")] = msgspec.field(
+        default_factory=dict
+    )
+
+
+class Evaluation(Model, omit_defaults=True):
+    """What a flag is for one participant."""
+
+    key: str
+    reason: Annotated[str, described("SPLIT, STATIC, DEFAULT or DISABLED.")]
+    variant: Annotated[str, described("The arm; empty without one.")]
+    metadata: Annotated[
+        dict[str, bool | int | str],
+        described("`study`, `agent`, `counted` (in the study); `phase`, or `why` nobody is assigned."),
+    ]
+    value: Annotated[str | None, described("The arm; left out where the application's default holds.")] = None
+
+
+class Evaluations(Model):
+    """All flags of a site, which has one."""
+
+    flags: list[Evaluation]
+
+
+class EvaluationFailure(Model, omit_defaults=True):
+    """Why a flag is not evaluated."""
+
+    errorCode: str  # noqa: N815
+    errorDetails: str  # noqa: N815
+    key: str = ""
+
+
+class NotEvaluated(Refused):
+    """A request that OFREP has an error code for."""
+
+    def __init__(self, code: str, words: str, *, status: int = 400) -> None:
+        super().__init__(status, words)
+        self.code = code
+
+
+class Flags:
+    """The two operations of OFREP. `given` assigns as the site's own API does."""
+
+    def __init__(self, given: Callable[[str], Awaitable[Assignment]], access: Access, *, flag: str, site: Site) -> None:
+        self._given, self._access, self._flag, self._site = given, access, flag, site
+
+    async def evaluate_flag(self, request: Request) -> Response:
+        """The arm of a participant as the value of a flag (OFREP); whoever has none yet is assigned."""
+        key = request.path_params["key"]
+        if key != self._flag:
+            words = f"found {key!r:.80}; this site has the flag {self._flag!r}"
+            raise NotEvaluated("FLAG_NOT_FOUND", words, status=404)
+        return JSONResponse((await self._evaluated(request)).to_json())
+
+    async def evaluate_flags(self, request: Request) -> Response:
+        """All flags of the site for a participant (OFREP); whoever has no arm yet is assigned."""
+        answer = Evaluations(flags=[await self._evaluated(request)])
+        tag = f'"{sha256(answer.text)[:32]}"'
+        held = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
+        if tag in held:
+            return Response(status_code=304, headers={"ETag": tag})
+        return JSONResponse(answer.to_json(), headers={"ETag": tag})
+
+    def refused(self, request: Request, status: int, error: Exception) -> Response:
+        """A failure as OFREP has it."""
+        code = error.code if isinstance(error, NotEvaluated) else "GENERAL"
+        failure = EvaluationFailure(errorCode=code, errorDetails=str(error), key=request.path_params.get("key", ""))
+        return JSONResponse(failure.to_json(), status_code=status)
+
+    async def _evaluated(self, request: Request) -> Evaluation:
+        participant = await self._participant(request)
+        metadata: dict[str, bool | int | str] = {"study": self._site.study, "agent": self._site.agent}
+        try:
+            given = await self._given(participant)
+        except NotNow as error:
+            metadata |= {"counted": False, "why": str(error)}
+            return Evaluation(key=self._flag, reason="DISABLED", variant="", metadata=metadata)
+        metadata |= {"counted": given.counted, "phase": given.phase}
+        reason = "SPLIT" if given.counted else "DEFAULT" if given.arm is None else "STATIC"
+        return Evaluation(key=self._flag, reason=reason, variant=given.arm or "", metadata=metadata, value=given.arm)
+
+    async def _participant(self, request: Request) -> str:
+        content = await self._access.json(request)
+        try:
+            document = read_json(content, "body")
+        except InvalidInput as error:
+            raise NotEvaluated("PARSE_ERROR", str(error)) from None
+        try:
+            key = EvaluationRequest.from_json(document).context.get("targetingKey")
+            if key in ("", None):
+                raise NotEvaluated("TARGETING_KEY_MISSING", "context.targetingKey is the participant's key: send one")
+            return checked_key(key)
+        except InvalidInput as error:
+            raise NotEvaluated("INVALID_CONTEXT", str(error)) from None

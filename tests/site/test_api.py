@@ -1,0 +1,112 @@
+"""The site's API: outcomes in bulk, and the OpenAPI document that says what there is."""
+
+import os
+
+import pytest
+import schemathesis
+from tests.agent.test_site import journal_of
+
+from parley.agent.site import Site
+
+
+def bulk(line, *rows):
+    return line.post("/v1/outcomes/bulk", json={"outcomes": list(rows)})
+
+
+def test_of_many_outcomes_each_is_taken_or_refused_with_the_reason(line, site, tmp_path):
+    for key in ("p-1", "p-2", "p-3"):
+        assert line.post("/v1/assignments", json={"participant": key}).status_code == 201
+    rows = [
+        {"participant": "p-1", "reward": 1},
+        {"participant": "p-9", "reward": 1},
+        {"participant": " p-1 ", "reward": 0},
+        {"participant": "p-2", "reward": None},
+        {"participant": "p-2", "reward": "1"},
+        {"participant": "p-2", "reward": 0.5, "missing": True},
+        {"participant": "p-2", "missing": True},
+        {"participant": 7, "reward": 1},
+        "p-3",
+        {"participant": "p-3", "reward": 0.25, "arm": "A"},
+        {"participant": "p-3", "reward": 0.25},
+    ]
+    found = bulk(line, *rows).json()
+    assert (found["taken"], found["refused"]) == (3, 8)
+    assert [row["taken"] for row in found["rows"]] == [True, *[False] * 5, True, *[False] * 3, True]
+    assert [row["participant"] for row in found["rows"]][7:9] == [None, None]
+    why = [row["why"] for row in found["rows"]]
+    assert why[1] == "participant: found 'p-9'; allowed: one who was assigned here. Assign first"
+    assert why[2] == "participant: found 'p-1' again; allowed: once"
+    assert why[3] == 'missing: found no reward; allowed: a reward, or "missing": true'
+    assert "reward" in why[4]
+    assert why[5].startswith("missing: found true beside a reward")
+    assert "arm" in why[9]
+    with Site(tmp_path, study="trial", agent="Lyon") as again:
+        people = again.people
+        assert again.status()["observed"] == 2, "it is on the disk"
+        assert (people["p-1"].reward, people["p-2"].missing, people["p-3"].reward) == (1.0, True, 0.25)
+
+
+def test_the_same_outcomes_again_change_nothing_and_one_more_sync_writes_them_all(line, site, tmp_path, monkeypatch):
+    rows = []
+    for number in range(4):
+        line.post("/v1/assignments", json={"participant": f"p-{number}"})
+        rows.append({"participant": f"p-{number}", "reward": 1.0})
+    synced, sync = [], os.fsync
+    monkeypatch.setattr("parley.agent.journal.os.fsync", lambda file: synced.append(sync(file)))
+    assert bulk(line, *rows).json()["taken"] == 4
+    assert len(synced) == 1
+    before = journal_of(tmp_path).read_bytes()
+    assert bulk(line, *rows).json() == {
+        "taken": 4, "refused": 0, "rows": [{"participant": f"p-{n}", "taken": True, "why": ""} for n in range(4)],
+    }  # fmt: skip
+    assert journal_of(tmp_path).read_bytes() == before
+
+
+@pytest.mark.parametrize("body", [[], {"outcomes": 1}, {"rows": []}, {"outcomes": [], "take": True}])
+def test_what_is_no_list_of_outcomes_is_refused_as_a_whole(line, body):
+    found = line.post("/v1/outcomes/bulk", json=body)
+    assert found.status_code == 422
+    assert '{"outcomes": [a row for each participant]}' in found.json()["detail"]
+
+
+def test_addresses_without_a_version_are_gone(line):
+    for path in ("/assignments", "/outcomes", "/missing"):
+        assert line.post(path, json={"participant": "p-1"}).status_code == 404
+    assert line.get("/status").status_code == 404
+
+
+def test_the_document_names_every_operation_and_how_to_show_the_code(line):
+    line.headers.pop("Authorization")
+    document = line.get("/v1/openapi.json").json()
+    assert set(document["paths"]) == {
+        "/v1/assignments", "/v1/outcomes", "/v1/outcomes/bulk", "/v1/missing", "/v1/status", "/healthz",
+        "/ofrep/v1/evaluate/flags/{key}", "/ofrep/v1/evaluate/flags",
+    }  # fmt: skip
+    assert document["components"]["securitySchemes"]["code"]["scheme"] == "bearer"
+    for methods in document["paths"].values():
+        for described in methods.values():
+            assert bool(described["security"]) == (described["operationId"] != "healthz")
+    assert line.get("/v1/status").status_code == 401
+
+
+def test_answers_have_the_form_that_the_document_says(line):
+    """Of every operation, right and wrong bodies."""
+    schema = schemathesis.openapi.from_dict(line.get("/v1/openapi.json").json())
+    bodies = {
+        "assign": [{"participant": "p-1"}, {"participant": "p-1"}, {"participant": ""}, {}],
+        "note_outcome": [{"participant": "p-1", "reward": 1}, {"participant": "p-1", "reward": None}],
+        "note_outcomes": [{"outcomes": [{"participant": "p-1", "reward": 1}, 1]}, {}],
+        "note_missing": [{"participant": "p-1"}, {"participant": "p-9"}],
+        "evaluate_flag": [{"context": {"targetingKey": "p-1"}}, {}],
+        "evaluate_flags": [{"context": {"targetingKey": "p-1"}}, {}],
+    }
+    checked = 0
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        for body in bodies.get(operation.definition.raw["operationId"], [None]):
+            for key in ("trial", "other") if "{key}" in operation.path else ("",):
+                path = operation.path.replace("{key}", key)
+                answer = line.request(operation.method, path, **({} if body is None else {"json": body}))
+                operation.validate_response(schemathesis.Response.from_any(answer))
+                checked += 1
+    assert checked == 18
