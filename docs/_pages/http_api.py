@@ -1,4 +1,4 @@
-"""Every route of the coordinator, from the OpenAPI document that it serves itself, and every kind of problem."""
+"""Every route of coordinator and site, from the OpenAPI documents that they serve, and every kind of problem."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from parley.coordinator.problems import PROBLEMS
 from parley.coordinator.record import initialise, open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.service.app import create_service
+from parley.site.app import DOCUMENT, Api, operations
+from parley.site.flags import Flags
 
 __all__ = ["page"]
 
@@ -28,7 +30,7 @@ def _document() -> dict[str, Any]:
 
 def page() -> str:
     """Routes by address, the shapes that they name, the problems."""
-    document = _document()
+    document, site = _document(), DOCUMENT.document(operations(Api, Flags))
     lines = [
         "# HTTP API, route by route",
         "",
@@ -38,8 +40,12 @@ def page() -> str:
     for path, methods in sorted(document["paths"].items()):
         for method, told in methods.items():
             lines += _route(method.upper(), path, told)
+    lines += ["## Routes of a site", "", "`parley site` serves them ([the API of a site](../site.md#the-api)).", ""]
+    for path, methods in site["paths"].items():
+        for method, told in methods.items():
+            lines += _route(method.upper(), path, told)
     lines += ["## Shapes", ""]
-    for name, shape in sorted(document.get("components", {}).get("schemas", {}).items()):
+    for name, shape in sorted((site["components"]["schemas"] | document["components"]["schemas"]).items()):
         lines += _shape(name, shape)
     lines += ["## Problems", "", "What is not success is `application/problem+json`, with one of these types.", ""]
     lines += ["| type | status | meaning | the same request may succeed later |", "|---|---|---|---|"]
@@ -76,7 +82,7 @@ def _route(method: str, path: str, told: Mapping[str, Any]) -> Iterator[str]:
         if "$ref" in content.get("schema", {})
     ]
     if answers:
-        yield f"Answers {' or '.join(answers)}."
+        yield f"Answers {' or '.join(dict.fromkeys(answers))}."
         yield ""
 
 

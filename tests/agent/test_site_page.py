@@ -136,12 +136,14 @@ def test_a_key_that_reads_like_another_is_asked_about_before_anybody_is_assigned
     assert open_.site.status()["assigned"] == 1
     same = open_.post(do="assign", participant="BX-001")
     assert f'<p class="arm">{first.arm}</p>' in same
-    api = open_.browser.post("/assignments", json={"participant": again})
+    api = open_.browser.post("/v1/assignments", json={"participant": again})
     assert (api.status_code, open_.site.status()["assigned"]) == (409, 1)
     assert "'BX-001', who was assigned here" in api.json()["detail"]
     assert f'id="given-title">{again}' in open_.post(do="assign", participant=again, somebody_else="1")
     assert open_.site.assign(again).again, "from then on it is known"
-    assert open_.browser.post("/assignments", json={"participant": "bX-001", "somebody_else": True}).status_code == 201
+    assert (
+        open_.browser.post("/v1/assignments", json={"participant": "bX-001", "somebody_else": True}).status_code == 201
+    )
     with pytest.raises(SimilarKey):
         open_.site.assign("bX-00 1")
 

@@ -21,9 +21,14 @@ def site(tmp_path):
         yield made
 
 
-@pytest.fixture
-def line(site):
+def line_of(site):
+    """To its application."""
     runtime = SimpleNamespace(site=site, words="connected", noted=lambda: None, receipts=dict, silence=1.0, held=None)
     app = create_app(runtime, Access(host="127.0.0.1", code=CODE))
-    with TestClient(app, base_url="http://127.0.0.1", headers=BEARER) as client:
+    return TestClient(app, base_url="http://127.0.0.1", headers=BEARER)
+
+
+@pytest.fixture
+def line(site):
+    with line_of(site) as client:
         yield client

@@ -13,7 +13,7 @@ def bulk(line, *rows):
     return line.post("/v1/outcomes/bulk", json={"outcomes": list(rows)})
 
 
-def test_of_many_outcomes_each_is_taken_or_refused_with_the_reason(line, site, tmp_path):
+def test_of_many_outcomes_each_is_taken_or_refused_with_the_reason(line, tmp_path):
     for key in ("p-1", "p-2", "p-3"):
         assert line.post("/v1/assignments", json={"participant": key}).status_code == 201
     rows = [
@@ -46,7 +46,7 @@ def test_of_many_outcomes_each_is_taken_or_refused_with_the_reason(line, site, t
         assert (people["p-1"].reward, people["p-2"].missing, people["p-3"].reward) == (1.0, True, 0.25)
 
 
-def test_the_same_outcomes_again_change_nothing_and_one_more_sync_writes_them_all(line, site, tmp_path, monkeypatch):
+def test_the_same_outcomes_again_change_nothing_and_one_more_sync_writes_them_all(line, tmp_path, monkeypatch):
     rows = []
     for number in range(4):
         line.post("/v1/assignments", json={"participant": f"p-{number}"})

@@ -1,7 +1,8 @@
-"""An arm as a feature flag (OFREP): what the journal says, concealed, sticky, and with the error codes of the protocol."""
+"""An arm as a feature flag (OFREP): what the journal says, concealed, sticky, with the error codes of the protocol."""
 
 import pytest
 from tests.agent.test_site import journal_of
+from tests.site.conftest import line_of
 
 from parley.agent.journal import RulesSeen
 from parley.agent.site import Site
@@ -113,3 +114,21 @@ def test_in_bulk_with_an_etag_that_is_asked_for_only_after_the_arm_is_given(line
     other = line.post(ALL, json={"context": {"targetingKey": "p-2"}}, headers={"If-None-Match": tag})
     assert other.status_code in (200, 304)
     assert site.people["p-2"].counted, "whoever guesses an ETag has given the person an arm"
+
+
+def test_nothing_that_the_api_tells_depends_on_the_arms_to_come(tmp_path):
+    """Of many sites with other secrets, and so other arms: what is answered of arms differs, and nothing else does."""
+    others, arms = set(), set()
+    for number in range(12):
+        with Site(tmp_path / str(number), study="trial", agent="Lyon", key=bytes([number])) as site:
+            site.begin(phase=1, plan="b" * 64, arms=("A", "B"), draws=(4, 4))
+            with line_of(site) as line:
+                given = [evaluate(line, f"p-{place}").json() for place in range(3)]
+                answers = [line.get("/v1/status"), line.get("/v1/openapi.json"), line.post(ONE, json={}),
+                           evaluate(line, "p-4", "/ofrep/v1/evaluate/flags/A")]  # fmt: skip
+                tags = line.post(ALL, json={}, headers={"If-None-Match": '"x"'})
+            arms.add((*(one["value"] for one in given), site.assign("p-9").arm))
+            hidden = [{**one, "value": "", "variant": ""} for one in given]
+            others.add(repr([hidden, [answer.text for answer in answers], tags.text]))
+    assert len(arms) > 5
+    assert len(others) == 1

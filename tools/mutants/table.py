@@ -31,6 +31,7 @@ TWIN = "tests/twin/test_twin.py::"
 LOST = "tests/policies/test_lost_sites.py::"
 SITE = "tests/agent/test_site.py::"
 PAGE = "tests/agent/test_site_page.py::"
+FLAGS = "tests/site/test_flags.py::"
 DEVIATIONS = "tests/protocol/test_deviations.py::"
 ANEW = "tests/protocol/test_lost_sites.py::"
 ARMS = "tests/protocol/test_arms.py::"
@@ -295,6 +296,17 @@ MUTANTS = [
          DEVIATIONS + "test_phases_that_a_site_drops_are_in_the_certificate_and_withdraw_the_guarantee"),
         ("counts have no limit", "protocol/report_checks.py", "max(int(flexible.most_times_plan * asked), flexible.minimum_cell)", "10**18",
          DEVIATIONS + "test_counts_of_many_times_the_plan_are_refused_unless_the_study_states_it"),
+    ),
+    *_of(
+        "feature flags",
+        ("an evaluation draws anew for a visitor who has an arm", "site/flags.py", "self._given(participant, ",
+         "self._given(f'{participant} {len(self._site.people.persons)}', ", FLAGS + "test_a_flag_is_the_arm_that_the_api_gives_whoever_asks_first"),
+        ("an arm is answered that is not in the journal", "agent/site.py", "write(Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))",
+         "self.people.take(Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))", FLAGS + "test_what_is_answered_is_in_the_journal_and_nothing_else_of_the_context"),
+        ("an ETag is looked at before the visitor is assigned", "site/flags.py", 'answer = Evaluations(flags=[await self._evaluated(request)])',
+         'answer = Evaluations(flags=[] if "if-none-match" in request.headers else [await self._evaluated(request)])', FLAGS + "test_in_bulk_with_an_etag_that_is_asked_for_only_after_the_arm_is_given"),
+        ("of many outcomes one person may have two", "agent/site.py", "if key in seen:", "if False:",
+         "tests/site/test_api.py::test_of_many_outcomes_each_is_taken_or_refused_with_the_reason"),
     ),
     *_of(
         "private reports at a site",

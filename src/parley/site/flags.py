@@ -71,7 +71,7 @@ class NotEvaluated(Refused):
 class Flags:
     """The two operations of OFREP. `given` assigns as the site's own API does."""
 
-    def __init__(self, given: Callable[[str], Awaitable[Assignment]], access: Access, *, flag: str, site: Site) -> None:
+    def __init__(self, given: Callable[..., Awaitable[Assignment]], access: Access, *, flag: str, site: Site) -> None:
         self._given, self._access, self._flag, self._site = given, access, flag, site
 
     async def evaluate_flag(self, request: Request) -> Response:
@@ -101,7 +101,7 @@ class Flags:
         participant = await self._participant(request)
         metadata: dict[str, bool | int | str] = {"study": self._site.study, "agent": self._site.agent}
         try:
-            given = await self._given(participant)
+            given = await self._given(participant, somebody_else=True)  # programs do not mistype keys
         except NotNow as error:
             metadata |= {"counted": False, "why": str(error)}
             return Evaluation(key=self._flag, reason="DISABLED", variant="", metadata=metadata)
