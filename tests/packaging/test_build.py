@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -92,11 +93,40 @@ def test_doctor_knows_every_extra_that_is_for_users():
     assert set(EXTRAS) - {""} == set(project["optional-dependencies"]) - for_developers
 
 
-def test_the_docker_image_and_the_workflow_ask_for_what_exists():
+def test_the_docker_images_ask_for_what_exists():
     image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    assert ".[server]" in image
     for line in image.splitlines():
-        if line.startswith("COPY "):
+        if line.startswith("COPY ") and "--from=" not in line:
             for name in line.split()[1:-1]:
                 assert (ROOT / name).exists(), name
-    assert ".ci/run" in (ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8")
+    for extras in re.findall(r"'\.\[(.*)\]'", image):
+        assert set(extras.split(",")) <= set(EXTRAS)
+    stages = {name: base for base, name in re.findall(r"^FROM (\S+) AS (\S+)$", image, flags=re.MULTILINE)}
+    assert image.count("\nFROM ") == len(stages)
+    assert [name for name, base in stages.items() if base == "base"] == ["agent", "site", "coordinator"]
+    assert "USER 10001" in image.split("AS base")[1].split("FROM")[0]
+    assert "--constraint constraints.txt" in image
+    assert image.count("pip install") == image.count("pip install --constraint constraints.txt")
+
+
+def test_compose_migrates_before_it_serves():
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    assert services["migrate"]["command"][:2] == ["admin", "init"]
+    assert services["server"]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+    for name in ("migrate", "server"):
+        assert services[name]["build"]["target"] == "coordinator"
+        assert services[name]["image"].endswith(f":${{PARLEY_VERSION:-{__version__}}}")
+        assert services[name]["read_only"] is True
+
+
+def test_the_workflows_run_what_exists():
+    workflows = ROOT / ".github" / "workflows"
+    assert ".ci/run" in (workflows / "test.yml").read_text(encoding="utf-8")
+    release = yaml.safe_load((workflows / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    assert release["test"]["uses"] == "./.github/workflows/test.yml"
+    assert "workflow_call" in (workflows / "test.yml").read_text(encoding="utf-8")
+    steps = [step.get("run", step.get("uses", "")) for step in release["build"]["steps"]]
+    assert "make sbom" in steps
+    assert [step for step in steps if step.startswith("actions/attest-")]
+    assert release["publish"]["permissions"] == {"id-token": "write"}
+    assert all(job["needs"] for name, job in release.items() if name != "test"), "nothing is released untested"
