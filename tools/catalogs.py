@@ -17,30 +17,55 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
 
-from parley.translation import AUDIENCES, FOLDER
+from parley.protocol import EVENTS
+from parley.settings import SETTINGS
+from parley.status import OutcomeStatus
+from parley.translation import AUDIENCES, FOLDER, RETOLD
 
 SRC = FOLDER.parent
 TEMPLATE = FOLDER / "messages.pot"
-KEYWORDS = {"gettext": None, "ngettext": (1, 2), "marked": None, "_": None}
+SHOWN = {"gettext": None, "ngettext": (1, 2), "_": None}
+MADE = {"marked": None}  # in lower rooms, before anybody knows the reader
 JINJA = {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}
-# What only a researcher calls so. Every audience has words of its own for a message with one of these.
-RESEARCHERS = re.compile(r"\b(agents?|arms?|draws?|drawn|rewards?|samples?|sampling)\b(?!=)", re.IGNORECASE)
+# What an audience does not call so: it has words of its own for every message with one of these.
+RESEARCHERS = r"agents?|arms?|draw|draws|drawn|drew|drawing|rewards?|samples?|sampling|spent"
+NOT_SAID = {
+    "trial": re.compile(rf"\b({RESEARCHERS})\b", re.IGNORECASE),
+    "experiment": re.compile(rf"\b({RESEARCHERS}|sites?)\b", re.IGNORECASE),
+}
+KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # values and keys of the study file are no words
 # Files whose messages are on the page of a site, and so in every language.
 OF_SITES = ("site/", "dashboard/templates/base.html", "dashboard/render.py")
+
+
+# Rows of tables that are shown to people, marked by being there.
+REGISTRIES = {
+    "settings.py": [row.sentence for row in SETTINGS.values()],
+    "status.py": [status.description for status in OutcomeStatus],
+    "protocol/events.py": [kind.template for kind in EVENTS.values()],
+}
 
 
 def extracted() -> Catalog:
     """Every message of the product, with the files that have it."""
     made = Catalog(charset="utf-8")
     for path in sorted(SRC.rglob("*")):
-        if path.suffix not in (".py", ".html"):
+        if path.suffix != ".html" and not (path.suffix == ".py" and b"translation import" in path.read_bytes()):
             continue
         method, options = ("jinja2.ext:babel_extract", JINJA) if path.suffix == ".html" else ("python", {})
         place = path.relative_to(SRC).as_posix()
-        for _, message, _, _ in extract_from_file(method, path, keywords=KEYWORDS, options=options):
-            if message != ("" if isinstance(message, str) else ()):
-                made.add(message, locations=[(place, 0)])
+        for keywords, comments in ((SHOWN, []), (MADE, [RETOLD])):
+            for _, message, _, _ in extract_from_file(method, path, keywords=keywords, options=options):
+                made.add(message, locations=[(place, 0)], auto_comments=comments)
+    for place, sentences in REGISTRIES.items():
+        for sentence in filter(None, sentences):
+            made.add(sentence, locations=[(place, 0)], auto_comments=[RETOLD])
     return made
+
+
+def not_said(audience: str, text: str) -> list[str]:
+    """The words of a text that an audience does not use."""
+    return NOT_SAID[audience].findall(KEYS.sub("", text))
 
 
 def forms(message: Message) -> tuple[str, ...]:
@@ -58,7 +83,7 @@ def belongs(name: str, message: Message) -> bool:
     language, _, audience = name.rpartition("_") if name not in AUDIENCES else ("", "", name)
     if not audience or audience not in AUDIENCES:
         language, audience = name, ""
-    spoken = not audience or any(map(RESEARCHERS.search, forms(message)))
+    spoken = not audience or any(not_said(audience, form) for form in forms(message))
     return spoken and (not language or any(place.startswith(OF_SITES) for place, _ in message.locations))
 
 
@@ -88,7 +113,7 @@ def texts() -> dict[Path, str]:
         for message in (message for message in every if belongs(name, message)):
             known = old.get(forms(message)[0])
             same = known is not None and known.pluralizable == message.pluralizable
-            new.add(message.id, known.string if same else None, message.locations)
+            new.add(message.id, known.string if same else None, message.locations, auto_comments=message.auto_comments)
         made[FOLDER / f"{name}.po"] = _text((message for message in new if message.id), new)
     return made
 
@@ -97,7 +122,7 @@ def _text(messages: Iterable[Message], catalog: Catalog) -> str:
     """A file without dates, lines and versions: it changes when a message does."""
     out = Catalog(locale=catalog.locale, charset="utf-8")
     for message in messages:
-        out.add(message.id, message.string, message.locations)
+        out.add(message.id, message.string, message.locations, auto_comments=message.auto_comments)
     written = io.BytesIO()
     write_po(written, out, width=120, omit_header=True, sort_output=True, include_lineno=False)
     head = [

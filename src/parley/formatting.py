@@ -12,6 +12,7 @@ from numbers import Real
 from typing import Any
 
 from parley.status import ArmStatus
+from parley.translation import marked
 
 DASH = "–"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -183,10 +184,11 @@ def candidates_text(settings: Mapping[str, Any]) -> str:
     if settings["horizon"] is not None:
         return ""
     if tolerance:  # the true best may be gone, where one that is as good within the tolerance is there
+        near = marked("for each agent {0} as good as its {1} within {2}, as far as the guarantee goes")
         some, best = ("one of them is", "best") if top == 1 else (f"{top} of them are", f"{top} best")
-        return f"for each agent {some} as good as its {best} within {typed(tolerance)}, as far as the guarantee goes"
-    best = "true best is" if top == 1 else f"true {top} best are"
-    return f"each agent's {best} among them, as far as the guarantee goes"
+        return near.format(some, best, typed(tolerance))
+    among = marked("each agent's {0} among them, as far as the guarantee goes")
+    return among.format("true best is" if top == 1 else f"true {top} best are")
 
 
 def finding_rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,8 @@ A message is written once, in English and in the researcher's words (agent, arm,
 people of a trial say it, `fr.po` in French, `fr_trial.po` in French as people of a trial say it. What a catalog lacks
 is looked up in the next one: (language, audience), then language, then audience, then the message itself.
 
-Values stand in a message as `%(name)s`, a per cent sign as `%%`. Nothing is assembled of translated pieces.
+Values stand in a message as `%(name)s`, a per cent sign as `%%`. Sentences of lower rooms, which are stored or
+sent before anybody knows who reads them, are `marked` there, with values as `{name}`; pages show them `retold`.
 """
 
 import io
@@ -22,15 +23,18 @@ from parley.errors import needs
 FOLDER = Path(__file__).parent / "catalogs"
 AUDIENCES = ("trial", "experiment", "bandit")  # a catalog each, but for bandit: its words are those of the messages
 LANGUAGES = ("en", *sorted(path.stem for path in FOLDER.glob("??.po")))  # of the page of a site
-VALUE = re.compile(r"%\((\w+)\)s")
+VALUE = re.compile(r"%\((\w+)\)s|\{([\w.]+)(?:![rs])?(?::[^}]*)?\}")
+RETOLD = "retold"  # the comment in the catalogs on messages that lower rooms make
+WORDS = 4  # such a message of as many words is a clause, which is looked for within longer texts too
 
 
 @dataclass(frozen=True, eq=False)
 class _Words:
-    """The catalogs of one reader, and the messages with values as patterns, those with the most words first."""
+    """The catalogs of one reader; the messages to retell as patterns with their translations, the longest first."""
 
     catalogs: NullTranslations
     patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
+    clauses: tuple[tuple[re.Pattern[str], str], ...] = ()  # those that may be a part of a longer text
 
 
 _active: ContextVar[_Words] = ContextVar("_active", default=_Words(NullTranslations()))  # noqa: B039
@@ -83,23 +87,33 @@ def marked(message: str) -> str:
 def retold(text: str) -> str:
     """A sentence that was made before anybody knew its reader (stored, or answered by the API), in the reader's words.
 
-    It is found again among the messages of the catalogs, whatever values it has; one that is in none stays as it is.
+    It is found again among the messages of the catalogs, whatever values it has; else every clause of it that is there.
 
     >>> with reading("trial"):
-    ...     retold("3 agents"), retold("something else")
-    ('3 sites', 'something else')
+    ...     retold("it ends after 9 samples at most"), retold("all right: kept, if the reason is not in the rewards")
+    ('it ends after 9 participants at most', 'all right: kept, if the reason is not in the outcomes')
     """
     return _retold(_active.get(), text)
 
 
 @lru_cache(maxsize=4096)
 def _retold(words: _Words, text: str) -> str:
-    if (found := words.catalogs.gettext(text.replace("%", "%%"))) != text.replace("%", "%%"):
-        return found % {}
     for pattern, translation in words.patterns:
         if match := pattern.fullmatch(text):
-            return translation % match.groupdict()
+            return _filled(match, translation)
+    for pattern, translation in words.clauses:
+        text = pattern.sub(lambda match, told=translation: _filled(match, told), text)  # type: ignore[misc]
     return text
+
+
+def _filled(match: re.Match[str], translation: str) -> str:
+    """The translation with the values of a match."""
+    return VALUE.sub(lambda value: match[_group(value[1] or value[2])], translation.replace("%%", "%"))
+
+
+def _group(name: str) -> str:
+    """The name of a value as that of a group: an event's template has `{0.phase}`."""
+    return f"v_{name.replace('.', '_')}"
 
 
 @cache
@@ -107,7 +121,7 @@ def _words(audience: str, language: str) -> _Words:
     """Read and compile the catalogs of a reader, once a process."""
     paths = [FOLDER / f"{name}.po" for name in (f"{language}_{audience}", language, audience)]
     made: NullTranslations = NullTranslations()
-    patterns: list[tuple[re.Pattern[str], str]] = []
+    rows: dict[str, str] = {}
     for path in reversed([path for path in paths if path.exists()]):
         with needs("server", f"the words of {path.stem}"):
             from babel.messages.mofile import write_mo
@@ -121,29 +135,36 @@ def _words(audience: str, language: str) -> _Words:
         above = GNUTranslations(compiled)
         above.add_fallback(made)
         made = above
-        for message in catalog:
-            forms = (message.id, message.string) if message.pluralizable else ((message.id,), (message.string,))
-            found = zip(*forms, strict=False)  # languages have other numbers of plural forms; singular is the first
-            above_all = [(_pattern(one), text) for one, text in found if text and VALUE.search(one)]
-            patterns = above_all + patterns
-    return _Words(made, tuple(sorted(patterns, key=lambda row: -len(row[0].pattern))))
+        rows |= {str(one.id): str(one.string) for one in catalog if RETOLD in one.auto_comments and one.string}
+    longest = [(one, _pattern(one), rows[one]) for one in sorted(rows, key=len, reverse=True)]
+    patterns = tuple((pattern, text) for _, pattern, text in longest)
+    clauses = tuple(
+        (pattern, text) for one, pattern, text in longest if len(one.split()) >= WORDS and _ends(one) == _ends(text)
+    )
+    return _Words(made, patterns, clauses)
+
+
+def _ends(message: str) -> tuple[str, ...]:
+    """The values at both ends: in a clause of a longer text nobody knows where these begin and end."""
+    values = list(VALUE.finditer(message))
+    return tuple(value[0] for value in values if value.start() == 0 or value.end() == len(message))
 
 
 def _pattern(message: str) -> re.Pattern[str]:
     """What a message looks like with its values in it.
 
-    >>> _pattern("%(arm)s: 5 %% of %(arm)s").fullmatch("A: 5 % of A")["arm"]
+    >>> _pattern("%(arm)s: 5 %% of %(arm)s").fullmatch("A: 5 % of A")["v_arm"]
     'A'
     """
     seen: set[str] = set()
-    parts = []
-    for place, part in enumerate(VALUE.split(message)):
-        if place % 2:  # a value
-            parts.append(f"(?P={part})" if part in seen else f"(?P<{part}>.+?)")
-            seen.add(part)
-        else:
-            parts.append(re.escape(part.replace("%%", "%")))
-    return re.compile("".join(parts), re.DOTALL)
+    parts, place = [], 0
+    for value in VALUE.finditer(message):
+        name = _group(value[1] or value[2])
+        parts.append(re.escape(message[place : value.start()].replace("%%", "%")))
+        parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>.+?)")
+        seen.add(name)
+        place = value.end()
+    return re.compile("".join([*parts, re.escape(message[place:].replace("%%", "%"))]), re.DOTALL)
 
 
 def language_of(accepted: str) -> str:

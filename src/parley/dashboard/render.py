@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from parley import __version__, translation
 from parley.formatting import DASH, candidates_text, gap, number, plural, ranged, real, status_text, unit_of
 from parley.status import OutcomeStatus
+from parley.translation import marked
 
 # What every page tells the browser: nothing from elsewhere, in no frame, kept nowhere.
 CONTENT_SECURITY = (
@@ -44,6 +45,7 @@ def _time(text: str | None) -> Markup:
 
 def _stage(stage: str) -> Markup:
     sign, word, meaning = STAGES[stage]
+    meaning = translation.gettext(meaning)
     return Markup('<span class="stage {}" title="{}"><span class="sign" aria-hidden="true">{}</span> {}</span>').format(
         stage, meaning, sign, word
     )
@@ -126,7 +128,7 @@ def environment(*folders: Path) -> Environment:
         "candidates": candidates_text,
         "error_bound": error_bound,
         "retold": translation.retold,
-        "ended": lambda end: OutcomeStatus(end).description,
+        "ended": lambda end: translation.retold(OutcomeStatus(end).description),
         "stage": _stage,
         "pretty": _pretty,
         "part": lambda text: quote(str(text), safe=""),
@@ -157,8 +159,8 @@ STAGES: dict[str, tuple[str, str, str]] = {
     "closing": ("◐", "Deciding", "Every report is in; the decision is being computed."),
     "paused": ("‖", "Paused", "No report is taken until it is resumed."),
     "stalled": ("▲", "Stalled", "Not decided, and nobody is left who may be asked."),
-    "finished": ("✓", "Finished", "Every agent has its answer, or the budget or the horizon came first."),
-    "cancelled": ("■", "Cancelled", "Stopped before every agent had its answer."),
+    "finished": ("✓", "Finished", marked("Every agent has its answer, or the budget or the horizon came first.")),
+    "cancelled": ("■", "Cancelled", marked("Stopped before every agent had its answer.")),
 }
 
 

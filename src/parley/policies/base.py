@@ -24,6 +24,7 @@ from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.quotas import cut_to, raise_cells
 from parley.status import ArmStatus, OutcomeStatus
 from parley.totals import Totals
+from parley.translation import marked
 
 ARRAYS = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
 OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}
@@ -148,8 +149,12 @@ class Policy(ABC):
     def drift(self) -> str:
         """What of the guarantee holds if means move between phases, in words a user reads."""
         if self.allows_drift:
-            return "the same if means move between phases, all arms of a site alike: arms are compared within phases"
-        return "none if means move between phases: rewards of all phases are added up, and a trend biases their means"
+            return marked(
+                "the same if means move between phases, all arms of a site alike: arms are compared within phases"
+            )
+        return marked(
+            "none if means move between phases: rewards of all phases are added up, and a trend biases their means"
+        )
 
     @property
     def largest_size(self) -> int | None:

@@ -21,6 +21,7 @@ from parley.policies.pf_ucb_bai import personalization
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.quotas import whole_counts
+from parley.translation import marked
 
 RADII = {
     "proven": (4.0, "sqrt(4 log T / (M F(p))), for which its authors prove a logarithmic regret"),
@@ -156,7 +157,7 @@ class OracleRegret(Playing):
 
     @property
     def guarantee(self) -> str:
-        return "plays the best arms (knowing the true gaps, which no real study does)"
+        return marked("plays the best arms (knowing the true gaps, which no real study does)")
 
     @once
     def _counts(self) -> IntArray:
@@ -184,5 +185,5 @@ class OracleRegret(Playing):
             mixed_means=mixed,
             score=np.where(state.active, 0.0, self.instance.gaps),
             line=0.0,
-            words="the true gap of the arms that are not played",
+            words=marked("the true gap of the arms that are not played"),
         )

@@ -17,6 +17,7 @@ from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import smallest_counts
 from parley.thresholds import THRESHOLDS, Threshold, guaranteed, make_threshold, radius
 from parley.totals import Totals
+from parley.translation import marked
 
 ABOUT = 1.5  # times a proxy gap: half-widths that count as having reached it
 ENDLESS = 2**53  # draws
@@ -112,7 +113,9 @@ class Wcpe(Elimination):
             mixed_means=mixed,
             score=np.where(state.phase[..., None, None] > 0, (bar - mixed) / half, 0.0),
             line=1.0,
-            words="distance below the N-th best lower confidence bound, in half-widths of the arm's own interval",
+            words=marked(
+                "distance below the N-th best lower confidence bound, in half-widths of the arm's own interval"
+            ),
         )
 
     def update(self, state: State, totals: Totals) -> State:

@@ -16,13 +16,14 @@ from parley.protocol.messages import Certificate, Correction, Decision, Report, 
 from parley.protocol.trial import Trial
 from parley.status import OutcomeStatus, overall
 from parley.totals import Totals
+from parley.translation import marked
 
 ROUNDING = 1e-9
 MOST_ARMS = 6  # that a sentence names
 WHY = {
     OutcomeStatus.CANCELLED: "stopped early",
     OutcomeStatus.EXHAUSTED: "the budget came first",
-    OutcomeStatus.BLOCKED: "a site is gone",
+    OutcomeStatus.BLOCKED: marked("a site is gone"),
     OutcomeStatus.OPEN: "not over yet",
 }
 
@@ -199,10 +200,10 @@ def _as_far_as_complete(
     if not worst:  # only of arms that were withdrawn, and about which nothing is claimed
         return guarantee
     shown = ", ".join(f"{100 * share:.3g} % of {arm}" for share, arm in worst[:MOST_ARMS])
-    shown += f" and some of {len(worst) - MOST_ARMS} more arms" if len(worst) > MOST_ARMS else ""
+    shown += marked(" and some of {0} more arms").format(len(worst) - MOST_ARMS) if len(worst) > MOST_ARMS else ""
     limit = trial.study.problem.most_missing
     if worst[0][0] > limit:
-        allowed = f"the study allows {100 * limit:.3g} % of an arm"
+        allowed = marked("the study allows {0:.3g} % of an arm").format(100 * limit)
         return f"withdrawn, since {shown} are missing from the reports and {allowed}; had they been there: {guarantee}"
     return f"{guarantee}; {shown} are missing from the reports: it holds if that does not depend on their outcomes"
 

@@ -12,6 +12,7 @@ from parley.errors import InvalidInput, UnknownName
 from parley.formatting import plural
 from parley.protocol.codec import Count, Message, Phase, described, read_json
 from parley.protocol.messages import Certificate, Decision, Plan, Report, Rows, StudyMessage, Weights
+from parley.translation import marked
 
 Previewed = Annotated[str, described("Digest of the preview that the administrator confirmed.")]
 
@@ -240,8 +241,9 @@ class Certified(_Event, tag="parley/event/certified/1"):
 
 
 def _of_report(report: Report, *more: str) -> str:
-    words = f"{report.agent}, phase {report.phase}: {plural(sum(report.counts), 'sample')}"
-    return "; ".join([words, *filter(None, [report.reason, *more])])
+    drawn = sum(report.counts)
+    words = marked("{0}, phase {1}: {2:,} sample") if drawn == 1 else marked("{0}, phase {1}: {2:,} samples")
+    return "; ".join([words.format(report.agent, report.phase, drawn), *filter(None, [report.reason, *more])])
 
 
 Event: TypeAlias = (

@@ -26,6 +26,7 @@ from parley.policies import Policy, State, policy_class
 from parley.problem import FloatArray, share_without
 from parley.protocol.messages import StudyMessage, Weights
 from parley.totals import Totals
+from parley.translation import marked
 
 DECIMALS = 6  # of a given weight
 ROUNDING = 1e-12
@@ -36,14 +37,14 @@ LEAST_SHARE = 1e-100
 def not_reweighable(study: StudyMessage) -> str | None:
     """Why a study's question cannot be asked anew in mid-study; None where it can."""
     if "site_counts" not in policy_class(study.policy).supports or study.problem.horizon is not None:
-        return f"the guarantee of the policy {study.policy} holds for the draws that it planned itself"
+        return marked("the guarantee of the policy {0} holds for the draws that it planned itself").format(study.policy)
     return None
 
 
 def arms_fixed(study: StudyMessage) -> str | None:
     """Why no arm of a study can be opened or withdrawn; None where arms may come and go."""
     if "dormant" not in policy_class(study.policy).supports:
-        return f"the guarantee of the policy {study.policy} holds for the arms with which it began"
+        return marked("the guarantee of the policy {0} holds for the arms with which it began").format(study.policy)
     return None
 
 
@@ -177,9 +178,8 @@ def guarantee_under(
         either = max(1 - (3 if withdrawn else 2) * delta, 0.0)
         anew = f"for whichever question is asked anew, and at least {either:g} if it was open whether to ask anew"
         guarantee = guarantee.replace(least, f"{least} {anew}")
-    return guarantee + (
-        f", if the reason to open {', '.join(sorted(opened))} is not in these rewards" if opened else ""
-    )
+    reason = marked(", if the reason to open {0} is not in these rewards")
+    return guarantee + (reason.format(", ".join(sorted(opened))) if opened else "")
 
 
 def _one_of_many(j: int) -> float:

@@ -30,6 +30,7 @@ from parley.protocol.state_machine import Stage, illegal
 from parley.protocol.trial import Anew, Trial, ends_at, make_plan, open_arm, reweigh, thaw, withdraw_arm
 from parley.status import OutcomeStatus
 from parley.totals import Totals
+from parley.translation import marked
 
 Agents = tuple[str, ...]
 
@@ -173,7 +174,7 @@ def _asked_again(trial: Trial, after: Trial) -> Agents:
 
 
 def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) -> str:
-    asks = f"{changed} of {len(trial.study.agents)} agents ask another question from here on"
+    asks = marked("{0} of {1} agents ask another question from here on").format(changed, len(trial.study.agents))
     if ahead.left:
         asks += f"; {', '.join(ahead.left)} left: no answer, unless weights are given for it"
     return f"{asks}. {_goes_on(trial, finished=finished)}"
@@ -182,7 +183,7 @@ def _effect(trial: Trial, ahead: Projection, *, changed: int, finished: bool) ->
 def _goes_on(trial: Trial, *, finished: bool, planned: bool = True) -> str:
     """What becomes of the phase in progress once another question is asked."""
     if finished:
-        return "The recorded phases answer it: the study ends at once, and draws of this phase do not count"
+        return marked("The recorded phases answer it: the study ends at once, and draws of this phase do not count")
     if trial.stage is Stage.STALLED:
         return "The next phase is planned at once" if planned else "What is open stays blocked: no phase is planned"
     return f"Phase {trial.phase} goes on as it was asked; the next one is planned for the new question"
@@ -207,12 +208,12 @@ class ArmPreview(Message, tag="parley/arm-preview/1"):
 
 def open_arm_preview(trial: Trial, arm: str) -> ArmPreview:
     """Of an arm that is dormant or withdrawn."""
-    return _arm_preview(trial, open_arm, arm, "arm-opened", "is a candidate of every agent from here on")
+    return _arm_preview(trial, open_arm, arm, "arm-opened", marked("is a candidate of every agent from here on"))
 
 
 def withdraw_arm_preview(trial: Trial, arm: str) -> ArmPreview:
     """Of an open arm. With no more arms left than an answer has, they are everybody's answer, and the study ends."""
-    return _arm_preview(trial, withdraw_arm, arm, "arm-withdrawn", "is no candidate of any agent from here on")
+    return _arm_preview(trial, withdraw_arm, arm, "arm-withdrawn", marked("is no candidate of any agent from here on"))
 
 
 def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind: str, becomes: str) -> ArmPreview:
@@ -223,7 +224,8 @@ def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind
     after, opens = anew.trial, kind == "arm-opened"
     problem, finished = after.study.problem, bool(after.state.finished)
     drawn = sum(int(totals.counts[problem.arms.index(arm)].sum()) for totals in trial.past or ())
-    stops = "" if opens or finished else ". Sites that stop drawing it now report what they have of it"
+    spends = marked(", and the question may spend {0:.3g}: its share among all without arms")
+    stops = "" if opens or finished else marked(". Sites that stop drawing it now report what they have of it")
     return ArmPreview(
         study=trial.id,
         arm=arm,
@@ -237,8 +239,9 @@ def _arm_preview(trial: Trial, act: Callable[[Trial, str], Anew], arm: str, kind
         projection=project(after),
         effect=f"{arm} {becomes}. {_goes_on(trial, finished=finished, planned=anew.plan is not None)}{stops}",
         guarantee=(
-            f"{after.guarantee}. Every recorded phase is weighed again with the arms that are open then"
-            + ("" if opens else f", and the question may spend {problem.delta:.3g}: its share among all without arms")
+            after.guarantee
+            + marked(". Every recorded phase is weighed again with the arms that are open then")
+            + ("" if opens else spends.format(problem.delta))
         ),
     )
 
@@ -269,7 +272,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
     weighed = tuple(name for name, weight in zip(study.agents, row, strict=True) if weight > 0)
     others = [name for name in weighed if name != agent]
     where = f"phase {trial.phase} waits for it again" if awaited else "it is asked from the next phase on"
-    rests = "" if others else ". No other agent's mix weighs it: re-weigh the study to change that"
+    rests = "" if others else marked(". No other agent's mix weighs it: re-weigh the study to change that")
     return ThawPreview(
         study=trial.id,
         agent=agent,
@@ -278,7 +281,7 @@ def thaw_preview(trial: Trial, agent: str) -> ThawPreview:
         weighed_by=weighed,
         projection=project(replace(trial, frozen=back.frozen)),
         effect=f"{where}. Weights stay as they are{rests}",
-        guarantee=f"{trial.guarantee}: kept, if the reason is not in the rewards",
+        guarantee=trial.guarantee + marked(": kept, if the reason is not in the rewards"),
     )
 
 
@@ -349,8 +352,9 @@ def freeze_preview(trial: Trial, agent: str) -> FreezePreview:
         undecided_agents=without,
         pairs=pairs,
         termination=_termination(pairs, without),
-        guarantee=(
-            f"{trial.guarantee}: kept, if the reason for freezing is not in the rewards themselves. What "
+        guarantee=trial.guarantee
+        + marked(
+            ": kept, if the reason for freezing is not in the rewards themselves. What "
             "was reported stays and counts; answers may be lost, but the error rate does not grow"
         ),
         keep=project(alone),
@@ -408,8 +412,9 @@ def _termination(pairs: tuple[Pair, ...], without: tuple[str, ...]) -> str:
     if any(pair.forecast == "never" for pair in pairs):
         return f"the study cannot finish as it is asked: {names} would be left without an answer, unless re-weighed"
     if without:
-        return f"the study is not expected to finish: {names} would not be decided if rewards stay as estimated"
-    return "still expected, if rewards stay as estimated" if pairs else "nothing is undecided"
+        said = marked("the study is not expected to finish: {0} would not be decided if rewards stay as estimated")
+        return said.format(names)
+    return marked("still expected, if rewards stay as estimated") if pairs else "nothing is undecided"
 
 
 class EarlyClosePreview(Message, tag="parley/early-close-preview/1"):
@@ -440,12 +445,13 @@ def early_close_preview(trial: Trial) -> EarlyClosePreview:
         drawn=int(got.sum()),
         planned=int(planned.sum()),
         lost=tuple(arm for arm, nothing in zip(study.arms, empty, strict=True) if nothing),
-        effect=(
-            f"the phase is decided on {int(got.sum())} of {int(planned.sum())} draws. What {names} drew in it is never "
+        effect=marked(
+            "the phase is decided on {0} of {1} draws. What {2} drew in it is never "
             "counted. The next phase asks every agent for what is still needed"
-        ),
-        guarantee=(
-            f"{trial.guarantee}: kept, if the reason for not waiting is not in the rewards of this phase. Only "
+        ).format(int(got.sum()), int(planned.sum()), names),
+        guarantee=trial.guarantee
+        + marked(
+            ": kept, if the reason for not waiting is not in the rewards of this phase. Only "
             "reported draws count, and nothing is decided that needs others"
         ),
     )

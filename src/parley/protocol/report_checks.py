@@ -23,6 +23,7 @@ from parley.rewards import RewardModel
 from parley.rewards.plausibility import log_evidence_of_ratio, log_evidence_of_scale, noisy_flaw, skew_product, skewed
 from parley.settings import StudySettings
 from parley.totals import Totals
+from parley.translation import marked
 
 # The word in a report -> what it means to people.
 REASONS: dict[str, str] = {
@@ -41,8 +42,8 @@ LEVEL = 0.01  # chance of any warning at all in a whole study whose scale is rig
 MOST_WARNINGS = 12
 SMALL = "was stated: too small, so the guarantee does not hold"
 LARGE = "was stated: too large, so the study costs more than it must"
-UNEQUAL = "{what} scatter by about {ratio:.3g} times as much as others that share their scale: {UNSOUND}"
-SKEWED = "{what} are skewed (skewness about {skew:.2g}), their means too, and are taken as Gaussian: {UNSOUND}"
+UNEQUAL = "{what} by about {ratio:.3g} times as much as others that share their scale: {UNSOUND}"
+SKEWED = "{what} (skewness about {skew:.2g}), their means too, and are taken as Gaussian: {UNSOUND}"
 UNSOUND = "the guarantee does not hold"
 
 
@@ -165,7 +166,7 @@ def _against_sharing(study: StudyMessage, added: Scatter) -> list[str]:
     shared = study.problem.noise.shared_axes
     line = math.log(2 * (added.scatter.size + len(study.agents))) - math.log(LEVEL)
     found = []
-    for words, axes in (("the rewards of {agent}", (-2,)), ("{arm} at {agent}", ())):
+    for words, axes in ((marked("the rewards of {agent} scatter"), (-2,)), ("{arm} at {agent} scatter", ())):
         if len(shared) <= len(axes):
             continue
         own, nu = (values.sum(axis=axes, keepdims=True) for values in (added.scatter, added.degrees))
@@ -182,7 +183,10 @@ def _against_symmetry(study: StudyMessage, added: Scatter) -> list[str]:
     if not study.problem.noise.assumes_gaussian:
         return []
     found = []
-    for words, axes in (("all rewards", (-2, -1)), ("the rewards of {arm}", (-1,))):
+    for words, axes in (
+        (marked("all rewards are skewed"), (-2, -1)),
+        (marked("the rewards of {arm} are skewed"), (-1,)),
+    ):
         skew, alarmed = skewed(
             *(part.sum(axis=axes) for part in (added.leans, added.squares, added.turns, added.draws))
         )
@@ -203,7 +207,8 @@ def _against_scale(study: StudyMessage, added: Scatter) -> list[str]:
     line = math.log(2 * tried) - math.log(LEVEL)
     units, nu = scatter / each, degrees if model.boosted else draws
     found_wrong: list[str] = []
-    for words, axes in (("all rewards", (0, 1)), ("the rewards of {agent}", (0,)), ("{arm} at {agent}", ())):
+    groups = (marked("all rewards scatter by about"), (0, 1)), (marked("the rewards of {agent} scatter by about"), (0,))
+    for words, axes in (*groups, ("{arm} at {agent} scatter by about", ())):
         group, freedom, total = (np.asarray(values.sum(axis=axes)) for values in (units, nu, degrees))
         small, large = log_evidence_of_scale(group, freedom)
         against = np.argwhere((small >= line) | ((large >= line) & model.boosted)).tolist()
@@ -213,9 +218,7 @@ def _against_scale(study: StudyMessage, added: Scatter) -> list[str]:
             found = math.sqrt(group[at] / max(total[at], 1.0))
             verdict = SMALL if small[at] >= line else LARGE
             scale = f"{math.sqrt(float(each.flat[0])):.3g} " if np.ndim(stated) == 0 else "what "
-            found_wrong.append(
-                f"{words.format(**names)} scatter by about {found:.3g} times the stated scale; {scale}{verdict}"
-            )
+            found_wrong.append(f"{words.format(**names)} {found:.3g} times the stated scale; {scale}{verdict}")
     return found_wrong
 
 

@@ -61,6 +61,7 @@ from parley.protocol.lost_sites import arms_fixed, ask_anew, not_reweighable
 from parley.protocol.messages import Plan, Report, StudyMessage
 from parley.protocol.report_checks import check_report
 from parley.rewards import Past
+from parley.translation import marked
 
 
 class Stage(StrEnum):
@@ -306,7 +307,7 @@ def _asked_or_not(here: Situation, event: AgentFrozen | AgentThawed, kind: str) 
     """With one agent fewer to ask, or one more."""
     place, freezes = here.place, isinstance(event, AgentFrozen)
     if event.agent not in here.study.agents or place is None or place.frozen is freezes:
-        words = "is no agent that could be frozen" if freezes else "is not frozen"
+        words = marked("is no agent that could be frozen") if freezes else "is not frozen"
         raise illegal(here.stage, kind, f"{event.agent!r} {words}")
     if isinstance(event, AgentFrozen):
         return _settled(replace(here, missing=here.missing - place.awaited))
@@ -337,7 +338,7 @@ def _check_arm(here: Situation, arm: str, kind: str, *, opens: bool) -> None:
     open arms than that is finished.
     """
     if arm not in here.study.arms or (arm in here.study.problem.dormant) is not opens:
-        words = "is no arm that could be opened" if opens else "is no open arm"
+        words = marked("is no arm that could be opened") if opens else marked("is no open arm")
         raise illegal(here.stage, kind, f"{arm!r} {words}", "not-found")
 
 

@@ -19,6 +19,7 @@ from parley.protocol import Certificate, Held, Stage
 from parley.protocol.codec import canonical
 from parley.protocol.lost_sites import guarantee_under
 from parley.status import OutcomeStatus
+from parley.translation import marked
 
 PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 
@@ -172,7 +173,7 @@ def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[
     row = turn.row
     message = studies.message(transaction, row)
     if agent not in message.agents:
-        raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
+        raise Refusal("not-found", marked("no agent {0!r} in {1!r}").format(agent, study))
     return row, answers.AgentAssignment(
         study=study,
         agent=agent,

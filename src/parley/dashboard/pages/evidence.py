@@ -16,6 +16,7 @@ from parley.dashboard.session import Page, page
 from parley.formatting import number
 from parley.protocol.codec import read_json
 from parley.status import ArmStatus, OutcomeStatus
+from parley.translation import gettext
 
 AGENTS = 4  # on one page
 PHASES = 20  # of a long study: the latest; the log has them all
@@ -141,7 +142,7 @@ def _panel(
     left = board.candidates[place]
     begun = any(score for arm in arms for score in arm.scores)  # the first phase informs, and has no bets
     timeline = f"Mixed means of {agent} over the phases, with intervals; numbers are below"
-    case = f"Evidence against each arm of {agent}; numbers are below"
+    case = gettext("Evidence against each arm of %(agent)s; numbers are below", agent=agent)
     return {
         "agent": agent,
         "left": left,

@@ -1,5 +1,6 @@
 """Samples: spent, planned, and the least that theory asks for, per agent and per arm."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -12,6 +13,7 @@ from parley.dashboard.pages.study import agents_on_page, forecast, heading
 from parley.dashboard.session import Page, page
 from parley.experiments.report_kit.svg import calendar_chart
 from parley.formatting import number
+from parley.translation import gettext, marked
 
 MOST_PHASES = 200
 
@@ -32,12 +34,11 @@ async def samples_page(shown: Page) -> Response:
     places, already = range(len(board.agents)), board.spent
     per_agent = [sum(row[place] for row in bounds) for place in places] if bounds else None
     largest = max([*(board.drawn[place] + board.planned[place] for place in places), *(per_agent or [0])])
-    agents = []
+    agents: list[dict[str, Any]] = []
     for place, name in enumerate(board.agents):
         planned, bound = board.planned[place], per_agent[place] if per_agent else None
         in_already = name in reported  # what is reported in the phase in progress is spent, not planned
         ahead_of_it = planned * (not in_already)
-        label = f"{name}: {number(already[place])} spent, {number(ahead_of_it)} planned, lower bound {number(bound)}"
         agents.append(
             {
                 "name": name,
@@ -47,18 +48,36 @@ async def samples_page(shown: Page) -> Response:
                 "likely": likely[place] if likely else None,
                 "reported": reported.get(name),
                 "frozen": name in frozen,
-                "bar": bullet(already[place], ahead_of_it, bound, largest, label),
+                "ahead": ahead_of_it,
                 "cells": _cells(board, bounds, place, in_already),
             }
         )
-    calendar = await _calendar(shown, board) if pages.total <= pages.size else None
-    values: dict[str, Any] = {"pages": pages, "board": board, "forecast": ahead, "agents": agents, "calendar": calendar}
+    days = await _days(shown, board) if pages.total <= pages.size else None
+    values: dict[str, Any] = {"pages": pages, "board": board, "forecast": ahead, "agents": agents}
     values["unsure"] = unsure
+
+    def made() -> dict[str, Any]:
+        for agent in agents:
+            agent["bar"] = _bar(agent, largest)
+        return {"calendar": None if days is None else _calendar(board, *days)}
+
+    values["made"] = made
     return await shown.show("samples.html", tab="Samples", **head, **values)
 
 
-async def _calendar(shown: Page, board: Board) -> Markup | None:
-    """Who draws when, where rates are stated; only with all agents on the page, for the slowest makes the phase."""
+def _bar(agent: Mapping[str, Any], largest: float) -> Markup:
+    numbers = {name: number(agent[name]) for name in ("spent", "ahead", "bound")}
+    label = gettext(
+        "%(name)s: %(spent)s spent, %(ahead)s planned, lower bound %(bound)s", name=agent["name"], **numbers
+    )
+    return bullet(agent["spent"], agent["ahead"], agent["bound"], largest, label)
+
+
+async def _days(shown: Page, board: Board) -> tuple[list[list[float]], int] | None:
+    """Days `(phase, agent)` and how many phases are decided, where rates are stated.
+
+    Only with all agents on the page, for the slowest makes the phase.
+    """
     if board.rates is None:
         return None
     some = {"limit": MOST_PHASES, "columns": board.agent_count, "explain": False}
@@ -68,7 +87,12 @@ async def _calendar(shown: Page, board: Board) -> Markup | None:
         return None
     phases = [*drawn, board.planned] if any(board.planned) else drawn
     days = [[some / rate if rate else 0.0 for some, rate in zip(row, board.rates, strict=True)] for row in phases]
-    return calendar_chart(board.agents, days, board.delay, board.round_days, decided=len(drawn))
+    return days, len(drawn)
+
+
+def _calendar(board: Board, days: list[list[float]], decided: int) -> Markup:
+    """Who draws when."""
+    return calendar_chart(board.agents, days, board.delay, board.round_days, decided=decided)
 
 
 def _cells(board: Board, bounds: list[list[float]] | None, place: int, in_already: bool) -> list[dict[str, Any]]:
@@ -84,4 +108,4 @@ def _cells(board: Board, bounds: list[list[float]] | None, place: int, in_alread
     ]
 
 
-routes = [page("/studies/{study}/samples", samples_page, tab="Samples")]
+routes = [page("/studies/{study}/samples", samples_page, tab=marked("Samples"))]

@@ -131,7 +131,8 @@ async def new_study(shown: Page) -> Response:
         if refusal.status not in (409, 413, 422):
             raise
         return await shown.show("new_study.html", code=refusal.status, **known | {"problem": refusal.sentence})
-    read = {"document": body.study, "descriptions": study.problem.descriptions(), "estimate": estimate}
+    read = {"document": body.study, "audience": study.problem.audience, "estimate": estimate}
+    read["descriptions"] = study.problem.descriptions()
     return await shown.show("new_study.html", **known | read)
 
 

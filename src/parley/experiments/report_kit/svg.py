@@ -13,6 +13,7 @@ from itertools import pairwise
 from markupsafe import Markup, escape
 
 from parley.formatting import number, real
+from parley.translation import gettext
 
 LETTER = 8.6  # of a figure's units, at the size that a phone shows
 
@@ -222,5 +223,9 @@ def calendar_chart(
     more = f"and {number(len(agents) - len(shown))} more; " if len(agents) > len(shown) else ""
     made.append(text(left - 10, bottom + 18, f"{more}days", "soft", "end"))
     slow = agents[max(range(len(agents)), key=lambda place: sum(row[place] for row in days))]
-    label = f"Phases by site over {number(begins[-1])} days at the stated rates; {slow} draws longest"
+    label = gettext(
+        "Phases by site over %(days)s days at the stated rates; %(slow)s draws longest",
+        days=number(begins[-1]),
+        slow=slow,
+    )
     return svg(width, bottom + 28, label, *made)

@@ -44,6 +44,7 @@ from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import cut_to
 from parley.rewards import Bets, PhaseContrasts
 from parley.totals import Totals
+from parley.translation import marked
 
 FINER = 1.15  # with a tolerance, or answers together: steps are smaller by this (docs/tolerance.md)
 NO_SET = 1e9  # log wealth of a slot that speaks for no set, where no line is the largest
@@ -530,11 +531,14 @@ class EvidenceRacing(Elimination):
 
     def explain(self, state: State) -> Explanation:
         assert isinstance(state, Wealth)
-        score, words = np.minimum(self._shown(state), self.line), "against the arm, by the opponent that beats it least"
+        score = np.minimum(self._shown(state), self.line)
+        words = marked("against the arm, by the opponent that beats it least")
         if isinstance(state, Pairs):
             # The line is for arms that are proven worse; an arm that is only set aside stays just below it.
             score = np.where(state.gap_at_least > 0, score, np.minimum(score, np.nextafter(self.line, 0.0)))
-            words = f"that the arm is not better than the leaders by {self.problem.tolerance:g} or more"
+            words = marked("that the arm is not better than the leaders by {0:g} or more").format(
+                self.problem.tolerance
+            )
         return Explanation(
             mixed_means=self.problem.mixed(state.means),
             score=score,

@@ -34,6 +34,7 @@ from parley.policies.evidence.wealth import Contrasts, Wealth, both
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals
+from parley.translation import marked
 
 LEAST_LINE = math.log(2)  # the best arm goes with a chance of one in two at most, however little is left to lose
 LARGEST_LOSS = 100.0  # eps is at most this many times K * variance / largest_gap, whatever was spent
@@ -214,8 +215,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
             usual,
             score=np.minimum(wealth / line, 1.0),
             line=1.0,
-            words="log evidence against the arm as a share of its line, which is what a wrong answer would cost; "
-            "bars are two standard errors",
+            words=marked(
+                "log evidence against the arm as a share of its line, which is what a wrong answer would cost; "
+                "bars are two standard errors"
+            ),
         )
 
 
