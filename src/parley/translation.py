@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from gettext import GNUTranslations, NullTranslations
 from pathlib import Path
 
@@ -102,7 +102,7 @@ def _retold(words: _Words, text: str) -> str:
         if match := pattern.fullmatch(text):
             return _filled(match, translation)
     for pattern, translation in words.clauses:
-        text = pattern.sub(lambda match, told=translation: _filled(match, told), text)  # type: ignore[misc]
+        text = pattern.sub(partial(_filled, translation=translation), text)
     return text
 
 
