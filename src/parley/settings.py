@@ -510,10 +510,11 @@ class StudySettings:
         for name, value in self.non_default().items():
             row = SETTINGS[name]
             if row.affects_decisions and value not in row.always_supported and name not in supported:
-                usual = "no value" if row.default_value is None else repr(row.default_value)
+                usual = "no value" if row.default_value in (None, ()) else repr(row.default_value)
                 instead = " or ".join([*map(repr, row.always_supported), usual])
                 allowed = f"{instead}, since {who} does not support {row.place}"
-                raise InvalidInput(row.place, found=f"{value!r:.60}", allowed=allowed, hint=hint)
+                found = ", ".join(value) if isinstance(value, tuple) else repr(value)
+                raise InvalidInput(row.place, found=f"{found:.60}", allowed=allowed, hint=hint)
 
     def descriptions(self) -> dict[str, str]:
         """Key of the study file -> a sentence about its value, for every setting that differs from its default."""

@@ -7,7 +7,7 @@ from msgspec import structs
 from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, NotYet
 from parley.agent.sources import make_source
-from parley.agent.worker import Worker, persistent
+from parley.agent.worker import HELD, Worker, persistent
 from parley.errors import Conflict, CoordinatorError, Interrupted, InvalidInput, Unreachable, WrongReceipt
 from parley.protocol import Receipt
 from parley.totals import Totals
@@ -257,8 +257,32 @@ def test_an_agent_started_before_its_coordinator_waits_for_it():
         return answer
 
     assert persistent(call, said.append, sleep=waits.append) == {"agent": "a"}
-    assert len(said) == len(waits) == 2
-    assert "trying again" in said[0]
+    assert len(waits) == 2
+    assert said == ["no answer; trying again, at least every 30 s"]
+
+
+def test_why_an_agent_waits_is_said_once_and_again_when_it_changes(tmp_path):
+    troubles = ["no answer", "no answer", "too busy", "no answer"]
+    said, warned = [], []
+
+    class Troubled(Coordinator):
+        def plan(self, study, agent, *, after=0, wait=0):
+            if troubles:
+                raise Unreachable(troubles.pop(0))
+            return super().plan(study, agent, after=after, wait=wait)
+
+        def send(self, report, *, receipt=None):
+            if holds:
+                raise Unreachable(holds.pop(0), {"type": HELD})
+            return super().send(report, receipt=receipt)
+
+    holds = ["held: the mean of x"] * 3
+    with Outbox(tmp_path, study="s", agent="a") as box:
+        Worker(Troubled(phases=1), box, Source(), say=said.append, warn=warned.append, sleep=lambda _: None).run()
+    waits = [one for one in said if "trying again" in one]
+    assert [one.split(";")[0] for one in waits] == ["no answer", "too busy", "no answer"]
+    assert len(warned) == 1
+    assert warned[0].startswith("held: the mean of x. Look at what was entered")
 
 
 @pytest.mark.parametrize("resting", [{"frozen": True, "draws": None}, {"stage": "stalled", "draws": None}])
@@ -279,7 +303,7 @@ def test_a_frozen_agent_and_a_stalled_study_are_waited_for(tmp_path, resting):
         last = Worker(Resting(), box, source, say=said.append, sleep=lambda _: None).run()
     assert last.stage == "finished"
     assert source.calls == [1, 2, 3]
-    assert sum("in case" in words for words in said) == 2
+    assert sum("in case" in words for words in said) == 1, "once, however often it asks"
 
 
 def test_a_report_that_a_freeze_stopped_is_sent_after_the_thaw(tmp_path):

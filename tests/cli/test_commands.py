@@ -150,17 +150,28 @@ def test_a_threshold_without_a_guarantee_is_labelled(tmp_path):
     assert "NO GUARANTEE" in parley("simulate", str(study), "--replications", "50").stdout
 
 
-@pytest.mark.parametrize(("policy", "says"), [("evidence", "the same if"), ("wcpe", "none if")])
+@pytest.mark.parametrize(("policy", "says"), [("evidence", "Under drift: the same if"), ("wcpe", "Guarantee: none if")])
 def test_where_means_move_the_guarantee_under_drift_is_told(in_process, tmp_path, policy, says):
     study, few = tmp_path / "study.toml", ("--policy", policy, "--replications", "2", "--max-samples", "9000")
     still = (EXAMPLES / "paper.toml").read_text()
     study.write_text(still + "\ndrift = 0.1\n")
     assert json.loads(in_process("simulate", str(study), *few, "--json")[1])["drift"].startswith(
-        f"{says} means move between phases"
+        f"{says.split(': ')[1]} means move between phases"
     )
-    assert f"Under drift: {says} means move" in " ".join(in_process("simulate", str(study), *few)[1].split())
+    said = " ".join(in_process("simulate", str(study), *few)[1].split())
+    assert f"{says} means move" in said
+    assert said.count("Guarantee: ") == 1
     study.write_text(still)
-    assert "Under drift" not in in_process("simulate", str(study), *few)[1]
+    assert "means move" not in in_process("simulate", str(study), *few)[1]
+
+
+def test_of_a_study_whose_arms_come_and_go_the_bound_says_of_which_question_it_is(in_process, tmp_path):
+    study, few = tmp_path / "study.toml", ("--replications", "2", "--max-samples", "9000")
+    plain = (EXAMPLES / "paper.toml").read_text()
+    study.write_text(plain)
+    assert "first question" not in in_process("simulate", str(study), *few)[1]
+    study.write_text(plain + '\nwithdraws = { "arm 3" = 2 }\n')
+    assert "(first question)" in in_process("simulate", str(study), *few)[1]
 
 
 TRUTH = "[truth]\nmeans = [[0.9, 0.8], [0.4, 0.3], [0.1, 0.2]]\n"

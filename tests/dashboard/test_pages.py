@@ -11,6 +11,7 @@ import pytest
 from tests.dashboard.site import MEANS, TABS, TWO, exactly, form_token
 
 from parley.dashboard.pages.studies import uploaded_study
+from parley.dashboard.render import environment
 from parley.errors import InvalidInput
 
 MANY = """
@@ -261,3 +262,13 @@ def test_streams_tell_of_changes_and_end_for_strangers(either):
             assert "studies" in next(line for line in stream.iter_lines() if line.startswith("event:"))
         assert browser.get("/studies/none/events").status_code == 204
     assert httpx2.get(f"{either.address}/events").status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [(900, 1200, "900 – 1,200"), (5846, 2_273_038, "more than 5,846"), (0, 40, "0 – 40"), (7, 7, "7")],
+)
+def test_an_upper_end_that_tells_nothing_is_left_out(low, high, words):
+    macros = environment().get_template("macros.html").make_module({"status": None})
+    assert macros.ahead({"p10": low, "p90": high}) == words
+    assert macros.ahead({"p10": 900, "p90": 1200}, True) == "900 – 1,200 or more"

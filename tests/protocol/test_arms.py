@@ -95,7 +95,8 @@ def test_what_a_withdrawn_arm_had_beaten_can_win(study):
     assert all("arm 1" in arms and "arm 4" not in arms for arms in certificate.answers.values())
     assert (certificate.opened, certificate.withdrawn, certificate.delta) == ({}, {"arm 4": phase}, 0.1)
     assert "at least 0.9 for whichever question is asked anew, and at least 0.7 if" in certificate.guarantee
-    assert {arm["status"] for agent in certificate.evidence["agents"] for arm in agent["arms"][3:]} == {"closed"}
+    closed = [arm for agent in certificate.evidence["agents"] for arm in agent["arms"][3:]]
+    assert {(arm["status"], arm["score"]) for arm in closed} == {("closed", None)}, "on no line: nobody is asked of it"
     assert not any(plan[3, :].any() for plan in plans_after(course, phase))
     course.verified()
 
@@ -239,7 +240,7 @@ def test_who_may_not_says_so():
     other = create("s", study_message(policy="wcpe"))
     with pytest.raises(IllegalMove, match="wcpe holds for the arms with which it began"):
         withdraw_arm_preview(other, "arm 1")
-    with pytest.raises(InvalidInput, match="the policy wcpe does not support dormant"):
+    with pytest.raises(InvalidInput, match="found arm 1; allowed: no value, since the policy wcpe does not support"):
         study_message(policy="wcpe", dormant=("arm 1",))
     with pytest.raises(InvalidInput, match="at least 2 open arms"):
         create("s", study_message(policy="evidence", arms=2, dormant=("arm 1",)))

@@ -40,6 +40,9 @@ class Coordinator(Protocol):
         """Hand over."""
 
 
+LONGEST_WAIT = 30.0  # seconds
+
+
 class Backoff:
     """Waiting times that double up to a limit, each drawn at random below it, so that agents do not come back as one.
 
@@ -48,7 +51,9 @@ class Backoff:
     [1.0, 2.0, 4.0, 4.0]
     """
 
-    def __init__(self, *, first: float = 0.2, most: float = 30.0, chance: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self, *, first: float = 0.2, most: float = LONGEST_WAIT, chance: Callable[[], float] = random.random
+    ) -> None:
         self._first, self._most, self._chance = first, most, chance
         self._limit = first
 
@@ -62,6 +67,7 @@ class Backoff:
         self._limit = self._first
 
 
+AGAIN = f"trying again, at least every {LONGEST_WAIT:g} s"
 Answer = TypeVar("Answer")
 
 
@@ -72,16 +78,17 @@ def persistent(
 
     A proxy that refuses, or a certificate that is not trusted, ends it: waiting would not help whoever starts an agent.
     """
-    backoff = Backoff()
+    backoff, last = Backoff(), ""
     while True:
         try:
             return call()
         except Blocked:
             raise
         except Unreachable as error:
-            wait = backoff.next()
-            say(f"{error}; trying again in {wait:.1f} s")
-            sleep(wait)
+            if str(error) != last:  # once, however often it is tried
+                last = str(error)
+                say(f"{error}; {AGAIN}")
+            sleep(backoff.next())
 
 
 class Worker:
@@ -114,6 +121,7 @@ class Worker:
         self._backoff = Backoff()
         self._idle = 0  # the last phase that asks nothing more of this agent
         self._held = ""  # what was last said of a held report
+        self._why = ""  # and of what is waited for
 
     def run(self) -> AgentPlan:
         """Work until nothing more will be asked; returns the last plan seen."""
@@ -150,11 +158,13 @@ class Worker:
                 self._note_stranger(plan)
                 self._idle = plan.phase
             self._backoff.reset()
+            self._why = ""
             return plan
         except Unreachable as error:
-            if error.problem.get("type") == HELD:
+            held = error.problem.get("type") == HELD
+            if held:
                 self._note_held(error)
-            self._wait(str(error))
+            self._wait(None if held else str(error))
         except NotYet as error:
             self._wait(str(error))
         except (OSError, NoRoom) as error:  # no file descriptor, no room: what was drawn must not be lost for it
@@ -176,7 +186,7 @@ class Worker:
             self._objection = plan.phase, words
             self._warn(f"phase {plan.phase}: {words}")
             self._plan()
-        self._wait(f"phase {plan.phase}: {words}")
+        self._wait()
         return plan
 
     def _hold(self, report: Report) -> AgentPlan:
@@ -273,7 +283,7 @@ class Worker:
                 return None
             raise CoordinatorError(_advice(kind, error, report), error.problem) from None
         reached("report-sent")
-        self._objection = (0, "")
+        self._objection, self._why = (0, ""), ""
         self._outbox.acknowledge(receipt)
         self._say(f"phase {report.phase}: reported, receipt {receipt.sequence}:{receipt.head[:12]}")
         return None
@@ -282,10 +292,12 @@ class Worker:
         self._outbox.set_aside(report.phase)
         self._warn(f"phase {report.phase} was closed without this report; it is set aside in the outbox")
 
-    def _wait(self, why: str) -> None:
-        seconds = self._backoff.next()
-        self._say(f"{why}; trying again in {seconds:.1f} s")
-        self._sleep(seconds)
+    def _wait(self, why: str | None = None) -> None:
+        """Wait, and say why unless that was said: once, and again when it changes or something worked in between."""
+        if why is not None and why != self._why:
+            self._why = why
+            self._say(f"{why}; {AGAIN}")
+        self._sleep(self._backoff.next())
 
 
 def _advice(kind: str, error: CoordinatorError, report: Report) -> str:

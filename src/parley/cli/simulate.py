@@ -22,7 +22,7 @@ from parley.cli.console import (
 )
 from parley.errors import InvalidInput
 from parley.formatting import plural
-from parley.policies import make_policy
+from parley.policies import Policy, make_policy
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.privacy import DELTA, epsilon
 from parley.problem import FloatArray, Instance, IntArray, Problem
@@ -88,13 +88,22 @@ def simulate_command(
     rows.append(("replications per second", f"{replications / outcome.seconds:,.0f}"))
     title = f"{loaded.name}: {name}, {plural(replications, 'replication')}, seed {seed}"
     show_table(title, ("quantity", "value"), rows)
-    screen.print(f"Guarantee: {chosen.guarantee}." + (f" Under drift: {chosen.drift}." if instance.drift else ""))
+    screen.print(_claim(chosen, instance))
+
+
+def _claim(policy: Policy, instance: Instance) -> str:
+    """What may be claimed of these runs: where means move, only what holds if they do."""
+    if not instance.drift or policy.allows_drift:
+        return f"Guarantee: {policy.guarantee}." + (f" Under drift: {policy.drift}." if instance.drift else "")
+    return f"Guarantee: {policy.drift}. If they stayed: {policy.guarantee}."
 
 
 def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tuple[str, str]]:
     """The rows of the table: what the runs cost, how long they took, how they ended."""
     problem, lost = instance.problem, document.get("regret")
     about = " (for Gaussian rewards)" if problem.noise.bound_note and not exact_rates(instance) else ""
+    if instance.opens or instance.withdraws:
+        about += " (first question)"
     if lost is None:  # with a horizon everybody draws to its end
         samples = document.get("samples", document["cost"])
         yield from _spread_rows(samples, "samples", about)

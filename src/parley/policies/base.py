@@ -285,7 +285,8 @@ class Policy(ABC):
                             "dropped_in": int(state.dropped_in[k, m]),
                             "draws": int(state.counts[k, m]),
                             "mixed_mean": float(case.mixed_means[k, m]),
-                            "score": float(case.score[k, m]),
+                            # Nothing was said for or against an arm that nobody may choose.
+                            "score": None if statuses[k, m] == ArmStatus.CLOSED else float(case.score[k, m]),
                         }
                         | self._certified(state, case, k, m)
                         for k, arm in enumerate(self.problem.arms)
