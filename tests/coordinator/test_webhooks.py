@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 from tests.coordinator.receiver import Receiver
 from tests.coordinator.support import House, far_off, report_of, server_process, study_message
+from tests.coordinator.test_corrections import better, correct
 
 from parley.agent.client import Client
 from parley.coordinator.access import webhooks
@@ -176,6 +177,16 @@ def test_a_study_that_goes_on_after_it_stalled_ends_again(sqlite_house):
     assert [one.stage for one in again] == ["stalled", "cancelled"]
     assert again[0].body("") == ends[0].body("")
     assert again[0].key == ends[0].key != again[1].key
+
+
+def test_a_correction_after_the_end_is_no_second_end(sqlite_house):
+    message = small_study()
+    agents = sqlite_house.create(message)
+    sqlite_house.run(message, agents)
+    before = every_notice(sqlite_house)
+    correct(sqlite_house, better(agents[1].report("trial", 1, "agent 2")))
+    assert every_notice(sqlite_house) == before
+    assert before[-1].stage == "finished"
 
 
 # Addresses
@@ -421,7 +432,8 @@ def test_without_stated_rates_an_agents_own_past_says_when_it_is_late(timed):
     assert late(house, clock) == ["agent 1"], "the other takes twice as long"
 
 
-def test_who_reported_is_frozen_or_waits_for_somebody_is_not_late(timed):
+def test_who_reported_is_not_late_nor_is_anybody_after_a_pause(timed):
+    """Whose report is held is: a viewer may not know that it is held, and would learn it from the silence."""
     house, clock = timed
     message = study_message(agents=3, arms=2, policy="uniform", rate=1000.0)
     agents = house.create(message)
@@ -434,7 +446,7 @@ def test_who_reported_is_frozen_or_waits_for_somebody_is_not_late(timed):
     house.admin.request("POST", "studies", "trial", "resume", json={"reason": "back"})
     assert late(house, clock) == [], "there is time again"
     clock.wait(1000)
-    assert late(house, clock) == ["agent 3"]
+    assert late(house, clock) == ["agent 2", "agent 3"]
 
 
 def test_nobody_is_late_in_the_first_minutes(timed):

@@ -11,11 +11,10 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from sqlalchemy import and_, func, insert, select
+from sqlalchemy import and_, exists, func, insert, select
 
 from parley.coordinator.answers import Telling
 from parley.coordinator.clock import hours_between
-from parley.coordinator.reading.studies import held_now
 from parley.coordinator.reading.visibility import to_the_minute
 from parley.coordinator.record import Transaction, phases, reports, studies
 from parley.coordinator.record.studies import StudyRow
@@ -26,7 +25,12 @@ from parley.protocol import Stage
 from parley.protocol.codec import canonical, read_json
 
 KINDS = {"phase-closed": Telling.DECIDED, "report-quarantined": Telling.HELD, "certified": Telling.ENDED}
-RESTARTS = ("resumed", "agent-thawed", "report-refused")  # from here on there is time again
+# A certificate that follows a correction is another reading of an end that was told.
+_BEFORE = log.alias().c
+NEW = ~exists().where(
+    _BEFORE.stream == log.c.stream, _BEFORE.sequence == log.c.sequence - 1, _BEFORE.kind == "report-corrected"
+)
+RESTARTS = ("resumed", "agent-thawed")  # from here on there is time again
 PAST = 5  # of an agent's last phases, by which its usual time is known
 PATIENCE = 1.5  # times the expected time
 LEAST = 0.25  # hours: nobody is late before
@@ -98,7 +102,7 @@ def _next_record(
     transaction: Transaction, study: str, wanted: Collection[Telling], *, sequence: int, late: int
 ) -> Notice | None:
     kinds = [kind for kind, telling in KINDS.items() if telling in wanted]
-    here = and_(log.c.stream == study, log.c.sequence > sequence, log.c.kind.in_(kinds))
+    here = and_(log.c.stream == study, log.c.sequence > sequence, log.c.kind.in_(kinds), NEW)
     columns = (log.c[name] for name in ("sequence", "at", "kind", "hash", "payload"))
     for row in transaction.execute(
         select(*columns).where(here).order_by(log.c.sequence).execution_options(yield_per=1)
@@ -124,7 +128,7 @@ def _next_record(
 
 def _stage_then(transaction: Transaction, study: str, sequence: int) -> str:
     """How a study ended with a certificate. If it went on, or ended again, it had stalled."""
-    certified = and_(log.c.stream == study, log.c.kind == "certified")
+    certified = and_(log.c.stream == study, log.c.kind == "certified", NEW)
     last = transaction.execute(select(func.max(log.c.sequence)).where(certified)).scalar_one()
     row = studies.get(transaction, study)
     over = row is not None and row.stage in (Stage.FINISHED, Stage.CANCELLED) and sequence == last
@@ -150,8 +154,8 @@ def late_agents(transaction: Transaction, row: StudyRow, at: str) -> list[str]:
 
     The expected time is what the study states (its plan at the agent's `rate`, `delay` and `round_days`); else the
     longest of the agent's last phases, in proportion where more is asked now. Of whom neither is known, nothing is
-    said. Whose report is held waits for an administrator. After a pause, or when an agent was asked again, the time
-    begins anew.
+    said. A report that is held is not in, so that nobody learns from the silence that it is held. After a pause or a
+    thaw the time begins anew.
     """
     if row.stage is not Stage.RUNNING or not row.awaited:
         return []
@@ -161,7 +165,6 @@ def late_agents(transaction: Transaction, row: StudyRow, at: str) -> list[str]:
     gone = {
         *reports.reported_agents(transaction, row.id, row.phase),
         *studies.frozen_agents(transaction, row.id),
-        *held_now(transaction, row),
         *transaction.execute(noted).scalars(),
     }
     waiting = [name for name in study.agents if name in asked and name not in gone]
