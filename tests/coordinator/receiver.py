@@ -4,6 +4,7 @@ As a process: `python -m tests.coordinator.receiver PORT SECRET_FILE OUTPUT REFU
 """
 
 import json
+import ssl
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +16,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 class Receiver:
     """`refusals`: how many messages it answers with 503 before it takes one; `answer`: with what it takes them."""
 
-    def __init__(self, port=0, *, refusals=0, answer=204, keep=str):
+    def __init__(self, port=0, *, refusals=0, answer=204, keep=str, certificate=None):
         self.secret, self.refusals, self.answer, self.keep = None, refusals, answer, keep
         self.taken, self.refused, self.forged = [], [], []
         receiver = self
@@ -36,6 +37,11 @@ class Receiver:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.port = self.server.server_address[1]
+        if certificate is not None:
+            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            certificate.configure_cert(tls)
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+            self.server.handle_error = lambda *_: None  # who does not trust it hangs up
         self.url = f"http://127.0.0.1:{self.port}/hook?to=me"
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
 

@@ -10,9 +10,11 @@ import time
 from contextlib import ExitStack, suppress
 from ipaddress import ip_address
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
+import trustme
 from msgspec.structs import replace
 from tests.coordinator.receiver import Receiver
 from tests.coordinator.support import House, far_off, report_of, server_process, study_message
@@ -274,6 +276,22 @@ def test_plain_http_goes_to_loopback_only():
     checked(LOOPBACK, "http://127.0.0.1:8000/hook")
     with pytest.raises(Refusal, match=r"http:// to 192\.0\.2\.1"):
         checked({"webhook_allow": "192.0.2.1"}, "http://192.0.2.1/hook")
+
+
+@pytest.mark.parametrize(("name", "error"), [("localhost", ""), ("elsewhere.example", "certificate verify failed")])
+def test_https_is_checked_by_the_name_though_the_connection_goes_to_the_number(tmp_path, monkeypatch, name, error):
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    settings = ServerSettings(webhook_allow="localhost,127.0.0.0/8,::1")
+    with Receiver(certificate=authority.issue_cert(name)) as receiver:
+        receiver.secret = "whsec_" + "A" * 32
+        row = SimpleNamespace(url=f"https://localhost:{receiver.port}/hook", secret=receiver.secret)
+        sender = sending.Sender(None, settings, lambda: "", Metrics())
+        found = asyncio.run(sender._attempt(row, "msg_1", '{"type": "webhook.test"}'))
+    assert error in found
+    assert bool(found) == bool(error)
+    assert len(receiver.taken) == (not error)
 
 
 def test_an_address_that_is_not_allowed_any_more_is_not_called(told):
