@@ -3,7 +3,10 @@
 `weights[n, m]` is the weight of agent n's reward in agent m's mix; columns sum to 1.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +87,70 @@ def personalized(agents: int, alpha: ArrayLike) -> FloatArray:
     if not ((levels >= 0) & (levels <= 1)).all():
         raise InvalidInput("alpha", found=alpha, allowed="numbers between 0 and 1")
     return np.eye(agents) * levels + (1 - levels) / agents * np.ones((agents, 1))
+
+
+def alphas_of(weights: FloatArray) -> FloatArray | None:
+    """`(agent,)`: the alpha of every agent where weights are personalized; None where they are not, or for one agent.
+
+    >>> alphas_of(personalized(3, [0.5, 0.2, 1.0])).round(6).tolist(), alphas_of(population([3, 1]))
+    ([0.5, 0.2, 1.0], None)
+    """
+    agents = len(weights)
+    if agents == 1:
+        return None
+    own = np.diag(weights)
+    alphas = np.clip(own - (1 - own) / (agents - 1), 0.0, 1.0)
+    return alphas if np.allclose(weights, personalized(agents, alphas), rtol=0, atol=1e-9) else None
+
+
+STEPS = 11  # of a path
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeightPath:
+    """Weights from everybody's reward equally to one's own alone: through those of a study, which are on the path.
+
+    Between two neighbouring values every weight is linear.
+
+    >>> path = WeightPath.through(personalized(2, 0.5))
+    >>> path.axis, path.values[:3], path.stated.tolist(), path.at(1.0).tolist()
+    ('alpha', (0.0, 0.1, 0.2), [0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]])
+    """
+
+    weights: FloatArray  # of the study
+    axis: str  # what the values are, in words
+    values: tuple[float, ...]  # ascending
+    stated: FloatArray  # (agent,): where the study's own weights are
+
+    @classmethod
+    def through(cls, weights: FloatArray) -> WeightPath:
+        """By alpha where weights are personalized; else from -1 (all equally) over 0 (as they are) to 1 (one's own)."""
+        alphas = alphas_of(weights)
+        if alphas is None:
+            stated, axis, low = np.zeros(len(weights)), "-1: everybody equally, 0: as stated, 1: only oneself", -1.0
+        else:
+            stated, axis, low = alphas, "alpha", 0.0
+        values = {round(value, 6) for value in np.linspace(low, 1.0, STEPS).tolist()}
+        same = {round(value, 6) for value in stated.tolist()}
+        return cls(
+            weights=weights,
+            axis=axis,
+            values=tuple(sorted(values | (same if len(same) == 1 else set()))),
+            stated=stated,
+        )
+
+    @property
+    def straight(self) -> bool:
+        """Whether weights are linear along the whole path: else it has a corner at the study's own."""
+        return self.axis == "alpha"
+
+    def at(self, value: float) -> FloatArray:
+        """The weights at a value."""
+        if self.straight:
+            return personalized(len(self.weights), value)
+        heard = np.asarray(self.weights.any(axis=1))  # who was lost, or has no weight, gets none
+        end = identity(len(self.weights)) if value > 0 else np.outer(heard / heard.sum(), np.ones(len(heard)))
+        return np.asarray((1 - abs(value)) * self.weights + abs(value) * end)
 
 
 def clusters(labels: Sequence[object]) -> FloatArray:

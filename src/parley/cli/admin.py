@@ -321,6 +321,38 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
         _show_answer(document, found, client.status(study)["settings"])
 
 
+@admin_command.command()
+@click.argument("study")
+@json_option
+@with_client
+def weights(client: Client, study: str, as_json: bool) -> None:
+    """Show for which weights the answers of STUDY stay, from everybody's reward equally to one's own alone."""
+    found: dict[str, Any] = {"agents": [], "agent_count": 1}
+    while len(found["agents"]) < found["agent_count"]:
+        part = client.request("GET", "studies", study, "sensitivity", params={"first": len(found["agents"])})
+        found = part | {"agents": [*found["agents"], *part["agents"]]}
+        if not part["agents"]:
+            break
+    if as_json:
+        print_json(found)
+        return
+    if not found["agents"]:
+        say("Nothing to say of other weights: before a phase is decided, and of one agent, there are none.")
+        return
+    heads = [f"{step['value']:g}" for step in found["agents"][0]["steps"]]
+    rows = []
+    for agent in found["agents"][:MOST_LINES]:
+        held = "-" if agent["low"] is None else f"{agent['low']:g} to {agent['high']:g}"
+        steps = [
+            ", ".join(step["leaders"]) if step["standing"] == "other" else step["standing"] for step in agent["steps"]
+        ]
+        rows.append((agent["agent"], ", ".join(agent["arms"]), held, *steps))
+    show_table(f"{study}: other weights ({found['axis']})", ("agent", "answer", "holds", *heads), rows)
+    if len(found["agents"]) > MOST_LINES:
+        say(f"And {number(len(found['agents']) - MOST_LINES)} more: --json has all.")
+    say(f"{found['words']}. The level is {found['level']:g}.")
+
+
 def _all_findings(client: Client, study: str, phase: int | None) -> dict[str, Any]:
     """The findings of every agent, asked for in parts where a study is large."""
     found: dict[str, Any] = {"agents": [], "agent_count": 1, "change": None}

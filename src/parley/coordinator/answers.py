@@ -313,6 +313,39 @@ class Findings(Answer):
     agents: list[AgentFound]
 
 
+class WeightStep(Answer):
+    """What other weights leave of an agent's answer, and the best estimates under them."""
+
+    value: float
+    standing: str  # holds, proven, leads or other
+    leaders: list[str]
+
+
+class AgentSensitivity(Answer):
+    """An agent's answer, or its best estimates where it has none, under other weights."""
+
+    agent: str
+    arms: list[str]
+    stated: float  # where the study's own weights are
+    low: float | None  # from here to `high` the answer holds, for all agents and readers at once; null: nowhere
+    high: float | None
+    steps: list[WeightStep]
+
+
+class Sensitivities(Answer):
+    """For which weights, from everybody's reward equally to one's own alone, each answer stays."""
+
+    study: str
+    phase: int  # after how many decided phases
+    level: float
+    axis: str  # what the values are
+    words: str  # what the standings mean
+    proofs: bool  # false: the policy's guarantee is for its own draws, or the study is too large: estimates only
+    first: int
+    agent_count: int
+    agents: list[AgentSensitivity]
+
+
 class AgentAssignment(Answer):
     """What an agent is asked to draw now."""
 

@@ -1,7 +1,8 @@
-"""Charts of the pages: the timeline of an agent's arms, the evidence against them, estimates as a forest, bars."""
+"""Charts of the pages: timelines of arms, the evidence against them, estimates as a forest, other weights, bars."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
@@ -239,6 +240,34 @@ def bullet(spent: float, planned: float, bound: float | None, largest: float, la
     if bound is not None:
         drawn.append(line(x(bound), 1, x(bound), 19, "limit"))
     return element("svg", *drawn, class_="bullet", viewBox="0 0 240 20", role="img", aria_label=label)
+
+
+BAND = 26.0  # the height of an agent's row, and of the parts of it that a standing fills
+STANDINGS = {"holds": (16.0, "s0"), "proven": (10.0, "s0"), "leads": (4.0, "s0 past"), "other": (1.0, "s1")}
+
+
+def standing_chart(found: Mapping[str, Any], label: str) -> Markup:
+    """A row an agent: how much other weights leave of its answer, the taller the more; a line is where the study is."""
+    agents, values = found["agents"], [step["value"] for step in found["agents"][0]["steps"]]
+    names = [clipped(f"{agent['agent']}: {', '.join(agent['arms'])}", 22) for agent in agents]
+    left, top, bottom = 14 + max(map(breadth, names)), 6.0, 6.0 + BAND * len(agents)
+    x = Scale(values[0], values[-1], left, max(WIDTH, left + 200.0) - 14)
+    ends = [values[0], *((one + other) / 2 for one, other in pairwise(values)), values[-1]]
+    drawn = []
+    for row, (agent, name) in enumerate(zip(agents, names, strict=True)):
+        middle = top + BAND * (row + 0.5)
+        drawn.append(text(left - 10, middle + 4, name, "ink", "end"))
+        for step, (low, high) in zip(agent["steps"], pairwise(ends), strict=True):
+            height, class_ = STANDINGS[step["standing"]]
+            size = {"x": x(low), "y": middle - height / 2, "width": x(high) - x(low), "height": height}
+            drawn.append(element("rect", **size, class_=class_))
+        drawn.append(line(x(agent["stated"]), middle - BAND / 2, x(agent["stated"]), middle + BAND / 2, "limit"))
+    marks = ticks(values[0], values[-1], 4)
+    drawn += [
+        text(x(value), bottom + 18, words, "soft", "middle")
+        for value, words in zip(marks, tick_words(marks), strict=True)
+    ]
+    return svg(x.end + 14, bottom + 28, label, *drawn)
 
 
 MOST = 24  # arms in one forest; the table has them all

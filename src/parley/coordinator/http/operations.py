@@ -71,6 +71,10 @@ OPERATIONS: tuple[Operation, ...] = (
             "GET", STUDY + "/findings", studies.get_findings, UNBLINDED,
             query=schemas.FindingsQuery, answer=answers.Findings,
         ),
+        _row(
+            "GET", STUDY + "/sensitivity", studies.get_sensitivity, UNBLINDED,
+            query=schemas.SomeAgents, answer=answers.Sensitivities,
+        ),
         _row("GET", PHASE + "/plan", studies.get_plan, AGENTS | UNBLINDED, answer=Plan),
         _row("GET", PHASE + "/decision", studies.get_decision, UNBLINDED, answer=Decision),
         _row("GET", STUDY + "/certificate", studies.get_certificate, UNBLINDED, answer=Certificate),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from parley.coordinator.answers import (
     AgentFound,
+    AgentSensitivity,
     ArmFound,
     Board,
     ByArm,
@@ -24,6 +25,8 @@ from parley.coordinator.answers import (
     History,
     Measured,
     RegretStanding,
+    Sensitivities,
+    WeightStep,
 )
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.visibility import to_the_minute
@@ -36,10 +39,13 @@ from parley.policies.playing import Playing
 from parley.problem import BoolArray, IntArray
 from parley.protocol import Stage, StudyMessage
 from parley.protocol.codec import read_json
+from parley.protocol.sensitivity import WORDS as STANDINGS
+from parley.protocol.sensitivity import Sensitivity, foldable, sensitivity
 from parley.protocol.state_machine import CONCLUDED
 from parley.protocol.trial import ends_at
 from parley.status import ArmStatus, OutcomeStatus, overall
 from parley.totals import Totals
+from parley.weights import WeightPath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,6 +353,58 @@ def _estimated(
         return estimates(study.problem, drawn, leader, columns.slice)
 
     return transaction.cache.estimates.get_or_compute((row.id, row.digest, last, columns.first, columns.limit), made)
+
+
+MOST_FOLDED = (
+    2_000  # pairs of arm and agent of a study whose phases are folded under other weights while somebody waits
+)
+
+
+def sensitivities(transaction: Transaction, row: StudyRow, *, columns: Columns) -> Sensitivities:
+    """For which weights the answer of some agents stays, after the latest decided phase."""
+    study, policy, last = (
+        studies.message(transaction, row),
+        policy_of(transaction, row),
+        phases.decided(transaction, row.id),
+    )
+    prove = row.arms * row.agents <= MOST_FOLDED
+
+    def made() -> Sensitivity:
+        drawn = [_totals(transaction, row, phase) for phase in range(1, last + 1)]
+        answers = np.asarray(latest_state(transaction, row).answers)
+        return sensitivity(policy, drawn, answers, prove=prove)
+
+    agents = []
+    if last and row.agents > 1:
+        found = transaction.cache.sensitivities.get_or_compute((row.id, row.digest, last), made)
+        agents = [_sensitivity(study, found, study.agents.index(name)) for name in study.agents[columns.slice]]
+    return Sensitivities(
+        study=row.id,
+        phase=last,
+        level=1 - studies.claim(transaction, row).problem.delta,
+        axis=WeightPath.through(study.problem.weights).axis,
+        words=STANDINGS,
+        proofs=prove and foldable(policy),
+        first=columns.first,
+        agent_count=len(study.agents),
+        agents=agents,
+    )
+
+
+def _sensitivity(study: StudyMessage, found: Sensitivity, agent: int) -> AgentSensitivity:
+    def named(arms: BoolArray) -> list[str]:
+        return [arm for arm, chosen in zip(study.arms, arms[:, agent], strict=True) if chosen]
+
+    held = found.range_of(agent)
+    steps = zip(found.path.values, found.standing, found.leading, strict=True)
+    return AgentSensitivity(
+        agent=study.agents[agent],
+        arms=named(found.arms),
+        stated=float(found.path.stated[agent]),
+        low=None if held is None else held[0],
+        high=None if held is None else held[1],
+        steps=[WeightStep(value=value, standing=row[agent].value, leaders=named(ahead)) for value, row, ahead in steps],
+    )
 
 
 def _totals(transaction: Transaction, row: StudyRow, phase: int) -> Totals:

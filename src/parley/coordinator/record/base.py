@@ -35,6 +35,7 @@ from parley.policies import Explanation, State
 from parley.problem import IntArray
 from parley.protocol import StudyMessage
 from parley.protocol.report_checks import Scatter
+from parley.protocol.sensitivity import Sensitivity
 from parley.rewards import Past
 from parley.totals import Totals
 
@@ -65,6 +66,7 @@ class RecordCache:
         self.estimates: Cache[tuple[str, str, int, int, int], Estimates] = Cache(
             24, weigh=lambda found: found.scatter.size, heaviest=1_000_000
         )
+        self.sensitivities: Cache[PhaseKey, Sensitivity] = Cache(24)
         # What sites say of a phase: recruited, observed, and what their policy does not allow. Nothing is decided by
         # it; once dropped, they say it again.
         self.said: Cache[tuple[str, str, int], tuple[int | None, int | None, str]] = Cache(20_000)

@@ -7,11 +7,11 @@ import anyio.to_thread
 from markupsafe import Markup
 from starlette.responses import Response
 
-from parley.coordinator.answers import Findings
+from parley.coordinator.answers import Findings, Sensitivities
 from parley.coordinator.http.routes import studies
 from parley.coordinator.http.routes.administration import verify_study
 from parley.coordinator.problems import Refusal
-from parley.dashboard.charts import forest_chart
+from parley.dashboard.charts import forest_chart, standing_chart
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
 from parley.formatting import csv_text, estimate_text, findings_csv, ranged, status_text, unit_of
@@ -89,14 +89,26 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
     some = range(pages.total) if whole else range(pages.first, pages.last)
     first, columns = (0, WHOLE) if whole else (pages.first, pages.size)
     found = None if head["blinded"] else await found_so_far(shown, first, columns)
+    sensitivity = await shown.call(studies.get_sensitivity, {"first": first, "columns": columns}) if found else None
 
     def made() -> dict[str, Any]:
         by_arm = not whole or pages.total <= WHOLE
         answers = [_answer(certificate, agent, by_arm=by_arm) for agent in some] if certificate else []
-        return {"answers": answers, "found": with_panels(found)}
+        return {"answers": answers, "found": with_panels(found), **_other_weights(sensitivity)}
 
     shared: dict[str, Any] = {"pages": pages, "certificate": certificate, "made": made}
     return await shown.show(template, tab="Answer", **head, **shared, **values)
+
+
+def _other_weights(found: Sensitivities | None) -> dict[str, Any]:
+    """For which weights the answers stay, and the picture of it; nothing where there is only one agent."""
+    if found is None or not found.agents:
+        return {"sensitivity": None, "standings": None}
+    shown = found.to_json()
+    values, stated = [step["value"] for step in shown["agents"][0]["steps"]], shown["agents"][0]["stated"]
+    start = min(range(len(values)), key=lambda place: abs(values[place] - stated))
+    label = "For which weights each answer stays; the table below has every step"
+    return {"sensitivity": shown | {"start": start}, "standings": standing_chart(shown, label)}
 
 
 async def answer_page(shown: Page) -> Response:

@@ -44,6 +44,7 @@
       else part.removeAttribute(name);
     }
     part.replaceChildren(...document.adoptNode(fresh).childNodes);
+    slide();
     scrollBack();
     if (href) {
       const again = [...part.querySelectorAll("a")].find((link) => link.getAttribute("href") === href);
@@ -127,6 +128,25 @@
   // On a phone the tabs scroll: the one that is open is in sight.
   const tab = document.querySelector(".tabs [aria-current]");
   if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - tab.parentElement.offsetLeft - 48;
+
+  // Other weights, one step at a time: the slider shows its column of the table, which has them all.
+  function slide() {
+    const slider = document.getElementById("weight-step");
+    const table = document.querySelector("table.steps");
+    if (!slider || !table) return;
+    const shift = table.rows[0].cells.length - 1 - Number(slider.max);
+    const words = table.rows[0].cells[shift + Number(slider.value)].dataset.step;
+    slider.parentElement.hidden = false;
+    slider.setAttribute("aria-valuetext", words);
+    slider.parentElement.querySelector("output").textContent = words;
+    for (const row of table.rows) {
+      for (const [place, cell] of [...row.cells].entries()) {
+        cell.hidden = place >= shift && place !== shift + Number(slider.value);
+      }
+    }
+  }
+  slide();
+  document.addEventListener("input", (event) => { if (event.target.id === "weight-step") slide(); });
 
   // A chosen file goes into the text field, where it can be read and changed before it is sent.
   for (const chooser of document.querySelectorAll("input[type=file][data-into]")) {

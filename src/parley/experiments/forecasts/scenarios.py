@@ -12,7 +12,7 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
-from parley.weights import identity, personalized
+from parley.weights import alphas_of, identity, personalized
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 MAX_DRAWS = 10_000  # per instance, before a smallest gap is taken to be out of reach
@@ -131,8 +131,8 @@ def along_weights(problem: Problem) -> tuple[str, list[tuple[float, Problem]]]:
     Gives the name of what moves, and each of its values with the problem it makes; 1 is everyone alone.
     """
     agents, weights = problem.agent_count, problem.weights
-    alpha = float(weights[0, 0] - weights[-1, 0]) if agents > 1 else 1.0
-    if np.allclose(weights, personalized(agents, min(max(alpha, 0.0), 1.0)), rtol=0, atol=1e-9):
+    alphas = alphas_of(weights)
+    if agents == 1 or (alphas is not None and np.ptp(alphas) < 1e-9):
         return "alpha", [(share, with_weights(problem, personalized(agents, share))) for share in SHARES]
     return "share of one's own reward added to the mix", [
         (share, with_weights(problem, share * identity(agents) + (1 - share) * weights)) for share in SHARES

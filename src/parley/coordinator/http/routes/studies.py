@@ -6,12 +6,12 @@ from functools import partial
 
 from starlette.responses import StreamingResponse
 
-from parley.coordinator.answers import Board, Findings, History, Studies, StudyLine, StudyStatus
+from parley.coordinator.answers import Board, Findings, History, Sensitivities, Studies, StudyLine, StudyStatus
 from parley.coordinator.http.context import Call
 from parley.coordinator.http.guard import still_welcome
 from parley.coordinator.http.schemas import FindingsQuery, HistoryQuery, NewStudyBody, SomeAgents, StudiesQuery
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.progress import Columns, board, findings, history
+from parley.coordinator.reading.progress import Columns, board, findings, history, sensitivities
 from parley.coordinator.reading.studies import listed, pulse, require_study, status
 from parley.coordinator.reading.watch import Glance
 from parley.coordinator.record import StorageUnavailable, Transaction, phases, studies
@@ -117,6 +117,15 @@ async def get_findings(call: Call[FindingsQuery, None]) -> Findings:
         return findings(transaction, row, columns=Columns(first=query.first, limit=few), phase=query.phase)
 
     return await call.answer(work)
+
+
+async def get_sensitivity(call: Call[SomeAgents, None]) -> Sensitivities:
+    """For which weights the answer of some agents stays, by the same data: proven for a reader who would have chosen
+    them in advance, or for all readers at once."""
+    columns = Columns(first=call.query.first, limit=call.query.columns)
+    return await call.answer(
+        lambda transaction: sensitivities(transaction, require_study(transaction, call.study), columns=columns)
+    )
 
 
 async def get_plan(call: Call[None, None]) -> str:

@@ -1,0 +1,122 @@
+"""Whether the answers of a study would stand under other weights, by the same data.
+
+Weights are a judgement, and readers may judge otherwise. So the recorded phases are folded under the weights of a path
+(`parley.weights.WeightPath`), as when a study is re-weighed. A bet of a phase is made from what was known before it,
+and counts were fixed before their rewards: the policy's error is at most its delta under any weights that somebody
+would have chosen in advance. That is `proven`. With delta over the number of steps, all steps together are wrong with
+probability at most delta: that `holds` for every reader at once. What is right at two steps between which weights are
+linear is right between them, since a difference of mixed means is linear too: so a range follows from its steps.
+`docs/weights.md` has the proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from parley.policies import Policy
+from parley.problem import BoolArray, FloatArray, Problem
+from parley.protocol.lost_sites import folded
+from parley.status import OutcomeStatus
+from parley.totals import Totals
+from parley.weights import WeightPath
+
+WORDS = (
+    "holds: right for all of these weights at once with probability at least the level, beside that of the answer; "
+    "proven: right with at least this probability for a reader who would have chosen these weights before the study; "
+    "leads: the best estimate, and not proven; other: another arm has the best estimate"
+)
+
+
+class Standing(StrEnum):
+    """What other weights leave of an answer, from the most to the least."""
+
+    HOLDS = "holds"
+    PROVEN = "proven"
+    LEADS = "leads"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sensitivity:
+    """Of every agent's answer, or of its best estimate where it has none, by steps of the weights."""
+
+    path: WeightPath
+    arms: BoolArray  # (arm, agent): the answer
+    leading: BoolArray  # (step, arm, agent): the N best estimates
+    standing: list[list[Standing]]  # [step][agent]
+
+    def range_of(self, agent: int) -> tuple[float, float] | None:
+        """From where to where the answer holds, for all readers at once; None where it does at no step."""
+        steps = zip(self.path.values, self.standing, strict=True)
+        values = [value for value, row in steps if row[agent] is Standing.HOLDS]
+        # Where the path has a corner, at the stated weights, what holds on either side says nothing of it.
+        joined = self.path.straight or 0.0 in values
+        return (values[0], values[-1]) if values and joined else None
+
+
+def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, prove: bool = True) -> Sensitivity:
+    """Fold the phases under every step of the path through the policy's weights; `arms (arm, agent)` are the answers.
+
+    An agent without an answer is asked for its best estimate. `prove` may be False where a study is too large to fold.
+
+    >>> from parley.policies import make_policy
+    >>> problem = Problem(arms=2, weights=[[0.75, 0.25], [0.25, 0.75]])
+    >>> phase = Totals(counts=np.full((2, 2), 400), sums=np.array([[360.0, 240.0], [40.0, 200.0]]))
+    >>> found = sensitivity(make_policy("evidence", problem), [phase, phase], np.array([[True, True], [False, False]]))
+    >>> found.range_of(0), found.range_of(1), found.standing[-1][1].value
+    ((0.0, 1.0), (0.0, 0.7), 'leads')
+    """
+    path, top, past = WeightPath.through(policy.problem.weights), policy.problem.top, reduce(add, phases)
+    leading = np.stack([_best(past, path.at(value), top, _open(policy.problem)) for value in path.values])
+    own = _best(past, policy.problem.weights, top, _open(policy.problem))
+    answered = arms.sum(axis=0) <= top
+    arms = np.where(answered, arms, own)
+    prove = prove and foldable(policy)
+    shares = (1.0, 1.0 / len(path.values))
+    standing = []
+    for value, ahead in zip(path.values, leading, strict=True):
+        same = (arms == ahead).all(axis=0)
+        found = np.where(same, Standing.LEADS, Standing.OTHER)
+        if np.allclose(path.at(value), policy.problem.weights, rtol=0, atol=1e-9):
+            found = np.where(answered, Standing.PROVEN, found)  # by the study itself
+        for share, word in zip(shares, (Standing.PROVEN, Standing.HOLDS), strict=True):
+            # What is not proven by itself does not hold for all.
+            if prove and (share == 1.0 or (found == Standing.PROVEN).any()):
+                found = np.where(_answered(policy, path.at(value), share, phases, arms), word, found)
+        standing.append([Standing(word) for word in found])
+    return Sensitivity(path=path, arms=arms, leading=leading, standing=standing)
+
+
+def foldable(policy: Policy) -> bool:
+    """Whether the policy's guarantee holds for other weights: for draws that it did not plan itself."""
+    return "site_counts" in policy.supports and policy.problem.horizon is None
+
+
+def _open(problem: Problem) -> BoolArray:
+    return ~np.isin(problem.arms, problem.dormant)[:, None]
+
+
+def _best(past: Totals, weights: FloatArray, top: int, open_: BoolArray) -> BoolArray:
+    """`(arm, agent)`: the N best estimates of mixed means, among the arms that are open and drawn."""
+    known = open_ & ((past.counts == 0) @ (weights > 0) == 0)
+    order = np.argsort(-np.where(known, past.means @ weights, -np.inf), axis=0, kind="stable")
+    return np.asarray(np.argsort(order, axis=0, kind="stable") < top)
+
+
+def _answered(
+    policy: Policy, weights: FloatArray, share: float, phases: Sequence[Totals], arms: BoolArray
+) -> BoolArray:
+    """`(agent,)`: whether it would have ended with these very arms, with a share of delta; each agent by itself."""
+    problem = policy.problem
+    unpriced = {"rate": None, "day_cost": 0.0, "round_days": 0.0, "delay": 0.0, "price": 1.0}  # all draws are made
+    asked = problem.with_(weights=weights, delta=problem.delta * share, answers="each", **unpriced)
+    anew = replace(policy, problem=asked)
+    state = folded(anew, phases)[-1]
+    ends = [OutcomeStatus(end).answered for end in anew.statuses(state)]
+    return np.asarray((np.asarray(state.answers) == arms).all(axis=0) & ends)
