@@ -22,7 +22,8 @@ def test_every_setting_has_words_and_a_default_that_it_takes():
     for row in SETTINGS.values():
         assert row.meaning
         assert row.default
-        assert row.sentence or row.always_stored, "what no heading shows is described where it is not the default"
+        seen = row.always_stored or row.name == "audience"  # by a heading, or by the words of every page
+        assert row.sentence or seen, "what no heading shows is described where it is not the default"
 
 
 def test_only_what_was_always_written_is_written_at_its_default():
@@ -134,6 +135,7 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
         ({"max_samples": 1e6}, "max_samples: found 1000000.0; allowed: a whole number"),
         ({"max_rounds": True}, "max_rounds: found True; allowed: a whole number"),
         ({"control": "placebo"}, "control: found 'placebo'; allowed: the name of an arm: p, A, B"),
+        ({"audience": "trail"}, 'audience: found \'trail\'; allowed: "trial" or "experiment" or "bandit"'),
         ({"dormant": ["C"]}, "dormant: found 'C'; allowed: the name of an arm: p, A, B"),
         ({"dormant": ["A", "A"]}, r"dormant: found \['A', 'A'\]; allowed: a list of names of arms, each once"),
         ({"dormant": "A"}, "dormant: found 'A'; allowed: a list"),

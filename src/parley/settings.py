@@ -364,7 +364,7 @@ class StudySettings:
         "bandit", (str,), choice(*AUDIENCES),
         'whose words pages and reports have: `"bandit"` (agent, arm, draw, reward), `"trial"` (site, treatment, '
         'participant, outcome) or `"experiment"` (market, variant, visitor, conversion); nothing is decided by it',
-        default='`"bandit"`', sentence="pages have the words of {value}s",
+        default='`"bandit"`',
     )
     max_samples: int | None = setting(
         None, (int,), or_none(counted(1, LARGEST_COUNT)),

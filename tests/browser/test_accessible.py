@@ -43,6 +43,19 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(visit, server, theme, 
     assert {name: problems for name, problems in found.items() if problems} == {}
 
 
+@pytest.mark.parametrize(
+    ("audience", "heading"), [("trial", "Sites and treatments"), ("experiment", "Markets and variants")]
+)
+def test_a_page_in_the_words_of_its_readers(visit, server, audience, heading):
+    study = server.create(THREE.replace("delta", f'audience = "{audience}"\ndelta'), f"words-{audience}")
+    Agents(server, study, MEANS).phase()
+    page = visit(server, server.token, viewport={"width": 390, "height": 900}, bypass_csp=True).page
+    page.goto(f"/studies/{study}")
+    expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    assert not _serious(Axe(), page)
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+
+
 def test_on_a_phone_numbers_and_actions_are_in_sight(visit, server):
     page = visit(server, server.token, viewport={"width": 390, "height": 900}).page
     for path, wanted in {

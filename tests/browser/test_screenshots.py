@@ -20,6 +20,7 @@ PICTURES = {
     "dashboard-audit": ("/studies/finished/audit", 1280, "dark"),
     "dashboard-freeze": ("/studies/waiting/administration?freeze=Lille", 1280, "light"),
     "dashboard-new": ("/new", 1280, "light"),
+    "dashboard-trial": ("/studies/trial", 1280, "light"),
     "dashboard-play": ("/studies/playing", 1280, "light"),
 }
 PLAYED = THREE.replace("Three centres", "Doses, played").replace("delta = 0.1", "horizon = 20000")
@@ -40,6 +41,10 @@ def test_pictures_of_the_main_pages(visit, server, tmp_path):
     playing = Agents(server, server.create(PLAYED, "playing"), MEANS, seed=7)
     for but in ((), (), (2,)):
         playing.phase(but=but)
+    trial = THREE.replace("Three centres", "Dose finding, autumn").replace("delta", 'audience = "trial"\ndelta')
+    doses = Agents(server, server.create(trial, "trial"), MEANS, seed=3)
+    for but in ((), (), (0,)):
+        doses.phase(but=but)
     windows = {}
     for name, (path, width, theme) in PICTURES.items():
         if (width, theme) not in windows:
@@ -51,7 +56,7 @@ def test_pictures_of_the_main_pages(visit, server, tmp_path):
             page.get_by_label("or write it here (TOML)").fill(THREE)
             page.get_by_role("button", name="Show the estimate").click()
             expect(page.get_by_role("button", name="Launch the study")).to_be_visible()
-        elif path.startswith(("/studies/waiting", "/studies/playing")):
+        elif path.startswith(("/studies/waiting", "/studies/playing", "/studies/trial")):
             expect(page.locator("#live")).to_have_text("Live")
             expect(page.locator("[data-again]")).to_have_count(0)
         page.evaluate("document.fonts.ready")

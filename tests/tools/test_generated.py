@@ -1,12 +1,18 @@
 """What is generated is up to date: `make generated` rewrites it."""
 
 import pytest
+from tools import catalogs
 from tools.generated import COMMAND, PAGES, ROOT, between, golden_files, stale, with_rows
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_generated_parts_of_a_page_are_those_of_the_code(page):
     assert stale(page) is None, f"{page} is stale: run `{COMMAND}`"
+
+
+def test_the_catalogs_have_the_messages_of_the_code():
+    stale = [path.name for path, text in catalogs.texts().items() if path.read_text(encoding="utf-8") != text]
+    assert not stale, f"{stale} are stale: run `{COMMAND}`, then translate what has no translation"
 
 
 def test_no_golden_file_is_missing():

@@ -26,6 +26,7 @@ from parley.protocol.messages import Report
 from parley.protocol.state_machine import admit
 from parley.protocol.trial import Trial
 from parley.totals import Totals
+from parley.translation import marked
 
 STANDS = (
     "what the recorded phases would give with the corrected numbers in the place of those that were decided on, along "
@@ -88,8 +89,8 @@ class Reading:
         """What it is, and under which condition it may be believed."""
         if (why := not_reweighable(self.trial.study)) is not None:
             return f"{STANDS}. No error probability goes with it: {why}"
-        return (
-            f"{STANDS}. Its error probability is that of the study if the corrected numbers are the rewards that were "
+        return STANDS + marked(
+            ". Its error probability is that of the study if the corrected numbers are the rewards that were "
             "drawn, and if it does not depend on them which reports were looked into again; the certificate claims none"
         )
 

@@ -85,7 +85,7 @@ async def sign_in(shown: Page) -> Response:
             raise
         known = refusal.status == 403
         problem = (
-            "This is an agent's token: it sends reports, it does not open these pages."
+            "This token is for sending reports: it does not open these pages."
             if known
             else "This token is unknown or revoked. It looks like parley_0123…_…, all of it is needed."
         )

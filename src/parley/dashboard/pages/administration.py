@@ -15,6 +15,7 @@ from parley.coordinator.http.routes.agents import get_report
 from parley.coordinator.problems import Refusal
 from parley.dashboard.pages.study import heading
 from parley.dashboard.session import ADMINISTRATORS, Page, page
+from parley.translation import marked
 
 Act = Callable[[Call[Any, Any]], Awaitable[StudyLine]]
 ACTS: dict[str, Act] = {"pause": admin.pause_study, "resume": admin.resume_study, "cancel": admin.cancel_study}
@@ -166,7 +167,7 @@ def columns_of(text: str) -> dict[str, list[float]]:
         except ValueError:
             colon = ""
         if not colon:
-            raise BadColumns(f"{line!r} is not an agent with its weights, as in “Lyon: 0.5, 0, 0.5”")
+            raise BadColumns(marked("{0!r} is not an agent with its weights, as in “Lyon: 0.5, 0, 0.5”").format(line))
     return columns
 
 
