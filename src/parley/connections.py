@@ -10,7 +10,6 @@ coordinator and the service of a site share all this.
 from __future__ import annotations
 
 import asyncio
-import resource
 import socket
 import time
 from collections import OrderedDict
@@ -24,6 +23,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from parley.errors import InvalidInput
 
+try:
+    import resource
+except ModuleNotFoundError:  # Windows has no such limit
+    resource = None  # type: ignore[assignment]
+
 Refuse = Callable[[str], ASGIApp]  # from words to an answer
 CONNECTIONS, SPARE = 4096, 128  # taken at once; descriptors for files, databases and the like
 GRACE = 5  # seconds for requests in progress when stopping
@@ -33,7 +37,8 @@ KEYS = 10_000  # whose rate is kept; the one silent for longest goes first
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens, or an error that names the address."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # On Windows SO_REUSEADDR would let another process take over the port.
+    listener.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR), 1)
     try:
         listener.bind((host, port))
     except OSError as error:
@@ -51,6 +56,8 @@ def address(listener: socket.socket, host: str, *, secure: bool) -> str:
 
 def affordable_connections() -> int:
     """As many as there are descriptors for, of which some are needed elsewhere."""
+    if resource is None:
+        return CONNECTIONS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = CONNECTIONS + SPARE
     if soft < wanted and (hard == resource.RLIM_INFINITY or hard > soft):

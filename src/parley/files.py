@@ -7,16 +7,20 @@ folder is.
 
 import contextlib
 import errno
-import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from filelock import lock_descriptor, unlock_descriptor
 
 from parley.errors import NoRoom, ParleyError
 
 ASIDE = ".partial"  # suffix of temporary files; those that a kill leaves behind may be removed
 SECRET = 0o600  # only the owner may read and write
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+POLL = 0.002  # seconds between two looks at a lock that somebody holds
+SIGNED = 1  # where the holder's name begins: Windows lets nobody else read the first byte of a file that is locked
 
 
 def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
@@ -37,7 +41,7 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
     try:
         # An earlier process with this number may have left it; and a link that somebody put there is not followed.
         aside.unlink(missing_ok=True)
-        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
         put_in_place(aside, path)
     except OSError as error:
@@ -54,13 +58,20 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
 def put_in_place(aside: Path, path: Path) -> None:
     """Rename a temporary file to its final name, durably."""
     sync(aside)
-    aside.replace(path)
+    for wait in (0.01, 0.1, 0.5, 0.0):
+        try:
+            aside.replace(path)
+            break
+        except PermissionError:  # Windows, while a scanner or a reader has the file open
+            if not wait:
+                raise
+            time.sleep(wait)
     sync_folder(path.parent)
 
 
 def sync(path: Path) -> None:
     """The content of a file or folder is on disk when this returns."""
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows syncs only what may be written
     try:
         os.fsync(handle)
     finally:
@@ -68,9 +79,20 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """The names in a folder are on disk when this returns, unless its file system cannot sync folders."""
+    """The names in a folder are on disk when this returns, unless its file system, or Windows, cannot sync folders."""
     with contextlib.suppress(OSError):
         sync(path)
+
+
+def open_private(path: Path, flags: int = 0) -> int:
+    """Open a file of the owner's own to read and write its bytes, made if it is not there; no other program gets it."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | flags, SECRET)
+
+
+def read_from(file: int, start: int, size: int) -> bytes:
+    """At most `size` bytes of an open file from a place on."""
+    os.lseek(file, start, os.SEEK_SET)
+    return os.read(file, size)
 
 
 class Locked(ParleyError):
@@ -99,16 +121,17 @@ class FileLock:
         """Take the lock, or raise `Locked`. If not `signed`, nothing is written: the file has another purpose."""
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, SECRET)
+        self._file = open_private(path)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip() if signed else ""
-            os.close(self._file)
-            raise Locked(path, holder) from None
-        if signed:
-            os.ftruncate(self._file, 0)
-            os.pwrite(self._file, f"process {os.getpid()}".encode(), 0)
+            if not lock_descriptor(self._file, blocking=False):
+                holder = read_from(self._file, SIGNED, 32).decode(errors="replace").strip() if signed else ""
+                raise Locked(path, holder)
+            if signed:
+                os.ftruncate(self._file, 0)
+                os.write(self._file, f"{' ' * SIGNED}process {os.getpid()}".encode())
+        except (Locked, OSError):
+            self.release()
+            raise
 
     def release(self) -> None:
         """Release the lock; releasing it twice does no harm."""
@@ -122,8 +145,10 @@ def lock_file(file: int) -> Iterator[None]:
     """Wait for the lock of an open file, and hold it inside the `with` block."""
     held = os.dup(file)  # the lock belongs to the open file, even if `file` is closed in the block
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
+        lock_descriptor(held, poll_interval=POLL)
+        try:
+            yield
+        finally:
+            unlock_descriptor(held)
     finally:
-        fcntl.flock(held, fcntl.LOCK_UN)
         os.close(held)

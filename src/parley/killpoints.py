@@ -24,7 +24,7 @@ def reached(point: str) -> None:
     if point in _armed:
         _armed[point] -= 1
         if _armed[point] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))  # Windows has one that nobody can catch
 
 
 arm(os.environ.get("PARLEY_KILL_AT", ""))

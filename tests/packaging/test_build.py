@@ -121,10 +121,13 @@ def test_compose_migrates_before_it_serves():
 
 def test_the_workflows_run_what_exists():
     workflows = ROOT / ".github" / "workflows"
-    assert ".ci/run" in (workflows / "test.yml").read_text(encoding="utf-8")
+    tests = (workflows / "test.yml").read_text(encoding="utf-8")
+    assert ".ci/run" in tests
+    for name in re.findall(r"(?:tests|src|examples)/[\w/.]+", tests):
+        assert (ROOT / name).exists(), name
     release = yaml.safe_load((workflows / "release.yml").read_text(encoding="utf-8"))["jobs"]
     assert release["test"]["uses"] == "./.github/workflows/test.yml"
-    assert "workflow_call" in (workflows / "test.yml").read_text(encoding="utf-8")
+    assert "workflow_call" in tests
     steps = [step.get("run", step.get("uses", "")) for step in release["build"]["steps"]]
     assert "make sbom" in steps
     assert [step for step in steps if step.startswith("actions/attest-")]

@@ -32,6 +32,7 @@ LOST = "tests/policies/test_lost_sites.py::"
 SITE = "tests/agent/test_site.py::"
 PAGE = "tests/agent/test_site_page.py::"
 FLAGS = "tests/site/test_flags.py::"
+NETWORK = "tests/agent/test_network.py::"
 DEVIATIONS = "tests/protocol/test_deviations.py::"
 ANEW = "tests/protocol/test_lost_sites.py::"
 ARMS = "tests/protocol/test_arms.py::"
@@ -342,6 +343,15 @@ MUTANTS = [
         ("everybody is told of held reports", "coordinator/access/webhooks.py", "if kind is not Telling.HELD", "if kind",
          HOOKS + "test_a_held_report_is_told_to_whoever_asked_for_it_and_to_nobody_else"),
         ("two servers send the same", "coordinator/access/webhooks.py", "webhooks.c.due_at == row.due_at, ", "", HOOKS + "test_of_two_servers_one_sends"),
+    ),
+    *_of(
+        "network",
+        ("this machine's own addresses go through the environment's proxy", "agent/network.py", "if is_loopback(host) or proxy_bypass", "if proxy_bypass",
+         NETWORK + "test_the_usual_variables_name_the_proxy"),
+        ("a proxy is shown with its password", "agent/network.py", "proxy.netloc.rpartition('@')[2]", "proxy.netloc",
+         NETWORK + "test_a_password_is_in_no_message"),
+        ("a lock is anybody's", "files.py", "if not lock_descriptor(self._file, blocking=False):", "if False:",
+         "tests/test_files.py::test_a_lock_names_its_holder_and_dies_with_it"),
     ),
     *_of(
         "pages",

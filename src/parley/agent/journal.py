@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
 from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
-from parley.files import SECRET, lock_file, sync_folder
+from parley.files import lock_file, open_private, read_from, sync_folder
 from parley.killpoints import reached
 from parley.protocol.codec import Message, canonical, read_json
 
@@ -187,7 +187,7 @@ class Journal:
         self._path, self._fold, self._clock = path, fold, clock
         self._end, self._last, self._line = 0, "", 0
         self._mine = threading.Lock()
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, SECRET)
+        self._file = open_private(path, os.O_APPEND)
         sync_folder(path.parent)
 
     def close(self) -> None:
@@ -214,7 +214,7 @@ class Journal:
             return
         if size < self._end:
             raise DamagedJournal(f"{self._path}: it became shorter than what was read of it before")
-        text = os.pread(self._file, size - self._end, self._end)
+        text = read_from(self._file, self._end, size - self._end)
         whole = text.rfind(b"\n") + 1
         for line in text[:whole].split(b"\n")[:-1]:
             self._read(line)

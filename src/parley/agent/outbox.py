@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from parley.errors import Interrupted, InvalidInput
-from parley.files import ASIDE, SECRET, FileLock, Locked, sync_folder, write_whole
+from parley.files import ASIDE, SECRET, FileLock, Locked, put_in_place, sync_folder, write_whole
 from parley.killpoints import reached
 from parley.protocol import Receipt, Report
 from parley.protocol.codec import canonical, read_json
 
 KINDS = ("drawing", "draws", "receipts", "rows", "noise", "released")
+DEVICE = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(?=\.|$)")  # Windows takes these for no file
 KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
 
 
@@ -130,8 +131,7 @@ class Outbox:
     def set_aside(self, phase: int) -> None:
         """A report that will never be taken: kept under another name, and no longer pending."""
         path = self.folder / "draws" / f"{phase}.json"
-        path.replace(path.with_suffix(".refused"))
-        sync_folder(path.parent)
+        put_in_place(path, path.with_suffix(".refused"))
 
     def was_aside(self, report: Report) -> bool:
         """Whether this very report was set aside before."""
@@ -188,6 +188,13 @@ def release(folder: str | Path, *, study: str, agent: str, phase: int) -> Report
 
 
 def agent_folder(folder: str | Path, *, study: str, agent: str) -> Path:
-    """An agent's own folder: its name as far as a file system can have it, and a hash, which no other name shares."""
+    """An agent's own folder: its name as far as a file system can have it, and a hash, which no other name shares.
+
+    >>> agent_folder("out", study="aux", agent="con.1: Lyon").as_posix()
+    'out/aux_/con_.1-Lyon-7f171b616e7b10cf'
+    """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent).strip(".-") or "agent"
-    return Path(folder) / study / f"{name}-{hashlib.sha256(agent.encode()).hexdigest()[:16]}"
+    known = Path(folder) / study / f"{name}-{hashlib.sha256(agent.encode()).hexdigest()[:16]}"
+    if known.is_dir():
+        return known
+    return Path(folder).joinpath(*(DEVICE.sub(r"\1_", part) for part in (study, known.name)))

@@ -115,7 +115,9 @@ class CommandSource:
     repeatable = False
 
     def __init__(self, command: str) -> None:
-        self._command = shlex.split(command)
+        # A backslash is part of a path on Windows, and quotes are only there to be taken off.
+        words = shlex.split(command, posix=os.name != "nt")
+        self._command = [word.strip('"') for word in words] if os.name == "nt" else words
         if not self._command:
             raise InvalidInput("source", found="command: without a program", allowed=FORMS)
 

@@ -237,7 +237,7 @@ def _process(arguments: list[str], log: Path, *, heard: bool, **variables: str) 
     """A `parley` process that does not outlive the block; what it says goes to a file, unless its output is `heard`."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     with (
-        log.open("w") as errors,
+        log.open("w", encoding="utf-8") as errors,
         subprocess.Popen(  # as a context manager it closes its pipe, and waits for the process
             [sys.executable, "-m", "parley", *arguments],
             stdout=subprocess.PIPE if heard else errors,
@@ -262,7 +262,7 @@ def _address(server: subprocess.Popen[str], log: Path) -> str:
     line = server.stdout.readline()
     if " at http" not in line:
         server.wait(timeout=PATIENCE)
-        raise ParleyError(f"the coordinator did not start: {log.read_text()[-500:]}")
+        raise ParleyError(f"the coordinator did not start: {log.read_text(encoding='utf-8')[-500:]}")
     return line.rsplit(" at ", 1)[1].strip()
 
 

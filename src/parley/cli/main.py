@@ -4,6 +4,7 @@ Exit status: 0 done, 1 the work itself failed, 2 the input was wrong, 130 interr
 """
 
 import importlib
+import io
 import os
 import sys
 from difflib import get_close_matches
@@ -89,6 +90,8 @@ def main() -> None:
 
 def run() -> None:
     """The console script: like `main`, but no traceback ever reaches a user (PARLEY_DEBUG=1 asks for it)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a Windows console, or LANG=C, cannot show every name
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = main(standalone_mode=False)
     except click.ClickException as error:

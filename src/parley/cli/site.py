@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from parley.agent.journal import Opened, read_entry
 from parley.cli.console import attention, connect, errors, json_option, outbox_option, print_json, remote_options, say
 from parley.errors import InvalidInput, NotNow, ParleyError, SimilarKey, Unreachable, needs
-from parley.files import SECRET, write_whole
+from parley.files import SECRET, lock_file, write_whole
 from parley.formatting import plural
 from parley.protocol import Report
 from parley.protocol.codec import read_json
@@ -89,7 +89,8 @@ def _only_journal(outbox: str, study: str | None, name: str | None) -> Opened:
     """The first entry of the only journal in the outbox that fits; an error where there is none or more than one."""
     found = []
     for path in sorted(Path(outbox).glob("*/*/journal")):
-        first = path.read_bytes().partition(b"\n")[0].partition(b" ")[2]
+        with path.open("rb") as file, lock_file(file.fileno()):  # Windows lets nobody read while another writes
+            first = file.readline().partition(b" ")[2]
         entry = read_entry(read_json(first)["entry"]) if first else None
         if isinstance(entry, Opened) and study in (None, entry.study) and name in (None, entry.agent):
             found.append(entry)
