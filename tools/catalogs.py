@@ -18,6 +18,7 @@ from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po, write_po
 
 from parley.protocol import EVENTS
+from parley.protocol.report_checks import CLOSING_REASONS
 from parley.settings import SETTINGS
 from parley.status import OutcomeStatus
 from parley.translation import AUDIENCES, FOLDER, RETOLD
@@ -35,7 +36,7 @@ NOT_SAID = {
 }
 KEYS = re.compile(r"%\(\w+\)s|\{[^}]*\}|\bmax_\w+")  # values and keys of the study file are no words
 # Files whose messages are on the page of a site, and so in every language.
-OF_SITES = ("site/", "dashboard/templates/base.html", "dashboard/render.py")
+OF_SITES = ("site/", "agent/", "dashboard/templates/base.html")
 
 
 # Rows of tables that are shown to people, marked by being there.
@@ -43,6 +44,7 @@ REGISTRIES = {
     "settings.py": [row.sentence for row in SETTINGS.values()],
     "status.py": [status.description for status in OutcomeStatus],
     "protocol/events.py": [kind.template for kind in EVENTS.values()],
+    "site/pages.py": list(CLOSING_REASONS.values()),
 }
 
 

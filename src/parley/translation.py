@@ -33,6 +33,7 @@ class _Words:
     """The catalogs of one reader; the messages to retell as patterns with their translations, the longest first."""
 
     catalogs: NullTranslations
+    language: str = "en"
     patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
     clauses: tuple[tuple[re.Pattern[str], str], ...] = ()  # those that may be a part of a longer text
 
@@ -72,7 +73,26 @@ def ngettext(one: str, many: str, count: int, **values: object) -> str:
     >>> ngettext("%(num)s draw of %(arm)s", "%(num)s draws of %(arm)s", 1, arm="A")
     '1 draw of A'
     """
-    return _active.get().catalogs.ngettext(one, many, count) % {"num": f"{count:,}", **values}
+    return _active.get().catalogs.ngettext(one, many, count) % {"num": figure(count), **values}
+
+
+def language() -> str:
+    """The reader's language."""
+    return _active.get().language
+
+
+def figure(value: float) -> str:
+    """A number as the reader's language writes it.
+
+    >>> figure(1200), figure(0.1 + 0.2)
+    ('1,200', '0.3')
+    """
+    short = float(f"{value:.10g}")
+    if language() == "en":
+        return f"{short:,.10g}"
+    from babel.numbers import format_decimal
+
+    return format_decimal(short, locale=language(), decimal_quantization=False)
 
 
 def marked(message: str) -> str:
@@ -141,7 +161,7 @@ def _words(audience: str, language: str) -> _Words:
     clauses = tuple(
         (pattern, text) for one, pattern, text in longest if len(one.split()) >= WORDS and _ends(one) == _ends(text)
     )
-    return _Words(made, patterns, clauses)
+    return _Words(made, language, patterns, clauses)
 
 
 def _ends(message: str) -> tuple[str, ...]:

@@ -124,12 +124,12 @@ def test_the_page_and_health_tell_the_age_of_the_last_contact(access, runtime):
     assert "no contact yet" in access.get("/").text
     runtime.silence = 3.0
     assert access.get("/healthz").json() == {"status": "ok", "seconds_since_contact": 3.0}
-    assert "connected; last contact just now" in access.get("/").text
+    assert "Coordinator: last contact just now." in access.get("/").text
     runtime.silence = 1500.0
     assert access.get("/healthz").status_code == 503
     assert access.get("/v1/status", headers=BEARER).json()["seconds_since_contact"] == 1500.0
     late = access.get("/").text
-    assert "The coordinator does not answer:" in late
+    assert "The coordinator does not answer</strong>" in late
     assert "last contact 25 minutes ago" in late
 
 

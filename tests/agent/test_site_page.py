@@ -23,9 +23,16 @@ from parley.site.app import create_app
 from parley.site.pages import SHOWN
 
 RULES = RulesSeen(
-    low=0.0, high=1.0, values=(0.0, 1.0), flexible=True, title="Two doses", delay=21.0, contact="the trial office"
+    low=0.0,
+    high=1.0,
+    values=(0.0, 1.0),
+    flexible=True,
+    title="Two doses",
+    delay=21.0,
+    contact="the trial office",
+    audience="trial",
 )
-MEASURED = RulesSeen(low=0.0, high=1.0, flexible=True)
+MEASURED = RulesSeen(low=0.0, high=1.0, flexible=True, audience="trial")
 
 
 class Desk:
@@ -77,8 +84,8 @@ def test_an_outcome_of_yes_or_no_has_two_buttons_and_nothing_to_type(desk):
     open_ = desk()
     open_.site.assign("p-1")
     page = open_.get()
-    assert 'value="1" aria-label="Yes, p-1">Yes</button>' in page
-    assert 'value="0" aria-label="No, p-1">No</button>' in page
+    assert 'value="1">Yes <span class="unseen">p-1</span></button>' in page
+    assert 'value="0">No <span class="unseen">p-1</span></button>' in page
     assert 'inputmode="decimal"' not in page
     assert "<strong>p-1</strong>: yes." in open_.post(do="outcome", participant="p-1", reward="1")
     assert open_.site.people["p-1"].reward == 1.0
@@ -91,7 +98,7 @@ def test_an_outcome_of_yes_or_no_has_two_buttons_and_nothing_to_type(desk):
 def test_an_outcome_that_is_measured_is_typed_with_a_point_or_a_comma(desk):
     open_ = desk(rules=MEASURED)
     open_.site.assign("p-1")
-    assert 'aria-label="Outcome of p-1, from 0 to 1"' in open_.get()
+    assert 'aria-label="Outcome of p-1" placeholder="0 – 1"' in open_.get()
     open_.post(do="outcome", participant="p-1", reward="0,25")
     assert open_.site.people["p-1"].reward == 0.25
     wrong = open_.post(422, do="outcome", participant="p-1", reward="7")
@@ -184,7 +191,7 @@ def test_a_complete_phase_can_be_mended_until_its_grace_is_over_whatever_happens
     assert sum(open_.site(ASKED).totals.sums) == 1.0
     page = open_.get()
     assert "Send now" not in page
-    assert "What is reported cannot be changed here. If an outcome was wrong, ask the trial office." in page
+    assert "What is reported cannot be changed here. If something was wrong, ask the trial office." in page
     assert "ask the trial office" in open_.post(422, do="outcome", participant="p-1", reward="0")
     assert listed(open_.post(do="find", sought="p-1")) == ["p-1"]
 
@@ -223,7 +230,8 @@ def test_a_table_says_at_the_top_what_was_taken_missing_and_ignored_or_that_noth
     assert open_.site.status()["observed"] == 0
     page = open_.post(do="table", table=text.replace("p-9;1\np-1;0\n", ""))
     top = page.partition('id="assign-title"')[0]
-    assert "2 outcomes, 1 marked as missing, 1 row ignored since nothing was said (line 5). 2 outcomes are still" in top
+    said = "2 outcomes entered. 1 marked as missing. 1 row ignored, since nothing is said in it (line 5). 2 are still"
+    assert said in top
     assert (open_.site.status()["observed"], open_.site.status()["missing"]) == (2, 1)
 
 

@@ -24,6 +24,7 @@ from parley.errors import DamagedJournal, InvalidInput, NoRoom, UnknownName
 from parley.files import lock_file, open_private, read_from, sync_folder
 from parley.killpoints import reached
 from parley.protocol.codec import Message, canonical, read_json
+from parley.translation import marked
 
 
 class Opened(Message, omit_defaults=False, tag="parley/site/opened/1"):
@@ -255,7 +256,8 @@ class Journal:
             os.fsync(self._file)
         except OSError as error:
             self._undo()
-            raise NoRoom(f"{self._path}: not written ({error.strerror}); nothing was taken") from None
+            words = marked("{path}: not written ({why}); nothing was taken")
+            raise NoRoom(words.format(path=self._path, why=error.strerror)) from None
         reached("journal-synced")
         self._end, self._last, self._line = self._end + len(lines), check, self._line + len(entries)
         for entry in entries:

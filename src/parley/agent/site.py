@@ -40,6 +40,7 @@ from parley.protocol.codec import Model
 from parley.protocol.report_checks import CLOSING_REASONS
 from parley.rewards.plausibility import LARGEST_REWARD
 from parley.totals import Totals
+from parley.translation import marked
 
 
 class Site:
@@ -250,7 +251,7 @@ class Site:
         with self._journal.turn() as write:
             book = self._book()
             if book.plan.phase != phase or (not book.over and not self._complete(book)):
-                raise NotNow(f"phase {phase} is not complete: it cannot be sent")
+                raise NotNow(marked("phase {phase} is not complete: it cannot be sent").format(phase=phase))
             if not book.over:
                 self._closed(book, write)
 
@@ -265,7 +266,7 @@ class Site:
             if not self.people.rules.flexible:
                 raise NotNow("this study takes the counts of its plan and no others")
             if book.over or book.closed:
-                raise NotNow(f"this site's part of phase {book.plan.phase} is closed")
+                raise NotNow(marked("phase {phase} is closed here").format(phase=book.plan.phase))
             write(PartClosed(phase=book.plan.phase, reason=reason))
 
     @property
@@ -293,7 +294,7 @@ class Site:
     @property
     def contact(self) -> str:
         """Whom to ask what the site itself cannot do."""
-        return self.people.rules.contact or "the study's administrator"
+        return self.people.rules.contact or ADMINISTRATOR
 
     @property
     def _replaces(self) -> bool:
@@ -303,13 +304,15 @@ class Site:
     def _book(self) -> PhaseBook:
         book = self.people.current
         if book is None:
-            raise NotNow("no plan has come from the coordinator yet: nobody can be assigned")
+            raise NotNow(marked("no plan has come from the coordinator yet: nobody can be assigned"))
         return book
 
     def _require_running(self) -> None:
         stage = self.people.stage
         if stage.stage == "paused":
-            raise NotNow(f"the study is paused ({stage.reason or 'by its administrator'}): nobody is assigned now")
+            paused = marked("the study is paused: nobody is assigned now")
+            because = marked("the study is paused ({reason}): nobody is assigned now").format(reason=stage.reason)
+            raise NotNow(because if stage.reason else paused)
         if stage.stage not in ("running", "closing"):
             raise NotNow(f"the study is {stage.stage}: nobody is assigned any more")
 
@@ -326,30 +329,32 @@ class Site:
         person = self.people.persons.get(key)
         if person is None:
             similar = self.people.similar(key)
-            hint = f"Did you mean {similar!r}?" if similar else "Assign first"
-            raise InvalidInput("participant", found=repr(key), allowed="one who was assigned here", hint=hint)
+            hint = marked("Did you mean {key!r}?").format(key=similar) if similar else marked("Assign first")
+            allowed = marked("one who was assigned here")
+            raise InvalidInput("participant", found=repr(key), allowed=allowed, hint=hint)
         if not person.counted:
-            raise NotNow(f"{key!r} is outside of the study: an outcome is not counted")
+            raise NotNow(marked("{key!r} is outside of the study: nothing is counted").format(key=key))
         if person.missing if value is None else person.reward == value:
             return []
         book = self.people.phases[person.phase]
         if book.over:
-            how = "reported" if book.reported else "closed without this site's report"
-            raise NotNow(
-                f"phase {person.phase}, in which {key!r} was assigned, is {how}: nothing in it changes here any more. "
-                f"If it must be corrected, ask {self.contact}"
-            )
+            words = REPORTED if book.reported else PASSED
+            raise NotNow(words.format(phase=person.phase, key=key, contact=self.contact))
         if value is None:
             return [Missing(participant=key)]
         if person.missing and self._replaces and len(book.keys) > person.marked_at:
-            raise NotNow(
-                f"{key!r} was marked as missing and people were assigned since: the place is gone, and an outcome is "
-                "not counted"
-            )
+            raise NotNow(GONE.format(key=key))
         return [Observed(participant=key, reward=value)]
 
 
 LONGEST_KEY = 200
+ADMINISTRATOR = marked("the study’s administrator")
+REPORTED = marked(
+    "phase {phase}, in which {key!r} was assigned, is reported: nothing in it changes here any more. If it must be "
+    "corrected, ask {contact}"
+)
+PASSED = marked("phase {phase}, in which {key!r} was assigned, was decided without a report from here: nothing changes")
+GONE = marked("{key!r} was marked as missing and others were assigned since: the place is gone, and nothing is counted")
 
 
 class Assignment(Model):
@@ -373,9 +378,8 @@ def checked_key(key: str) -> str:
     """
     clean = unicodedata.normalize("NFC", key).strip() if isinstance(key, str) else ""
     if not clean or len(clean) > LONGEST_KEY or not clean.isprintable():
-        raise InvalidInput(
-            "participant", found=repr(key)[:80], allowed=f"a key of 1 to {LONGEST_KEY} printable characters"
-        )
+        allowed = marked("a key of 1 to {longest} printable characters").format(longest=LONGEST_KEY)
+        raise InvalidInput("participant", found=repr(key)[:80], allowed=allowed)
     return clean
 
 
@@ -392,8 +396,11 @@ def checked_reward(rules: RulesSeen, reward: Any) -> float:
     number = isinstance(reward, int | float) and not isinstance(reward, bool) and abs(reward) <= LARGEST_REWARD
     outside = number and ((low is not None and reward < low) or (high is not None and reward > high))
     if not number or outside or (rules.values and reward not in rules.values):
-        limits = "a finite number" if low is None or high is None else f"a number from {low:g} to {high:g}"
-        limits = " or ".join(f"{value:g}" for value in rules.values) or limits
+        limits = marked("a finite number")
+        if low is not None and high is not None:
+            limits = marked("a number from {low:g} to {high:g}").format(low=low, high=high)
+        if rules.values:
+            limits = marked("0 or 1") if rules.values == YES_OR_NO else " or ".join(f"{one:g}" for one in rules.values)
         # A program sends null where it computed NaN: no word that an outcome will never come.
         hint = "`missing` says that no outcome will come" if reward is None else None
         raise InvalidInput("reward", found=_shown(reward), allowed=limits, hint=hint)
@@ -403,6 +410,9 @@ def checked_reward(rules: RulesSeen, reward: Any) -> float:
 def _shown(reward: object) -> str:
     """What was given, as far as it can be shown: thousands of digits cannot."""
     return "a huge number" if isinstance(reward, int) and abs(reward) > LARGEST_REWARD else repr(reward)[:60]
+
+
+YES_OR_NO = (0.0, 1.0)  # the rewards of a study whose outcomes are yes or no
 
 
 def standing(people: People, *, replaces: bool) -> dict[str, Any]:

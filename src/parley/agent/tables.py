@@ -8,12 +8,15 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from parley.errors import InvalidInput
+from parley.translation import marked
 
 SEPARATORS = ",;\t"
 COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?")
-THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
+THOUSANDS = {sign: re.compile(rf"[+-]?[1-9][0-9]{{0,2}}\{sign}[0-9]{{3}}") for sign in ",."}
+PLACE = marked("{source}, line {line}, column {column}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +38,18 @@ class Table:
     unfinished: bool
 
 
-def read_table(data: bytes, source: str, *, needed: Sequence[str], growing: bool = False) -> Table:
+def read_table(
+    data: bytes,
+    source: str,
+    *,
+    needed: Sequence[str],
+    growing: bool = False,
+    called: Mapping[str, str] = MappingProxyType({}),
+) -> Table:
     r"""The table in a file's bytes, with columns by their names in small letters.
 
-    A `growing` file's last line may still be being written: without its end it is not read.
+    A `growing` file's last line may still be being written: without its end it is not read. `called` has other names
+    of columns.
 
     >>> table = read_table(b"\xef\xbb\xbfArm;Reward\r\nA;0,5\r\n", "x.csv", needed=("arm", "reward"))
     >>> table.rows[0].line, dict(table.rows[0].values), table.separator
@@ -59,17 +70,17 @@ def read_table(data: bytes, source: str, *, needed: Sequence[str], growing: bool
             if not any(clean):
                 continue
             if not columns:
-                columns = _header(clean, source, line, needed)
+                columns = _header([called.get(cell.lower(), cell) for cell in clean], source, line, needed)
                 continue
-            if len(clean) > len(columns) and any(clean[len(columns) :]):
-                raise _wrong(source, line, columns[-1], f"{len(clean)} values", f"{len(columns)}, as in the header")
             values = dict(zip(columns, clean, strict=False))
-            for name in needed:
-                if name not in values:
-                    raise _wrong(source, line, name, f"only {len(clean)} values", f"{len(columns)}, as in the header")
+            lacking = [name for name in needed if name not in values]
+            if lacking or (len(clean) > len(columns) and any(clean[len(columns) :])):
+                found = marked("{count} values in this line").format(count=len(clean))
+                allowed = marked("{count}, as in the header").format(count=len(columns))
+                raise _wrong(source, line, lacking[0] if lacking else columns[-1], found, allowed)
             rows.append(Row(line=line, values=values))
     except csv.Error as error:
-        raise InvalidInput(f"{source}, line {reader.line_num}", found=str(error), allowed="a CSV line") from None
+        raise _wrong(source, reader.line_num, "", str(error), marked("a CSV line")) from None
     return Table(
         source=source, separator=separator, columns=columns, rows=tuple(rows), unfinished=len(whole) < len(text)
     )
@@ -83,16 +94,31 @@ def number_in(table: Table, row: Row, column: str) -> float:
     0.5
     """
     text = row.values[column]
-    # In a file with commas between its values a quoted "1,250" may well be meant as a thousand.
-    doubtful = table.separator == "," and THOUSANDS.fullmatch(text)
-    plain = text.replace(",", ".") if COMMA.fullmatch(text) and not doubtful else text
     try:
-        value = float(plain) if plain.isascii() and "_" not in plain else math.nan
+        # In a file with commas between its values a quoted "1,250" may well be meant as a thousand.
+        return typed_number(text, thousands="," if table.separator == "," else "")
+    except InvalidInput as error:
+        raise _wrong(table.source, row.line, column, repr(text)[:60], error.allowed) from None
+
+
+def typed_number(text: str, *, thousands: str) -> float:
+    """A finite number with a point or a comma. What looks like `thousands` by that sign is refused: it may be meant.
+
+    >>> typed_number("0,5", thousands=","), typed_number("1,250", thousands=".")
+    (0.5, 1.25)
+    >>> typed_number("1,250", thousands=",")
+    Traceback (most recent call last):
+    parley.errors.InvalidInput: number: found '1,250'; allowed: a number without separators of thousands
+    """
+    doubtful = thousands and THOUSANDS[thousands].fullmatch(text)
+    plain = text.replace(",", ".") if COMMA.fullmatch(text) else text
+    try:
+        value = float(plain) if plain.isascii() and "_" not in plain and not doubtful else math.nan
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        allowed = "a number without separators of thousands" if doubtful else "a finite number such as 0.5"
-        raise _wrong(table.source, row.line, column, repr(text)[:60], allowed)
+        separated, finite = marked("a number without separators of thousands"), marked("a finite number such as 0.5")
+        raise InvalidInput("number", found=repr(text)[:60], allowed=separated if doubtful else finite)
     return value
 
 
@@ -136,10 +162,13 @@ def _header(cells: list[str], source: str, line: int, needed: Sequence[str]) -> 
     columns = tuple(cell.lower() for cell in cells)
     for name in needed:
         if columns.count(name) != 1:
-            found = f"{columns.count(name)} columns of that name in: {', '.join(cells)}"
-            raise _wrong(source, line, name, found[:200], f"the columns {', '.join(needed)} once each")
+            found = marked("{count} columns of that name in: {names}")
+            found = found.format(count=columns.count(name), names=", ".join(cells))
+            allowed = marked("the columns {names} once each").format(names=", ".join(needed))
+            raise _wrong(source, line, name, found[:200], allowed)
     return columns
 
 
 def _wrong(source: str, line: int, column: str, found: str, allowed: str) -> InvalidInput:
-    return InvalidInput(f"{source}, line {line}, column {column}", found=found, allowed=allowed)
+    place = PLACE if column else marked("{source}, line {line}")
+    return InvalidInput(place.format(source=source, line=line, column=column), found=found, allowed=allowed)

@@ -21,6 +21,7 @@ from starlette.responses import Response
 
 from parley.checks import is_loopback
 from parley.connections import Buckets
+from parley.translation import marked
 
 COOKIE = "parley-site"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -28,6 +29,7 @@ MOST = 2 * 1024 * 1024  # bytes of a body: a table of some ten thousand people
 MOST_FIELDS = 20
 FOREIGN = ("cross-site", "same-site")
 EVERYBODY = ""  # as an address
+ELSEWHERE = marked("sent from elsewhere, not from this page")
 
 
 class Refused(Exception):
@@ -58,10 +60,10 @@ class Access:
         if is_loopback(self.host) and not known:
             raise Refused(421, f"this is no service for {named!r:.80}")
         if request.headers.get("sec-fetch-site", "same-origin") in FOREIGN and request.method != "GET":
-            raise Refused(403, "sent from another site")
+            raise Refused(403, ELSEWHERE)
         origin = request.headers.get("origin")
         if origin not in (None, "null", f"{request.url.scheme}://{request.url.netloc}"):
-            raise Refused(403, "sent from another site")
+            raise Refused(403, ELSEWHERE)
 
     def knows(self, request: Request) -> bool:
         """Whether whoever asks has shown the code, or none is needed."""
@@ -89,7 +91,8 @@ class Access:
         wait = max(buckets.wait(key) for buckets, key in asked)
         if wait > 0:
             later = round(wait + 0.5)
-            raise Refused(429, f"too many wrong codes: try again in {later} s", later=later)
+            words = marked("too many wrong codes: try again in {later} s")
+            raise Refused(429, words.format(later=later), later=later)
         if not hmac.compare_digest(given.encode(), right.encode()):
             return False
         for buckets, key in asked:  # only wrong ones are counted
@@ -114,7 +117,7 @@ class Access:
             raise Refused(400, f"a form of this page has at most {MOST_FIELDS} fields") from None
         word = self.bound(request)
         if not word or not hmac.compare_digest(fields.pop("csrf", "").encode(), word.encode()):
-            raise Refused(403, "this form is no longer valid: load the page again")
+            raise Refused(403, marked("this form is no longer valid: load the page again"))
         return fields
 
     async def json(self, request: Request) -> bytes:
@@ -129,7 +132,7 @@ class Access:
         async for part in request.stream():
             size += len(part)
             if size > MOST:
-                raise Refused(413, f"at most {MOST} bytes are taken at once")
+                raise Refused(413, marked("at most {most} bytes are taken at once").format(most=MOST))
             parts.append(part)
         return b"".join(parts)
 

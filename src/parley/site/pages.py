@@ -1,27 +1,35 @@
 """The page: what the phase asks, how far it is, and everything a study nurse does. One address, no key ever in it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from babel import Locale
+from babel.dates import format_date, format_time, format_timedelta
+from babel.numbers import get_decimal_symbol
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from parley.agent.people import Person, folded
 from parley.agent.plans import OVER
 from parley.agent.reporting import LATE, PATIENCE, SiteRuntime
-from parley.agent.site import Site, checked_key
-from parley.agent.tables import number_in, read_table
-from parley.dashboard.render import duration, environment
+from parley.agent.site import YES_OR_NO, Site, checked_key
+from parley.agent.tables import number_in, read_table, typed_number
+from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError, SimilarKey
 from parley.protocol.report_checks import CLOSING_REASONS
 from parley.site.access import Access
+from parley.translation import AUDIENCES, LANGUAGES, figure, gettext, language, language_of, marked, reading, retold
 
 HERE = Path(__file__).parent
 SHOWN = 50  # people on one page of the list
+CHOSEN = "parley-language"  # the cookie of who chose another language than the browser's
+A_YEAR = 365 * 86_400
 
 
 class Pages:
@@ -32,26 +40,51 @@ class Pages:
 
     async def enter(self, request: Request) -> Response:
         """Ask for the code, once."""
-        if request.method == "GET":
-            return self._show(request, "enter.html", problem="")
-        fields = await self._access.form(request)
-        response = RedirectResponse("/", status_code=303)
-        if self._access.open_for(request, response, fields.get("code", "")):
-            return response
-        return self._show(request, "enter.html", status=403, problem="That is not the code.")
+        if "language" in request.query_params:
+            return self._choose(request)
+        with self._reading(request):
+            if request.method == "GET":
+                return self._show(request, "enter.html", problem="")
+            fields = await self._access.form(request)
+            response = RedirectResponse("/", status_code=303)
+            if self._access.open_for(request, response, fields.get("code", "")):
+                return response
+            return self._show(request, "enter.html", status=403, problem=gettext("That is not the code."))
 
     async def page(self, request: Request) -> Response:
         """Show it, after doing what a form asks for."""
         if not self._access.knows(request):
             return RedirectResponse("/enter", status_code=303)
-        if request.method == "GET":
-            return await anyio.to_thread.run_sync(self._whole, request, {}, 200)
-        fields = await self._access.form(request)
-        return await anyio.to_thread.run_sync(self._answer, request, fields)
+        if "language" in request.query_params:
+            return self._choose(request)
+        with self._reading(request):
+            if request.method == "GET":
+                return await anyio.to_thread.run_sync(self._whole, request, {}, 200)
+            fields = await self._access.form(request)
+            return await anyio.to_thread.run_sync(self._answer, request, fields)
 
     def refused(self, request: Request, status: int, words: str) -> Response:
         """A request that was not let in."""
-        return self._show(request, "error.html", status=status, title="This did not work", detail=words, retry=False)
+        with self._reading(request):
+            return self._show(request, "refused.html", status=status, detail=retold(words))
+
+    @contextmanager
+    def _reading(self, request: Request) -> Iterator[None]:
+        """The words of the study's audience, in the language that was chosen or that the browser asks for."""
+        chosen = request.cookies.get(CHOSEN, "")
+        spoken = chosen if chosen in LANGUAGES else language_of(request.headers.get("accept-language", ""))
+        with reading(self._site.people.rules.audience, spoken):
+            yield
+
+    def _choose(self, request: Request) -> Response:
+        """Another language from now on, in this browser."""
+        response = RedirectResponse(request.url.path, status_code=303)
+        chosen = request.query_params["language"]
+        if chosen in LANGUAGES:
+            response.set_cookie(
+                CHOSEN, chosen, max_age=A_YEAR, httponly=True, samesite="strict", secure=self._access.secure
+            )
+        return response
 
     def _answer(self, request: Request, fields: Mapping[str, str]) -> Response:
         try:
@@ -59,7 +92,7 @@ class Pages:
         except SimilarKey as error:
             shown, status = {"similar": self._line(self._site.people[error.similar]), "new": error.key}, 409
         except ParleyError as error:
-            shown, status = {"problem": str(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
+            shown, status = {"problem": told(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
         self._runtime.noted()
         view = {name: fields.get(name, "") for name in ("sought", "which", "page")}
         return self._whole(request, view | shown, status)
@@ -72,21 +105,22 @@ class Pages:
                 return {"given": self._site.assign(key, somebody_else="somebody_else" in fields)}
             case "outcome":
                 text = fields.get("reward", "").strip()
-                if text == GONE[0]:
+                if text == GONE:
                     self._site.missing(key)
                 else:
-                    self._site.outcome(key, _number(text))
+                    thousands = "." if get_decimal_symbol(_locale()) == "," else ","
+                    self._site.outcome(key, typed_number(text, thousands=thousands))
                 return {"noted": self._line(self._site.people[checked_key(key)])}
             case "send":
                 self._runtime.send(_whole(fields.get("phase", "")))
-                return {"done": "The report is sent now."}
+                return {"done": gettext("The report is sent now.")}
             case "close":
                 self._site.finish(fields.get("reason", ""))
-                return {"done": "Nobody more is assigned in this phase."}
+                return {"done": gettext("Nobody more is assigned in this phase.")}
             case "release":
                 phase = _whole(fields.get("phase", ""))
                 self._runtime.release(phase)
-                return {"done": f"The report of phase {phase} is released. It is sent at once."}
+                return {"done": gettext("The report of phase %(phase)s is released. It is sent at once.", phase=phase)}
             case "find":
                 return {}
             case "table":
@@ -111,7 +145,8 @@ class Pages:
             replaces=not people.rules.flexible,
             rules=people.rules,
             title=people.rules.title or site.study,
-            yes_no=people.rules.values == (0.0, 1.0),
+            yes_no=people.rules.values == YES_OR_NO,
+            ask=retold(site.contact),
             over=standing["stage"] in OVER,
             answer=people.stage.answer,
             grace=grace(site),
@@ -122,9 +157,10 @@ class Pages:
             phases=self._phases(),
             held=self._runtime.held,
             may_close=people.rules.flexible and standing["to_assign"] > 0,
-            reasons=CLOSING_REASONS,
+            reasons={word: retold(meaning) for word, meaning in CLOSING_REASONS.items()},
             day=day,
             moment=moment,
+            decimal=figure,
         )
 
     def _listed(self, shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,6 +219,8 @@ class Pages:
             "path": request.url.path,
             "csrf": self._access.bound(request, response),
             "status": status,
+            "language": language(),
+            "languages": [(code, (Locale(code).get_language_name() or code).capitalize()) for code in LANGUAGES],
         }
         text = environment(HERE / "templates").get_template(template).render(site=self._site, **(values | shared))
         body = text.encode()
@@ -198,19 +236,38 @@ def contact_words(silence: float | None) -> str:
     ('no contact yet', 'last contact just now', 'last contact 2 minutes ago')
     """
     if silence is None:
-        return "no contact yet"
-    return "last contact just now" if silence < 2 * PATIENCE else f"last contact {duration(silence)} ago"
+        return gettext("no contact yet")
+    if silence < 2 * PATIENCE:
+        return gettext("last contact just now")
+    ago = format_timedelta(-timedelta(seconds=silence), add_direction=True, threshold=1.5, locale=_locale())
+    return gettext("last contact %(ago)s", ago=ago)
 
 
 def day(at: datetime) -> str:
     """A date in the calendar of this machine, which stands at the site."""
-    local = at.astimezone()
-    return f"{local.day} {local:%B %Y}"
+    return format_date(at.astimezone().date(), "long", locale=_locale())
 
 
 def moment(at: datetime) -> str:
     """A time of this machine's clock."""
-    return f"{day(at)}, {at.astimezone():%H:%M %Z}"
+    local = at.astimezone()
+    return f"{day(at)}, {format_time(local, 'short', locale=_locale())} {local:%Z}"
+
+
+def _locale() -> str:
+    """Of whoever reads: the English of a country that writes the day before the month."""
+    return "en_GB" if language() == "en" else language()
+
+
+def told(error: ParleyError, *, place: bool = True) -> str:
+    """What is wrong, in the reader's words; of a table also where, unless that is shown already."""
+    if not isinstance(error, InvalidInput):
+        return retold(str(error))
+    found, allowed = retold(str(error.found)), retold(error.allowed)
+    words = gettext("Found: %(found)s. Allowed: %(allowed)s.", found=found, allowed=allowed)
+    hint = retold(error.hint) if error.hint else ""
+    where = f"{retold(error.key)}. " if place and ", " in error.key else ""
+    return f"{where}{words} {hint}".strip()
 
 
 def grace(site: Site) -> datetime | None:
@@ -232,20 +289,22 @@ def about(asked: int) -> int:
     return max(10, 10 * round(asked / 10))
 
 
-def _number(text: str) -> float:
-    """A reward as somebody types it, with a point or a comma.
+GONE = "missing"  # in a form, and in a table of any language
 
-    >>> _number("0,5")
-    0.5
+
+@cache
+def words_of_tables(*messages: str) -> dict[str, str]:
+    """Some messages as each audience says them in each language, in small letters -> the message.
+
+    >>> words_of_tables("yes", "reward")["outcome"], words_of_tables("yes", "reward")["oui"]
+    ('reward', 'yes')
     """
-    try:
-        return float(text.replace(",", "."))
-    except ValueError:
-        raise InvalidInput("outcome", found=repr(text)[:40], allowed="a number") from None
-
-
-GONE = ("missing", "na", "n/a")
-YES_OR_NO = {"yes": 1.0, "no": 0.0}
+    found = {message: message for message in messages}
+    for audience in AUDIENCES:
+        for spoken in LANGUAGES:
+            with reading(audience, spoken):
+                found |= {gettext(message).lower(): message for message in messages}
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,11 +328,14 @@ class Taken:
 def take_table(site: Site, text: str, source: str = "table") -> Taken:
     """Take the rows of a table, all or none.
 
-    The columns are `participant` and `reward`; `missing` stands for an outcome that will not come, and a row without
-    a reward says nothing yet. Where rewards are 0 or 1, they may be `no` and `yes`.
+    The columns are `participant` and `reward`, or as any of our pages calls them; `missing` stands for an outcome that
+    will not come, and a row without a reward says nothing yet. Where rewards are 0 or 1, they may be `no` and `yes`.
     """
-    table = read_table(text.encode("utf-8", "replace"), source, needed=("participant", "reward"))
-    words = YES_OR_NO if site.people.rules.values == (0.0, 1.0) else {}
+    called = {**words_of_tables("draw", "reward"), **dict.fromkeys(words_of_tables("draw"), "participant")}
+    table = read_table(text.encode("utf-8", "replace"), source, needed=("participant", "reward"), called=called)
+    words = words_of_tables("yes", "no", GONE) | {"na": GONE, "n/a": GONE}
+    if site.people.rules.values != YES_OR_NO:
+        words = {said: meant for said, meant in words.items() if meant == GONE}
     taken, lines = Taken(), []
     rows: list[tuple[str, float | None]] = []
     seen: dict[str, int] = {}
@@ -284,15 +346,20 @@ def take_table(site: Site, text: str, source: str = "table") -> Taken:
             continue
         try:
             if key in seen:
-                raise InvalidInput("participant", found=f"{key!r} again", allowed=f"once; it is in line {seen[key]}")
-            reward = words[said] if said in words else None if said in GONE else number_in(table, row, "reward")
-            rows.append((key, reward))
+                again, once = marked("{key!r} again").format(key=key), marked("once; it is in line {line}")
+                raise InvalidInput("participant", found=again, allowed=once.format(line=seen[key]))
+            meant = words.get(said)
+            number = {"yes": 1.0, "no": 0.0}.get(meant or "")
+            if meant is None:
+                number = number_in(table, row, "reward")
+            rows.append((key, number))
             seen[key] = row.line
             lines.append(row.line)
         except InvalidInput as error:
-            taken.wrong.append(WrongRow(line=row.line, words=str(error)))
+            taken.wrong.append(WrongRow(line=row.line, words=told(error, place=False)))
     found = site.record(rows, take=not taken.wrong)
-    taken.wrong += [WrongRow(line=at, words=str(error)) for at, error in zip(lines, found, strict=True) if error]
+    refused = ((at, error) for at, error in zip(lines, found, strict=True) if error is not None)
+    taken.wrong += [WrongRow(line=at, words=told(error, place=False)) for at, error in refused]
     taken.wrong.sort(key=lambda one: one.line)
     if not taken.wrong:
         taken.missing = sum(reward is None for _, reward in rows)
