@@ -12,6 +12,7 @@ from tests.browser.ward import Ward
 
 STUDY = """\
 name = "Two doses"
+audience = "trial"
 arms = ["placebo", "low dose", "high dose"]
 agents = ["Lyon"]
 largest_gap = 4.0
@@ -25,6 +26,10 @@ high = 1.0
 counts = "exact"
 """
 LARGER = STUDY.replace("4.0", "1.0").replace("exact", "flexible")
+YES_OR_NO = (
+    LARGER.replace('kind = "bounded"\nlow = 0.0\nhigh = 1.0', 'kind = "binary"') + 'contact = "the trial office"\n'
+)
+YES_OR_NO += "grace_hours = 24\n\n[sampling]\nrate = 9\ndelay = 21\n"
 TABLET, PHONE = {"width": 820, "height": 1180}, {"width": 390, "height": 844}
 
 
@@ -81,11 +86,11 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     page.get_by_role("button", name="Find").click()
     page.get_by_text("change", exact=False).first.click()
     page.get_by_label("Outcome of p-0").fill("7")
-    page.get_by_role("button", name="Save, p-0").click()
+    page.get_by_role("button", name="Save p-0").click()
     expect(page.get_by_role("alert")).to_contain_text("a number from 0 to 1")
     page.locator("summary", has_text="0.5").click()
     expect(page.get_by_label("Outcome of p-0")).to_have_value("7")
-    page.get_by_role("button", name="None will come, p-0").click()
+    page.get_by_role("button", name="None will come p-0").click()
     expect(page.get_by_role("status").first).to_contain_text("none will come")
 
     # p-0's place is drawn anew from the whole plan, so how many more come until every arm has its number is chance.
@@ -107,7 +112,7 @@ def test_a_nurse_runs_a_phase(visit, nurses):
     page.get_by_label(re.compile("Choose a file")).set_input_files(file)
     expect(page.get_by_label("or paste it here")).to_have_value(re.compile("^PARTICIPANT"))
     page.get_by_role("button", name="Check and take").click()
-    expect(page.get_by_role("status").first).to_contain_text(f"The table was taken: {came} outcomes, 0 marked")
+    expect(page.get_by_role("status").first).to_contain_text(f"The table was taken. {came} outcomes entered. 0 marked")
     ward.wait(lambda found: found["phase"] == 2 or found["stage"] != "running")
     page.goto("/")
     expect(page.get_by_role("region", name="Reported phases")).to_contain_text("high dose")
@@ -141,6 +146,49 @@ def test_axe_finds_nothing_serious_and_nothing_sticks_out(
     assert _serious(Axe(), page) == []
 
 
+SPOKEN = {
+    "fr": ("fr-CH", "Prochain participant", "Attribuer", "Oui p-1", "p-1 : oui", "Est-ce la même personne ?"),
+    "de": ("de-AT", "Nächste teilnehmende Person", "Zuteilen", "Ja p-1", "p-1: ja", "Ist es dieselbe Person?"),
+}
+
+
+@pytest.mark.parametrize("language", SPOKEN)
+def test_a_nurse_reads_her_own_language_and_the_words_of_a_trial_on_a_phone(visit, coordinator, tmp_path, language):
+    locale, following, assigns, yes, noted, same = SPOKEN[language]
+    made = Ward(coordinator, tmp_path, study=coordinator.create(YES_OR_NO, f"in-{language}"), agent="Lyon")
+    try:
+        made.wait(lambda found: found["to_assign"] > 0)
+        window = visit(made, viewport=PHONE, has_touch=True, locale=locale, bypass_csp=True)
+        page = window.page
+        page.goto("/")
+        assert page.locator("html").get_attribute("lang") == language
+        expect(page.get_by_role("heading", name=following)).to_be_visible()
+        for key in ("p-1", "p-2"):
+            page.locator("#assign-key").fill(key)
+            page.get_by_role("button", name=assigns, exact=True).click()
+            expect(page.locator(".given .eyebrow")).to_contain_text(key)
+        page.get_by_role("button", name=yes).focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status").first).to_contain_text(noted)
+        page.locator("#assign-key").fill("P-2")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name=same)).to_be_visible()
+        assert _serious(Axe(), page) == []
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+        told = page.locator("main").inner_text().lower()
+        assert not re.search(r"\b(arms?|agents?|draws?|rewards?|outcomes?|bras|tirages?|récompenses?)\b", told), told
+        if folder := os.environ.get("PARLEY_SCREENSHOTS"):
+            page.goto("/")
+            page.screenshot(path=Path(folder) / f"site-{language}-phone.png", full_page=True)
+        page.get_by_role("link", name="Español").click()
+        expect(page.get_by_role("heading", name="Próximo participante")).to_be_visible()
+        page.goto("/")
+        assert page.locator("html").get_attribute("lang") == "es", "it is remembered"
+        window.wrong = [wrong for wrong in window.wrong if "409" not in wrong]
+    finally:
+        made.stop()
+
+
 def test_a_site_closes_its_part_early_with_a_reason_from_the_list(visit, coordinator, tmp_path):
     made = Ward(coordinator, tmp_path, study=coordinator.create(LARGER, "early"), agent="Lyon")
     try:
@@ -149,7 +197,7 @@ def test_a_site_closes_its_part_early_with_a_reason_from_the_list(visit, coordin
         made.outcome("p-1", 1)
         page = visit(made, viewport=TABLET).page
         page.goto("/")
-        page.get_by_text("Close this site’s part early").click()
+        page.get_by_text("Close this phase early here").click()
         words = page.get_by_label("Why nobody more is assigned").inner_text()
         assert "Fewer people came" in words
         assert "outcomes that" in words.lower()
@@ -204,7 +252,7 @@ def test_with_a_code_nobody_comes_in_without_it(coordinator, visit, tmp_path):
         expect(window.page.get_by_role("alert")).to_contain_text("not the code")
         window.page.get_by_label("Code").fill("open-sesame-42")
         window.page.get_by_role("button", name="Enter").click()
-        expect(window.page.get_by_role("heading", name="Next person")).to_be_visible()
+        expect(window.page.get_by_role("heading", name="Next participant")).to_be_visible()
         window.wrong = [wrong for wrong in window.wrong if "403" not in wrong]
     finally:
         made.stop()
