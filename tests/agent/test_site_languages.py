@@ -57,10 +57,17 @@ def test_dates_and_numbers_are_written_as_the_language_writes_them(desk):  # noq
     assert "Su informe sale el 2 de marzo de 2026" in open_.get()
 
 
+TYPED = {
+    "en": {"0,5": 0.5, "1,250": None, "1.250": 1.25},
+    "de": {"1,250": 1.25, "1.250": None, "nan": None},
+    "fr": {"0.5": 0.5, "\u0661": None},
+    "es": {"1.5": 1.5, "1_5": None},
+}
+
+
 @pytest.mark.parametrize(
     ("language", "typed", "meant"),
-    [("en", "0,5", 0.5), ("en", "1,250", None), ("en", "1.250", 1.25), ("de", "1,250", 1.25), ("de", "1.250", None)]
-    + [("fr", "0.5", 0.5), ("es", "1.5", 1.5), ("es", "1_5", None), ("de", "nan", None), ("fr", "\u0661", None)],
+    [(language, typed, meant) for language, rows in TYPED.items() for typed, meant in rows.items()],
 )
 def test_a_decimal_comma_is_one_where_the_language_writes_it_and_thousands_are_never_guessed(
     desk,  # noqa: F811
@@ -87,7 +94,7 @@ def test_errors_come_in_the_language_of_the_page(desk):  # noqa: F811
     assert "ce formulaire n’est plus valable" in wrong.text
     open_.site.seen("paused", "un doute")
     assert "l’étude est suspendue (un doute)" in open_.post(422, do="assign", participant="p-9")
-    api = open_.browser.post("/assignments", json={"participant": "p-9"})
+    api = open_.browser.post("/v1/assignments", json={"participant": "p-9"})
     assert api.json()["detail"].startswith("the study is paused (un doute)"), "programs read one language"
 
 
