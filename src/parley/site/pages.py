@@ -92,7 +92,7 @@ class Pages:
         except SimilarKey as error:
             shown, status = {"similar": self._line(self._site.people[error.similar]), "new": error.key}, 409
         except ParleyError as error:
-            shown, status = {"problem": told(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
+            shown, status = {"problem": error_text(error), "at": fields.get("do", ""), "typed": dict(fields)}, 422
         self._runtime.noted()
         view = {name: fields.get(name, "") for name in ("sought", "which", "page")}
         return self._whole(request, view | shown, status)
@@ -259,7 +259,7 @@ def _locale() -> str:
     return "en_GB" if language() == "en" else language()
 
 
-def told(error: ParleyError, *, place: bool = True) -> str:
+def error_text(error: ParleyError, *, place: bool = True) -> str:
     """What is wrong, in the reader's words; of a table also where, unless that is shown already."""
     if not isinstance(error, InvalidInput):
         return retold(str(error))
@@ -356,10 +356,10 @@ def take_table(site: Site, text: str, source: str = "table") -> Taken:
             seen[key] = row.line
             lines.append(row.line)
         except InvalidInput as error:
-            taken.wrong.append(WrongRow(line=row.line, words=told(error, place=False)))
+            taken.wrong.append(WrongRow(line=row.line, words=error_text(error, place=False)))
     found = site.record(rows, take=not taken.wrong)
     refused = ((at, error) for at, error in zip(lines, found, strict=True) if error is not None)
-    taken.wrong += [WrongRow(line=at, words=told(error, place=False)) for at, error in refused]
+    taken.wrong += [WrongRow(line=at, words=error_text(error, place=False)) for at, error in refused]
     taken.wrong.sort(key=lambda one: one.line)
     if not taken.wrong:
         taken.missing = sum(reward is None for _, reward in rows)
