@@ -18,7 +18,7 @@ from parley.cli.console import paced
 from parley.cli.main import main
 from parley.coordinator.record import open_storage
 from parley.coordinator.studies import proposals
-from parley.errors import BrokenChain, Conflict, InvalidInput, Unreachable
+from parley.errors import BrokenChain, Conflict, InvalidInput, Rejected, Unreachable
 from parley.formatting import estimate_text
 
 pytestmark = pytest.mark.servers
@@ -278,6 +278,47 @@ def test_tokens_freeze_amend_pause_and_cancel(served, tmp_path):
     assert "cancelled" in run("admin", "cancel", "trial", "--reason", "no way on")
     assert not served.admin.request("GET", "studies", "trial", "certificate")["complete"]
     assert "Sound." in run("verify", "trial", "--db", served.db)
+
+
+def test_a_report_of_a_decided_phase_is_corrected_by_arm_by_table_and_by_file(served, tmp_path):
+    message = study_message(agents=2, arms=2, policy="evidence")
+    agents = served.create(message)
+    for place, name in enumerate(message.agents):
+        agents[place].send(report_of(agents[place].plan("trial", name), place))
+    report = agents[0].report("trial", 1, "agent 1")
+    correct = ("admin", "correct", "trial", "--agent", "agent 1", "--phase", "1", "--reason", "the wrong line", "--yes")
+    one = ("--arm", "arm 2", "--sum", str(report.sums[1] + 1), "--squares", str(report.squares[1] + 2))
+    out = " ".join(run(*correct, *one).split())
+    assert f"arm 2: {report.counts[1]} draws with the sum" in out
+    assert "no answer would change" in out
+    assert "Corrected. trial is running in phase 2." in out
+    told = served.admin.request("GET", "studies", "trial", "phases", 1, "reports", "agent 1")
+    assert told["report"] == report.to_json()
+    assert told["corrections"][0]["report"]["sums"] == [report.sums[0], report.sums[1] + 1]
+    table = tmp_path / "new.csv"
+    table.write_text(f"Arm;Count;Sum;Squares\narm 1;{report.counts[0]};{report.sums[0] + 2};{report.squares[0] + 9}\n")
+    run(*correct, "--file", str(table))
+    last = served.admin.request("GET", "studies", "trial", "phases", 1, "reports", "agent 1")["corrections"][-1]
+    assert last["report"]["sums"] == [report.sums[0] + 2, report.sums[1] + 1], "the arm that was mended before stays so"
+    (tmp_path / "whole.json").write_text(report.text)
+    run(*correct, "--file", str(tmp_path / "whole.json"))
+    for wrong, words in (
+        (one[:2], "--sum: found nothing"),
+        (one[:4], "squares: found none"),
+        (("--arm", "arm 9", "--sum", "1"), "--arm: found arm 9; allowed: arm 1, arm 2"),
+        (("--file", str(tmp_path / "whole.json"), "--phase", "2"), "agent 1 of trial in phase 1"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            run(*correct, *wrong)
+    with pytest.raises(Conflict, match="nothing to correct"):
+        run(*correct, "--file", str(tmp_path / "whole.json"))
+    with pytest.raises(Rejected, match="Others are taken with a `reason`"):
+        run(*correct, *one, "--count", str(report.counts[1] - 1))
+    run(*correct, *one, "--count", str(report.counts[1] - 1), "--counts-reason", "missing-outcomes")
+    checked = run("verify", "trial", "--db", served.db)
+    assert "Sound." in checked
+    assert "Corrected: the report of 'agent 1' in phase 1 was decided on as it was sent" in " ".join(checked.split())
+    assert len(json.loads(run("verify", "trial", "--db", served.db, "--json"))["corrected"]) == 4
 
 
 def test_a_freeze_is_confirmed_after_its_consequences_were_shown(served):

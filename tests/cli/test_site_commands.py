@@ -10,6 +10,7 @@ from tests.coordinator.support import House, study_message
 from parley.cli.main import main
 from parley.coordinator.record import initialise, open_storage
 from parley.errors import InvalidInput
+from parley.protocol import Report
 
 
 @pytest.fixture
@@ -65,6 +66,38 @@ def test_a_site_closes_its_part_early(house, tmp_path):
         run(house, tmp_path, "outcome", f"p-{number}", "0.5")
     report = house.admin.report("trial", 1, "agent 1")
     assert (sum(report.counts), sum(report.missing), report.reason, report.final) == (3, 1, "too-few-people", True)
+
+
+def test_outcomes_of_a_reported_phase_are_corrected_in_a_file_for_the_administrator(house, tmp_path):
+    house.create(study_message(agents=1, arms=2, policy="evidence"))
+    for number in range(4):
+        run(house, tmp_path, "--study", "trial", "assign", f"p-{number}")
+    run(house, tmp_path, "close", "--reason", "too-few-people")
+    for number in range(3):
+        run(house, tmp_path, "outcome", f"p-{number}", "0.5")
+    file = tmp_path / "corrected.json"
+    correct = ("correct", "--output", str(file), "--outcome")
+    with pytest.raises(InvalidInput, match="allowed: of one reported phase"):
+        run(house, tmp_path, *correct, "p-0", "1")
+    run(house, tmp_path, "missing", "p-3")
+    for wrong in ("p-3", "nobody"):
+        with pytest.raises(InvalidInput, match="one whose outcome was reported"):
+            run(house, tmp_path, *correct, wrong, "1")
+    with pytest.raises(InvalidInput, match="nothing to correct"):
+        run(house, tmp_path, *correct, "p-0", "0.5")
+    sent = house.admin.report("trial", 1, "agent 1")
+    done = run(house, tmp_path, *correct, "p-0", "1", "--outcome", "p-2", "0.25")
+    assert "parley admin correct trial --agent 'agent 1' --phase 1 --file" in " ".join(done.output.split())
+    report = Report.read(file.read_text())
+    assert sum(report.sums) == sum(sent.sums) + 0.25
+    assert (report.counts, report.missing, report.reason, report.plan) == (
+        sent.counts, sent.missing, sent.reason, sent.plan)  # fmt: skip
+    assert house.admin.report("trial", 1, "agent 1") == sent
+    where = ("studies", "trial", "phases", 1, "reports", "agent 1", "correct")
+    shown = house.admin.request("POST", *where, "preview", json={"report": report.to_json()})
+    body = {"reason": "the wrong line", "preview": shown["digest"], "report": report.to_json()}
+    house.admin.request("POST", *where, json=body)
+    assert len(house.admin.request("GET", "studies", "trial", "corrections")["corrections"]) == 1
 
 
 def test_without_a_token_it_says_that_a_complete_phase_is_not_reported(house, tmp_path):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from parley.cli.console import confirm, reason_option, say, with_client, yes_option
 from parley.errors import InvalidInput
@@ -91,7 +90,7 @@ def correct(client: Client, study: str, agent: str, phase: int, reason: str, yes
     would read with the corrected report, and whether an answer would change.
     """
     parts = ("studies", study, "phases", phase, "reports", agent)
-    report = _corrected_report(client, study, agent, phase, client.request("GET", *parts), **given)
+    report = _corrected_report(client, study, agent, phase, **given)
     found = client.request("POST", *parts, "correct", "preview", json={"report": report.to_json()})
     shown = found["preview"]
     for cell in shown["cells"]:
@@ -115,7 +114,6 @@ def _corrected_report(
     study: str,
     agent: str,
     phase: int,
-    found: dict[str, Any],
     *,
     file: str | None,
     arm: str | None,
@@ -127,6 +125,7 @@ def _corrected_report(
     """The report as it should have been: from a file, or what counts now with some other cells."""
     from parley.agent.tables import arm_in, number_in, read_table
     from parley.protocol import Report
+    from parley.protocol.corrections import with_cells
 
     if (file is None) is (arm is None):
         raise click.UsageError("give either --file, or --arm with --sum")
@@ -139,40 +138,26 @@ def _corrected_report(
                 allowed=f"{agent} of {study} in phase {phase}",
             )
         return report
+    found = client.request("GET", "studies", study, "phases", phase, "reports", agent)
     status = client.status(study)
-    arms, place = status["arm_names"], status["agent_names"].index(agent)
-    now = Report.from_json(found["corrections"][-1]["report"] if found["corrections"] else found["report"])
-    cells: dict[str, tuple[float | None, float | None, float | None]] = {}
+    arms, now = status["arm_names"], found["corrections"][-1] if found["corrections"] else found
     if arm is not None:
-        if arm not in arms:
-            raise InvalidInput("--arm", found=arm, allowed=", ".join(arms))
-        cells[arm] = (count, total, squares)
+        if arm not in arms or total is None:
+            wrong, allowed = ("--arm", ", ".join(arms)) if arm not in arms else ("--sum", "the sum of its rewards")
+            raise InvalidInput(wrong, found=arm if arm not in arms else "nothing", allowed=allowed)
+        same = now["report"]["counts"][arms.index(arm)]
+        cells = {arms.index(arm): [same if count is None else count, total, *([] if squares is None else [squares])]}
     else:
         assert file is not None
-        table = read_table(Path(file).read_bytes(), file, needed=("arm", "count", "sum"))
-        for row in table.rows:
-            numbers = (number_in(table, row, name) if row.values.get(name) else None for name in CELL)
-            cells[arm_in(table, row, arms)] = tuple(numbers)  # type: ignore[assignment]
-    counts, sums, rest = list(now.counts), list(now.sums), list(now.squares)
-    for name, (new_count, new_sum, new_squares) in cells.items():
-        k = arms.index(name)
-        counts[k] = counts[k] if new_count is None else int(new_count)
-        if new_sum is None:
-            raise InvalidInput("sum", found=f"none for {name}", allowed=f"the sum of the rewards {_REPLACED}")
-        if new_squares is None and rest and not status["rates"]:
-            raise InvalidInput("squares", found=f"none for {name}", allowed=f"the sum of the squares {_REPLACED}")
-        sums[k] = new_sum
-        rest[k : k + 1] = [new_sum if new_squares is None else new_squares] if rest else []
-    asked = client.whole_plan(study, phase).draws(place)
-    as_planned = tuple(counts) == asked
-    return msgspec.structs.replace(
-        now,
-        counts=tuple(counts),
-        sums=tuple(sums),
-        squares=tuple(rest),
-        reason="" if as_planned else counts_reason or now.reason,
-        final=not as_planned and (now.final or any(n < m for n, m in zip(counts, asked, strict=True))),
-    )
+        table = read_table(Path(file).read_bytes(), file, needed=CELL[:2])
+        columns = [name for name in CELL if name in table.columns]
+        cells = {
+            arms.index(arm_in(table, row, arms)): [number_in(table, row, name) for name in columns]
+            for row in table.rows
+        }
+    asked = client.whole_plan(study, phase).draws(status["agent_names"].index(agent))
+    report = Report.from_json(now["report"])
+    return with_cells(report, cells, asked, zero_one=status["rates"], counts_reason=counts_reason)
 
 
 def _held_report(client: Client, study: str, agent: str) -> dict[str, Any]:

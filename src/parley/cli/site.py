@@ -318,7 +318,12 @@ def _write_corrected(
     earlier = box.report(phase)
     if earlier is None:
         raise InvalidInput("phase", found=phase, allowed="a phase whose report was sent from this outbox")
-    report = corrected(arms, earlier, rewards, box)
+    from parley.agent.plans import Withheld
+
+    try:
+        report = corrected(arms, earlier, rewards, box)
+    except Withheld as error:
+        raise NotNow(str(error)) from None
     write_whole(Path(output), report.text + "\n", mode=SECRET)
     again = f" It is release {report.releases} of its sums: a person's privacy loss adds up." if report.releases else ""
     say(f"Written to {output}.{again}")

@@ -63,7 +63,7 @@ def issue_certificate(
     guarantee = _as_far_as_complete(guarantee, trial, decisions, missing, left_out)
     if trial.corrections:
         some = plural(len(trial.corrections), "report was", "reports were")
-        guarantee += f"; {some} corrected after the decision, and with_corrections tells how it would read"
+        guarantee += f"; {some} corrected after the decision, and this is about the numbers that were decided on"
     return Certificate(
         study=trial.id,
         problem=study.digest,

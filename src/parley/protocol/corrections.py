@@ -17,6 +17,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from parley.errors import InvalidInput
 from parley.once import once
 from parley.policies import State
 from parley.protocol.codec import Digest, Message, Phase, described
@@ -135,6 +136,35 @@ class CorrectionPreview(Message, tag="parley/correction-preview/1"):
     other_phases: Annotated[tuple[OtherPhase, ...], described("Arms that would have been dropped at another time.")]
     effect: str
     guarantee: str
+
+
+def with_cells(
+    now: Report, cells: Mapping[int, Sequence[float]], asked: Sequence[int], *, zero_one: bool, counts_reason: str = ""
+) -> Report:
+    """A report with other numbers of some arms, by their places: count, sum, and the sum of squares.
+
+    Of rewards of 0 and 1 that is the sum, and need not be given. `asked` are the draws of the plan: with other counts
+    the report gives a reason, as a first one does.
+
+    >>> report = Report(study="s", phase=1, agent="x", plan="ab", counts=(2, 3), sums=(1, 1), squares=(1, 1))
+    >>> with_cells(report, {1: (3, 2)}, (2, 3), zero_one=True).sums
+    (1, 2)
+    """
+    counts, sums, squares = list(now.counts), list(now.sums), list(now.squares)
+    for arm, (count, total, *rest) in cells.items():
+        if squares and not rest and not zero_one:
+            raise InvalidInput("squares", found="none", allowed="the sum of the squares of the arm's rewards")
+        counts[arm], sums[arm] = int(count), total
+        squares[arm : arm + 1] = rest or [total] if squares else []
+    planned = tuple(counts) == tuple(asked)
+    return msgspec.structs.replace(
+        now,
+        counts=tuple(counts),
+        sums=tuple(sums),
+        squares=tuple(squares),
+        reason="" if planned else counts_reason or now.reason,
+        final=not planned and any(count < wanted for count, wanted in zip(counts, asked, strict=True)),
+    )
 
 
 def correction_of(trial: Trial, report: Report) -> ReportCorrected:

@@ -1,21 +1,26 @@
 """What an administrator does to a study: pause, resume, cancel, freeze and thaw agents, re-weigh the others, open and
-withdraw arms, close a phase with what is in, take, refuse or amend a quarantined report."""
+withdraw arms, close a phase with what is in, correct a report of a decided phase, take, refuse or amend a quarantined
+report."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from parley.coordinator.answers import Aside, StudyLine
+from parley.coordinator.answers import Aside, StudyLine, StudyStatus
 from parley.coordinator.http.context import Call
 from parley.coordinator.http.routes import administration as admin
+from parley.coordinator.http.routes import studies
 from parley.coordinator.http.routes.agents import get_report
 from parley.coordinator.problems import Refusal
 from parley.dashboard.pages.study import heading
 from parley.dashboard.session import ADMINISTRATORS, Page, page
-from parley.translation import marked
+from parley.errors import InvalidInput
+from parley.protocol import Plan, Report
+from parley.protocol.corrections import with_cells
+from parley.protocol.report_checks import REASONS
 
 Act = Callable[[Call[Any, Any]], Awaitable[StudyLine]]
 ACTS: dict[str, Act] = {"pause": admin.pause_study, "resume": admin.resume_study, "cancel": admin.cancel_study}
@@ -38,6 +43,7 @@ async def administration_page(shown: Page, *, problem: str = "", code: int = 200
         **head,
         quarantine=[await _beside(shown, entry, phase) for entry in (*waiting, *others)],
         next=aside.next,
+        reasons=REASONS,
         **considering,
         problem=problem or why,
     )
@@ -115,6 +121,50 @@ async def close_early(shown: Page) -> Response:
     return await _act(shown, admin.close_early, _confirmed(shown), phase=shown.form.get("phase", ""))
 
 
+async def correct(shown: Page) -> Response:
+    """Show what a corrected report would tell, or confirm what was shown."""
+    if "preview" not in shown.form:
+        return await administration_page(shown)
+    try:
+        report = await _corrected(shown)
+    except (Refusal, InvalidInput, BadColumns) as error:
+        return await administration_page(shown, problem=str(error), code=422)
+    body = _confirmed(shown) | {"report": report.to_json()}
+    return await _act(shown, admin.correct_report, body, phase=report.phase, agent=report.agent)
+
+
+async def _current(shown: Page, agent: str, phase: str) -> tuple[Report, Sequence[int], StudyStatus]:
+    """What counts of an agent's report, with the last correction; what the plan asked for; and the study."""
+    found, status = await shown.call(get_report, agent=agent, phase=phase), await shown.call(studies.get_study)
+    plan = Plan.read(await shown.call(studies.get_plan, phase=phase))
+    last = found.corrections[-1] if found.corrections else found
+    return last.report, plan.draws(status.agent_names.index(agent)), status
+
+
+def numbers_of(report: Report, arms: Sequence[str], asked: Sequence[int], *, zero_one: bool) -> str:
+    """A report as a form has it: a line an arm, its name, a colon, count, sum and, unless it is the same, squares."""
+    lines = []
+    for k, arm in enumerate(arms):
+        squares = report.squares[k : k + 1] if not zero_one else ()
+        if asked[k] or report.counts[k]:
+            lines.append(f"{arm}: {', '.join(map(repr, (report.counts[k], report.sums[k], *squares)))}")
+    return "\n".join(lines)
+
+
+async def _corrected(shown: Page) -> Report:
+    """The report that a form gives: some numbers in the place of those that count, or a whole one from the site."""
+    text, agent, phase = (shown.form.get(key, "").strip() for key in ("numbers", "correct", "phase"))
+    if text.startswith("{"):
+        return Report.read(text)
+    now, asked, status = await _current(shown, agent, phase)
+    given = columns_of(text)
+    wrong = [arm for arm, numbers in given.items() if arm not in status.arm_names or len(numbers) not in (2, 3)]
+    if wrong:
+        raise BadColumns(f"{wrong[0]!r} is no arm of the study with its count, sum and sum of squares")
+    cells = {status.arm_names.index(arm): numbers for arm, numbers in given.items()}
+    return with_cells(now, cells, asked, zero_one=status.rates, counts_reason=shown.form.get("counts-reason", ""))
+
+
 async def amend(shown: Page) -> Response:
     """Let a quarantined report stand instead."""
     wanted = shown.form.get("sequence", "")
@@ -167,19 +217,31 @@ def columns_of(text: str) -> dict[str, list[float]]:
         except ValueError:
             colon = ""
         if not colon:
-            raise BadColumns(marked("{0!r} is not an agent with its weights, as in “Lyon: 0.5, 0, 0.5”").format(line))
+            raise BadColumns(f"{line!r} is not a name with its numbers, as in “Lyon: 0.5, 0, 0.5”")
     return columns
 
 
 async def considered(shown: Page, phase: int) -> tuple[dict[str, Any], str]:
     """The previews of what is being considered, and why there is one missing."""
-    considering: dict[str, Any] = dict.fromkeys(("freezing", "reweighing", "thawing", "changing", "closing"))
+    considering: dict[str, Any] = dict.fromkeys(
+        ("freezing", "reweighing", "thawing", "changing", "closing", "correcting", "numbers")
+    )
     considering |= {"columns": "", "asks_weights": False, "most_pairs": MOST_PAIRS, "most_columns": MOST_COLUMNS}
     agent = shown.asked("freeze") or shown.form.get("agent", "")
     withdrawn = shown.asked("withdraw-arm") or (shown.form.get("arm", "") if shown.form.get("do") == "withdraw" else "")
     opened = shown.asked("open-arm") or (shown.form.get("arm", "") if shown.form.get("do") == "open" else "")
     try:
-        if shown.asked("thaw") or shown.form.get("do") == "thaw":
+        if "numbers" in shown.form:
+            considering |= {"numbers": shown.form["numbers"], "of": _place_of(shown.form)}
+            report = await _corrected(shown)
+            given = {"report": report.to_json()}
+            found = await shown.call(admin.preview_correction, body=given, agent=report.agent, phase=report.phase)
+            considering["correcting"] = found.preview
+        elif shown.asked("correct"):
+            now, asked, status = await _current(shown, shown.asked("correct"), shown.asked("phase"))
+            considering["numbers"] = numbers_of(now, status.arm_names, asked, zero_one=status.rates)
+            considering["of"] = _place_of(shown.request.query_params)
+        elif shown.asked("thaw") or shown.form.get("do") == "thaw":
             agent = shown.asked("thaw") or agent
             considering["thawing"] = (await shown.call(admin.preview_thaw, agent=agent)).preview
         elif opened or withdrawn:
@@ -193,9 +255,14 @@ async def considered(shown: Page, phase: int) -> tuple[dict[str, Any], str]:
             considering["reweighing"] = (await shown.call(admin.preview_reweigh, body=body)).preview
         elif shown.asked("close-early"):
             considering["closing"] = (await shown.call(admin.preview_early_close, phase=phase)).preview
-    except (Refusal, BadColumns) as refusal:
+    except (Refusal, InvalidInput, BadColumns) as refusal:
         return considering, str(refusal)
     return considering, ""
+
+
+def _place_of(given: Mapping[str, str]) -> dict[str, str]:
+    """Whose report of which phase, and why its counts are not the plan's."""
+    return {key: given.get(key, "") for key in ("correct", "phase", "counts-reason")}
 
 
 routes = [
@@ -206,6 +273,7 @@ routes = [
     page("/studies/{study}/thaw", thaw, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/arm", arm, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/close-early", close_early, "POST", only=ADMINISTRATORS),
+    page("/studies/{study}/correct", correct, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/amend", amend, "POST", only=ADMINISTRATORS),
     page("/studies/{study}/held", held, "POST", only=ADMINISTRATORS),
 ]

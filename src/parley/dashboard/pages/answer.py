@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from parley.coordinator.answers import Findings, Sensitivities
 from parley.coordinator.http.routes import studies
-from parley.coordinator.http.routes.administration import verify_study
+from parley.coordinator.http.routes.administration import list_corrections, verify_study
 from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import forest_chart, standing_chart
 from parley.dashboard.pages.study import agents_on_page, heading, verified
@@ -81,6 +81,18 @@ def _answer(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict
     }
 
 
+def _reread(found: Mapping[str, Any], agent: int) -> dict[str, Any]:
+    """One agent with all corrections: its answer then, and every arm."""
+    read = found["with_corrections"]
+    name = read["evidence"]["agents"][agent]["agent"]
+    return {
+        "agent": name,
+        "would_change": read["would_change"][name],
+        "arms": read["answers"][name],
+        "cells": list(_cells(read["evidence"], agent)),
+    }
+
+
 async def _show(shown: Page, template: str, **values: Any) -> Response:
     head = await heading(shown)
     pages = agents_on_page(shown, head["status"].agent_names)
@@ -90,13 +102,15 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
     first, columns = (0, WHOLE) if whole else (pages.first, pages.size)
     found = None if head["blinded"] else await found_so_far(shown, first, columns)
     sensitivity = await shown.call(studies.get_sensitivity, {"first": first, "columns": columns}) if found else None
+    corrected = {} if head["blinded"] else certificate or (await shown.call(list_corrections)).to_json()
 
     def made() -> dict[str, Any]:
         by_arm = not whole or pages.total <= WHOLE
         answers = [_answer(certificate, agent, by_arm=by_arm) for agent in some] if certificate else []
-        return {"answers": answers, "found": with_panels(found), **_other_weights(sensitivity)}
+        reread = [_reread(corrected, agent) for agent in some[:WHOLE] if corrected.get("corrections")]
+        return {"answers": answers, "found": with_panels(found), "reread": reread, **_other_weights(sensitivity)}
 
-    shared: dict[str, Any] = {"pages": pages, "certificate": certificate, "made": made}
+    shared: dict[str, Any] = {"pages": pages, "certificate": certificate, "corrected": corrected, "made": made}
     return await shown.show(template, tab="Answer", **head, **shared, **values)
 
 
