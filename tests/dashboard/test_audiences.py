@@ -8,6 +8,9 @@ import pytest
 from tests.dashboard.site import OF_A_STUDY, TWO, form_token
 from tools.catalogs import NOT_SAID, not_said
 
+from parley.dashboard.render import environment
+from parley.translation import reading, retold
+
 STUDY = """
 name = "Four places"
 arms = ["placebo", "low", "high", "later"]
@@ -129,9 +132,10 @@ def test_nor_what_is_shown_before_a_study_is_launched(here, audience):
     assert not wrong(audience, page)
 
 
-def test_a_message_with_markup_in_a_name_is_text(here):
-    here.create(STUDY.replace("{audience}", "trial").replace("West", "<b>West"), "markup")
-    with here.browser() as browser:
-        for page in PAGES:
-            text = browser.get(f"/studies/markup{page}").text
-            assert "<b>West" not in text
+def test_a_name_in_a_message_is_text():
+    says = '{{ _("Arms of %(agent)s", agent=name) }}, {% trans name=name %}<i>{{ name }}</i>{% endtrans %}, {{ one }}'
+    many = '{{ ngettext("%(num)s sample of %(arm)s", "%(num)s samples of %(arm)s", 1200, arm=name) }}'
+    with reading("trial"):
+        shown = environment().from_string(f"{says}, {many}").render(name="<b>%s", one=retold("all <b> rewards"))
+    name = "&lt;b&gt;%s"
+    assert shown == f"Treatments of {name}, <i>{name}</i>, all &lt;b&gt; rewards, 1,200 participants on {name}"

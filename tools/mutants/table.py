@@ -43,6 +43,7 @@ ROUNDING = "tests/rewards/test_rounding.py::"
 PRIVATE = "tests/rewards/test_private.py::"
 NOISY = "tests/agent/test_private_reports.py::"
 HOOKS = "tests/coordinator/test_webhooks.py::"
+AUDIENCES = "tests/dashboard/test_audiences.py::"
 CLAIMS = "tests/dashboard/test_claims.py::"
 ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
 GAUSSIAN_END = "return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)"
@@ -361,5 +362,10 @@ MUTANTS = [
          CLAIMS + "test_an_answer_whose_reports_left_out_too_much_has_no_guarantee"),
         ("the true best is said to be a candidate, also with a tolerance", "formatting.py", "if tolerance:  # the true best may be gone", "if False:  # the true best may be gone",
          "tests/dashboard/test_estimates.py::test_what_is_said_of_the_candidates_is_what_is_proven_of_them"),
+        ("everybody reads the researcher's words", "dashboard/session.py", 'with reading(values.get("audience", "bandit")):', 'with reading("bandit"):',
+         AUDIENCES + "test_nor_one_of_an_experiment"),
+        ("a name within a message is markup", "dashboard/render.py", "name: escape(value) for", "name: value for", AUDIENCES + "test_a_name_in_a_message_is_text"),
+        ("a language hides the words of an audience in it", "translation.py", '(f"{language}_{audience}", language, audience)', '(language, f"{language}_{audience}", audience)',
+         "tests/test_translation.py::test_a_message_is_looked_up_by_language_and_audience_then_language_then_audience_then_it_stays"),
     ),
 ]  # fmt: skip

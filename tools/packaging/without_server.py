@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ROOMS = ("harmonic", "bounds", "rewards", "policies", "protocol", "simulation", "correctness")
 MODULES = ("coordinator", "dashboard", "agent", "service", "site", "cli", "experiments", "connections.py")
-MODULES += ("__main__.py", "__init__.py")
+MODULES += ("__main__.py", "__init__.py", "translation.py", "test_translation.py")
 
 
 def server_packages() -> set[str]:
@@ -55,7 +55,8 @@ def pytest_load_initial_conftests() -> None:
 
 def places() -> list[str]:
     """The tests and doctests of the numeric rooms and of the protocol."""
-    tests = [*(ROOT / "tests").glob("test_*.py"), *(ROOT / "tests" / room for room in ROOMS)]
+    rules = (path for path in (ROOT / "tests").glob("test_*.py") if path.name not in MODULES)
+    tests = [*rules, *(ROOT / "tests" / room for room in ROOMS)]
     rooms = [path for path in (ROOT / "src" / "parley").iterdir() if path.suffix == ".py" or path.is_dir()]
     known = [path for path in rooms if path.name not in MODULES and not path.name.startswith((".", "__"))]
     return sorted(str(path.relative_to(ROOT)) for path in (*tests, *known))
