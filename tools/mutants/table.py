@@ -298,6 +298,8 @@ MUTANTS = [
          PAGE + "test_a_complete_phase_can_be_mended_until_its_grace_is_over_whatever_happens_to_the_service"),
         ("a key that reads like another is assigned", "agent/site.py", "if (similar := self.people.similar(key)) and not somebody_else:", "if (similar := self.people.similar(key)) and False:",
          PAGE + "test_a_key_that_reads_like_another_is_asked_about_before_anybody_is_assigned[bx-001]"),
+        ("what may be thousands is taken for a decimal", "agent/tables.py", "doubtful = thousands and THOUSANDS[thousands].fullmatch(text)", "doubtful = None",
+         "tests/agent/test_site_languages.py::test_a_decimal_comma_is_one_where_the_language_writes_it_and_thousands_are_never_guessed[en-1,250-None]"),
         ("every site sees its answer", "coordinator/reading/studies.py", "if message.problem.show_answer else None", "if True else None",
          PAGE + "test_a_finished_study_tells_a_site_its_answer_only_if_it_says_so[False]"),
         ("the guarantee stays whatever is missing", "protocol/certificate.py", "if worst[0][0] > limit:", "if worst[0][0] > 2:",

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from parley.agent.people import Person, folded
 from parley.agent.plans import OVER
 from parley.agent.reporting import LATE, PATIENCE, SiteRuntime
-from parley.agent.site import YES_OR_NO, Site, checked_key
+from parley.agent.site import ADMINISTRATOR, YES_OR_NO, Site, checked_key
 from parley.agent.tables import number_in, read_table, typed_number
 from parley.dashboard.render import environment
 from parley.errors import InvalidInput, ParleyError, SimilarKey
@@ -146,7 +146,7 @@ class Pages:
             rules=people.rules,
             title=people.rules.title or site.study,
             yes_no=people.rules.values == YES_OR_NO,
-            ask=retold(site.contact),
+            ask=people.rules.contact or gettext(ADMINISTRATOR),
             over=standing["stage"] in OVER,
             answer=people.stage.answer,
             grace=grace(site),
