@@ -115,7 +115,7 @@ def _type(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("type") == "array":
-        return f"list of {_type(schema.get('items', {}))}"
+        return f"list of {_type((schema.get('prefixItems') or [schema.get('items', {})])[0])}"
     limits = [f"{words} {schema[key]}" for key, words in LIMITS.items() if key in schema]
     return " ".join([schema.get("type", "any value"), *(["(" + ", ".join(limits) + ")"] if limits else [])])
 

@@ -149,6 +149,7 @@ def test_a_notice_says_no_more_than_a_viewer_may_know(sqlite_house):
         assert notice.message_id("wh_1") != notice.message_id("wh_2")
 
 
+@pytest.mark.servers
 def test_only_what_happens_after_it_was_added_is_told(told):
     house, receiver = told
     message = small_study()
@@ -314,6 +315,7 @@ def test_a_redirect_is_a_failure_and_is_not_followed(told):
 # Failing
 
 
+@pytest.mark.servers
 def test_a_webhook_that_fails_for_days_is_disabled_and_told_what_it_missed_when_a_test_arrives(told):
     house, receiver = told
     receiver.refusals = 10**6
@@ -334,6 +336,7 @@ def test_a_webhook_that_fails_for_days_is_disabled_and_told_what_it_missed_when_
     assert line()["state"] == "live"
 
 
+@pytest.mark.servers
 def test_whoever_says_gone_is_told_nothing_more(told):
     house, receiver = told
     receiver.answer = 410
@@ -480,6 +483,7 @@ def test_nobody_is_late_in_the_first_minutes(timed):
 # Who may, what is kept, what is measured
 
 
+@pytest.mark.servers
 def test_registering_and_removing_are_in_the_servers_log_without_secret_and_path(told):
     house, receiver = told
     house.admin.request("DELETE", "webhooks", receiver.webhook)
@@ -493,12 +497,14 @@ def test_registering_and_removing_are_in_the_servers_log_without_secret_and_path
         house.admin.request("POST", "webhooks", receiver.webhook, "test")
 
 
+@pytest.mark.servers
 def test_an_administrator_adds_webhooks_and_nobody_else(told):
     house, receiver = told
     with pytest.raises(NotAllowed):
         house.issue("auditor", name="a").request("POST", "webhooks", json={"url": receiver.url})
 
 
+@pytest.mark.servers
 def test_there_are_only_so_many(told):
     house, receiver = told
     for _ in range(webhooks.MOST - 1):
