@@ -32,6 +32,7 @@ LOST = "tests/policies/test_lost_sites.py::"
 SITE = "tests/agent/test_site.py::"
 PAGE = "tests/agent/test_site_page.py::"
 FLAGS = "tests/site/test_flags.py::"
+WAREHOUSE = "tests/agent/test_warehouse.py::"
 NETWORK = "tests/agent/test_network.py::"
 DEVIATIONS = "tests/protocol/test_deviations.py::"
 ANEW = "tests/protocol/test_lost_sites.py::"
@@ -353,6 +354,12 @@ MUTANTS = [
          NETWORK + "test_the_usual_variables_name_the_proxy"),
         ("a proxy is shown with its password", "agent/network.py", "proxy.netloc.rpartition('@')[2]", "proxy.netloc",
          NETWORK + "test_a_password_is_in_no_message"),
+        ("rows of a query are read in any order", "agent/sources.py", "if not self._warehouse.ordered:", "if False:",
+         WAREHOUSE + "test_a_wrong_query_is_told"),
+        ("totals of another phase are taken", "agent/sources.py", "if count > asked or not", "if not",
+         WAREHOUSE + "test_totals_of_a_phase"),
+        ("a query may write", "agent/tables.py", '{"connect_args": {"read_only": True}} if file else {}', "{}",
+         WAREHOUSE + "test_a_wrong_query_is_told"),
         ("a lock is anybody's", "files.py", "if not lock_descriptor(self._file, blocking=False):", "if False:",
          "tests/test_files.py::test_a_lock_names_its_holder_and_dies_with_it"),
     ),

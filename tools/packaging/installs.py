@@ -165,6 +165,13 @@ def try_site(site: Environment) -> None:
     assert "journals" in site.parley("site", "--study", "first", status=2)  # it gets as far as its journal
 
 
+def try_sql(sql: Environment) -> None:
+    assert sql.complete() == {"agent", "sql"}
+    (sql.work / "house.toml").write_text("url = 'duckdb://'\nquery = 'SELECT 1 AS arm'\n", encoding="utf-8")
+    ask = "from parley.agent.tables import Warehouse; print(Warehouse.load('house.toml').ask().columns)"
+    subprocess.run([str(sql.python), "-c", ask], check=True, env=QUICK, cwd=sql.work)
+
+
 def try_privacy(privacy: Environment) -> None:
     assert privacy.complete() == {"privacy"}
     noise = "from parley.agent.privacy import ReportNoise; print(ReportNoise(sensitivity=1, rho=0.05).added([0] * 9))"
@@ -185,6 +192,7 @@ def main() -> None:
             try_live(server, agent)
             last.result()
             try_site(Environment(folder / "site", wheel, "site", on=alone))
+            try_sql(Environment(folder / "sql", wheel, "sql", on=alone))
             try_privacy(Environment(folder / "privacy", wheel, "privacy", on=alone))
     print(f"Every extra does its job in an environment of its own ({time.monotonic() - begun:.0f} s).")
 

@@ -1,4 +1,4 @@
-"""Where an agent's rewards come from: a Python function, a command, a CSV file that grows, or a simulated arm.
+"""Where an agent's rewards come from: a Python function, a command, a file that grows, a database, a simulated arm.
 
 A source is a callable: plan in, `Totals` out. `repeatable` says whether asking twice for one phase gives the same
 rewards; one that cannot is never asked twice.
@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from parley.agent.plans import AgentPlan, Delivery, NotYet
-from parley.agent.tables import Row, Table, arm_in, number_in, read_table
+from parley.agent.tables import Row, Table, Warehouse, arm_in, number_in, read_table
 from parley.errors import InvalidInput, SourceFailed
 from parley.protocol import Report
 from parley.protocol.codec import canonical, read_json
@@ -28,7 +28,10 @@ from parley.simulation import phase_totals
 from parley.study import Study, load_study
 from parley.totals import Totals
 
-FORMS = "python:MODULE:FUNCTION, command:PROGRAM ARGUMENTS, csv:FILE, or simulate:STUDY.toml"
+FORMS = (
+    "python:MODULE:FUNCTION, command:PROGRAM ARGUMENTS, csv:FILE, parquet:FILE, sql:WAREHOUSE.toml, or "
+    "simulate:STUDY.toml"
+)
 
 
 class Source(Protocol):
@@ -147,7 +150,8 @@ class CommandSource:
         return _numbers(arm, done.stdout.split(), count)
 
 
-NEEDED = ("arm", "reward")
+NEEDED, CELLS = ("arm", "reward"), ("arm", "count", "sum", "squares")
+PARQUET = b"PAR1"  # how such a file begins
 SAME = 1e-9  # relative: sums that were added up in another order
 
 
@@ -181,7 +185,7 @@ def _hash(*parts: str) -> str:
 
 
 class CsvSource:
-    """A CSV file that grows, with the columns `arm` and `reward`, and `id` if it has one.
+    """A CSV or Parquet file that grows, with the columns `arm` and `reward`, and `id` if it has one.
 
     A phase takes the next rows of every arm. Each row is used once, whatever somebody does to the file in between.
     What a phase took is remembered in the outbox: every row up to the last one that was used, by a hash of its arm and
@@ -200,7 +204,9 @@ class CsvSource:
         self._path, self._taken, self._memory = Path(path), taken, memory
 
     def __call__(self, plan: AgentPlan) -> Delivery:
-        table = self._read()
+        return self._next_rows(plan, self._read())
+
+    def _next_rows(self, plan: AgentPlan, table: Table) -> Delivery:
         lines = [self._line(table, row, plan.arms) for row in table.rows]
         self._check_ids(lines)
         used = self._used(plan, lines)
@@ -223,7 +229,12 @@ class CsvSource:
             raise NotYet(f"{self._path} is not there") from None
         except OSError as error:
             raise InvalidInput(str(self._path), found=error.strerror, allowed="a file that can be read") from None
-        return read_table(data, str(self._path), needed=NEEDED, growing=True)
+        if not data.startswith(PARQUET):
+            return read_table(data, str(self._path), needed=NEEDED, growing=True)
+        whole = Warehouse(name=str(self._path), url="duckdb://", query="SELECT * FROM read_parquet(:file)")
+        table = whole.ask(file=str(self._path))
+        table.require(*NEEDED)
+        return table
 
     def _line(self, table: Table, row: Row, arms: tuple[str, ...]) -> _Line:
         arm = arm_in(table, row, arms)
@@ -312,6 +323,53 @@ class CsvSource:
         return " (the last line has no line end and is not read yet)" if table.unfinished else ""
 
 
+class SqlSource(CsvSource):
+    """A query that gives rows, taken like those of a CSV file, or a phase's totals: `arm`, `count`, `sum`, `squares`.
+
+    Rewards are added up here, without rounding, as those of a file are. Sums of a query are the database's.
+    """
+
+    def __init__(self, warehouse: Warehouse, taken: Callable[[int], Report | None], memory: RowMemory) -> None:
+        super().__init__(warehouse.answer, taken, memory)
+        self._warehouse = warehouse
+
+    def __call__(self, plan: AgentPlan) -> Delivery:
+        table = self._warehouse.ask(study=plan.study, agent=plan.agent, phase=plan.phase)
+        if "count" in table.columns:
+            table.require(*CELLS)
+            return self._totals(plan, table)
+        table.require(*NEEDED)
+        if not self._warehouse.ordered:
+            raise InvalidInput(
+                f"{self._warehouse.name}, query",
+                found="rows in no order",
+                allowed="ORDER BY, and new rows last: by the time or the number at which they were written",
+            )
+        return self._next_rows(plan, table)
+
+    def _totals(self, plan: AgentPlan, table: Table) -> Delivery:
+        cells: dict[str, tuple[float, ...]] = {}
+        for row in table.rows:
+            arm = arm_in(table, row, plan.arms)
+            if arm in cells:
+                where = f"{self._path}, line {row.line}, column arm"
+                raise InvalidInput(where, found=f"{arm!r} again", allowed="every arm once")
+            cells[arm] = tuple(number_in(table, row, name) if row.values[name] else 0.0 for name in CELLS[1:])
+        for arm, asked in _asked(plan):
+            count = cells.setdefault(arm, (0.0, 0.0, 0.0))[0]
+            if count > asked or not count.is_integer():
+                raise InvalidInput(
+                    f"{self._path}, count of {arm}",
+                    found=f"{count:.12g}",
+                    allowed=f"{asked}, as phase {plan.phase} asks",
+                    hint="The query may take only those of the phase (:phase); or let it give rows",
+                )
+            if count < asked:
+                raise NotYet(f"{arm}: {count:.0f} of {asked} are there")
+        counts, sums, squares = np.array([cells[arm] for arm in plan.arms]).T
+        return Delivery(totals=Totals(counts=counts.astype(np.int64), sums=sums, squares=squares))
+
+
 def make_source(
     text: str,
     *,
@@ -320,14 +378,16 @@ def make_source(
     taken: Callable[[int], Report | None],
     memory: RowMemory,
 ) -> Source:
-    """A source by its words: `python:m:f`, `command:...`, `csv:file` or `simulate:study.toml`."""
+    """A source by its words: `python:m:f`, `command:...`, `csv:file`, `sql:file.toml` or `simulate:study.toml`."""
     kind, _, rest = text.partition(":")
     if kind == "python" and rest:
         return FunctionSource(rest)
     if kind == "command":
         return CommandSource(rest)
-    if kind == "csv" and rest:
+    if kind in ("csv", "parquet") and rest:
         return CsvSource(rest, taken, memory)
+    if kind == "sql" and rest:
+        return SqlSource(Warehouse.load(rest), taken, memory)
     if kind == "simulate" and rest:
         return SimulatedSource(load_study(rest), seed=seed, whole_plan=whole_plan)
     raise InvalidInput("source", found=repr(text), allowed=FORMS)

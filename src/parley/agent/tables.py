@@ -1,16 +1,24 @@
 """Tables as people keep them: CSV from Excel or elsewhere, with commas, semicolons or tabs, a byte-order mark, decimal
-commas, header names in any case. An error names the file, the line, the column and the value.
+commas, header names in any case; and what a query to a database gives. An error names the file, the line, the column
+and the value.
 """
 
 import csv
 import io
 import math
+import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import threading
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Self
 
-from parley.errors import InvalidInput
+from parley.agent.plans import NotYet
+from parley.errors import InvalidInput, UnknownName, need, needs
 from parley.translation import marked
 
 SEPARATORS = ",;\t"
@@ -35,7 +43,14 @@ class Table:
     separator: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    unfinished: bool
+    unfinished: bool = False
+
+    def require(self, *names: str) -> None:
+        """Refuse a table without these columns."""
+        for name in names:
+            if name not in self.columns:
+                found = f"the columns {', '.join(self.columns)}"[:200]
+                raise InvalidInput(f"{self.source}, column {name}", found=found, allowed=f"also {name}")
 
 
 def read_table(
@@ -172,3 +187,138 @@ def _header(cells: list[str], source: str, line: int, needed: Sequence[str]) -> 
 def _wrong(source: str, line: int, column: str, found: str, allowed: str) -> InvalidInput:
     place = PLACE if column else marked("{source}, line {line}")
     return InvalidInput(place.format(source=source, line=line, column=column), found=found, allowed=allowed)
+
+
+PASSWORD, ADDRESS = "PARLEY_SQL_PASSWORD", "PARLEY_SQL_URL"
+ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
+UNITS = {True: "1", False: "0", None: ""}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warehouse:
+    """A database and what to ask it. It is asked in a transaction that only reads where the database can promise that,
+    and that is rolled back in any case.
+    """
+
+    name: str  # of the file that says so: errors begin with it
+    query: str
+    url: str = field(default="", repr=False)  # as SQLAlchemy writes it; empty: in PARLEY_SQL_URL
+    password_variable: str = PASSWORD  # of the environment; no file and no command line needs to hold a password
+    timeout: float = 60.0  # seconds for an answer
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """From a TOML file with `url`, `query`, and perhaps `password_variable` and `timeout`."""
+        try:
+            found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InvalidInput(str(path), found=str(error), allowed="a TOML file with url and query") from None
+        known = {one.name: one for one in fields(cls) if one.name != "name"}
+        for key, value in found.items():
+            if key not in known:
+                raise UnknownName(str(path), key, known)
+            kind: Any = (int, float) if key == "timeout" else str
+            if not isinstance(value, kind) or isinstance(value, bool) or not value or (key == "timeout" and value < 0):
+                allowed = "a number above 0" if key == "timeout" else "text"
+                raise InvalidInput(f"{path}, {key}", found=repr(value)[:60], allowed=allowed)
+        if "query" not in found:
+            raise InvalidInput(str(path), found="no query", allowed='query = "SELECT ..."')
+        return cls(name=str(path), **found)
+
+    @property
+    def answer(self) -> str:
+        """How errors call what it gives, whose lines are not those of the file."""
+        return f"the answer to {self.name}"
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the query says in which order its rows come."""
+        return ORDERED.search(self.query) is not None
+
+    def ask(self, **parameters: object) -> Table:
+        """The answer as a table. Raises `NotYet` if none comes, `InvalidInput` if the question is wrong."""
+        sql = need("sqlalchemy", extra="sql", purpose="the source sql")
+        url, options = self._address(sql)
+        statement = sql.text(self.query)
+        if unknown := set(statement.compile().params) - set(parameters):
+            known = ", ".join(f":{name}" for name in parameters)
+            raise InvalidInput(f"{self.name}, query", found=f":{min(unknown)}", allowed=f"the parameters {known}")
+        late = threading.Event()
+        try:
+            with needs("sql", "the source sql"):
+                engine = sql.create_engine(url, poolclass=sql.NullPool, **options)
+            with engine.connect() as connection, _stopped_after(self.timeout, connection, late):
+                answer = connection.execute(statement, parameters)
+                columns = tuple(map(str.lower, answer.keys()))
+                rows = [[_cell(value) for value in row] for row in answer]
+        except sql.exc.NoSuchModuleError as error:
+            raise self._wrong(f"{url.drivername} ({error})", "a database that SQLAlchemy knows", "url") from None
+        except (sql.exc.SQLAlchemyError, OSError) as error:
+            words = " ".join(str(getattr(error, "orig", None) or error).split())[:400]
+            words = words.replace(url.password, "***") if url.password else words
+            if late.is_set():
+                raise NotYet(f"{self.name}: no answer within {self.timeout:g} s (timeout)") from None
+            if isinstance(error, sql.exc.OperationalError | OSError) and "no such" not in words:
+                raise NotYet(f"{self.name}: no answer: {words}") from None
+            raise self._wrong(words, "a query that the database understands", "query") from None
+        for name in columns:
+            if columns.count(name) > 1:
+                raise self._wrong(f"two columns {name}", "every column once", "query")
+        made = [dict(zip(columns, row, strict=True)) for row in rows]
+        lines = tuple(Row(line=line, values=values) for line, values in enumerate(made, start=1))
+        return Table(source=self.answer, separator=",", columns=columns, rows=lines)
+
+    def _address(self, sql: Any) -> tuple[Any, dict[str, Any]]:
+        """The database's address with its password, and how to open it for reading."""
+        try:
+            url = sql.make_url(self.url or os.environ.get(ADDRESS, ""))
+        except sql.exc.ArgumentError:
+            allowed = f"an address such as postgresql://USER@HOST/DATABASE or duckdb:///FILE, or one in {ADDRESS}"
+            raise self._wrong("none that can be read", allowed, "url") from None
+        if self.url and url.password is not None:
+            allowed = f"an address without one: the password comes from {self.password_variable}"
+            raise self._wrong("a password", allowed, "url")
+        if url.host and url.password is None and os.environ.get(self.password_variable):
+            url = url.set(password=os.environ[self.password_variable])
+        kind, file = url.get_backend_name(), url.database if url.database != ":memory:" else None
+        if kind == "postgresql":
+            plain = url.drivername in ("postgresql", "postgres")
+            return url.set(drivername="postgresql+psycopg") if plain else url, {
+                "connect_args": {"connect_timeout": 10},
+                "execution_options": {"postgresql_readonly": True},
+            }
+        if kind == "duckdb":
+            return url, {"connect_args": {"read_only": True}} if file else {}
+        if kind == "sqlite" and file:  # as an address, since only that can say that it is to be read
+            return url.set(database=Path(file).absolute().as_uri(), query={"mode": "ro", "uri": "true"}), {}
+        return url, {}
+
+    def _wrong(self, found: str, allowed: str, key: str) -> InvalidInput:
+        return InvalidInput(f"{self.name}, {key}", found=found, allowed=allowed)
+
+
+@contextmanager
+def _stopped_after(seconds: float, connection: Any, late: threading.Event) -> Iterator[None]:
+    """Interrupt what a database does for us when time is up; `late` says so."""
+    driver = connection.connection.dbapi_connection
+    interrupt = getattr(driver, "interrupt", None) or getattr(driver, "cancel", None)
+
+    def stop() -> None:
+        if interrupt is not None:  # other drivers stop by themselves, or when the query is done
+            late.set()
+            interrupt()
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _cell(value: object) -> str:
+    """A value as a CSV file would have it: a float with all its digits, nothing for NULL."""
+    if isinstance(value, bool) or value is None:
+        return UNITS[value]
+    return str(value).strip()

@@ -23,6 +23,7 @@ EXTRAS = {
     "server": "serve, admin init, backup and restore, verify --db; with agent: demo --live",
     "agent": "agent, the rest of admin, verify --server",
     "site": "site",
+    "sql": "agent --source sql: and parquet:",
     "privacy": "agent and site, in a study with private reports",
     "experiments": "sweep, report",
     "polars": "results as polars frames",

@@ -363,7 +363,8 @@ def status(opened: _OpenSite, as_json: bool) -> None:
 @click.option(
     "--source",
     metavar="SOURCE",
-    help="python:MODULE:FUNCTION, 'command:PROGRAM ARGUMENTS', csv:FILE or simulate:STUDY.toml",
+    help="python:MODULE:FUNCTION, 'command:PROGRAM ARGUMENTS', csv:FILE, parquet:FILE, sql:FILE.toml or "
+    "simulate:STUDY.toml",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of a simulated source.")
 @outbox_option("Folder that remembers what was drawn and acknowledged. Keep it for the whole study.")
@@ -416,6 +417,8 @@ def agent_command(
       python:m:f          f(arm, count) of the module m returns that many rewards
       command:prog args   prog args ARM COUNT prints that many rewards
       csv:file            columns arm, reward and perhaps id; rows are added; each is used once
+      parquet:file        the same
+      sql:file.toml       url and query: rows, or totals of the phase (arm, count, sum, squares)
       simulate:study.toml rewards from the file's [truth] and --seed
 
     You may stop or kill it at any moment and start it again: nothing is drawn twice or reported twice.
