@@ -17,7 +17,8 @@ COPY src src
 RUN pip install --constraint constraints.txt .
 
 FROM build AS build-coordinator
-RUN pip install --constraint constraints.txt '.[server]'
+# `agent` is what `parley admin` and `parley qualify` talk to a coordinator with.
+RUN pip install --constraint constraints.txt '.[server,agent]'
 
 FROM build AS build-agent
 RUN pip install --constraint constraints.txt '.[agent,privacy]'

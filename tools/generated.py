@@ -23,6 +23,7 @@ GOLDEN = (
     "tests.protocol.test_golden_endings",
     "tests.protocol.test_deviations",
     "tests.protocol.test_held",
+    "tests.cli.test_qualify",
 )
 
 
@@ -167,6 +168,13 @@ def mutants(_: str) -> str:
     return page()
 
 
+def promises(_: str) -> str:
+    """Each promise with its tests and mutants, and who may do what: what `parley qualify` ships."""
+    from tools import promises
+
+    return promises.text()
+
+
 # A page with generated parts -> what makes its text anew.
 PAGES: dict[str, Callable[[str], str]] = {
     "docs/study-file.md": study_file,
@@ -176,6 +184,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "docs/api.md": api,
     "docs/production.md": production,
     "docs/mutants.md": mutants,
+    "src/parley/cli/qualification/promises.json": promises,
 }
 
 

@@ -3,16 +3,16 @@
 What is expected stands in the table of docs/api.md, not in the code that is tested.
 """
 
-import re
 import socket
-from pathlib import Path
-from urllib.parse import quote
+from functools import partial
 
 import httpx2
 import pytest
 from starlette.responses import JSONResponse
 from tests.coordinator.support import study_message
+from tools.promises import access_table
 
+from parley.cli.qualify_live import BODIES, ROLES, access_mistakes, call
 from parley.coordinator.access.tokens import Role
 from parley.coordinator.http.guard import Asked, Operation
 from parley.coordinator.http.operations import OPERATIONS
@@ -20,50 +20,6 @@ from parley.coordinator.problems import Refusal
 from parley.errors import NotAllowed
 
 PUBLIC = {operation.name for operation in OPERATIONS if operation.public}
-DOCS = Path(__file__).parents[2] / "docs" / "api.md"
-ROLES = ["agent", "viewer", "analyst", "auditor", "administrator"]
-BODIES = {
-    "create_study": {"study": {}},
-    "estimate_study": {"study": {}},
-    "put_report": {},
-    "pause_study": {"reason": "x"},
-    "resume_study": {"reason": "x"},
-    "cancel_study": {"reason": "x"},
-    "freeze_agent": {"reason": "x", "preview": "0" * 64},
-    "close_early": {"reason": "x", "preview": "0" * 64},
-    "amend_report": {"reason": "x", "report": {}},
-    "issue_token": {"role": "viewer", "name": "x"},
-    "add_webhook": {"url": "https://example.org/"},
-}
-
-
-def documented():
-    """(method, path) -> {role: cell}, from the table of the docs.
-
-    A cell like "`POST /v1/a/pause`, `resume`" names siblings; "`GET`, `POST /v1/b`" two methods of one path.
-    """
-    rows = {}
-    for line in DOCS.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) != 6 or not cells[0].startswith("`"):
-            continue
-        methods, path = [], ""
-        for quoted in re.findall(r"`([^`]+)`", cells[0]):
-            words = quoted.split()
-            if words[0].isupper():
-                methods = [*([] if path else methods), words.pop(0)]
-            if words:
-                path = words[0].split("?")[0] if words[0].startswith("/") else f"{path.rsplit('/', 1)[0]}/{words[0]}"
-                rows |= {(method, path): dict(zip(ROLES, cells[1:], strict=True)) for method in methods}
-    return rows
-
-
-def operations(house):
-    """(operation, method, path template) of every operation of the OpenAPI document."""
-    document = house.admin.request("GET", "openapi.json")
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            yield operation["operationId"], method.upper(), path
 
 
 @pytest.fixture
@@ -74,79 +30,30 @@ def two_studies(sqlite_house):
     return sqlite_house
 
 
-def call(http, token, operation, method, path, *, study, agent):
-    address = path.replace("{study}", study).replace("{agent}", quote(agent))
-    address = address.replace("{phase}", "1").replace("{kid}", "0" * 16).replace("{arm}", "arm%201")
-    address = address.replace("{webhook}", "wh_0")
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    body = {"json": BODIES[operation]} if operation in BODIES else {}
-    with http.stream(method, address, headers=headers, **body) as response:
-        if operation not in ("follow_study", "follow_studies"):  # which never end
-            response.read()
-        return response.status_code
-
-
-def from_a_page(house, token, operation, _, path, *, study, agent):
-    """The same, asked by a page on behalf of its reader."""
-    known = {"study": study, "agent": agent, "phase": 1, "kid": "0" * 16, "arm": "arm 1", "webhook": "wh_0"}
-    place = {key: value for key, value in known.items() if f"{{{key}}}" in path}
-    credential = f"Bearer {token}" if token else ""
-    asked = Asked(app=house.app, credential=credential, place=place, query={}, body=BODIES.get(operation))
-    found = house.application.run(house.app.state.operations[operation].perform(asked))
+def from_a_page(house, tokens, asked):
+    """The status of the answer, asked by a page on behalf of its reader."""
+    place = {key: int(value) if key == "phase" else value for key, value in asked.place.items()}
+    credential = f"Bearer {tokens[asked.role]}" if asked.role else ""
+    body = BODIES.get(asked.operation)
+    request = Asked(app=house.app, credential=credential, place=place, query={}, body=body)
+    found = house.application.run(house.app.state.operations[asked.operation].perform(request))
     return found.status if isinstance(found, Refusal) else 200
 
 
-def test_the_docs_list_every_operation(two_studies):
-    rows = documented()
-    for _, method, path in operations(two_studies):
-        assert (method, path) in rows, f"{method} {path} is not in docs/api.md"
-
-
-@pytest.mark.parametrize("asked", ["over HTTP", "from a page"])
-def test_the_whole_matrix(two_studies, asked):
-    house, rows = two_studies, documented()
-    tokens = {}
-    for role in ROLES:
-        if role == "administrator":
-            tokens[role] = house.token
-            continue
-        scope = {"study": "mine", "agent": "agent 1"} if role == "agent" else {"study": "mine", "name": role}
-        if role == "agent":
-            tokens[role] = house.tokens["mine", "agent 1"]
-        else:
-            tokens[role] = house.admin.request("POST", "tokens", json={"role": role, **scope})["token"]
-    wrong, tried = [], 0
-    http = httpx2.Client(base_url=house.url, trust_env=False)
-    for operation, method, path in operations(house):
-        for role in [None, *ROLES]:
-            for study in ("mine", "other") if "{study}" in path else ("mine",):
-                for agent in ("agent 1", "agent 2") if "{agent}" in path else ("agent 1",):
-                    token = tokens[role] if role else None
-                    way, line = (call, http) if asked == "over HTTP" else (from_a_page, house)
-                    status = way(line, token, operation, method, path, study=study, agent=agent)
-                    expected = _expected(rows[method, path], operation, role, study, agent)
-                    outcome = {401: "no token", 403: "denied"}.get(status, "allowed")
-                    tried += 1
-                    if outcome != expected or status >= 500:
-                        wrong.append((operation, role, study, agent, status, expected))
-    http.close()
+@pytest.mark.parametrize("way", ["over HTTP", "from a page"])
+def test_the_whole_matrix(two_studies, way):
+    """`parley qualify` asks the same over HTTP; what is expected is the table of docs/api.md, which has every row."""
+    house = two_studies
+    tokens = {"administrator": house.token, "agent": house.tokens["mine", "agent 1"]}
+    for role in ROLES[1:-1]:
+        body = {"role": role, "study": "mine", "name": role}
+        tokens[role] = house.admin.request("POST", "tokens", json=body)["token"]
+    with httpx2.Client(base_url=house.url, trust_env=False) as http:
+        ask = partial(call, http, tokens) if way == "over HTTP" else partial(from_a_page, house, tokens)
+        document = house.admin.request("GET", "openapi.json")
+        wrong, tried = access_mistakes(document, access_table(), ("agent 1", "agent 2"), ask)
     assert not wrong
     assert tried > 250
-
-
-def _expected(row, operation, role, study, agent):
-    if operation in PUBLIC:
-        return "allowed"
-    if role is None:
-        return "no token"
-    cell = row[role]
-    if not cell or (cell == "its own" and agent != "agent 1"):
-        return "denied"
-    if role == "administrator":
-        return "allowed"
-    if operation == "get_server_log":
-        return "denied"  # these tokens are bound to a study
-    return "allowed" if study == "mine" else "denied"
 
 
 def test_a_new_route_is_denied_to_everybody_until_it_is_listed(sqlite_house):

@@ -1,24 +1,11 @@
 """The table of docs/threat-model.md does not rot: each claim names tests that exist, and mutants they catch."""
 
-import re
-
 import pytest
 from tools.chaos.mutant import KEPT
 from tools.chaos.mutants import MUTANTS, PROMISED, ROOT
+from tools.promises import BY_NAME, threat_rows
 
-BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
-HEAD = "| claim | test | mutants"
-
-
-def rows():
-    """claim -> (files of its tests, names of its mutants)"""
-    text = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
-    lines = text[text.index(HEAD) :].split("\n\n")[0].splitlines()[2:]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return {claim: (re.findall(r"`(tests/[^`]+)`", tests), names.split("; ")) for claim, tests, names in cells}
-
-
-CLAIMS = rows()
+CLAIMS = threat_rows()
 
 
 @pytest.mark.parametrize("claim", CLAIMS)

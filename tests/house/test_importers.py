@@ -20,6 +20,7 @@ REGISTRIES = ("parley.coordinator.http.routes.", "parley.coordinator.record.migr
 REASONS = {
     "parley.bounds.bernoulli": "exact bounds for 0/1 rewards: a proof of its own beside the paper's",
     "parley.cli.admin_changes": "the half of `parley admin` that changes running studies",
+    "parley.cli.qualify_live": "what `parley qualify` tries with real servers",
     "parley.coordinator.http.operations": "the table of the API's operations: a registry itself",
     "parley.coordinator.record.postgres": "one of two storages, imported only where it is used",
     "parley.policies.evidence.tolerance": "acceptance within a tolerance: a proof of its own",

@@ -364,6 +364,16 @@ MUTANTS = [
          "tests/test_files.py::test_a_lock_names_its_holder_and_dies_with_it"),
     ),
     *_of(
+        "chain",
+        ("hashes of records are not compared", "protocol/chain.py", "if record.hash != record.computed:", "if False:",
+         "tests/protocol/test_golden_logs.py::test_a_salt_that_was_changed_shows"),
+    ),
+    *_of(
+        "access",
+        ("a token reaches every study", "coordinator/access/tokens.py", "return self.study is None or self.study == study", "return True",
+         "tests/coordinator/test_promise_09_access.py::test_the_whole_matrix[over HTTP]"),
+    ),
+    *_of(
         "pages",
         ("a policy without a guarantee has an error probability", "dashboard/render.py", 'if "NO GUARANTEE" in guarantee:', "if False:",
          CLAIMS + "test_the_error_probability_is_that_of_the_guarantee"),

@@ -75,10 +75,10 @@ class Environment:
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(command, cwd=self.work, env={**QUICK, **variables}, **streams)
 
-    def parley(self, *arguments: str, status: int = 0, **variables: str) -> str:
+    def parley(self, *arguments: str, status: int = 0, patience: float = 120, **variables: str) -> str:
         """What a command says, on both streams; it must end with the given status and without a traceback."""
         running = self.start(*arguments, **variables)
-        out, err = running.communicate(timeout=120)
+        out, err = running.communicate(timeout=patience)
         if running.returncode != status or "Traceback" in err:
             told = f"parley {' '.join(arguments)} ended with {running.returncode} instead of {status}"
             raise SystemExit(f"{self.folder.name}: {told}\n{out[-1000:]}\n{err[-2000:]}")
@@ -178,6 +178,14 @@ def try_privacy(privacy: Environment) -> None:
     subprocess.run([str(privacy.python), "-c", noise], check=True, env=QUICK)
 
 
+def try_qualify(both: Environment) -> None:
+    """Green from a wheel alone, without a checkout; all is tried but PostgreSQL."""
+    assert "Qualified" in both.parley("qualify", "--minutes", "0.5", patience=600)
+    found = json.loads((both.work / "parley-qualification.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in found["checks"] if one["result"] != "passed"] == ["kills, PostgreSQL"]
+    assert "as the wheel brought them" in found["checks"][0]["detail"]
+
+
 def main() -> None:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="parley-installs-") as name:
@@ -193,6 +201,7 @@ def main() -> None:
             last.result()
             try_site(Environment(folder / "site", wheel, "site", on=alone))
             try_sql(Environment(folder / "sql", wheel, "sql", on=alone))
+            try_qualify(Environment(folder / "both", wheel, "server,agent", on=alone))
             try_privacy(Environment(folder / "privacy", wheel, "privacy", on=alone))
     print(f"Every extra does its job in an environment of its own ({time.monotonic() - begun:.0f} s).")
 

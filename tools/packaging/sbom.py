@@ -10,7 +10,7 @@ from tools.packaging.installs import Environment
 
 from parley import __version__
 
-USERS = "server,agent,site,privacy,experiments"  # as in the images, and what `parley sweep` needs
+USERS = "server,agent,site,sql,privacy,experiments"  # as in the images, and what sites and sweeps add
 
 
 def main() -> None:

@@ -233,7 +233,9 @@ def _compare(
 
 
 @contextmanager
-def _process(arguments: list[str], log: Path, *, heard: bool, **variables: str) -> Iterator[subprocess.Popen[str]]:
+def parley_process(
+    arguments: list[str], log: Path, *, heard: bool, **variables: str
+) -> Iterator[subprocess.Popen[str]]:
     """A `parley` process that does not outlive the block; what it says goes to a file, unless its output is `heard`."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PARLEY_")}
     with (
@@ -256,7 +258,7 @@ def _process(arguments: list[str], log: Path, *, heard: bool, **variables: str) 
                 running.kill()
 
 
-def _address(server: subprocess.Popen[str], log: Path) -> str:
+def announced(server: subprocess.Popen[str], log: Path) -> str:
     """The address the server announces on its first line."""
     assert server.stdout is not None
     line = server.stdout.readline()
@@ -295,8 +297,8 @@ def run_live(
         token = prepare(database, name=f"live-demo-{os.getpid()}", new_token=True)[2]
         assert token is not None
         log = folder / "server.log"
-        server = stack.enter_context(_process(["serve", "--db", database, "--port", "0"], log, heard=True))
-        client = stack.enter_context(Client(_address(server, log), token))
+        server = stack.enter_context(parley_process(["serve", "--db", database, "--port", "0"], log, heard=True))
+        client = stack.enter_context(Client(announced(server, log), token))
         notify(f"coordinator at {client.server}, database {'PostgreSQL' if db else 'SQLite'}")
         body = {"id": f"live-{os.urandom(4).hex()}", "study": StudyMessage.of(study).to_json()}
         made = _patiently(lambda: client.request("POST", "studies", json=body))
@@ -305,7 +307,9 @@ def run_live(
             secret = client.request("POST", "tokens", json=body)["token"]
             arguments = ["agent", "--server", client.server, "--study", made["id"], "--source", f"simulate:{path}"]
             arguments += ["--seed", str(seed), "--outbox", str(folder / f"outbox-{place}")]
-            stack.enter_context(_process(arguments, folder / f"agent-{place}.log", heard=False, PARLEY_TOKEN=secret))
+            stack.enter_context(
+                parley_process(arguments, folder / f"agent-{place}.log", heard=False, PARLEY_TOKEN=secret)
+            )
             notify(f"agent process started: {agent}")
         last = _follow(client, made["id"], notify)
         return _result(client, made["id"], last, study)

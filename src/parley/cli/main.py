@@ -40,6 +40,7 @@ PARTS = {
     },
     "This machine": {
         "doctor": "Check what is installed and whether the database answers.",
+        "qualify": "Try here what Parley promises, and write a signed report.",
         "completion": "Print the completion script of a shell.",
         "schema": "Print the JSON Schema of the study file, for editors.",
     },

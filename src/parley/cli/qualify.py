@@ -1,0 +1,248 @@
+"""`parley qualify`: does this installation do what Parley promises? A dated report, signed if a key is named."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+
+from parley import __version__
+from parley.cli import qualify_live  # noqa: F401 - its checks
+from parley.cli.console import checked_output, json_option, print_json, progress_bar, say, show_table
+from parley.cli.doctor import unmet
+from parley.cli.qualify_checks import CHECKS, Bench, Check, stored
+from parley.errors import InvalidInput, ParleyError, needs
+from parley.experiments.report_kit.pages import render
+from parley.experiments.report_kit.tables import Table
+from parley.files import write_whole
+from parley.formatting import plural
+
+NAMESPACE = "parley-qualification"  # of the signature: it cannot be taken for one of anything else
+
+
+@click.command()
+@click.option(
+    "--report",
+    default="parley-qualification.html",
+    show_default=True,
+    type=click.Path(dir_okay=False),
+    help="Where the page goes; the same as JSON goes beside it.",
+)
+@click.option(
+    "--minutes",
+    default=2.0,
+    show_default=True,
+    type=click.FloatRange(0, 1000),
+    help="About how long to try on two cores: more minutes, more studies at ties and more kills.",
+)
+@click.option("--database", help="An empty PostgreSQL database to try too: postgresql://USER:PASSWORD@HOST/DATABASE.")
+@click.option("--key", type=click.Path(dir_okay=False), help="SSH key to sign the report with, by ssh-keygen.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this check; may be repeated.")
+@json_option
+def qualify_command(
+    report: str, minutes: float, database: str | None, key: str | None, only: tuple[str, ...], as_json: bool
+) -> int:
+    """Try on this machine what Parley promises, and write a dated report: page, JSON, signature.
+
+    Numbers are compared with references, errors at ties are counted, a log is verified and tampered with, real servers
+    are killed and started again, and everybody asks for everything. Nothing of yours is touched: databases are made in
+    a temporary folder. The exit status is 0 if no check failed, and 1 otherwise. docs/qualification.md has more.
+    """
+    checked_output(report)
+    if Path(report).suffix == ".json":
+        raise InvalidInput("--report", found=report, allowed="a name that does not end in .json: that is written too")
+    chosen = _chosen(only)
+    if key is not None:
+        _require_key(key)
+    if database is not None:
+        _require_empty(database)
+    results = []
+    with (
+        tempfile.TemporaryDirectory(prefix="parley-qualify-") as folder,
+        progress_bar("qualifying", len(chosen), hidden=as_json) as advance,
+    ):
+        bench = Bench(minutes=minutes, folder=Path(folder), database=database)
+        for one in chosen:
+            results.append(_tried(one, bench))
+            advance(1)
+    document = _document(results, minutes=minutes, whole=not only)
+    page = Path(report)
+    written = _write(document, page, key)
+    if as_json:
+        print_json(document)
+    else:
+        rows = [(one["name"], one["result"], one["detail"]) for one in results]
+        show_table("", ("check", "result", "found"), rows)
+        say(f"{_verdict(document)} Written: {', '.join(map(str, written))}")
+    return 0 if document["passed"] else 1
+
+
+def _chosen(only: tuple[str, ...]) -> list[Check]:
+    names = [one.name for one in CHECKS]
+    for name in only:
+        if name not in names:
+            raise InvalidInput("--only", found=repr(name), allowed=", ".join(names))
+    return [one for one in CHECKS if not only or one.name in only]
+
+
+def _require_key(key: str) -> None:
+    if shutil.which("ssh-keygen") is None:
+        raise InvalidInput("--key", found="no ssh-keygen on this machine", allowed="OpenSSH 8.1 or newer, which signs")
+    if not Path(key).is_file():
+        raise InvalidInput("--key", found=f"no file {key}", allowed="a private key that ssh-keygen made")
+
+
+def _require_empty(database: str) -> None:
+    """Refuse a database with anything in it before anything is tried: it might be a real one."""
+    with needs("server", "parley qualify --database"):
+        from sqlalchemy import create_engine, inspect
+        from sqlalchemy.exc import SQLAlchemyError
+
+        from parley.coordinator.record import parse_url
+    url = parse_url(database)
+    if not url.drivername.startswith("postgresql"):
+        raise InvalidInput("--database", found=url.drivername, allowed="postgresql://...; SQLite is always tried")
+    try:
+        engine = create_engine(url)
+        with engine.connect() as connection:
+            tables = inspect(connection).get_table_names()
+        engine.dispose()
+    except SQLAlchemyError as error:
+        raise InvalidInput(
+            "--database", found=str(error).splitlines()[0], allowed="a PostgreSQL database that answers"
+        ) from None
+    if tables:
+        found = plural(len(tables), "table") + " in it"
+        raise InvalidInput("--database", found=found, allowed="an empty database, made for this and dropped afterwards")
+
+
+def _tried(one: Check, bench: Bench) -> dict[str, Any]:
+    """What became of a check. Whatever it raises is a failure, and the next check is tried all the same."""
+    begun = time.monotonic()
+    row = {"name": one.name, "claim": one.claim, "covers": list(one.covers)}
+    missing = [extra for extra in one.extras if any(unmet("parley", extra))]
+    if missing:
+        return row | {"result": "skipped", "detail": f"needs the extras {', '.join(missing)}", "seconds": 0.0}
+    if one.postgres and bench.database is None:
+        return row | {"result": "skipped", "detail": "no --database was named", "seconds": 0.0}
+    try:
+        result, detail = "passed", one.run(bench)
+    except ParleyError as error:
+        result, detail = "failed", str(error)
+    except Exception as error:
+        result, detail = "failed", f"{type(error).__name__}: {error}"[:500]
+    return row | {"result": result, "detail": detail, "seconds": round(time.monotonic() - begun, 1)}
+
+
+def _document(results: list[dict[str, Any]], *, minutes: float, whole: bool) -> dict[str, Any]:
+    """The report for programs: everything that the page says."""
+    counts = {word: sum(one["result"] == word for one in results) for word in ("passed", "failed", "skipped")}
+    installed = {one.name: one.version for one in metadata.distributions()}
+    return {
+        "schema": "parley/qualification/1",
+        "passed": counts["failed"] == 0 and counts["passed"] > 0,
+        "whole": whole,
+        "counts": counts,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "parley": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "machine": platform.node(),
+        "user": _user(),
+        "environment": sys.prefix,
+        "minutes": minutes,
+        "checks": results,
+        "promises": _matrix(results),
+        "packages": dict(sorted(installed.items(), key=lambda one: one[0].lower())),
+    }
+
+
+def _user() -> str:
+    """Who runs this; a container may have a user without a name."""
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        return "unknown"
+
+
+def _matrix(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every promise of the docs with its tests, its mutants, and what was tried of it here."""
+    rows = []
+    for row in stored("promises.json")["promises"]:
+        here = {one["name"]: one["result"] for one in results if row["key"] in one["covers"]}
+        rows.append(row | {"here": here})
+    return rows
+
+
+def _verdict(document: dict[str, Any]) -> str:
+    counts = document["counts"]
+    tried = f"{plural(counts['passed'], 'check')} passed, {counts['failed']} failed, {counts['skipped']} skipped"
+    left = "" if document["whole"] else ", others were left out"
+    return f"{'Qualified' if document['passed'] else 'NOT qualified'}: {tried}{left}."
+
+
+def _write(document: dict[str, Any], page: Path, key: str | None) -> list[Path]:
+    """Page and JSON, and the signatures of both. The page names the hash of the JSON, so both are of one run."""
+    beside = page.with_suffix(".json")
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    write_whole(beside, text)
+    write_whole(page, _page(document, digest, beside.name, signed=key is not None))
+    written = [page, beside]
+    for file in (page, beside) if key is not None else ():
+        signature = file.with_name(file.name + ".sig")
+        signature.unlink(missing_ok=True)  # ssh-keygen asks before it writes over one
+        command = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(file)]
+        done = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise ParleyError(f"the report is written, but not signed: ssh-keygen says {done.stderr.strip()}")
+        written.append(signature)
+    return written
+
+
+def _page(document: dict[str, Any], digest: str, beside: str, *, signed: bool) -> str:
+    facts = {
+        "result": _verdict(document),
+        "time": document["at"],
+        "Parley": f"{document['parley']}, in {document['environment']}",
+        "Python": document["python"],
+        "machine": f"{document['machine']}, {document['system']}",
+        "user": document["user"],
+        "record": f"{beside}, SHA-256 {digest}",
+        "signature": f"ssh-keygen, namespace {NAMESPACE}, in {beside}.sig" if signed else "none: no key was named",
+    }
+    checks = [
+        (one["name"], one["claim"], one["result"], one["detail"], f"{one['seconds']:.1f}") for one in document["checks"]
+    ]
+    promises = [
+        (row["promise"], row["page"], ", ".join(row["tests"]), str(len(row["mutants"])), _here(row["here"]))
+        for row in document["promises"]
+    ]
+    mutants = [(row["promise"], "; ".join(row["mutants"])) for row in document["promises"] if row["mutants"]]
+    return render(
+        "qualification",
+        title=f"Qualification of Parley {document['parley']}",
+        command="parley qualify",
+        facts=facts,
+        passed=document["passed"],
+        checks=Table.of_text("", ("check", "claim", "result", "found", "s"), checks),
+        promises=Table.of_text("", ("promise", "page", "tests", "mutants", "tried here"), promises),
+        mutants=Table.of_text("", ("promise", "flaws that its tests notice"), mutants),
+        packages=Table.of_text("", ("package", "version"), document["packages"].items()),
+    )
+
+
+def _here(tried: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {result}" for name, result in tried.items()) or "–"

@@ -1,0 +1,276 @@
+"""What `parley qualify` tries with real servers: kills, and who may do what.
+
+Who may do what is compared with docs/api.md, as `qualification/promises.json` has it: what is expected never comes from
+the code that is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from parley.cli.demo import announced, parley_process
+from parley.cli.qualify_checks import Bench, Flaw, check, require, stored
+from parley.errors import Unreachable
+from parley.formatting import plural
+from parley.protocol import Receipt, StudyMessage, Verification
+from parley.study import parse_study
+from parley.totals import Totals
+
+# Where a server dies, one after the other: within the transaction of a report, and after it, before the answer.
+DEATHS = ("report-looked-up", "report-inserted", "step-computed", "before-commit", "after-commit")
+PATIENCE = 60  # rounds until a study of two agents must be over
+ROLES = ("agent", "viewer", "analyst", "auditor", "administrator")
+ENDLESS = ("follow_study", "follow_studies")
+REASON = {"reason": "x"}
+BODIES: dict[str, Any] = {
+    "create_study": {"study": {}},
+    "estimate_study": {"study": {}},
+    "put_report": {},
+    "pause_study": REASON,
+    "resume_study": REASON,
+    "cancel_study": REASON,
+    "freeze_agent": REASON | {"preview": "0" * 64},
+    "close_early": REASON | {"preview": "0" * 64},
+    "amend_report": REASON | {"report": {}},
+    "issue_token": {"role": "viewer", "name": "x"},
+}
+
+
+@contextmanager
+def _serving(bench: Bench, database: str, **variables: str) -> Iterator[str]:
+    """A real server process; its address."""
+    log = bench.folder / "server.log"
+    quick = {"PARLEY_RATE": "1000000", "PARLEY_BURST": "1000000", "PARLEY_LOG_LEVEL": "error"}
+    with parley_process(["serve", "--db", database, "--port", "0"], log, heard=True, **quick, **variables) as server:
+        yield announced(server, log)
+
+
+def _administrator(database: str) -> str:
+    from parley.coordinator.access.tokens import prepare
+
+    token = prepare(database, name="qualification", new_token=True)[2]
+    assert token is not None
+    return token
+
+
+def _small_study() -> StudyMessage:
+    weights = {"kind": "matrix", "matrix": [[0.8, 0.3], [0.2, 0.7]]}
+    study = {"arms": 2, "agents": 2, "weights": weights, "noise": {"scale": 1.0}, "policy": {"name": "wcpe"}}
+    return StudyMessage.of(parse_study(study, default_name="qualification"))
+
+
+@check(
+    "kills, SQLite",
+    "a server that is killed loses nothing acknowledged and takes nothing twice",
+    "promise 1",
+    "promise 2",
+    extras=("server", "agent"),
+)
+def kills_sqlite(bench: Bench) -> str:
+    """On an SQLite file that is removed afterwards."""
+    return _kills(bench, str(bench.folder / "kills.db"))
+
+
+@check(
+    "kills, PostgreSQL",
+    "the same on PostgreSQL",
+    "promise 2",
+    "promise 1",
+    "promise 4",
+    extras=("server", "agent"),
+    postgres=True,
+)
+def kills_postgres(bench: Bench) -> str:
+    """In the database that the user names, which must be empty."""
+    assert bench.database is not None
+    return _kills(bench, bench.database)
+
+
+def _kills(bench: Bench, database: str) -> str:
+    """Studies whose server dies at one point after the other; agents send again until they are answered."""
+    token, deaths = _administrator(database), [*DEATHS] * max(int(bench.minutes / 2), 1)
+    planned, studies, acknowledged = len(deaths), 0, 0
+    while deaths:
+        before = len(deaths)
+        acknowledged += _study_with_deaths(bench, database, token, f"study-{studies}", deaths)
+        require(len(deaths) < before, f"no server reached {deaths[:1]}")
+        studies += 1
+    done = f"{acknowledged} reports acknowledged, none lost, none twice"
+    return f"killed {planned} times ({', '.join(DEATHS)}) in {plural(studies, 'study', 'studies')}: {done}"
+
+
+def _study_with_deaths(bench: Bench, database: str, token: str, study: str, deaths: list[str]) -> int:
+    """One study to its end; takes away every death that was died. How many reports were acknowledged."""
+    from parley.agent.client import Client
+
+    message, received = _small_study(), list[Receipt]()
+    with _serving(bench, database) as address, Client(address, token) as root:
+        root.request("POST", "studies", json={"id": study, "study": message.to_json()})
+        body = {"role": "agent", "study": study}
+        tokens = {
+            agent: root.request("POST", "tokens", json=body | {"agent": agent})["token"] for agent in message.agents
+        }
+    for _ in range(PATIENCE):
+        with _serving(bench, database, PARLEY_KILL_AT=deaths[0] if deaths else "") as address:
+            try:
+                _take_part(address, study, tokens, received)
+                break
+            except Unreachable:  # it died; the next one goes on
+                deaths.pop(0)
+    else:
+        raise Flaw(f"{study} is not over after {PATIENCE} starts of its server")
+    found = _stored_study(database, study, received)
+    require(found.sound and found.stage == "finished", f"{study} is {found.stage} and not sound: {found.problem}")
+    return len(received)
+
+
+def _stored_study(database: str, study: str, received: list[Receipt]) -> Verification:
+    """Log and tables, against every receipt; a report that was taken twice is no legal move."""
+    from parley.coordinator.record import open_for_reading
+    from parley.coordinator.record.audit import verify_stored
+
+    storage = open_for_reading(database)
+    try:
+        found = verify_stored(storage, study, received)
+    finally:
+        storage.close()
+    if found is None:
+        raise Flaw(f"{study} is not in the database any more")
+    return found
+
+
+def _take_part(address: str, study: str, tokens: Mapping[str, str], received: list[Receipt]) -> None:
+    """Answer every plan of every agent until the study is over."""
+    from parley.agent.client import Client
+
+    with ExitStack() as stack:
+        agents = {agent: stack.enter_context(Client(address, token)) for agent, token in tokens.items()}
+        for _ in range(PATIENCE):
+            for place, (agent, client) in enumerate(agents.items()):
+                plan = client.plan(study, agent)
+                if plan.due:
+                    generator = np.random.default_rng([place, plan.phase])
+                    rewards = [generator.normal(1.0 - arm, 1.0, n).tolist() for arm, n in enumerate(plan.draws or ())]
+                    received.append(client.send(plan.report(Totals.of(rewards))))
+            if client.status(study)["stage"] == "finished":
+                return
+    raise Flaw(f"{study} is not over after {PATIENCE} rounds")
+
+
+@check(
+    "access",
+    "nobody does more than the table of docs/api.md allows, in any study",
+    "promise 9",
+    "access",
+    extras=("server", "agent"),
+)
+def access(bench: Bench) -> str:
+    """Every operation, as everybody, in the study of the token and in another one, for oneself and for another."""
+    import httpx2
+
+    from parley.agent.client import Client
+
+    database, message = str(bench.folder / "access.db"), _small_study()
+    tokens: dict[str | None, str] = {None: "", "administrator": _administrator(database)}
+    with _serving(bench, database) as address, Client(address, tokens["administrator"]) as root:
+        for study in ("mine", "other"):
+            root.request("POST", "studies", json={"id": study, "study": message.to_json()})
+        for role in ROLES[:-1]:
+            who = {"agent": message.agents[0]} if role == "agent" else {"name": role}
+            body = {"role": role, "study": "mine", **who}
+            tokens[role] = root.request("POST", "tokens", json=body)["token"]
+        document = root.request("GET", "openapi.json")
+        with httpx2.Client(base_url=address, trust_env=False) as http:
+            wrong, tried = access_mistakes(
+                document, stored("promises.json")["access"], message.agents, lambda asked: call(http, tokens, asked)
+            )
+    require(not wrong, "; ".join(wrong[:5]))
+    return f"{tried:,} requests, each allowed or denied as documented"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One request of the matrix."""
+
+    operation: str
+    method: str
+    path: str  # with its parameters in braces
+    role: str | None
+    study: str
+    agent: str
+    public: bool
+
+    @property
+    def place(self) -> dict[str, str]:
+        """Values of the path's parameters."""
+        known = {
+            "study": self.study,
+            "agent": self.agent,
+            "phase": "1",
+            "kid": "0" * 16,
+            "arm": "arm 1",
+            "webhook": "wh_0",
+        }
+        return {key: value for key, value in known.items() if f"{{{key}}}" in self.path}
+
+
+def call(http: Any, tokens: Mapping[str | None, str], asked: Asked) -> int:
+    """The status of the answer over HTTP."""
+    address = asked.path
+    for key, value in asked.place.items():
+        address = address.replace(f"{{{key}}}", quote(value))
+    headers = {"Authorization": f"Bearer {tokens[asked.role]}"} if asked.role else {}
+    body = {"json": BODIES[asked.operation]} if asked.operation in BODIES else {}
+    with http.stream(asked.method, address, headers=headers, **body) as response:
+        if asked.operation not in ENDLESS:
+            response.read()
+        status: int = response.status_code
+        return status
+
+
+def access_mistakes(
+    document: Mapping[str, Any],
+    table: Mapping[str, Mapping[str, str]],
+    agents: Sequence[str],
+    ask: Callable[[Asked], int],
+) -> tuple[list[str], int]:
+    """What was allowed or denied against the table, and how much was asked; `agents[0]` of study "mine" asks."""
+    wrong, tried = [], 0
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            row = table.get(f"{method.upper()} {path}")
+            if row is None:
+                wrong.append(f"{method.upper()} {path} is not in docs/api.md")
+                continue
+            for role in (None, *ROLES):
+                for study in ("mine", "other") if "{study}" in path else ("mine",):
+                    for agent in agents[:2] if "{agent}" in path else agents[:1]:
+                        asked = Asked(operation=operation["operationId"], method=method.upper(), path=path, role=role,
+                                      study=study, agent=agent, public=not operation["security"])  # fmt: skip
+                        status, expected = ask(asked), _expected(row, asked, agents[0])
+                        tried += 1
+                        if {401: "no token", 403: "denied"}.get(status, "allowed") != expected or status >= 500:
+                            who = f"{role or 'nobody'} in study {study!r} for {agent!r}"
+                            wrong.append(f"{asked.method} {path} by {who}: {status}, expected: {expected}")
+    return wrong, tried
+
+
+def _expected(row: Mapping[str, str], asked: Asked, own: str) -> str:
+    if asked.public:
+        return "allowed"
+    if asked.role is None:
+        return "no token"
+    cell = row[asked.role]
+    if not cell or (cell == "its own" and asked.agent != own):
+        return "denied"
+    if asked.role == "administrator":
+        return "allowed"
+    if asked.operation == "get_server_log":
+        return "denied"  # these tokens are bound to a study
+    return "allowed" if asked.study == "mine" else "denied"
