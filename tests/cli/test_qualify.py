@@ -64,6 +64,8 @@ def test_a_report_for_people_and_one_for_programs(tmp_path, monkeypatch):
     assert document["packages"]["numpy"] in page
     first = next(row for row in document["promises"] if row["key"] == "promise 1")
     assert first["here"] == {"good": "passed", "far": "skipped"}
+    assert "<strong>Qualified: 1 check passed" in page
+    assert "Only a part was tried" in run("--report", str(tmp_path / "part.html"), "--only", "good").output
     assert first["tests"] == ["tests/coordinator/test_promise_01_exactly_once.py"]
 
 

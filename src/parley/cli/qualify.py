@@ -152,7 +152,7 @@ def _document(results: list[dict[str, Any]], *, minutes: float, whole: bool) -> 
     installed = {one.name: one.version for one in metadata.distributions()}
     return {
         "schema": "parley/qualification/1",
-        "passed": counts["failed"] == 0 and counts["passed"] > 0,
+        "passed": counts["failed"] == 0 < counts["passed"],
         "whole": whole,
         "counts": counts,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -189,8 +189,9 @@ def _matrix(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _verdict(document: dict[str, Any]) -> str:
     counts = document["counts"]
     tried = f"{plural(counts['passed'], 'check')} passed, {counts['failed']} failed, {counts['skipped']} skipped"
-    left = "" if document["whole"] else ", others were left out"
-    return f"{'Qualified' if document['passed'] else 'NOT qualified'}: {tried}{left}."
+    if document["passed"] and not document["whole"]:
+        return f"Only a part was tried: {tried}, others were left out."
+    return f"{'Qualified' if document['passed'] else 'NOT qualified'}: {tried}."
 
 
 def _write(document: dict[str, Any], page: Path, key: str | None) -> list[Path]:

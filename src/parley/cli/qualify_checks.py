@@ -214,7 +214,7 @@ def _leaves(place: str, old: Any, new: Any) -> Iterator[tuple[str, tuple[Any, An
 def solver(bench: Bench) -> str:
     """Random programs; the proof does not depend on how an answer was found."""
     generator, worst = np.random.default_rng(1), 0.0
-    rounds = max(int(10 * bench.minutes), 10)
+    rounds = max(int(50 * bench.minutes), 10)
     for _ in range(rounds):
         weights = generator.dirichlet(np.ones(4), 4).T
         programs = ArmPrograms.of(np.square(weights), generator.uniform(0.01, 1.0, (20, 4)))
@@ -255,7 +255,7 @@ def ties_counted(bench: Bench) -> str:
     """Two arms a hair apart, so that only luck decides: the worst case of the error probability."""
     tie = _tie(0.1, [[1e-9] * 3, [0.0] * 3, [-0.5] * 3])
     problem = tie.problem
-    studies = max(int(2000 * bench.minutes), 500)
+    studies = max(int(10_000 * bench.minutes), 500)
     outcome = simulate(make_policy("evidence", problem), tie, replications=studies, seed=1, max_samples=200_000)
     wrong = round(outcome.error_rate * studies)
     most = int(binom.isf(CHANCE, studies, problem.delta))
@@ -271,7 +271,7 @@ def ties_tilted(bench: Bench) -> str:
         tie = _tie(delta, [[0.0] * 3, [0.0] * 3, [-0.5] * 3])
         policy = make_policy("evidence", tie.problem)
         assert isinstance(policy, EvidenceRacing)
-        runs = max(int(500 * bench.minutes), 300)
+        runs = max(int(4000 * bench.minutes), 300)
         error = ruled_out_probability(policy, tie, arm=0, agent=0, replications=runs, seed=0).require_believable()
         require(error.probability - 4 * error.standard_error <= delta, f"{error.probability:.2e} at delta {delta:g}")
         require(error.probability > delta / 50, f"{error.probability:.2e} at delta {delta:g}: nothing was measured")

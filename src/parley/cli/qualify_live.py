@@ -94,7 +94,7 @@ def kills_postgres(bench: Bench) -> str:
 
 def _kills(bench: Bench, database: str) -> str:
     """Studies whose server dies at one point after the other; agents send again until they are answered."""
-    token, deaths = _administrator(database), [*DEATHS] * max(int(bench.minutes / 2), 1)
+    token, deaths = _administrator(database), [*DEATHS] * max(int(bench.minutes), 1)
     planned, studies, acknowledged = len(deaths), 0, 0
     while deaths:
         before = len(deaths)
