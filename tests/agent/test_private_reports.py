@@ -90,13 +90,13 @@ def test_a_corrected_report_is_another_release_made_once(tmp_path):
     with Outbox(tmp_path, study="s", agent="a") as outbox:
         first = Disclosure(RULES).report(plan(), SINGLE, outbox)
         outbox.keep(first)
+        with pytest.raises(InvalidInput, match="nothing to correct"):
+            Disclosure(RULES).corrected(("A", "B"), first, SINGLE.rewards, outbox)
         corrected = Disclosure(RULES).corrected(("A", "B"), first, [[1.0, 1.0], [1.0]], outbox)
         assert (corrected.counts, corrected.releases, corrected.plan) == (first.counts, 2, first.plan)
         again = {Disclosure(RULES).corrected(("A", "B"), first, [[1.0, 1.0], [1.0]], outbox).text for _ in range(20)}
         assert again == {corrected.text}
         assert outbox.report(1) == first, "what was sent stays what was sent"
-        with pytest.raises(InvalidInput, match="nothing to correct"):
-            Disclosure(RULES).corrected(("A", "B"), first, SINGLE.rewards, outbox)
         with pytest.raises(InvalidInput, match=r"as many of each arm as were reported, \[2, 1\]"):
             Disclosure(RULES).corrected(("A", "B"), first, [[1.0], [1.0]], outbox)
         policy = SitePolicy(largest_rho=0.1)

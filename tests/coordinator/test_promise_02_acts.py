@@ -161,7 +161,7 @@ def test_killed_while_studies_are_frozen_re_weighed_and_thawed(tmp_path):
     initialise(database)
     message = study_message(agents=3, arms=3, policy="uniform")
     places = ["freeze-counted", "reweigh-states-stored", "thaw-place-opened", "refuse-noted"]
-    places += ["open-arm-plan-stored", "withdraw-arm-certificate-removed"]
+    places += ["open-arm-plan-stored", "withdraw-arm-certificate-removed", "correct-certificate-removed"]
     books = run(database, kills=2, seed=5, lanes=1, places=places, message=message)
     assert books.receipts
     assert books.flaws == dict.fromkeys(FLAWS, 0)

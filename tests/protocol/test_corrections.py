@@ -110,7 +110,9 @@ def test_an_arm_that_would_not_have_been_dropped_then_is_named():
     phase = max(dropped.values())
     for agent in AGENTS:
         made.correct(made.corrected(phase, agent, 2.5, arm=1))
-    shown = made.certify().with_corrections["other_phases"]
+    read = made.certify().with_corrections
+    assert set(read["would_change"].values()) == {"undecided"}
+    shown = read["other_phases"]
     assert shown
     assert all(one["dropped_in"] == dropped[one["agent"]] for one in shown if one["arm"] == "arm 2")
     assert all(one["with_corrections"] != one["dropped_in"] for one in shown)

@@ -1,5 +1,5 @@
-"""What administrators do while studies run and servers die: freeze, re-weigh, thaw, open and withdraw arms, refuse
-what is held.
+"""What administrators do while studies run and servers die: freeze, re-weigh, thaw, open and withdraw arms, correct
+a report, refuse what is held.
 
 An answer may be lost: then the study says whether the act happened, and it is done again if it did not.
 """
@@ -64,6 +64,16 @@ def _withdraw(office):
     office.confirm("GET", ("arms", ARM, "withdraw"), ("arms", ARM, "withdraw"))
 
 
+def _correct(office):
+    """Once: the study's status does not tell it."""
+    if not office.request("GET", "corrections")["corrections"]:
+        place = ("phases", 1, "reports", "agent 1")
+        report = office.request("GET", *place)["report"]
+        report["sums"][0] += 0.01
+        office.confirm("POST", (*place, "correct", "preview"), (*place, "correct"), report=report)
+    del office.script[0]
+
+
 def _refuse(office):
     for entry in office.request("GET", "quarantine", params={"held": True})["quarantine"]:
         report, body = entry["report"], {"reason": "a slip", "report": entry["digest"]}
@@ -99,6 +109,7 @@ FREEZE_EARLY = (_running, _freeze, _is_frozen)  # what is recorded then will not
 LEAVE, RETURN = (_running, _reweigh, _left(AGENT)), (_running, _reweigh, _left())
 LEAVE_STALLED = (_stalled, _reweigh, _left(AGENT))
 RETURN_STALLED = (_stalled, _thaw, lambda status: not _is_frozen(status))
+CORRECT = (_stalled, _correct, lambda _: False)  # its certificate goes, and another follows
 OPEN = (_stalled, _open, lambda status: ARM not in status["closed_arms"])
 WITHDRAW = (_stalled, _withdraw, lambda status: ARM in status["closed_arms"])
 REFUSE = (_held, _refuse, lambda _: False)  # stays until the study is over
@@ -108,7 +119,7 @@ SCRIPTS = [
     ((), False, {}),
     ((FREEZE, LEAVE), False, {}),
     ((FREEZE_EARLY, LEAVE_STALLED), False, {}),
-    ((FREEZE, RETURN_STALLED), False, {}),
+    ((FREEZE, CORRECT, RETURN_STALLED), False, {}),
     ((FREEZE, LEAVE, THAW, RETURN), False, {}),
     ((FREEZE, OPEN, WITHDRAW, RETURN_STALLED), False, DORMANT),
     ((REFUSE,), True, {}),

@@ -37,6 +37,7 @@ NETWORK = "tests/agent/test_network.py::"
 DEVIATIONS = "tests/protocol/test_deviations.py::"
 ANEW = "tests/protocol/test_lost_sites.py::"
 ARMS = "tests/protocol/test_arms.py::"
+CORRECTED = "tests/protocol/test_corrections.py::"
 ENDS = "tests/protocol/test_never_runs_away.py::"
 RUNS = "tests/simulation/test_simulate.py::"
 DRAWS = "tests/simulation/test_environments.py::"
@@ -331,6 +332,24 @@ MUTANTS = [
          NOISY + "test_a_policy_bounds_all_releases_together"),
         ("a held report is sent", "agent/privacy.py", "return self._policy.hold and not", "return False and not",
          "tests/agent/test_site_policy.py::test_a_held_report_leaves_only_when_it_is_released_and_then_as_it_was"),
+    ),
+    *_of(
+        "corrections",
+        ("a correction changes what is decided later", "protocol/trial.py", "return replace(trial, corrections=(*trial.corrections, event))",
+         "return replace(trial, corrections=(*trial.corrections, event), state=folded(trial.policy, [trial.past[0]])[-1], reports={**trial.reports, event.report.agent: event.report})",
+         CORRECTED + "test_a_correction_changes_nothing_that_is_decided_later"),
+        ("a certificate does not tell corrections", "protocol/certificate.py", "with_corrections=reading(trial, phases) if trial.corrections else None,", "with_corrections=None,",
+         CORRECTED + "test_past_decisions_stand_and_the_certificate_tells_how_it_would_read"),
+        ("the reading leaves the corrections out", "protocol/corrections.py", "for some in (decided, corrected))", "for some in (decided, decided))",
+         CORRECTED + "test_the_reading_is_the_fold_of_the_corrected_phases_along_the_plans_as_they_were"),
+        ("a certificate from before a correction stands", "protocol/verify.py", "isinstance(event, AgentThawed | Cancelled | AskedAnew | ReportCorrected)", "isinstance(event, AgentThawed | Cancelled | AskedAnew)",
+         CORRECTED + "test_a_certificate_that_does_not_tell_is_found"),
+        ("of two who correct the last one wins", "protocol/state_machine.py", "if event.replaces != counted.digest:", "if False:",
+         CORRECTED + "test_two_who_correct_the_same_report_do_not_overwrite_each_other"),
+        ("a lost answer passes for the same one", "protocol/corrections.py", 'np.where(had & ~has, "undecided",', 'np.where(had & ~has, "no",',
+         CORRECTED + "test_an_arm_that_would_not_have_been_dropped_then_is_named"),
+        ("corrected sums of a private study leave with the old noise's count", "protocol/state_machine.py", "if problem.rho is not None and report.releases is None:", "if False:",
+         "tests/coordinator/test_private_study.py::test_a_private_report_is_corrected_by_its_site_alone"),
     ),
     *_of(
         "webhooks",

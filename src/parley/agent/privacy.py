@@ -194,12 +194,28 @@ class Disclosure:
         if counts != earlier.counts:
             allowed = f"as many of each arm as were reported, {list(earlier.counts)}"
             raise InvalidInput("rewards", found=f"{list(counts)}", allowed=allowed)
-        place = {"study": earlier.study, "agent": earlier.agent, "phase": earlier.phase, "plan": earlier.plan}
-        over = {"stage": "", "reason": "", "reported": True, "frozen": False}
-        plan = AgentPlan(**place, **over, arms=arms, draws=counts, rho=self._study.rho)  # type: ignore[arg-type]
-        same = {"missing": earlier.missing, "reason": earlier.reason, "final": earlier.final}
-        report = self.report(plan, Delivery(totals=Totals.of(rewards), rewards=rewards, **same), outbox)  # type: ignore[arg-type]
-        if (report.sums, report.squares) == (earlier.sums, earlier.squares):
+        plan = AgentPlan(
+            study=earlier.study,
+            agent=earlier.agent,
+            stage="",
+            reason="",
+            phase=earlier.phase,
+            plan=earlier.plan,
+            arms=arms,
+            draws=counts,
+            reported=True,
+            frozen=False,
+            rho=self._study.rho,
+        )
+        delivery = Delivery(
+            totals=Totals.of(rewards),
+            rewards=rewards,
+            missing=earlier.missing,
+            reason=earlier.reason,
+            final=earlier.final,
+        )
+        report = self.report(plan, delivery, outbox)
+        if report == earlier:
             raise InvalidInput("rewards", found="those that were reported", allowed="others: nothing to correct")
         return report
 
