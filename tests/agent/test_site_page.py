@@ -1,7 +1,9 @@
 """The page of a site as a nurse needs it: yes or no, who is awaited, what can still be mended, and whom to ask."""
 
+import json
 import re
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from click.testing import CliRunner
@@ -209,6 +211,17 @@ def test_a_complete_phase_is_sent_at_once_if_somebody_says_so(desk):
     assert sum(open_.site(ASKED).totals.counts) == 1
     with pytest.raises(NotNow, match="is reported"):
         open_.site.outcome("p-2", 1.0)
+
+
+def test_a_command_says_when_a_complete_phase_is_reported_and_sends_it(desk):
+    open_ = desk(rules=GRACE, draws=(1,))
+    open_.site.assign("p-1")
+    run = partial(CliRunner().invoke, site_command)
+    noted = run(["--outbox", str(open_.folder), "outcome", "p-1", "1"])
+    assert "`parley site send 1`" in noted.stderr
+    assert json.loads(run(["--outbox", str(open_.folder), "status", "--json"]).stdout)["sends_at"]
+    assert run(["--outbox", str(open_.folder), "send", "1"]).exit_code == 0
+    assert open_.site.status()["reported"]
 
 
 def test_a_part_that_nobody_came_to_is_reported_at_once(desk):

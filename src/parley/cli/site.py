@@ -65,7 +65,9 @@ class _OpenSite:
     def settle(self) -> None:
         """Report what is ready and fetch what is asked, if the coordinator answers; nothing done here is undone."""
         if (at := self.site.sends_at) is not None and not self.site.due:
-            say(f"The phase is complete; it is reported after {at:%Y-%m-%d %H:%M} UTC, or now by `parley site send`.")
+            phase = self.site.status()["phase"]
+            words = f"it is reported after {at:%Y-%m-%d %H:%M} UTC, or now by `parley site send {phase}`"
+            errors.print(f"Phase {phase} is complete; {words}.", highlight=False)
         if self.client is None:
             if self.site.due:
                 errors.print(
