@@ -62,7 +62,7 @@ def test_the_same_outcomes_again_change_nothing_and_one_more_sync_writes_them_al
     assert journal_of(tmp_path).read_bytes() == before
 
 
-@pytest.mark.parametrize("body", [[], {"outcomes": 1}, {"rows": []}, {"outcomes": [], "take": True}])
+@pytest.mark.parametrize("body", [{"outcomes": 1}, {"rows": []}, {"outcomes": [], "take": True}])
 def test_what_is_no_list_of_outcomes_is_refused_as_a_whole(line, body):
     found = line.post("/v1/outcomes/bulk", json=body)
     assert found.status_code == 422
@@ -72,7 +72,9 @@ def test_what_is_no_list_of_outcomes_is_refused_as_a_whole(line, body):
 def test_addresses_without_a_version_are_gone(line):
     for path in ("/assignments", "/outcomes", "/missing"):
         assert line.post(path, json={"participant": "p-1"}).status_code == 404
-    assert line.get("/status").status_code == 404
+    gone = line.get("/status")
+    assert (gone.status_code, gone.headers["content-type"]) == (404, "application/problem+json")
+    assert line.get("/v1/outcomes").status_code == 405
 
 
 def test_the_document_names_every_operation_and_how_to_show_the_code(line):

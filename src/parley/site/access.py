@@ -14,6 +14,7 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -21,6 +22,8 @@ from starlette.responses import Response
 
 from parley.checks import is_loopback
 from parley.connections import Buckets
+from parley.errors import InvalidInput
+from parley.protocol.codec import read_json
 from parley.translation import marked
 
 COOKIE = "parley-site"
@@ -120,11 +123,14 @@ class Access:
             raise Refused(403, marked("this form is no longer valid: load the page again"))
         return fields
 
-    async def json(self, request: Request) -> bytes:
-        """The body of a request to the API, not read yet. No form of another site can send this type."""
+    async def json(self, request: Request) -> dict[str, Any]:
+        """The object that a request to the API sends. No form of another site can send this type."""
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refused(415, "send application/json")
-        return await self.body(request)
+        found = read_json(await self.body(request), "body")
+        if not isinstance(found, dict):
+            raise InvalidInput("body", found=repr(found)[:60], allowed="a JSON object")
+        return found
 
     async def body(self, request: Request) -> bytes:
         """Of a bounded size."""

@@ -12,6 +12,7 @@ import anyio.to_thread
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -27,7 +28,7 @@ from parley.dashboard.render import HERE as DASHBOARD
 from parley.errors import InvalidInput, NoRoom, NotNow, ParleyError
 from parley.killpoints import reached
 from parley.openapi import PROBLEM, Endpoint, Service
-from parley.protocol.codec import Count, Model, described, read_json
+from parley.protocol.codec import Count, Model, described
 from parley.site.access import COOKIE, Access, Refused
 from parley.site.flags import Evaluation, EvaluationFailure, EvaluationRequest, Evaluations, Flags
 from parley.site.pages import HERE, Pages
@@ -35,7 +36,13 @@ from parley.site.pages import HERE, Pages
 Handler = Callable[[Request], Awaitable[Response]]
 Refuse = Callable[[Request, int, Exception], Response]
 M = TypeVar("M", bound=Model)
-TITLES = {400: "Not understood", 401: "The code is asked for", 403: "Not allowed", 404: "Not there"}
+TITLES = {
+    400: "Not understood",
+    401: "The code is asked for",
+    403: "Not allowed",
+    404: "Not there",
+    405: "Another method",
+}
 TITLES |= {409: "Not now", 413: "Too large", 415: "JSON is asked for", 421: "Another service", 422: "Cannot be taken"}
 TITLES |= {429: "Too many wrong codes", 431: "The line and the headers of a request are too long"}
 TITLES |= {500: "A fault of ours", 507: "No room on the disk"}
@@ -202,11 +209,11 @@ class Api:
         """Note many outcomes at once. Each row is taken or refused by itself, and all that are taken are on the disk
         together before the answer. To send the same again changes nothing.
         """
-        found = read_json(await self._access.json(request), "body")
-        rows = found.get("outcomes") if isinstance(found, dict) and set(found) == {"outcomes"} else None
-        if not isinstance(rows, list):
-            raise InvalidInput("body", found=repr(found)[:60], allowed='{"outcomes": [a row for each participant]}')
-        answers = await self._done(self._take, rows)
+        match found := await self._access.json(request):
+            case {"outcomes": [*rows]} if len(found) == 1:
+                answers: list[RowAnswer] = await self._done(self._take, rows)
+            case _:
+                raise InvalidInput("body", found=repr(found)[:60], allowed='{"outcomes": [a row for each participant]}')
         taken = sum(one.taken for one in answers)
         return JSONResponse(RowAnswers(taken=taken, refused=len(answers) - taken, rows=answers).to_json())
 
@@ -270,7 +277,7 @@ class Api:
             self._runtime.noted()
 
     async def _read(self, request: Request, kind: type[M]) -> M:
-        return kind.read(await self._access.json(request))
+        return kind.from_json(await self._access.json(request))
 
 
 DOCUMENT = Service(
@@ -331,6 +338,12 @@ def operations(api: Api, flags: Flags) -> tuple[Endpoint, ...]:
     )
 
 
+async def _elsewhere(_: Request, error: Exception) -> Response:
+    """An address or a method that there is not."""
+    assert isinstance(error, HTTPException)
+    return problem(error.status_code, error.detail)
+
+
 def create_app(runtime: SiteRuntime, access: Access, *, flag: str = "") -> Starlette:
     """The application; `access` decides who comes in, and `flag` is the key of its feature flag: the study's id, if
     none is named.
@@ -374,7 +387,8 @@ def create_app(runtime: SiteRuntime, access: Access, *, flag: str = "") -> Starl
             page("/enter", pages.enter),
             Mount("/static", StaticFiles(directory=DASHBOARD / "static")),
             Mount("/own", StaticFiles(directory=HERE / "static")),
-        ]
+        ],
+        exception_handlers={HTTPException: _elsewhere},
     )
     app.state.openapi = DOCUMENT.document(table)
     return app

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 
 from parley.agent.site import Assignment, Site, checked_key
 from parley.errors import InvalidInput, NotNow
-from parley.protocol.codec import Model, described, read_json, sha256
+from parley.protocol.codec import Model, described, sha256
 from parley.site.access import Access, Refused
 
 
@@ -110,9 +110,8 @@ class Flags:
         return Evaluation(key=self._flag, reason=reason, variant=given.arm or "", metadata=metadata, value=given.arm)
 
     async def _participant(self, request: Request) -> str:
-        content = await self._access.json(request)
         try:
-            document = read_json(content, "body")
+            document = await self._access.json(request)
         except InvalidInput as error:
             raise NotEvaluated("PARSE_ERROR", str(error)) from None
         try:
