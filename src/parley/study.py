@@ -132,6 +132,7 @@ class Study:
     policy: str = DEFAULT_POLICY
     options: Mapping[str, Any] = field(default_factory=dict)
     instance: Instance | None = None
+    reason: str = ""  # why these weights
 
     def require_truth(self) -> Instance:
         """The instance, or an error that says how to add a [truth] section."""
@@ -230,6 +231,7 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
         policy=policy.pop("name", DEFAULT_POLICY if problem.horizon is None else PLAYING_POLICY),
         options=policy,
         instance=truth_of(inner["truth"], problem) if "truth" in document else None,
+        reason=inner["weights"].get("reason", ""),
     )
 
 

@@ -59,6 +59,10 @@ WEIGHTS = {
     "kernel": Key(kinds=(str,), meaning='similarity from features: `"rbf"` or `"cosine"`', default='`"rbf"`'),
     "bandwidth": Key(kinds=NUMBER, meaning="rbf: the distance at which similarity has fallen to 0.61", default="1.0"),
     "shares": Key(kinds=(list,), meaning="population: one size per agent, in any unit", default=REQUIRED),
+    "reason": Key(
+        kinds=(str,),
+        meaning="why these weights, for the readers of the [dossier](planning.md#the-dossier-of-a-protocol)",
+    ),
     "file": Key(kinds=(str,), meaning="matrix: a `.csv` or `.npy` file, relative to the study file"),
 }
 
@@ -253,8 +257,8 @@ def weights_of(section: Mapping[str, Any], agents: int, folder: Path) -> FloatAr
     if kind not in WEIGHT_KEYS:
         raise UnknownName("weights.kind", kind, WEIGHT_KEYS)
     for key in section:
-        if key != "kind" and key not in WEIGHT_KEYS[kind]:
-            raise UnknownName(f"key in [weights] with kind {kind!r}", key, ("kind", *WEIGHT_KEYS[kind]))
+        if key not in ("kind", "reason", *WEIGHT_KEYS[kind]):
+            raise UnknownName(f"key in [weights] with kind {kind!r}", key, ("kind", "reason", *WEIGHT_KEYS[kind]))
 
     def required(*keys: str) -> Any:
         for key in keys:

@@ -107,22 +107,20 @@ def progress_bar(label: str, total: int, *, hidden: bool = False) -> Iterator[Ca
         yield lambda done: progress.advance(task, done)
 
 
-def checked_output(output: str) -> None:
+def checked_output(output: str, option: str = "--output") -> None:
     """Refuse a page that cannot be written before the work is done, not after."""
     folder = Path(output).resolve().parent
     if not folder.is_dir() or Path(output).is_dir():
-        raise InvalidInput("--output", found=output, allowed="a file in a folder that exists")
+        raise InvalidInput(option, found=output, allowed="a file in a folder that exists")
 
 
-def write_page(output: str, text: str) -> Path:
+def write_page(output: str, text: str, option: str = "--output") -> Path:
     """Write a page where the user wants it, or say why that cannot be."""
     path = Path(output)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInput(
-            "--output", found=f"{path}: {error.strerror}", allowed="a file that can be written"
-        ) from None
+        raise InvalidInput(option, found=f"{path}: {error.strerror}", allowed="a file that can be written") from None
     return path
 
 

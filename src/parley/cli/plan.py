@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,7 +22,8 @@ from parley.cli.console import (
     write_page,
 )
 from parley.errors import InvalidInput
-from parley.experiments.forecasts import plan_page
+from parley.experiments.forecasts import dossier_page, plan_page
+from parley.experiments.forecasts.dossier import REPLICATIONS, dossier_studies, make_dossier
 from parley.experiments.forecasts.planning import (
     CostPlan,
     Logistics,
@@ -46,6 +48,8 @@ from parley.experiments.forecasts.scenarios import Scenario, gap_scenario, prior
 from parley.policies import make_policy
 from parley.problem import Problem
 from parley.study import Study, load_study
+
+USUAL = 20  # simulated studies per truth
 
 
 @click.command()
@@ -73,7 +77,9 @@ from parley.study import Study, load_study
     help="Prior: truths with a smaller gap are drawn again. Default: a twentieth of the spread.",
 )
 @click.option("--instances", default=20, show_default=True, help="Prior: how many truths to draw.")
-@click.option("--replications", default=20, show_default=True, help="Simulated studies per truth.")
+@click.option(
+    "--replications", type=int, help=f"Simulated studies per truth. Default: {USUAL}; with --report {REPLICATIONS:,}."
+)
 @seed_option
 @click.option("--delay", type=float, help="Days from a draw to its outcome. Default: the study's [sampling] delay.")
 @click.option(
@@ -91,6 +97,12 @@ from parley.study import Study, load_study
     help="Only answer with the smallest max_samples that has this power: under every --gap (0: all arms tie), else "
     "under the study's [truth], else under the default gaps.",
 )
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False),
+    help="Only write the dossier of a protocol to this file, .html or .md: the design in words, operating "
+    "characteristics, type I error, bias of the estimates, examples, sensitivity, other designs, commands.",
+)
 @output_option("parley-plan.html")
 @json_option
 def plan_command(
@@ -101,12 +113,13 @@ def plan_command(
     heterogeneity: float,
     min_gap: float | None,
     instances: int,
-    replications: int,
+    replications: int | None,
     seed: int,
     delay: float | None,
     dropout: float | None,
     operating: bool,
     power: float | None,
+    report: str | None,
     output: str,
     as_json: bool,
 ) -> None:
@@ -118,16 +131,17 @@ def plan_command(
     """
     checked_output(output)
     loaded = load_study(study)
-    problem, name = loaded.problem, policy or loaded.policy
-    if delay is not None:
-        problem = problem.with_(delay=delay)
-    if dropout is not None:
-        problem = problem.with_(dropout=dropout)
+    changed = {key: value for key, value in {"delay": delay, "dropout": dropout}.items() if value is not None}
+    problem, name = loaded.problem.with_(**changed), policy or loaded.policy
     if name == "oracle":
         raise InvalidInput("policy", found=name, allowed="a policy that can run without knowing the truth")
     options = loaded.options if name == loaded.policy else {}
     chosen = make_policy(name, problem, options)
-    planner = Planner(policy=name, options=dict(options), replications=replications, seed=seed)
+    count = replications if replications is not None else USUAL if report is None else REPLICATIONS
+    planner = Planner(policy=name, options=dict(options), replications=count, seed=seed)
+    if report is not None:
+        _write_report(planner, replace(loaded, problem=problem), study, report, gaps, changed, as_json=as_json)
+        return
     if power is not None:
         _answer_power(planner, replace(loaded, problem=problem), gaps, power, as_json=as_json)
         return
@@ -141,10 +155,9 @@ def plan_command(
     plan, timed, known, warning = _run(planner, problem, scenarios, truths, quiet=as_json)
     command = (
         f"parley plan {study} --policy {name} {' '.join(f'--gap {gap:g}' for gap in wanted)} --spread {wide:g} "
-        f"--heterogeneity {heterogeneity:g} --min-gap {least:g} --instances {instances} --replications {replications} "
+        f"--heterogeneity {heterogeneity:g} --min-gap {least:g} --instances {instances} --replications {count} "
         f"--seed {seed}"
-        + ("" if delay is None else f" --delay {delay:g}")
-        + ("" if dropout is None else f" --dropout {dropout:g}")
+        + "".join(f" --{key} {value:g}" for key, value in changed.items())
         + (" --operating" if operating else "")
     )
     page = plan_page.plan_page(
@@ -226,6 +239,35 @@ def _answer_power(planner: Planner, study: Study, gaps: tuple[float, ...], power
         return
     screen.print(plan_page.power_table(f"{study.name}: the smallest budget with a power of {100 * power:g} %", found))
     say(f"Write max_samples = {largest.max_samples} in the study file.")
+
+
+def _write_report(
+    planner: Planner,
+    study: Study,
+    file: str,
+    report: str,
+    gaps: tuple[float, ...],
+    changed: dict[str, float],
+    *,
+    as_json: bool,
+) -> None:
+    """Simulate everything that a protocol asks for, and write its dossier; the command has `changed` settings."""
+    write = dossier_page.FORMATS.get(Path(report).suffix.lower())
+    if write is None:
+        raise InvalidInput("--report", found=report, allowed="a file whose name ends in .html or .md")
+    checked_output(report, "--report")
+    if gaps and min(gaps) <= 0:
+        raise InvalidInput("--gap", found=min(gaps), allowed="above 0: the report has a row of ties anyway")
+    with progress_bar("simulating studies", dossier_studies(planner, study, gaps), hidden=as_json) as advance:
+        made = make_dossier(replace(planner, progress=advance), study, gaps)
+    given = "".join(f" --{key} {value:g}" for key, value in [*(("gap", gap) for gap in gaps), *changed.items()])
+    same = f"--policy {planner.policy} --replications {planner.replications} --seed {planner.seed}"
+    path = write_page(report, write(made, f"parley plan {file} --report {report} {same}{given}"), "--report")
+    if as_json:
+        named = {"study": study.name, "policy": planner.policy, "seed": planner.seed, "report": str(path)}
+        print_json(study.problem.settings() | made.document() | named | {"replications": planner.replications})
+        return
+    screen.print(f"The dossier of {study.name}: {path.resolve()}", soft_wrap=True)
 
 
 def _trade_off(timed: Logistics | None) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from parley.rewards import RewardModel
 from parley.rewards.bets import LOG_SHARES, POINTS, boldness
 from parley.simulation.simulate import drifted
 from parley.totals import Totals
+from parley.translation import marked
 
 STRETCH = 400  # times the first phase's samples, after which a tie is left open, as in docs/delta-correctness.md
 FEWEST_EFFECTIVE = 16.0  # runs that carry the estimate: with fewer its standard error is above a quarter of it
@@ -272,9 +273,9 @@ def hardest_ties(problem: Problem) -> list[Tie]:
         step = min(step, (centre - model.low) / 2, (model.high - centre) / 2)
     levels = np.full(problem.arm_count, centre - step)
     levels[: top - 1], levels[top - 1 : top + 1] = centre + step, centre
-    kinds = {"two arms tie": levels}
+    kinds = {marked("two arms tie"): levels}
     if problem.arm_count > top + 1:
-        kinds["all arms below the top tie"] = np.maximum(levels, centre)
+        kinds[marked("all arms below the top tie")] = np.maximum(levels, centre)
     agents = np.ones(problem.agent_count)
     return [
         Tie(words=words, instance=Instance(problem=problem, means=np.outer(means, agents)), arm=top - 1)

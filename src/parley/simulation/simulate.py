@@ -56,6 +56,8 @@ BLOCK_VALUES = 2**20  # a block's rewards take at most 8 MiB
 CHUNK_VALUES = 2**25  # all that a policy holds for a chunk takes about 256 MiB at most
 
 Progress = Callable[[int], None]
+# Called after every phase (from 0) with the replications that drew, what they drew, and their states after it.
+Watch = Callable[[IntArray, int, Totals, State], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,11 +122,12 @@ def simulate(
     max_samples: int | None = None,
     chunk: int | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
     """Run `replications` independent studies; `max_samples` stops a run before the phase that would exceed it.
 
     `chunk` is how many replications are in memory at once, in whole blocks; it changes no number. `progress` is called
-    with the number of replications that have just ended.
+    with the number of replications that have just ended, `watch` after every phase.
 
     >>> from parley.policies import make_policy
     >>> from parley.problem import Problem
@@ -142,6 +145,7 @@ def simulate(
         max_samples=max_samples,
         chunk=chunk,
         progress=progress,
+        watch=watch,
     )[0]
 
 
@@ -155,6 +159,7 @@ def simulate_truths(
     max_samples: int | None = None,
     chunk: int | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> list[Outcome]:
     """`simulate` for several truths of one problem, with seeds `seed`, `seed + 1`, ...; the outcomes are the same.
 
@@ -198,7 +203,8 @@ def simulate_truths(
     )
     members = batch.members(replications)
     for first in range(0, len(members), per_chunk):
-        _run(policy, batch, members[first : first + per_chunk], max_samples, progress or (lambda _: None))
+        some = members[first : first + per_chunk]
+        _run(policy, batch, some, max_samples, progress or (lambda _: None), watch or (lambda *_: None))
     seconds = perf_counter() - begun
     return [tally.complete(seconds / len(instances)) for tally in batch.tallies]
 
@@ -326,7 +332,9 @@ def drifted(instance: Instance, count: int, *, seed: int, block: int, phase: int
     return instance.drift.shifts(steps, count, instance.means, instance.problem.noise)
 
 
-def _run(policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress) -> None:
+def _run(
+    policy: Policy, batch: _Batch, members: IntArray, max_samples: int | None, progress: Progress, watch: Watch
+) -> None:
     state, phase = policy.start((len(members),)), 0
     first, truth, past = policy, batch.truths[0], list[Totals]()  # kept where arms come and go
     keeps = bool(truth.opens or truth.withdraws)
@@ -361,6 +369,7 @@ def _run(policy: Policy, batch: _Batch, members: IntArray, max_samples: int | No
         fresh = batch.rewards(phase, members, quotas)
         policy, state = _asked_in(first, truth, phase + 1, (policy, state), past)
         state = policy.update(state, fresh)
+        watch(members, phase, fresh, state)
         if keeps:
             past.append(fresh)
         done, phase = state.finished, phase + 1

@@ -13,14 +13,16 @@ from parley.costs import stated_rates
 from parley.experiments.forecasts.designs import LOOKS
 from parley.experiments.forecasts.planning import CostPlan, Logistics, ScenarioCost
 from parley.experiments.forecasts.power import Characteristic, PoweredBudget
+from parley.experiments.forecasts.scenarios import upper_bound
 from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes, sample_axis
 from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.svg import calendar_chart
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import DASH, share_text, size_text
+from parley.formatting import DASH, number, share_text, size_text
 from parley.harmonic.pace import agent_days
 from parley.privacy import epsilon
 from parley.problem import Problem
+from parley.translation import retold
 
 LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
 
@@ -74,38 +76,41 @@ def _mean_and_range(figures: dict[str, float]) -> tuple[str, str]:
     return mean_text(figures), f"{figures['p10']:,.0f} to {figures['p90']:,.0f}"
 
 
-def operating_table(title: str, found: Sequence[Characteristic]) -> Table:
-    """One row per truth; days where rates are stated."""
+def operating_table(title: str, found: Sequence[Characteristic], *, designs: bool = True) -> Table:
+    """One row per truth; days where rates are stated, and the textbook's `designs` unless they stand elsewhere."""
     days = ("days, mean", "days, 90%") if found[0].study.study_costs.days is not None else ()
-    head = (
-        "truth",
-        "power",
-        "wrong",
-        "samples, mean",
-        "90%",
-        "rounds",
-        *days,
-        "fixed size",
-        "sequential, mean",
-        "alone, mean",
-    )
-    return Table.of_text(title, head, [_operating_row(one) for one in found])
+    others = ("fixed size", f"{LOOKS} looks, mean") if designs else ()
+    head = ("truth", "power", "wrong", "samples, mean", "90%", "rounds", *days, *others, "alone, mean")
+    return Table.of_text(title, head, [_operating_row(one, designs=designs) for one in found])
 
 
-def _operating_row(one: Characteristic) -> list[str]:
+def _operating_row(one: Characteristic, *, designs: bool) -> list[str]:
     study, costs = one.study, one.study.summary()
+    sizes = (one.fixed.samples if one.fixed else None, one.sequential.mean if one.sequential else None)
     return [
-        study.scenario,
-        study.power_text,
-        share_text(study.error_rate, study.standard_error(study.mistaken)),
+        retold(study.scenario),
+        right_text(study),
+        wrong_text(study),
         mean_text(costs["samples"]),
         f"{costs['samples']['p90']:,.0f}",
         f"{study.rounds.mean():.1f}",
         *([mean_text(costs["days"]), f"{costs['days']['p90']:,.0f}"] if "days" in costs else []),
-        DASH if one.fixed is None else f"{one.fixed.samples:,}",
-        DASH if one.sequential is None else f"{one.sequential.mean:,.0f}",
+        *(map(number, sizes) if designs else ()),
         f"{'at least ' if one.alone.unfinished else ''}{mean_text(one.alone.summary()['samples'])}",
     ]
+
+
+def right_text(study: ScenarioCost) -> str:
+    """The power with its Monte Carlo error; where no study failed, with its lower confidence bound."""
+    if not study.correct.all():
+        return study.power_text
+    return f"100.0 % (at least {100 * (1 - upper_bound(0, len(study.samples))):.1f} %)"
+
+
+def wrong_text(study: ScenarioCost) -> str:
+    """The share of wrong studies with its upper confidence bound: none of a few hundred proves little."""
+    wrong = int(study.mistaken.sum())
+    return f"{100 * study.error_rate:.1f} % (at most {100 * upper_bound(wrong, len(study.samples)):.1f} %)"
 
 
 def mean_text(figures: Mapping[str, float]) -> str:
@@ -265,7 +270,7 @@ def plan_figure(plan: CostPlan, *, theme: str = "light") -> Figure:
 
 def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -> Figure:
     """A row a truth: power and wrong answers, and samples beside the fixed size and every agent alone."""
-    places, names = np.arange(len(found)), [one.study.scenario for one in found]
+    places, names = np.arange(len(found)), [retold(one.study.scenario) for one in found]
     with canvas(theme, 11, 2.7 + 0.36 * len(found)) as (figure, style):
         power, cost = figure.subplots(1, 2, width_ratios=(1, 1.35), sharey=True)
         power.plot([100 * one.study.power for one in found], places, "o-", color=style.colour(0), label="power")

@@ -183,11 +183,11 @@ def operating_scenarios(problem: Problem, gaps: Sequence[float]) -> dict[float |
 
 
 def characteristics(
-    planner: Planner, problem: Problem, truths: Mapping[float | None, Scenario]
+    planner: Planner, problem: Problem, truths: Mapping[float | None, Scenario], *, by_budget: bool = True
 ) -> list[Characteristic]:
     """Simulate every truth, together and alone, and size the textbook's designs for the same power.
 
-    A power of 1 is one that so many studies cannot tell from it.
+    Then, if it is wanted, by budget. A power of 1 is one that so many studies cannot tell from it.
     """
     found, designs = [], []
     for gap, truth in truths.items():
@@ -198,7 +198,7 @@ def characteristics(
         sizes = [one.smallest(wanted) if wanted > 0 else None for one in (design, looks)]
         found.append(Characteristic(gap=gap, study=study, alone=alone, fixed=sizes[0], sequential=sizes[1], budgets=()))
         designs.append(design)
-    budgets = _budgets(problem, [one.fixed.samples for one in found if one.fixed])
+    budgets = _budgets(problem, [one.fixed.samples for one in found if one.fixed]) if by_budget else []
     return [
         replace(one, budgets=_points(planner, problem, truth, one.study, design, budgets))
         for one, truth, design in zip(found, truths.values(), designs, strict=True)

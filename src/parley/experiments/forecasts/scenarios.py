@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import betaincinv
 
 from parley.errors import InvalidInput
-from parley.problem import BoolArray, FloatArray, Instance, IntArray, Problem
+from parley.problem import BoolArray, Drift, FloatArray, Instance, IntArray, Problem
+from parley.translation import marked
 from parley.weights import alphas_of, identity, personalized
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+CONFIDENCE = 0.975  # of upper bounds, one-sided
 MAX_DRAWS = 10_000  # per instance, before a smallest gap is taken to be out of reach
 
 
@@ -25,10 +28,11 @@ class Scenario:
     name: str
     means: FloatArray
     scale: Any = None  # the true scale of rewards; the problem's unless given
+    drift: Drift | None = None  # how the means move between phases
 
     def instances(self, problem: Problem) -> list[Instance]:
         """The same means asked another question: another delta, other weights."""
-        return [Instance(problem=problem, means=means, scale=self.scale) for means in self.means]
+        return [Instance(problem=problem, means=means, scale=self.scale, drift=self.drift) for means in self.means]
 
 
 def standard_error(values: BoolArray | IntArray | FloatArray, truths: int) -> float:
@@ -44,6 +48,15 @@ def standard_error(values: BoolArray | IntArray | FloatArray, truths: int) -> fl
     return float(values.reshape(truths, -1).mean(axis=1).std(ddof=1) / np.sqrt(truths))
 
 
+def upper_bound(count: int, studies: int) -> float:
+    """Clopper and Pearson's upper confidence bound of a share, one-sided at `CONFIDENCE`.
+
+    >>> round(upper_bound(0, 1000), 5), upper_bound(5, 5)
+    (0.00368, 1.0)
+    """
+    return 1.0 if count >= studies else float(betaincinv(count + 1, studies - count, CONFIDENCE))
+
+
 def tie_scenario(problem: Problem, level: float | None = None) -> Scenario:
     """All arms are equal, at `level` or at the reward model's usual mean.
 
@@ -51,7 +64,7 @@ def tie_scenario(problem: Problem, level: float | None = None) -> Scenario:
     [[[0.0], [0.0]]]
     """
     mean = problem.noise.usual_mean if level is None else level
-    return Scenario(name="all arms tie", means=np.full((1, *problem.shape), mean))
+    return Scenario(name=marked("all arms tie"), means=np.full((1, *problem.shape), mean))
 
 
 def gap_scenario(problem: Problem, gap: float) -> Scenario:

@@ -5,7 +5,7 @@ A page is a Jinja template in `templates/` that extends `page.html`. Tables stan
 
 import base64
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -24,6 +24,13 @@ FONT = files("parley") / "dashboard" / "static" / "fonts" / "inter.woff2"
 def render(template: str, *, title: str, command: str, **values: Any) -> str:
     """A whole page; `command` is what made it. All values are escaped but for tables, pictures and `Markup`."""
     return _environment().get_template(f"{template}.html").render(title=title, command=command, **values)
+
+
+def render_text(template: str, *, filters: Mapping[str, Callable[..., str]], **values: Any) -> str:
+    """A template in Markdown; nothing is escaped."""
+    environment = _environment().overlay(autoescape=False)
+    environment.filters = environment.filters | dict(filters)
+    return environment.get_template(f"{template}.md").render(**values)
 
 
 @cache

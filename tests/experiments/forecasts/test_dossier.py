@@ -1,0 +1,156 @@
+"""The dossier of a protocol: what it simulates is what a study does, and page and Markdown say the same."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from parley.cli.main import main
+from parley.errors import InvalidInput
+from parley.experiments.forecasts.dossier import best_along, dossier_studies, make_dossier, variations, watch
+from parley.experiments.forecasts.dossier_page import _html, _inline, dossier_html, dossier_markdown
+from parley.experiments.forecasts.planning import Planner
+from parley.experiments.forecasts.scenarios import gap_scenario, upper_bound
+from parley.policies import make_policy
+from parley.problem import Instance, Problem
+from parley.simulation import simulate
+from parley.study import load_study, parse_study
+
+TWO = {"arms": ["a|b", "<b>"], "agents": ["north", "south"], "weights": {"kind": "personalized", "alpha": 0.5}}
+
+
+def planner(studies=200):
+    return Planner(policy="evidence", options={}, replications=studies, seed=3)
+
+
+def run(*words):
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", *map(str, words)])
+    assert ended.value.code == 0
+
+
+def test_none_of_many_still_has_a_bound():
+    assert upper_bound(0, 200) == pytest.approx(1 - 0.025 ** (1 / 200))
+    assert upper_bound(3, 100) == pytest.approx(0.0852, abs=1e-4)  # the textbook's 97.5 % limit of 3 in 100
+
+
+@pytest.mark.simulations
+def test_what_is_watched_is_what_simulate_says():
+    problem = Problem(arms=3, weights=[[0.7, 0.2], [0.3, 0.8]], tolerance=0.1, max_samples=600)
+    instance, policy = gap_scenario(problem, 0.3).instances(problem)[0], make_policy("evidence", problem)
+    seen = watch(planner(60), policy, instance, "gap 0.3")
+    outcome = simulate(policy, instance, replications=60, seed=3)
+    whole = (outcome.chosen >= 0).all(axis=(1, 2))
+    assert 0 < whole.mean() < 1, "a telling example has studies with and without all answers"
+    for arm in range(3):
+        assert (seen.selected[arm] >= (outcome.chosen == arm).any(axis=1).mean(axis=0)).all()
+    assert seen.selected.sum(axis=0) + seen.unanswered == pytest.approx([1.0, 1.0])
+    assert seen.all_hold >= 0.9
+    assert [row.what for row in seen.estimates][-2:] == ["mean of the answer", "best other less the answer"]
+    assert all(row.rmse >= abs(row.bias) for row in seen.estimates)
+
+
+@pytest.mark.simulations
+def test_the_estimate_of_the_chosen_arm_is_biased_where_all_tie_and_that_of_an_arm_named_in_advance_hardly():
+    problem = Problem(arms=4, weights=[[1.0]], tolerance=0.3)
+    policy = make_policy("evidence", problem)
+    seen = watch(planner(300), policy, Instance(problem=problem, means=np.zeros((4, 1))), "tie")
+    rows = {row.what: row for row in seen.estimates}
+    assert rows["mean of the answer"].bias > 5 * rows["mean of the answer"].bias_error
+    assert abs(rows["mean of arm 1"].bias) < 0.5 * rows["mean of the answer"].bias
+    assert rows["mean of the answer"].usual < rows["mean of the answer"].joint
+
+
+def test_the_best_arm_by_the_weights_changes_where_the_lines_cross():
+    problem = Problem(arms=["a", "b"], weights=[[0.75, 0.25], [0.25, 0.75]])
+    found = best_along(Instance(problem=problem, means=[[0.4, 0.0], [0.0, 0.3]]))
+    assert found[0].stretches == [(0.0, 1.0, ("a",))]
+    # Everybody's average prefers a by 0.05, the second agent b by 0.3: b is better from 1 / 7 on.
+    assert [(low, arms) for low, _, arms in found[1].stretches] == [(0.0, ("a",)), (0.143, ("b",))]
+
+
+def test_variations_are_those_that_the_study_can_have():
+    gaussian, binary = parse_study(TWO).problem, parse_study(TWO | {"noise": {"kind": "binary", "rate": 0.2}}).problem
+    timed = parse_study(TWO | {"sampling": {"rate": 4}}).problem
+
+    def names(problem, policy="evidence"):
+        truth = gap_scenario(problem, 0.1)
+        return [what for what, *_ in variations(truth, problem, make_policy(policy, problem))]
+
+    assert {"true scale", "missing outcomes"} < {*names(gaussian)}
+    assert {"all rates", "guess of the rate"} < {*names(binary)}
+    assert "true scale" not in names(binary)
+    assert "recruitment" in names(timed)
+    assert "missing outcomes" not in names(gaussian.with_(site_counts="exact"))
+
+
+def test_the_little_markdown_of_the_template_becomes_escaped_html():
+    assert _inline("**A.** `x < 1` & b") == "<strong>A.</strong> <code>x &lt; 1</code> &amp; b"
+    made = _html("one\n\n- two\n- three\n\n| a | b |\n|---|---|\n| <i> | 2 |\n\n    parley plan\n", {})
+    assert made.startswith("<p>one</p>\n<ul><li>two</li>\n<li>three</li></ul>")
+    assert "<td>&lt;i&gt;</td>" in made
+    assert made.endswith("<pre><code>parley plan</code></pre>")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["examples/three-centres.toml", "--report", "x.pdf"], "a file whose name ends in .html or .md"),
+        (["examples/three-centres.toml", "--report", "nowhere/x.md"], "a file in a folder that exists"),
+        (["examples/three-centres.toml", "--report", "x.md", "--gap", "0"], "the report has a row of ties anyway"),
+        (["examples/play.toml", "--report", "x.md"], "a study that ends with answers"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused_before_anything_is_simulated(words, message):
+    with pytest.raises(InvalidInput, match=message):
+        main(["plan", *words])
+
+
+def numbers_of(text):
+    return re.findall(r"\d[\d,.]*", re.sub(r"<[^>]+>", " ", text))
+
+
+@pytest.mark.simulations
+def test_page_and_markdown_have_the_same_numbers_and_the_words_of_the_audience():
+    study = load_study("examples/four-hospitals.toml")
+    made = make_dossier(planner(40), study, [0.1])
+    page, text = (
+        dossier_html(made, "parley plan x.toml --report y"),
+        dossier_markdown(made, "parley plan x.toml --report y"),
+    )
+    assert "An adaptive study with 3 treatments" in text
+    assert not re.search(r"\b(agents?|arms?|draws?|rewards?)\b", re.sub(r"parley \S+|--\S+", "", text))
+    assert study.reason in text
+    assert set(numbers_of(text)) <= set(numbers_of(page))
+    assert text.count("\n## ") == page.count("<h2") == 13
+    assert "\x00" not in page + text
+    assert page.count("<figure") == 3
+
+
+@pytest.mark.simulations
+def test_without_a_tolerance_errors_at_ties_are_measured_by_tilted_runs():
+    study = parse_study(TWO | {"delta": 0.1, "max_samples": 400})
+    made = make_dossier(planner(200), study, [0.5])
+    assert len(made.tilted) == 2, "two agents, one tie of two arms"
+    assert all(0 < one.found.probability < 0.1 for one in made.tilted)
+    assert "a\\|b" in dossier_markdown(made, "parley plan x --report y")
+    assert "&lt;b&gt;" in dossier_html(made, "parley plan x --report y")
+    assert json.dumps(made.document(), allow_nan=False)
+    assert dossier_studies(planner(200), study, [0.5]) > 200
+
+
+@pytest.mark.simulations
+def test_the_command_writes_the_same_dossier_again(tmp_path, capsys):
+    file = tmp_path / "study.toml"
+    file.write_text('arms = 2\nagents = 1\ntolerance = 0.2\n[weights]\nreason = "one site"\n', encoding="utf-8")
+    report = tmp_path / "protocol.md"
+    written = []
+    for _ in range(2):
+        run(file, "--report", report, "--gap", "0.4", "--replications", "30", "--json")
+        written.append(report.read_text(encoding="utf-8"))
+    assert written[0] == written[1]
+    found = json.loads(capsys.readouterr().out.split("\n}\n")[0] + "\n}")
+    assert found["planned"]["power"] > 0.5
+    assert found["ties"]["ruled_out_at_most"] >= found["ties"]["ruled_out"]
+    assert f"parley plan {file} --report {report} --policy evidence --replications 30 --seed 0 --gap 0.4" in written[0]
