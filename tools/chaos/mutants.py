@@ -141,7 +141,7 @@ PROMISED = (
         name="shows on a page what its reader may not read",
         breaks="promise 9",
         test="promise_09_access.py::test_the_whole_matrix[from a page]",
-        words=("'viewer'",),
+        words=("by viewer",),
         apply=mutations.guard_no_page,
     ),
     Mutant(
