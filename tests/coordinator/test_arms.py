@@ -265,3 +265,22 @@ def test_a_site_gives_nobody_an_arm_that_was_withdrawn_and_its_report_is_taken(h
     phase(agents, only=(1, 2), study=ALL)
     assert house.admin.status("trial")["phase"] == 2
     sound(house)
+
+
+def test_a_second_report_without_a_withdrawn_arm_is_put_aside_as_any_other(sqlite_house):
+    agents = sqlite_house.create(ALL)
+    phase(agents)
+    change(sqlite_house, "withdraw", "arm 4")
+    plan = agents[0].plan("trial", "agent 1")
+    totals, kept = drawn(plan.draws, 0, plan.phase), np.arange(4) != 3
+    for by in (0.0, 0.01):
+        counts, sums = totals.counts * kept, (totals.sums + by) * kept
+        report = plan.report(Totals(counts=counts, sums=sums, squares=totals.squares * kept))
+        if by:
+            with pytest.raises(Conflict, match="it stands"):
+                agents[0].send(report)
+        else:
+            agents[0].send(report)
+    aside = sqlite_house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"]
+    assert [entry["digest"] for entry in aside] == [report.digest]
+    sound(sqlite_house)
