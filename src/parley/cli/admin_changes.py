@@ -61,9 +61,6 @@ def amend(client: Client, study: str, agent: str, report: str, reason: str) -> N
     _done("Amended", study, made)
 
 
-_REPLACED = "of the arm, as it should have been"
-
-
 @click.command()
 @click.argument("study")
 @click.option("--agent", required=True, help="Whose report it is.")
@@ -75,16 +72,16 @@ _REPLACED = "of the arm, as it should have been"
     help="The whole report as it should have been (.json), or a table with the columns arm, count, sum and perhaps "
     "squares; arms that it does not name stay.",
 )
-@click.option("--arm", help="Or the one arm that was wrong, with the next three.")
-@click.option("--count", type=click.IntRange(min=0), help=f"The draws {_REPLACED}; default: as they were.")
-@click.option("--sum", "total", type=float, help=f"The sum of the rewards {_REPLACED}.")
-@click.option("--squares", type=float, help=f"The sum of their squares {_REPLACED}; not for rewards of 0 and 1.")
-@click.option("--counts-reason", default="", help="Why the counts are not the plan's: a word of the list in the docs.")
+@click.option("--arm", help="Or the one arm that was wrong: its numbers as they should have been follow.")
+@click.option("--count", type=click.IntRange(min=0), help="Its draws; default: as many as were reported.")
+@click.option("--sum", "total", type=float, help="The sum of its rewards.")
+@click.option("--squares", type=float, help="The sum of their squares; not needed for rewards of 0 and 1.")
+@click.option("--counts-reason", default="", help="Why counts are not the plan's, as in missing-outcomes.")
 @reason_option
 @yes_option
 @with_client
 def correct(client: Client, study: str, agent: str, phase: int, reason: str, yes: bool, **given: Any) -> None:
-    """Put right what AGENT reported in a decided PHASE of STUDY. Shown first.
+    """Put right what an agent reported in a decided phase of STUDY. What that tells is shown first.
 
     Both reports are kept, and decisions stand as they were taken. The certificate tells how estimates and evidence
     would read with the corrected report, and whether an answer would change.
@@ -98,8 +95,10 @@ def correct(client: Client, study: str, agent: str, phase: int, reason: str, yes
         say(f"  {cell['arm']}: {after} (was {before})")
     say(f"Effect: {shown['effect']}.")
     for one in shown["other_phases"][:MOST_PAIRS]:
-        was, now = (f"in phase {one[key]}" if one[key] else "not" for key in ("dropped_in", "with_corrections"))
-        say(f"  {one['arm']} of {one['agent']} was {was} dropped; with the corrections: {now}")
+        was, now = (
+            f"dropped in phase {one[key]}" if one[key] else "not dropped" for key in ("dropped_in", "with_corrections")
+        )
+        say(f"  {one['arm']} of {one['agent']}: {now} (was {was})")
     if len(shown["other_phases"]) > MOST_PAIRS:
         say(f"  and {plural(len(shown['other_phases']) - MOST_PAIRS, 'more pair')} of agent and arm")
     say(f"Guarantee: {shown['guarantee']}.")

@@ -331,7 +331,7 @@ def _write_corrected(
     say(f"Written to {output}.{again}")
     say(
         f"Hand it to the study's administrator: parley admin correct {box.study} --agent {shlex.quote(box.agent)} "
-        f"--phase {phase} --file {output}"
+        f"--phase {phase} --file {output} --reason WHY"
     )
 
 
