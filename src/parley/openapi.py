@@ -28,11 +28,10 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict)  # that the handler reads -> what they are for
     also: Mapping[int, str] = field(default_factory=dict)  # further statuses that are worth a word
     hidden: bool = False  # not in the OpenAPI document
+    name: str = field(init=False)  # the operation's id
 
-    @property
-    def name(self) -> str:
-        """The operation's id."""
-        return str(self.handler.__name__)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.handler.__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
