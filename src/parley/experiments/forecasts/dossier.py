@@ -38,6 +38,7 @@ from parley.weights import WeightPath
 REPLICATIONS = 1000  # studies of every truth, unless told: the Monte Carlo error of a power of 0.9 is then 0.01
 EXAMPLES = 3
 MOST_NUMBERS = 2_000_000  # arms x agents x studies whose phases are kept for estimates
+TILTED = 5  # tilted runs for every study that is simulated: they are cheap, and few of them carry an estimate
 TIE_FACTOR = 20  # a tie without an end is stopped at this many times what the planned study costs
 FINE = 1001  # values of alpha at which the truth's best arm is looked up
 
@@ -207,7 +208,8 @@ def dossier_studies(planner: Planner, study: Study, gaps: Sequence[float]) -> in
     truth, policy = _planned_truth(study, wanted), make_policy(planner.policy, problem, planner.options)
     pairs = 2 * (1 + len(operating_scenarios(problem, wanted)))
     rows = pairs + 2 + len(variations(truth, problem, policy)) + len(along_weights(problem)[1])
-    return planner.replications * (rows + len(hardest_ties(problem)) * problem.question_count)
+    tilted = 0 if problem.tolerance else TILTED * len(hardest_ties(problem)) * problem.question_count
+    return planner.replications * (rows + tilted)
 
 
 def _planned_truth(study: Study, gaps: Sequence[float]) -> Scenario:
@@ -237,7 +239,7 @@ def _tilted(planner: Planner, policy: Policy) -> list[TiltedError]:
                 tie.instance,
                 arm=tie.arm,
                 agent=int(agent),
-                replications=planner.replications,
+                replications=TILTED * planner.replications,
                 seed=planner.seed,
                 progress=planner.progress,
             ),

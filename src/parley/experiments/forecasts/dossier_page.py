@@ -347,7 +347,7 @@ def _commands(dossier: Dossier, command: str) -> list[str]:
     if dossier.study.instance is not None:
         studies = len(dossier.planned.study.samples)
         lines.append(f"parley simulate {file} {same} --replications {studies} --json   # the planned row of Section 4")
-    if dossier.tilted:
-        runs = f"--seed {planner.seed} --replications {planner.replications}"
+    if dossier.tilted and all(one.found.believable for one in dossier.tilted):  # the command refuses others
+        runs = f"--seed {planner.seed} --replications {dossier.tilted[0].found.replications}"
         lines.append(f"parley audit-policy {file} {runs} --json   # the tilted errors of Section 5")
     return lines

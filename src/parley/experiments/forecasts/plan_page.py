@@ -22,7 +22,7 @@ from parley.formatting import DASH, number, share_text, size_text
 from parley.harmonic.pace import agent_days
 from parley.privacy import epsilon
 from parley.problem import Problem
-from parley.translation import retold
+from parley.translation import gettext, retold
 
 LEVELS = {"delta": "delta, the error allowed", "horizon": "horizon, draws per agent"}
 
@@ -281,10 +281,12 @@ def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -
         sized = [(one.fixed.samples, place) for place, one in zip(places, found, strict=True) if one.fixed]
         if sized:
             cost.plot(*zip(*sized, strict=True), "D", color=style.colour(2), label="fixed size, Bonferroni")
-        _mean_to_p90(cost, places + 0.2, [one.alone for one in found], style.colour(1), "every agent alone", "s")
+        _mean_to_p90(
+            cost, places + 0.2, [one.alone for one in found], style.colour(1), gettext("every agent alone"), "s"
+        )
         cost.set_xscale("log")
         sample_axis(cost, "x")
-        cost.set(xlabel="samples of all agents", title="What it costs")
+        cost.set(xlabel=gettext("samples of all agents"), title="What it costs")
         power.set_yticks(places, names)
         power.set_ylim(len(found) - 0.5, -0.5)
         for panel in (power, cost):  # beneath: within, they would lie on the points
