@@ -77,7 +77,7 @@ def service(folder, **variables):
 
 def ask(address, path, **body):
     request = urllib.request.Request(
-        address + path, json.dumps(body).encode() if body else None, {"Content-Type": "application/json"}
+        f"{address}/v1{path}", json.dumps(body).encode() if body else None, {"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)
