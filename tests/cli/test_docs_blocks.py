@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from tests.coordinator.support import House
 from tests.test_documentation import PAGES
 
+from parley.agent.tables import Warehouse
 from parley.cli.main import main
 from parley.coordinator.record import open_storage
 from parley.experiments.sweeps.sweep import parse_sweep
@@ -41,9 +42,14 @@ def typed(page):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "toml")], ids=lambda page: page.name)
-def test_what_is_shown_of_a_file_is_read(page):
+def test_what_is_shown_of_a_file_is_read(page, tmp_path):
     for text in blocks(page, "toml"):
         document = tomllib.loads(text)
+        if "query" in document:
+            file = tmp_path / "outcomes.toml"
+            file.write_text(text, encoding="utf-8")
+            assert Warehouse.load(str(file)).ordered == ("ORDER BY" in document["query"])
+            continue
         if "axes" in document:
             assert len(parse_sweep(document, folder=ROOT / "examples" / "sweeps").cells) > 1
             continue

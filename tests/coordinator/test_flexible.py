@@ -87,6 +87,7 @@ def test_a_phase_is_closed_with_what_is_in_after_the_consequences_were_shown(hou
         assert box.last_receipt().phase == 2 or box.pending().phase == 2
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("point", ["early-close-logged", "early-close-counted", "before-commit", "after-commit"])
 def test_killed_while_a_phase_is_closed_it_is_closed_once_or_not_at_all(tmp_path, point):
     db = str(tmp_path / "parley.db")

@@ -63,6 +63,7 @@ def check(house, study):
     assert verified["stage"] == "finished"
 
 
+@pytest.mark.servers
 def test_two_servers_on_one_database(postgres, monkeypatch):
     postgres.psql("CREATE DATABASE two TEMPLATE parley_template")
     address = postgres.get_uri().replace("/postgres?", "/two?")

@@ -28,6 +28,7 @@ def test_the_log_as_it_is_is_sound(finished):
     assert verify_log(finished, receipts_of(finished)).sound
 
 
+@pytest.mark.simulations
 def test_any_record_changed_deleted_or_moved_is_found(finished):
     """The forgeries are those of `parley qualify`; without receipts all show but a log that is cut or rewritten."""
     tried = 0
@@ -53,6 +54,7 @@ def test_a_log_rewritten_from_some_record_on_is_found(finished):
     assert not verify_log(rewritten(finished), receipts_of(finished)).sound
 
 
+@pytest.mark.simulations
 def test_a_log_that_holds_another_report_than_the_agent_sent_is_found(sqlite_house):
     """The operator logs other numbers in the agent's name and tells it the true place and hash of that record."""
     message = study_message(policy="uniform")

@@ -85,6 +85,7 @@ def test_what_is_left_until_the_horizon_and_what_is_spent_add_up(here):
         assert spent + left == 2 * 3000
 
 
+@pytest.mark.simulations
 def test_nobody_forecasts_the_end_of_an_open_study(here):
     study = here.create(PLAYED.replace("3000", '"open"'), "open-end")
     here.phase(study)

@@ -30,6 +30,7 @@ def forecast_of(here, study):
     raise AssertionError("no forecast after two minutes")
 
 
+@pytest.mark.simulations
 def test_a_new_study_is_estimated_in_money_and_days(here):
     with here.browser() as browser:
         data = {"csrf": form_token(browser.get("/new")), "do": "estimate"}

@@ -100,6 +100,7 @@ def judged(policy: EvidenceRacing, means: np.ndarray, rng: np.random.Generator, 
     return judge
 
 
+@pytest.mark.simulations
 @pytest.mark.parametrize("noise", [Gaussian(), SubGaussian(scale=1.0), Binary()])
 @pytest.mark.parametrize(("arms", "agents", "top"), [(3, 3, 1), (2, 4, 1), (4, 2, 2), (4, 3, 2)])
 def test_nothing_is_said_that_the_joint_answers_do_not_have(arms, agents, top, noise):

@@ -42,6 +42,7 @@ def test_where_all_arms_tie_few_studies_reach_the_largest_size_without_an_answer
     assert outcome.costs.max() == policy.largest_size
 
 
+@pytest.mark.simulations
 def test_bad_answers_stay_below_delta_where_they_are_likeliest():
     policy, instance = alone([0.5, 0.39, 0.2, 0.0], 0.1)
     outcome = simulate(policy, instance, replications=3000, seed=6)

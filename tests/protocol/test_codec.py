@@ -32,6 +32,7 @@ documents = st.recursive(
 bits = st.integers(0, 2**64 - 1).map(lambda raw: struct.unpack("<d", raw.to_bytes(8, "little"))[0])
 
 
+@pytest.mark.simulations
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(documents)
 @example({"\U00010000": 1, "￿": 2, "é": [1.0, -0.0, 1e-7]})  # in UTF-16 the first key comes before the second
@@ -39,6 +40,7 @@ def test_the_text_is_that_of_the_reference(document):
     assert encoded(document) == rfc8785.dumps(document)
 
 
+@pytest.mark.simulations
 @settings(max_examples=2000)
 @given(bits.filter(math.isfinite))
 @example(1e15).via("msgspec and ECMAScript part here")

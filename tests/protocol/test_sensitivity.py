@@ -6,7 +6,7 @@ import pytest
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.protocol.lost_sites import folded
-from parley.protocol.sensitivity import Sensitivity, Standing, sensitivity
+from parley.protocol.sensitivity import Robustness, Sensitivity, sensitivity
 from parley.simulation import phases
 from parley.totals import Totals
 from parley.weights import WeightPath, alphas_of, personalized
@@ -32,8 +32,8 @@ def test_an_answer_stays_where_it_is_best_and_the_other_is_named_where_not():
     found = sensitivity(*two_tastes(problem))
     assert found.path.values == tuple(round(0.1 * step, 6) for step in range(11))
     # Alone the second agent prefers a by 0.05; with everybody's average b is ahead by 0.325: it changes at 0.867.
-    assert [row[1] for row in found.standing][:8] == [Standing.HOLDS] * 8
-    assert [row[1] for row in found.standing][9:] == [Standing.OTHER] * 2
+    assert [row[1] for row in found.standing][:8] == [Robustness.HOLDS] * 8
+    assert [row[1] for row in found.standing][9:] == [Robustness.OTHER] * 2
     assert found.leading[-1][:, 1].tolist() == [True, False, False]
     assert found.range_of(0) == (0.0, 1.0)
     assert found.range_of(1)[0] == 0.0
@@ -47,7 +47,7 @@ def test_what_holds_has_its_share_of_delta_and_what_is_proven_all_of_it():
     drawn, answers = run(policy, instance, seed=3)
     found, seen = sensitivity(policy, drawn, answers), set()
     for value, row in zip(found.path.values, found.standing, strict=True):
-        for delta, enough in ((0.1, (Standing.PROVEN, Standing.HOLDS)), (0.1 / 11, (Standing.HOLDS,))):
+        for delta, enough in ((0.1, (Robustness.PROVEN, Robustness.HOLDS)), (0.1 / 11, (Robustness.HOLDS,))):
             asked = problem.with_(weights=personalized(2, value), delta=delta, answers="each")
             state = folded(make_policy("evidence", asked), drawn)[-1]
             stays = (state.active == answers).all(axis=0)
@@ -63,7 +63,7 @@ def test_the_studys_own_answer_is_proven_at_its_own_weights():
     drawn, answers = run(policy, Instance(problem=problem, means=[[0.5, 0.4], [0.2, 0.3], [0.0, 0.1]]), seed=1)
     found = sensitivity(policy, drawn, answers)
     own = found.standing[found.path.values.index(0.35)]
-    assert {*own} <= {Standing.PROVEN, Standing.HOLDS}
+    assert {*own} <= {Robustness.PROVEN, Robustness.HOLDS}
 
 
 @pytest.mark.parametrize(("policy", "settings"), [("pf-ucb-bai", {}), ("evidence-regret", {"horizon": 10_000})])
@@ -71,8 +71,8 @@ def test_a_guarantee_for_its_own_draws_proves_nothing_for_other_weights(policy, 
     problem = Problem(arms=["a", "b", "c"], weights=personalized(2, 0.5), **settings)
     found = sensitivity(*two_tastes(problem, policy))
     words = {standing for row in found.standing for standing in row}
-    assert words <= {Standing.LEADS, Standing.OTHER, Standing.PROVEN}
-    assert all(found.standing[step][0] is Standing.LEADS for step in (0, 10))
+    assert words <= {Robustness.LEADS, Robustness.OTHER, Robustness.PROVEN}
+    assert all(found.standing[step][0] is Robustness.LEADS for step in (0, 10))
 
 
 def test_weights_of_any_kind_lie_on_a_path_from_everybody_to_oneself():
@@ -100,11 +100,11 @@ def test_alphas_may_differ_from_agent_to_agent():
 
 def test_a_range_needs_its_corner():
     path = WeightPath.through(GIVEN)
-    rows = [[Standing.HOLDS if value != 0 else Standing.PROVEN] for value in path.values]
+    rows = [[Robustness.HOLDS if value != 0 else Robustness.PROVEN] for value in path.values]
     blank = np.zeros((2, 1), dtype=bool)
     made = Sensitivity(path=path, arms=blank, leading=blank, standing=rows)
     assert made.range_of(0) is None
-    rows[path.values.index(0.0)] = [Standing.HOLDS]
+    rows[path.values.index(0.0)] = [Robustness.HOLDS]
     assert made.range_of(0) == (-1.0, 1.0)
 
 
@@ -124,10 +124,10 @@ def test_what_is_claimed_of_other_weights_is_wrong_no_more_often_than_delta():
         together = False
         for step, (row, right) in enumerate(zip(found.standing, good, strict=True)):
             bad = [not right[found.arms[:, agent], agent].all() for agent in range(2)]
-            proven = [standing in (Standing.PROVEN, Standing.HOLDS) for standing in row]
+            proven = [standing in (Robustness.PROVEN, Robustness.HOLDS) for standing in row]
             claims += sum(proven)
             wrong_alone[step] += any(one and other for one, other in zip(bad, proven, strict=True))
-            together |= any(one and standing is Standing.HOLDS for one, standing in zip(bad, row, strict=True))
+            together |= any(one and standing is Robustness.HOLDS for one, standing in zip(bad, row, strict=True))
         wrong_together += together
     assert claims > studies, "claims are made"
     assert 0 < wrong_alone.max() / studies <= delta

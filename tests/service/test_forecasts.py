@@ -57,6 +57,7 @@ def test_an_estimate_says_before_it_fails_that_a_budget_cannot_decide():
     assert all(line["power"] == 0 for line in tight.scenarios)
 
 
+@pytest.mark.simulations
 def test_a_wanted_power_is_answered_with_the_smallest_budget_that_has_it():
     found = estimate(StudyMessage.of(SMALL), power=0.8, gap=1.0).budget
     assert found.wanted == 0.8

@@ -33,7 +33,7 @@ WORDS = (
 )
 
 
-class Standing(StrEnum):
+class Robustness(StrEnum):
     """What other weights leave of an answer, from the most to the least."""
 
     HOLDS = "holds"
@@ -49,12 +49,12 @@ class Sensitivity:
     path: WeightPath
     arms: BoolArray  # (arm, agent): the answer
     leading: BoolArray  # (step, arm, agent): the N best estimates
-    standing: list[list[Standing]]  # [step][agent]
+    standing: list[list[Robustness]]  # [step][agent]
 
     def range_of(self, agent: int) -> tuple[float, float] | None:
         """From where to where the answer holds, for all readers at once; None where it does at no step."""
         steps = zip(self.path.values, self.standing, strict=True)
-        values = [value for value, row in steps if row[agent] is Standing.HOLDS]
+        values = [value for value, row in steps if row[agent] is Robustness.HOLDS]
         # Where the path has a corner, at the stated weights, what holds on either side says nothing of it.
         joined = self.path.straight or 0.0 in values
         return (values[0], values[-1]) if values and joined else None
@@ -82,14 +82,14 @@ def sensitivity(policy: Policy, phases: Sequence[Totals], arms: BoolArray, *, pr
     standing = []
     for value, ahead in zip(path.values, leading, strict=True):
         same = (arms == ahead).all(axis=0)
-        found = np.where(same, Standing.LEADS, Standing.OTHER)
+        found = np.where(same, Robustness.LEADS, Robustness.OTHER)
         if np.allclose(path.at(value), policy.problem.weights, rtol=0, atol=1e-9):
-            found = np.where(answered, Standing.PROVEN, found)  # by the study itself
-        for share, word in zip(shares, (Standing.PROVEN, Standing.HOLDS), strict=True):
+            found = np.where(answered, Robustness.PROVEN, found)  # by the study itself
+        for share, word in zip(shares, (Robustness.PROVEN, Robustness.HOLDS), strict=True):
             # What is not proven by itself does not hold for all.
-            if prove and (share == 1.0 or (found == Standing.PROVEN).any()):
+            if prove and (share == 1.0 or (found == Robustness.PROVEN).any()):
                 found = np.where(_answered(policy, path.at(value), share, phases, arms), word, found)
-        standing.append([Standing(word) for word in found])
+        standing.append([Robustness(word) for word in found])
     return Sensitivity(path=path, arms=arms, leading=leading, standing=standing)
 
 
