@@ -139,7 +139,7 @@ def opened(folder, files):
         connection.execute("PRAGMA synchronous=OFF")
         whole = connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         return summary(connection.execute) if whole else None
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # damaged text may stand in SQLite's own message
         return None
     finally:
         connection.close()

@@ -127,7 +127,7 @@ def serving(server: Environment) -> Iterator[tuple[str, str]]:
 
 
 def try_live(server: Environment, agent: Environment) -> None:
-    assert server.complete() == {"server"}
+    assert server.complete() == {"agent", "server", "site"}  # what these need, it needs too
     assert agent.complete() == {"agent"}
     (agent.work / "study.toml").write_text(STUDY, encoding="utf-8")
     with serving(server) as (address, token):
