@@ -226,6 +226,21 @@ def test_only_too_fast_is_asked_again():
     assert len(calls) == 1
 
 
+def test_a_study_is_signed_with_the_token_typed_again_and_verify_names_who_signed(served):
+    served.create(study_message(agents=2, arms=2, policy="uniform"))
+    words = ["admin", "sign", "trial", "--name", "Ada Example", "--meaning", "approved the protocol"]
+    wrong = CliRunner().invoke(main, words, input="x\n", standalone_mode=False)
+    assert "not the token that you are signed in with" in str(wrong.exception)
+    done = CliRunner().invoke(main, words, input=f"{served.token}\n", standalone_mode=False)
+    assert "Signed by Ada Example: approved the protocol." in done.output
+    assert served.token not in done.output
+    said = " ".join(run("verify", "trial", "--db", served.db).split())
+    assert "1 signature, each of all records before its own: Signed: Ada Example, 'approved the protocol'" in said
+    assert "administrator:root" in said
+    [told] = json.loads(run("verify", "trial", "--db", served.db, "--json"))["signatures"]
+    assert (told["name"], told["sequence"]) == ("Ada Example", 2)
+
+
 def test_a_report_that_is_held_is_shown_refused_and_taken(served):
     agents = served.create(study_message(agents=2, arms=2, policy="uniform"))
     report = report_of(agents[0].plan("trial", "agent 1"), 0).to_json()

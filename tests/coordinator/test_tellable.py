@@ -28,6 +28,7 @@ from parley.protocol.events import (
     ReportQuarantined,
     ReportRefused,
     Resumed,
+    Signed,
     StepFailed,
     StudyCreated,
 )
@@ -68,6 +69,7 @@ def examples():
         Resumed(reason="why"),
         Disputed(agent="agent 1", sequence=1, head="a" * 64),
         Cancelled(reason="why"),
+        Signed(name="Ada", meaning="why"),
         Certified(certificate=certificate),
     ]
     return {kind_of(event): event for event in made}

@@ -12,6 +12,7 @@ from tests.protocol.test_minimum_cell import logged
 from tests.protocol.test_trial import reported
 
 from parley.protocol import Stage, read_log, verify_log
+from parley.protocol.events import Signed
 
 LOST = {"agent-frozen", "agent-thawed", "reweighed", "report-quarantined", "report-refused", "report-amended"}
 
@@ -107,7 +108,18 @@ def corrected():
     return course
 
 
+def signed():
+    """Signed before the first report, and after the end."""
+    course = Kept("evidence", agents=2, means=[[0.9] * 2, [0.4] * 2, [0.0] * 2])
+    course.let(Signed(name="Ada Example", meaning="approved the protocol"))
+    course.to_the_end()
+    course.certify()
+    course.let(Signed(name="Ada Example", meaning="reviewed the results"))
+    return course
+
+
 MADE = {
+    "signed": signed,
     "corrected": corrected,
     "arms": arms_come_and_go,
     "lost-site": lambda: lost_site("evidence"),
@@ -116,7 +128,13 @@ MADE = {
     "accepted": accepted,
     "blocked": blocked,
 }
-ENDS = {"arms": "decided", "corrected": "decided", "lost-site": "decided", "lost-site-wcpe": "decided"}
+ENDS = {
+    "signed": "decided",
+    "arms": "decided",
+    "corrected": "decided",
+    "lost-site": "decided",
+    "lost-site-wcpe": "decided",
+}
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -125,13 +143,16 @@ def test_golden_logs_stay_sound(name):
     found = verify_log(records)
     assert found.sound, found.problem
     assert found.stage == ("stalled" if name == "blocked" else "finished")
-    certificate = records[-1].payload["certificate"]
+    certificate = next(one for one in reversed(records) if one.kind == "certified").payload["certificate"]
     worst = set((certificate.get("ends") or {"": "decided"}).values())
     assert ENDS.get(name, name) in worst
     assert certificate["complete"] == (name not in ("exhausted", "blocked"))
     if name == "arms":
         assert {record.kind for record in records} >= {"arm-opened", "arm-withdrawn"}
         assert (certificate["opened"], certificate["withdrawn"]) == ({"arm 2": 4, "arm 4": 2}, {"arm 4": 4})
+    if name == "signed":
+        assert [one.meaning for one in found.signatures] == ["approved the protocol", "reviewed the results"]
+        assert (found.signatures[0].sequence, found.signatures[1].sequence) == (2, len(records))
     if name == "corrected":
         assert {record.kind for record in records} >= {"report-corrected"}
         assert set(certificate["with_corrections"]["would_change"].values()) == {"yes"}

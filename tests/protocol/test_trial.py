@@ -28,6 +28,7 @@ from parley.protocol.events import (
     ReportRefused,
     Resumed,
     Reweighed,
+    Signed,
     StepFailed,
     StudyCreated,
     kind_of,
@@ -149,6 +150,7 @@ def any_event(trial, kind):
         "resumed": lambda: Resumed(reason="why"),
         "disputed": lambda: Disputed(agent="a", sequence=1, head="0"),
         "cancelled": lambda: Cancelled(reason="why"),
+        "signed": lambda: Signed(name="Ada", meaning="approved the protocol"),
     }
     assert kind in made, f"any_event has no event of the kind {kind!r}"
     return made[kind]()

@@ -45,6 +45,7 @@ ROUNDING = "tests/rewards/test_rounding.py::"
 PRIVATE = "tests/rewards/test_private.py::"
 NOISY = "tests/agent/test_private_reports.py::"
 HOOKS = "tests/coordinator/test_webhooks.py::"
+SIGNED = "tests/coordinator/test_signed.py::"
 AUDIENCES = "tests/dashboard/test_audiences.py::"
 CLAIMS = "tests/dashboard/test_claims.py::"
 ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
@@ -395,6 +396,8 @@ MUTANTS = [
         "access",
         ("a token reaches every study", "coordinator/access/tokens.py", "return self.study is None or self.study == study", "return True",
          "tests/coordinator/test_promise_09_access.py::test_the_whole_matrix[over HTTP]"),
+        ("an open session signs", "coordinator/http/routes/administration.py", "if again != call.by:", "if False:",
+         SIGNED + "test_a_signature_needs_the_token_again_and_changes_nothing_else"),
     ),
     *_of(
         "pages",

@@ -348,6 +348,23 @@ def _preview_sentence(shown: dict[str, Any]) -> str:
     return "; ".join(parts) + (f" ({'; '.join(notes)})" if notes else "")
 
 
+@click.command()
+@click.argument("study")
+@click.option("--name", required=True, help="Your name, as it is to be printed.")
+@click.option("--meaning", required=True, help="What the signature says, as in 'approved the protocol'.")
+@with_client
+def sign(client: Client, study: str, name: str, meaning: str) -> None:
+    """Sign STUDY: name, time and meaning go into its log, which the signature covers up to there.
+
+    Your token is asked for again: signing is an act of its own, not something that a script does with a file.
+    """
+    token = click.prompt("Your token, once more", hide_input=True)
+    made = client.request(
+        "POST", "studies", study, "signatures", json={"name": name, "meaning": meaning, "token": token}
+    )
+    _done(f"Signed by {name}: {meaning}", study, made)
+
+
 def _reason_command(name: str, description: str) -> click.Command:
     """pause, resume and cancel differ in a word."""
 
@@ -375,6 +392,7 @@ CHANGES = (
         "open", "Make ARM of STUDY, dormant or withdrawn, a candidate. What that does is shown first.", "Opened"
     ),
     _arm_command("withdraw", "Go on with STUDY without ARM. What that does is shown first.", "Withdrawn"),
+    sign,
     _reason_command("pause", "Accept no report of STUDY until it is resumed."),
     _reason_command("resume", "Go on with STUDY where it was."),
     _reason_command("cancel", "Stop STUDY for good, with a certificate of the candidates that remain."),

@@ -44,6 +44,7 @@ def verify_command(
             document
             | {"sound": result.sound, "amended": [asdict(one) for one in result.amended]}
             | {"corrected": [asdict(one) for one in result.corrected]}
+            | {"signatures": [asdict(one) for one in result.signatures]}
         )
     elif result.sound:
         say(
@@ -61,6 +62,13 @@ def verify_command(
             say(
                 f"Corrected: the report of {found.agent!r} in phase {found.phase} was decided on as it was sent; "
                 f"{found.actor} corrected it since (record {found.sequence}): {found.reason}"
+            )
+        if result.signatures:
+            say(f"{plural(len(result.signatures), 'signature')}, each of all records before its own:")
+        for signature in result.signatures:
+            say(
+                f"Signed: {signature.name}, {signature.meaning!r} "
+                f"({signature.actor}, {signature.at}, record {signature.sequence})"
             )
     for warning in () if as_json else result.warnings:
         say(f"Warning: {warning}.")

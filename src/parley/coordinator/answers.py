@@ -11,6 +11,7 @@ from parley.protocol.codec import Digest, Model
 from parley.protocol.corrections import CorrectionPreview
 from parley.protocol.messages import Correction, Receipt, Report
 from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
+from parley.protocol.verify import Signature
 
 
 class Answer(Model):
@@ -474,6 +475,13 @@ class Corrections(Answer):
     with_corrections: dict[str, Any] | None  # as a certificate has it; null without corrections
 
 
+class Signatures(Answer):
+    """The signatures in a study's log, in its order."""
+
+    study: str
+    signatures: list[Signature]
+
+
 class LogPage(Answer):
     """Some records of a log; `next` is what `after` continues from."""
 
@@ -493,6 +501,7 @@ class Verified(Answer):
     head: str
     exact: bool  # every state agreed to the last bit
     certificate: str | None  # its digest
+    signatures: tuple[Signature, ...]
 
 
 class WantedPower(Answer):

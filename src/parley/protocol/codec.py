@@ -55,6 +55,7 @@ Digest = Annotated[
     msgspec.Meta(pattern=SHA256, description="SHA-256 of an RFC 8785 text, in hexadecimal.", examples=["0" * 64]),
 ]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+INK = r"\S"  # a pattern that blanks do not match
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 
 
@@ -432,9 +433,8 @@ def _in_words(expected: str) -> str:
     ('a whole number or null', 'a whole number <= 2^53')
     """
     kinds = re.sub(r"`([^`]*)`", lambda names: " or ".join(IN_WORDS.get(n, n) for n in names[1].split(" | ")), expected)
-    return kinds.replace(str(LARGEST_INTEGER), "2^53").replace(
-        f"text matching regex '{SHA256}'", "a SHA-256 in hexadecimal"
-    )
+    kinds = kinds.replace(f"text matching regex {SHA256!r}", "a SHA-256 in hexadecimal")
+    return kinds.replace(str(LARGEST_INTEGER), "2^53").replace(f"text matching regex {INK!r}", "text that is not blank")
 
 
 def _found(value: Any) -> str:

@@ -233,6 +233,16 @@ class Cancelled(_Event, tag="parley/event/cancelled/1"):
     reason: str
 
 
+class Signed(_Event, tag="parley/event/signed/1"):
+    """Somebody signed, with their token entered again. It covers the log up to here: its hash holds that of the record
+    before.
+    """
+
+    template: ClassVar[str] = "{0.name}: {0.meaning}"
+    name: Annotated[str, described("As it is printed.")]
+    meaning: Annotated[str, described("What the signature says, as in 'approved the protocol'.")]
+
+
 class Certified(_Event, tag="parley/event/certified/1"):
     """The certificate, in the log it speaks of."""
 
@@ -265,6 +275,7 @@ Event: TypeAlias = (
     | Resumed
     | Disputed
     | Cancelled
+    | Signed
     | Certified
 )
 

@@ -27,7 +27,8 @@ Why the rules are what they are:
   arms); it takes no report and makes no decision, so nothing is decided on a state that somebody is looking into.
 - An arm is opened or withdrawn for everybody. Withdrawing never touches the phase in progress: sites that stop drawing
   the arm report none of it, for the reason "supply". Both fold what was recorded, so no act depends on those before.
-- A finished study asks for nothing more: only its certificate, corrections, and reports kept for the record may follow.
+- A finished study asks for nothing more: only its certificate, corrections, signatures, and reports kept for the record
+  may follow.
 """
 
 from dataclasses import dataclass, field, replace
@@ -119,6 +120,7 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     # Kept for the record wherever the study is; it changes nothing.
     **{(stage, "report-quarantined"): frozenset({stage}) for stage in Stage},
     **{(stage, "report-corrected"): frozenset({stage}) for stage in Stage},
+    **{(stage, "signed"): frozenset({stage}) for stage in Stage},
 }
 
 
@@ -277,7 +279,7 @@ def admit(here: Situation, event: Event) -> Situation:
             after = _settled(replace(here, stage=Stage.RUNNING))
         case Cancelled():
             after = replace(here, stage=Stage.CANCELLED)
-        case _:  # quarantined, certified: kept for the record; a second creation is in no row of the table
+        case _:  # quarantined, signed, certified: kept for the record; a second creation is in no row of the table
             after = here
     require(here.stage, kind, after.stage)
     return after

@@ -3,6 +3,8 @@
 Needs the records and nothing else, so a log exported from one machine is verified on another.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from parley.protocol.events import (
     ReportAmended,
     ReportCorrected,
     ReportQuarantined,
+    Signed,
     StudyCreated,
     read_event,
 )
@@ -44,6 +47,23 @@ class Amendment:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Signature:
+    """Who signed, when, and what that says."""
+
+    name: str
+    meaning: str
+    at: str
+    actor: str  # the principal whose token was entered again
+    sequence: int | None  # of the record, which signs all those before it; None for those who may not see the data
+
+    @classmethod
+    def of(cls, record: Record) -> Signature:
+        """From the record of a `signed`."""
+        event = Signed.from_json(record.payload)
+        return cls(name=event.name, meaning=event.meaning, at=record.at, actor=record.actor, sequence=record.sequence)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verification:
     """What a check found; `problem` is None when all is well."""
 
@@ -60,6 +80,7 @@ class Verification:
     trial: Trial | None  # where the log leads
     corrected: tuple[Amendment, ...] = ()  # reports that were corrected after their phase was decided
     warnings: tuple[str, ...] = ()  # where the data contradict what the study assumes
+    signatures: tuple[Signature, ...] = ()
 
     @property
     def sound(self) -> bool:
@@ -110,6 +131,7 @@ def verify_log(
         trial=trial,
         corrected=tuple(seen.corrections),
         warnings=seen.warnings(trial) if trial else (),
+        signatures=tuple(seen.signatures),
     )
 
 
@@ -127,6 +149,7 @@ class _Seen:
         self.certificate: str | None = None
         self.amendments: list[Amendment] = []
         self.corrections: list[Amendment] = []
+        self.signatures: list[Signature] = []
         self.released = 1  # the most releases that a quarantined report of a private study tells
         self.sent: set[str] = set()  # digests of reports that were quarantined as they were sent
 
@@ -161,6 +184,8 @@ class _Seen:
             raise BrokenChain(f"record {record.sequence} ({record.kind}) does not follow: {error}") from None
         self.heads[record.sequence] = record.hash
         self._note_report(record, event)
+        if isinstance(event, Signed):
+            self.signatures.append(Signature.of(record))
         if self.observe is not None:
             self.observe(record, event, before, self.trial)
 

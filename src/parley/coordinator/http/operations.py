@@ -127,6 +127,8 @@ OPERATIONS: tuple[Operation, ...] = (
             "POST", REPORT + "/refuse", admin.refuse_report, ADMINS,
             body=schemas.RefuseBody, answer=answers.StudyLine,
         ),
+        _row("POST", STUDY + "/signatures", admin.sign_study, READERS, body=schemas.SignBody, answer=answers.StudyLine),
+        _row("GET", STUDY + "/signatures", admin.list_signatures, READERS, answer=answers.Signatures),
         _row("GET", STUDY + "/log", admin.get_log, INSPECTORS, query=schemas.StudyLogQuery, answer=answers.LogPage),
         _row("GET", STUDY + "/export", admin.export_log, INSPECTORS, media_type="application/x-ndjson"),
         _row("POST", STUDY + "/verify", admin.verify_study, UNBLINDED, answer=answers.Verified),

@@ -9,7 +9,7 @@ from parley.coordinator.access.tokens import Role
 from parley.coordinator.answers import Telling
 from parley.coordinator.http.context import LARGEST_PHASE
 from parley.protocol import EVENTS, Report, Stage
-from parley.protocol.codec import Count, Digest, Model, Name, Words
+from parley.protocol.codec import INK, Count, Digest, Model, Name, Words
 
 LONGEST_WAIT = 60
 AnyPhase = Annotated[int, Meta(ge=0, le=LARGEST_PHASE)]
@@ -83,6 +83,14 @@ class RefuseBody(ReasonBody):
     """`report` is the digest of the one that is held: what was seen is what is refused."""
 
     report: Digest
+
+
+class SignBody(Model):
+    """A signature: the printed name, what it says, and the token of the one who signs, entered again."""
+
+    name: Annotated[Name, Meta(pattern=INK)]
+    meaning: Annotated[Words, Meta(pattern=INK)]
+    token: str
 
 
 class TokenBody(Model):

@@ -3,6 +3,7 @@
 What the data of a study say is in `progress`.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from parley.coordinator.record.studies import StudyRow
 from parley.protocol import Certificate, Held, Stage
 from parley.protocol.codec import canonical
 from parley.protocol.lost_sites import guarantee_under
+from parley.protocol.verify import Signature
 from parley.status import OutcomeStatus
 from parley.translation import marked
 
@@ -227,6 +229,15 @@ def reports_of_phase(transaction: Transaction, study: str, phase: int) -> answer
     require_study(transaction, study)
     found = sorted(reports.of_phase(transaction, study, phase).items())
     return answers.Reports(study=study, phase=phase, reports=[answers.TakenReport(**vars(taken)) for _, taken in found])
+
+
+def signatures(transaction: Transaction, study: str, visibility: Visibility) -> answers.Signatures:
+    """Who signed, as much of it as somebody may see."""
+    require_study(transaction, study)
+    found = [Signature.of(record) for record in ledger.of_kind(transaction, study, "signed")]
+    if not visibility.whole:
+        found = [replace(one, at=visibility.time(one.at), sequence=None) for one in found]
+    return answers.Signatures(study=study, signatures=found)
 
 
 def quarantined(transaction: Transaction, study: str, *, after: int, limit: int, held: bool) -> answers.Quarantine:

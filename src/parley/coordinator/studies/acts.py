@@ -22,7 +22,7 @@ from parley.protocol import (
     require_readable,
 )
 from parley.protocol.codec import canonical
-from parley.protocol.events import Cancelled, Paused, ReportAmended, ReportRefused, Resumed, StudyCreated
+from parley.protocol.events import Cancelled, Paused, ReportAmended, ReportRefused, Resumed, Signed, StudyCreated
 
 ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 RESERVED = (ledger.SERVER,)
@@ -72,6 +72,11 @@ def resume_study(transaction: Transaction, study: str, reason: str, *, actor: st
     """Go on; a step that is due is taken now (small studies) or by the closer."""
     row = enact(transaction, locked(transaction, study), Resumed(reason=reason), actor=actor, at=at)
     return close_if_due(transaction, row, at)
+
+
+def sign_study(transaction: Transaction, study: str, name: str, meaning: str, *, actor: str, at: str) -> StudyRow:
+    """Keep a signature in the log; it changes nothing else."""
+    return enact(transaction, locked(transaction, study), Signed(name=name, meaning=meaning), actor=actor, at=at)
 
 
 def draft_cancel(storage: Storage, study: str, reason: str, *, actor: str, at: str) -> Drafted | None:

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import anyio.to_thread
 from markupsafe import Markup
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from parley.coordinator.answers import Findings, Sensitivities
 from parley.coordinator.http.routes import studies
-from parley.coordinator.http.routes.administration import list_corrections, verify_study
+from parley.coordinator.http.routes.administration import list_corrections, list_signatures, sign_study, verify_study
 from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import forest_chart, standing_chart
 from parley.dashboard.pages.study import agents_on_page, heading, verified
@@ -110,6 +111,7 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
         reread = [_reread(corrected, agent) for agent in some[:WHOLE] if corrected.get("corrections")]
         return {"answers": answers, "found": with_panels(found), "reread": reread, **_other_weights(sensitivity)}
 
+    values |= {"signatures": (await shown.call(list_signatures)).signatures, "signing": shown.form}
     shared: dict[str, Any] = {"pages": pages, "certificate": certificate, "corrected": corrected, "made": made}
     return await shown.show(template, tab="Answer", **head, **shared, **values)
 
@@ -128,6 +130,18 @@ def _other_weights(found: Sensitivities | None) -> dict[str, Any]:
 async def answer_page(shown: Page) -> Response:
     """The answer, as far as there is one; verified when that is asked for."""
     return await _show(shown, "answer.html", verification=await verified(shown))
+
+
+async def sign(shown: Page) -> Response:
+    """Sign the study; or the page again, with why that was refused."""
+    body = {key: shown.form.get(key, "").strip() for key in ("name", "meaning", "token")}
+    try:
+        await shown.call(sign_study, body=body)
+    except Refusal as refusal:
+        if refusal.status not in (403, 422):
+            raise
+        return await _show(shown, "answer.html", verification=None, problem=refusal.sentence, code=refusal.status)
+    return RedirectResponse(f"/studies/{quote(shown.study, safe='')}/answer#signatures-title", status_code=303)
 
 
 async def report(shown: Page) -> Response:
@@ -222,6 +236,7 @@ async def estimates_table(shown: Page) -> Response:
 
 routes = [
     page("/studies/{study}/answer", answer_page, tab="Answer"),
+    page("/studies/{study}/sign", sign, "POST"),
     page("/studies/{study}/report", report),
     page("/studies/{study}/answer.json", answer_json),
     page("/studies/{study}/answer.csv", answer_table),

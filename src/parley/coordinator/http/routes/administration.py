@@ -14,7 +14,7 @@ from parley.coordinator.answers import Verified
 from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Call
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.studies import PAGE, log_page, quarantined, require_study
+from parley.coordinator.reading.studies import PAGE, log_page, quarantined, require_study, signatures
 from parley.coordinator.record import Transaction, ledger, reports
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.studies import StudyRow
@@ -267,6 +267,23 @@ async def refuse_report(call: Call[None, schemas.RefuseBody]) -> answers.StudyLi
     at, body = call.at, call.body
     place: dict[str, Any] = {"study": at.study, "phase": at.phase, "agent": at.agent}
     return await call.act(partial(acts.refuse_report, **place, digest=body.report, reason=body.reason))
+
+
+async def sign_study(call: Call[None, schemas.SignBody]) -> answers.StudyLine:
+    """Sign a study: name and meaning go into its log. The token is sent again: an open session alone cannot sign."""
+    body = call.body
+    try:
+        again = await call.context.tokens.principal(body.token.strip())
+    except Refusal:  # 401 would end the session
+        again = None
+    if again != call.by:
+        raise Refusal("not-allowed", "nothing was signed: that is not the token that you are signed in with")
+    return await call.act(partial(acts.sign_study, study=call.study, name=body.name, meaning=body.meaning))
+
+
+async def list_signatures(call: Call[None, None]) -> answers.Signatures:
+    """Who signed the study, when, and what each signature says."""
+    return await call.answer(lambda transaction: signatures(transaction, call.study, call.visibility))
 
 
 async def get_log(call: Call[schemas.StudyLogQuery, None]) -> str:
