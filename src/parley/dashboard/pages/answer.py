@@ -94,7 +94,7 @@ def _reread(found: Mapping[str, Any], agent: int) -> dict[str, Any]:
     }
 
 
-async def _show(shown: Page, template: str, **values: Any) -> Response:
+async def _show(shown: Page, template: str, *, problem: str = "", **values: Any) -> Response:
     head = await heading(shown)
     pages = agents_on_page(shown, head["status"].agent_names)
     certificate = await _certificate(shown)
@@ -111,9 +111,10 @@ async def _show(shown: Page, template: str, **values: Any) -> Response:
         reread = [_reread(corrected, agent) for agent in some[:WHOLE] if corrected.get("corrections")]
         return {"answers": answers, "found": with_panels(found), "reread": reread, **_other_weights(sensitivity)}
 
-    values |= {"signatures": (await shown.call(list_signatures)).signatures, "signing": shown.form}
+    typed = {key: shown.form.get(key, "") for key in ("name", "meaning")}
+    values |= {"signatures": (await shown.call(list_signatures)).signatures, "signing": typed}
     shared: dict[str, Any] = {"pages": pages, "certificate": certificate, "corrected": corrected, "made": made}
-    return await shown.show(template, tab="Answer", **head, **shared, **values)
+    return await shown.show(template, tab="Answer", problem=problem, **head, **shared, **values)
 
 
 def _other_weights(found: Sensitivities | None) -> dict[str, Any]:
