@@ -4,8 +4,8 @@ from tools.generated import answers, every_answer, keys
 
 from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
 
-# What is sent as it is stored, byte for byte, or goes on and on; and the receipt, whose form is the protocol's.
-AS_STORED = {"get_document", "get_plan", "get_decision", "get_certificate", "export_log", "put_report"} | {
+# What is sent as it is stored, byte for byte, or goes on and on; receipt and time stamp have the protocol's form.
+AS_STORED = {"get_document", "get_plan", "get_decision", "get_certificate", "export_log", "put_report", "add_stamp"} | {
     "follow_study", "follow_studies", "metrics",
 }  # fmt: skip
 

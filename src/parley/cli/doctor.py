@@ -25,6 +25,7 @@ EXTRAS = {
     "site": "site",
     "sql": "agent --source sql: and parquet:",
     "privacy": "agent and site, in a study with private reports",
+    "timestamps": "time stamps of logs: admin timestamp, serve --timestamp-authority, verify --stamp-ca",
     "experiments": "sweep, report",
     "polars": "results as polars frames",
     "ray": "sweep --engine ray",

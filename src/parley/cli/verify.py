@@ -1,6 +1,7 @@
 """`parley verify`: believe nothing, replay everything."""
 
 from dataclasses import asdict, fields, replace
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -9,8 +10,9 @@ from parley.agent.outbox import kept_files
 from parley.cli.console import connect, json_option, network_options, print_json, say
 from parley.errors import BrokenChain, InvalidInput, needs
 from parley.formatting import plural
-from parley.protocol import Receipt, Verification, read_log, verify_log
+from parley.protocol import Proof, Receipt, Stamp, Verification, read_log, verify_log
 from parley.protocol.codec import read_json
+from parley.timestamps import check_stamps
 
 
 @click.command()
@@ -26,9 +28,27 @@ from parley.protocol.codec import read_json
     help="An agent's outbox, or a file of receipts (one JSON object a line): the log must hold every report of "
     "this study that they were given for. Those that were amended since are named.",
 )
+@click.option(
+    "--stamp",
+    type=click.Path(exists=True, dir_okay=False),
+    multiple=True,
+    help="A file with time stamps that somebody kept, such as an earlier export: the log must hold what they are of.",
+)
+@click.option(
+    "--stamp-ca",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Certificates (PEM) of the time stamp authority: the signature of every stamp is checked.",
+)
 @json_option
 def verify_command(
-    study: str, db: str | None, server: str | None, token_file: str | None, receipts: tuple[str, ...], as_json: bool
+    study: str,
+    db: str | None,
+    server: str | None,
+    token_file: str | None,
+    receipts: tuple[str, ...],
+    stamp: tuple[str, ...],
+    stamp_ca: str | None,
+    as_json: bool,
 ) -> None:
     """Check a study's log: the chain of hashes, every decision taken again, every plan, the certificate.
 
@@ -36,8 +56,17 @@ def verify_command(
     compared with the log too. The exit status is 1 if anything is wrong.
     """
     name = _study_of(study)
-    held = [receipt for path in receipts for receipt in _receipts(Path(path), name)] if name is not None else []
+    held: list[Proof] = []
+    if name is not None:
+        held += [receipt for path in receipts for receipt in _receipts(Path(path), name)]
+        held += [one for path in stamp for one in _stamps(Path(path), name)]
     result = _verify(study, db, server, token_file, held)
+    times: list[datetime] = []
+    if stamp_ca is not None:  # also if the log is not sound: a forged stamp must not discredit it
+        try:
+            times = check_stamps(result.stamps, Path(stamp_ca))
+        except BrokenChain as error:
+            result = replace(result, problem=str(error))
     if as_json:
         document = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "trial"}
         print_json(
@@ -45,12 +74,14 @@ def verify_command(
             | {"sound": result.sound, "amended": [asdict(one) for one in result.amended]}
             | {"corrected": [asdict(one) for one in result.corrected]}
             | {"signatures": [asdict(one) for one in result.signatures]}
+            | {"stamps": [one.to_json() for one in result.stamps], "stamped_at": [time.isoformat() for time in times]}
         )
     elif result.sound:
         say(
             f"Sound. {result.study}: {plural(result.records, 'record')} chained, {plural(result.phases, 'decision')} "
             f"taken again and found the same, {plural(result.receipts, 'receipt')} found; the study is {result.stage}."
         )
+        _say_stamped(result, times, asked=stamp_ca is not None)
         if not result.exact:
             say("Numbers differ in the last digits: another machine's rounding. No decision differs.")
         for found in result.amended:
@@ -76,13 +107,11 @@ def verify_command(
         raise BrokenChain(f"{study} is not sound: {result.problem}")
 
 
-def _verify(
-    study: str, db: str | None, server: str | None, token_file: str | None, held: list[Receipt]
-) -> Verification:
+def _verify(study: str, db: str | None, server: str | None, token_file: str | None, held: list[Proof]) -> Verification:
     path = Path(study)
     if path.is_file():
         with path.open("rb") as lines:
-            return verify_log(read_log(lines), held)
+            return verify_log(read_log(lines, held), held)
     if db is not None:
         with needs("server", "parley verify --db"):
             from parley.coordinator.record import open_for_reading
@@ -97,7 +126,7 @@ def _verify(
         return found
     if server is not None:
         with connect(server, token_file) as client:
-            result = verify_log(read_log(client.export(study)), held)
+            result = verify_log(read_log(client.export(study), held), held)
         if result.sound and result.study != study:
             return replace(result, problem=f"the coordinator sent the log of {result.study!r}, not that of {study!r}")
         return result
@@ -117,6 +146,37 @@ def _study_of(study: str) -> str | None:
         except BrokenChain:  # the verification says so
             return None
     return None if first is None else first.stream
+
+
+def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) -> None:
+    """What the time stamps show, and what was not checked of them."""
+    if not result.stamps:
+        if asked:
+            say("No time stamp is with this log: --stamp-ca had nothing to check.")
+        return
+    last = max(result.stamps, key=lambda stamp: stamp.sequence)
+    after = f"{plural(result.records - last.sequence, 'record')} later"
+    if asked:
+        when = f"{max(times):%Y-%m-%d %H:%M:%S} UTC"
+        say(f"{plural(len(times), 'time stamp')} checked; the last is of {when}. The log has {after} than the stamped.")
+    else:
+        say(
+            f"{plural(len(result.stamps), 'time stamp')} fit the log, which has {after} than the last stamped one. Who "
+            "signed them, and when, was not checked: give the authority's certificates, --stamp-ca FILE."
+        )
+
+
+def _stamps(path: Path, study: str) -> list[Stamp]:
+    """The time stamps of this study in a file, which may have records too."""
+    found: list[Proof] = []
+    with path.open("rb") as lines:
+        for _ in read_log(lines, found):
+            pass
+    mine = [one for one in found if isinstance(one, Stamp) and one.study == study]
+    if not mine:
+        allowed = "a file of `parley admin timestamp --output`, or an export with time stamps"
+        raise InvalidInput("--stamp", found=f"no time stamp of the study {study!r} in {path}", allowed=allowed)
+    return mine
 
 
 def _receipts(path: Path, study: str) -> list[Receipt]:

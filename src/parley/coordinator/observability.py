@@ -88,4 +88,8 @@ class Metrics:
             "parley_webhooks_total", "Attempts to tell a webhook, by outcome: delivered or failed.", ["outcome"],
             registry=self.registry,
         )  # fmt: skip
+        self.stamps = Counter(
+            "parley_stamps_total", "Attempts to have a log stamped, by outcome: stamped or failed.", ["outcome"],
+            registry=self.registry,
+        )  # fmt: skip
         self.streams = Gauge("parley_event_streams", "Open event streams.", registry=self.registry)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from parley.checks import is_loopback
-from parley.errors import InvalidInput
+from parley.errors import InvalidInput, need
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -104,6 +104,9 @@ class ServerSettings:
         "networks that they may resolve to (10.1.0.0/16). Empty: nowhere.",
     )
     public_url: str = _setting("", "Address at which people open the pages, for links in webhooks.")
+    timestamp_authority: str = _setting(
+        "", "RFC 3161 authority (URL) to stamp the head of a study's log after each decided phase. Empty: none."
+    )
     log_level: str = _setting("info", "debug, info, warning or error.")
 
     def __post_init__(self) -> None:
@@ -116,8 +119,21 @@ class ServerSettings:
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise InvalidInput("log_level", found=self.log_level, allowed="debug, info, warning or error")
         self.allowed_hosts  # noqa: B018  # read now, so that a typing error is found at the start
-        if self.public_url and not self.public_url.startswith(("https://", "http://")):
-            raise InvalidInput("public_url", found=self.public_url, allowed="https://HOST")
+        for name in ("public_url", "timestamp_authority"):
+            if (url := getattr(self, name)) and not url.startswith(("https://", "http://")):
+                raise InvalidInput(name, found=url, allowed="https://HOST")
+        if self.timestamp_authority:
+            need("rfc3161_client", extra="timestamps", purpose="timestamp_authority")
+        self._check_files()
+        if not (self.is_loopback or self.tls_cert or self.plain_http):
+            raise InvalidInput(
+                "host",
+                found=f"{self.host} with plain HTTP",
+                allowed="a loopback address, or HTTPS (--tls-cert, --tls-key)",
+                hint="Tokens would cross the network in the clear. Behind a TLS reverse proxy, say --plain-http",
+            )
+
+    def _check_files(self) -> None:
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidInput("tls_cert, tls_key", found="one of them", allowed="both or none")
         if self.docs and not (Path(self.docs) / "index.html").is_file():
@@ -128,13 +144,6 @@ class ServerSettings:
             path = getattr(self, name)
             if path and not Path(path).is_file():
                 raise InvalidInput(name, found=f"no file at {path}", allowed="a PEM file")
-        if not (self.is_loopback or self.tls_cert or self.plain_http):
-            raise InvalidInput(
-                "host",
-                found=f"{self.host} with plain HTTP",
-                allowed="a loopback address, or HTTPS (--tls-cert, --tls-key)",
-                hint="Tokens would cross the network in the clear. Behind a TLS reverse proxy, say --plain-http",
-            )
 
     @property
     def allowed_hosts(self) -> AllowedHosts:

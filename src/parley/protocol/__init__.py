@@ -1,7 +1,7 @@
 """A live study without I/O: messages, events, the one table of transitions, the log's chain, and its verification."""
 
 from parley.protocol.certificate import issue_certificate
-from parley.protocol.chain import GENESIS, Record, chained, check_receipts, new_salt
+from parley.protocol.chain import GENESIS, Proof, Record, Stamp, chained, check_receipts, new_salt
 from parley.protocol.events import EVENTS, Event, kind_of, read_event, require_readable
 from parley.protocol.messages import Certificate, Decision, Plan, Receipt, Report, StudyMessage
 from parley.protocol.previews import FreezePreview, freeze_preview
@@ -22,11 +22,13 @@ __all__ = [
     "Held",
     "Place",
     "Plan",
+    "Proof",
     "Receipt",
     "Record",
     "Report",
     "Situation",
     "Stage",
+    "Stamp",
     "Step",
     "StudyMessage",
     "Trial",

@@ -3,20 +3,21 @@
 A hash that everybody may see commits to what nobody else may: who can list the few reports that are possible could try
 each, were there not a random salt in every record. `docs/audit.md` has the recipe.
 
-Cutting the end off is the one thing a chain alone cannot show; the receipts that agents keep do. They also show that
-what was logged for an agent is what it sent.
+Cutting the end off is the one thing a chain alone cannot show; the receipts that agents keep do, and time stamps.
+Receipts also show that what was logged for an agent is what it sent.
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
 from parley.errors import BrokenChain, InvalidInput
-from parley.protocol.codec import Count, Message, canonical, digest, sha256
+from parley.protocol.codec import Count, Digest, Message, canonical, digest, encoded, sha256
 from parley.protocol.messages import Receipt
 
 GENESIS = "0" * 64  # what the first record names as the one before it
@@ -112,10 +113,27 @@ class Record(Message, tag="parley/record/1"):
         return _around(self.to_json(), payload_text)
 
     @property
+    def hashed(self) -> bytes:
+        """What the hash is of: the canonical text without `schema` and `hash`."""
+        return encoded({key: value for key, value in self.to_json().items() if key not in ("schema", "hash")})
+
+    @property
     def computed(self) -> str:
         """The hash this record should have."""
-        body = self.to_json()
-        return digest({key: value for key, value in body.items() if key not in ("schema", "hash")})
+        return hashlib.sha256(self.hashed).hexdigest()
+
+
+class Stamp(Message, tag="parley/stamp/1"):
+    """What a time stamp authority answered about the head of a log. It stands beside the log, or with somebody else."""
+
+    study: str
+    sequence: Count  # of the record that is stamped, and with it all before
+    head: Digest
+    authority: str  # the host that was asked
+    response: Annotated[str, Meta(max_length=100_000)]  # RFC 3161, DER in base64
+
+
+Proof: TypeAlias = Receipt | Stamp | tuple[int, str]  # that the chain went through a (sequence, head)
 
 
 def _around(body: Mapping[str, Any], payload_text: str) -> str:
@@ -142,21 +160,20 @@ def chained(records: Iterable[Record]) -> Iterator[Record]:
         yield record
 
 
-def check_receipts(
-    heads: Mapping[int, str], given: Mapping[int, Receipt], receipts: Iterable[Receipt | tuple[int, str]]
-) -> None:
-    """Raise `BrokenChain` if a receipt names a record the log does not have, or one that holds another report.
+def check_receipts(heads: Mapping[int, str], given: Mapping[int, Receipt], receipts: Iterable[Proof]) -> None:
+    """Raise `BrokenChain` if a receipt or a stamp names a record the log does not have, or one with another report.
 
-    `given` has the receipts that the log itself gives for its reports, by their sequence. A bare (sequence, head) only
-    shows that the chain went through there; a whole receipt shows that the agent's own report is what was logged.
+    `given` has the receipts that the log itself gives for its reports, by their sequence. A stamp or a bare (sequence,
+    head) only shows that the chain went through there; a receipt shows that the agent's own report is what was logged.
     """
     for receipt in receipts:
-        sequence, head = (receipt.sequence, receipt.head) if isinstance(receipt, Receipt) else receipt
+        sequence, head = receipt if isinstance(receipt, tuple) else (receipt.sequence, receipt.head)
         if sequence < 1 or not head:
             raise InvalidInput("receipt", found=f"{sequence}, {head!r:.80}", allowed="a sequence from 1 and a hash")
         if heads.get(sequence) != head:
             what = "ends before it" if sequence not in heads else "has another record there"
-            raise BrokenChain(f"a receipt names record {sequence} with the hash {head:.12}..., but the log {what}")
+            who = f"a time stamp of {receipt.authority}" if isinstance(receipt, Stamp) else "a receipt"
+            raise BrokenChain(f"{who} names record {sequence} with the hash {head:.12}..., but the log {what}")
         if isinstance(receipt, Receipt) and receipt != given.get(sequence):
             raise BrokenChain(
                 f"{receipt.agent!r} holds a receipt of {receipt.study!r} for its report {receipt.report:.12}... of "

@@ -6,14 +6,14 @@ Needs the records and nothing else, so a log exported from one machine is verifi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from parley.errors import BrokenChain, CoordinatorError, InvalidInput, ParleyError
 from parley.protocol.certificate import issue_certificate, same_certificate
-from parley.protocol.chain import Record, chained, check_receipts
-from parley.protocol.codec import canonical, digest
+from parley.protocol.chain import Proof, Record, Stamp, chained, check_receipts
+from parley.protocol.codec import canonical, digest, read_json
 from parley.protocol.events import (
     AgentThawed,
     AskedAnew,
@@ -81,6 +81,7 @@ class Verification:
     corrected: tuple[Amendment, ...] = ()  # reports that were corrected after their phase was decided
     warnings: tuple[str, ...] = ()  # where the data contradict what the study assumes
     signatures: tuple[Signature, ...] = ()
+    stamps: tuple[Stamp, ...] = ()  # that were compared; who signed them, `parley.timestamps` checks
 
     @property
     def sound(self) -> bool:
@@ -94,16 +95,16 @@ Observer: TypeAlias = Callable[[Record, Event, Trial | None, Trial], None]
 
 
 def verify_log(
-    records: Iterable[Record], receipts: Iterable[Receipt | tuple[int, str]] = (), observe: Observer | None = None
+    records: Iterable[Record], receipts: Collection[Proof] = (), observe: Observer | None = None
 ) -> Verification:
     """Check a study's whole log, and that every receipt is in it with the report it was given for.
 
-    For a bare (sequence, head) it checks that the log has that record. `observe` is called with every record that was
-    found right, its event, and the trial before (None at first) and after it.
+    For a time stamp, and for a bare (sequence, head), it checks that the log has that record. All are looked at after
+    the records: `read_log` may still be adding stamps. `observe` is called with every record that was found right, its
+    event, and the trial before (None at first) and after it.
     """
     seen = _Seen(observe)
     problem = None
-    known = list(receipts)
     try:
         for record in chained(records):
             seen.take(record)
@@ -111,12 +112,13 @@ def verify_log(
             raise InvalidInput("log", found="no record", allowed="at least study-created")
         if seen.trial.stage in (Stage.FINISHED, Stage.CANCELLED) and seen.certificate is None:
             raise BrokenChain("the study is over, but its certificate is not in the log")
-        check_receipts(seen.heads, seen.given, known)
+        check_receipts(seen.heads, seen.given, receipts)
     except CoordinatorError:  # the log did not come: that says nothing about it
         raise
     except ParleyError as error:
         problem = str(error)
     trial = seen.trial
+    stamps = tuple(one for one in receipts if isinstance(one, Stamp))
     return Verification(
         study=trial.id if trial else "",
         records=len(seen.heads),
@@ -125,13 +127,14 @@ def verify_log(
         stage=str(trial.stage) if trial else "",
         exact=seen.exact,
         certificate=seen.certificate,
-        receipts=len(known) if problem is None else 0,
-        amended=tuple(seen.amended_after(known)),
+        receipts=len(receipts) - len(stamps) if problem is None else 0,
+        amended=tuple(seen.amended_after(receipts)),
         problem=problem,
         trial=trial,
         corrected=tuple(seen.corrections),
         warnings=seen.warnings(trial) if trial else (),
         signatures=tuple(seen.signatures),
+        stamps=stamps,
     )
 
 
@@ -153,7 +156,7 @@ class _Seen:
         self.released = 1  # the most releases that a quarantined report of a private study tells
         self.sent: set[str] = set()  # digests of reports that were quarantined as they were sent
 
-    def amended_after(self, receipts: Iterable[Receipt | tuple[int, str]]) -> Iterator[Amendment]:
+    def amended_after(self, receipts: Iterable[Proof]) -> Iterator[Amendment]:
         """The amendments of agents that hold these receipts, also if nothing else of theirs was taken."""
         mine = {receipt.agent for receipt in receipts if isinstance(receipt, Receipt)}
         yield from (found for found in self.amendments if found.agent in mine)
@@ -238,12 +241,21 @@ def _amendment(record: Record, event: ReportAmended | ReportCorrected) -> Amendm
     )
 
 
-def read_log(lines: Iterable[str | bytes]) -> Iterator[Record]:
-    """The records of an exported log, one JSON object a line; blank lines are skipped."""
+def read_log(lines: Iterable[str | bytes], proofs: list[Proof] | None = None) -> Iterator[Record]:
+    """The records of an exported log, one JSON object a line; its time stamps are added to `proofs`, if given.
+
+    Blank lines are skipped.
+    """
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                record = Record.read(line)
+                document = read_json(line, Record.schema)
+                if isinstance(document, dict) and document.get("schema") == Stamp.schema:
+                    stamp = Stamp.from_json(document)
+                    if proofs is not None:
+                        proofs.append(stamp)
+                    continue
+                record = Record.from_json(document)
                 text = line if isinstance(line, str) else line.decode()
                 if record.text != text.strip():  # spaces are nobody's business; what another reader reads otherwise is
                     _require_keys_once(text)

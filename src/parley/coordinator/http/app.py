@@ -23,11 +23,13 @@ from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics, logger
 from parley.coordinator.reading.visibility import ETags
 from parley.coordinator.reading.watch import Watch
-from parley.coordinator.record import Storage, StorageUnavailable
+from parley.coordinator.record import Storage, StorageUnavailable, stamps
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
+from parley.timestamps import ask_stamp
 
 SWEEP = 60.0  # seconds
+STAMP = 2.0  # seconds between looks for a log to be stamped; doubled with every failure, up to an hour
 REQUESTS, UPLOADS, PLANS, STREAMS = 32, 1, 16, 32  # of one token in progress at once
 THREADS = 64  # that may wait for the database at once
 # On threads: NumPy hands the interpreter over. Processes of their own made no request faster, and simulations slower.
@@ -91,11 +93,14 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
     context.watch.start()
     context.closer.start()
     context.sender.start()
-    sweeping = asyncio.create_task(_sweep(context))
+    beside = [asyncio.create_task(_sweep(context))]
+    if context.settings.timestamp_authority:
+        beside.append(asyncio.create_task(_stamp(context)))
     logger.info("started", version=__version__, database=context.storage.url)
     yield
-    sweeping.cancel()
-    await asyncio.gather(sweeping, return_exceptions=True)
+    for task in beside:
+        task.cancel()
+    await asyncio.gather(*beside, return_exceptions=True)
     await context.sender.stop()
     await context.watch.stop()
     await anyio.to_thread.run_sync(context.closer.stop)
@@ -112,3 +117,21 @@ async def _sweep(context: Context) -> None:
         except StorageUnavailable as error:
             logger.warning("cannot look for sessions that are over", error=str(error))
         await asyncio.sleep(SWEEP)
+
+
+async def _stamp(context: Context) -> None:
+    """Have the head of a log stamped after each decided phase; what fails is tried again, and nobody waits for it."""
+    seen: dict[str, int] = {}
+    failures = 0
+    while True:
+        try:
+            for record in await context.read(partial(stamps.due, seen=seen)):
+                stamp = await ask_stamp(context.settings.timestamp_authority, record)
+                await asyncio.wrap_future(context.storage.submit(partial(stamps.keep, stamp=stamp)))
+                context.metrics.stamps.labels("stamped").inc()
+            failures = 0
+        except Exception as error:  # also a bug: it must not end all other stamps
+            failures += 1
+            context.metrics.stamps.labels("failed").inc()
+            logger.warning("no time stamp", error=str(error) or type(error).__name__, failures=failures)
+        await asyncio.sleep(min(3600.0, STAMP * 2 ** min(failures, 20)))

@@ -16,7 +16,7 @@ from parley.coordinator.http.routes import access, agents, health, studies, webh
 from parley.coordinator.http.routes import administration as admin
 from parley.coordinator.problems import Problem
 from parley.openapi import Service
-from parley.protocol import Certificate, Decision, Plan, Receipt, Report, StudyMessage
+from parley.protocol import Certificate, Decision, Plan, Receipt, Report, Stamp, StudyMessage
 
 STUDY = "/v1/studies/{study}"
 AGENT = STUDY + "/agents/{agent}"
@@ -131,6 +131,7 @@ OPERATIONS: tuple[Operation, ...] = (
         _row("GET", STUDY + "/signatures", admin.list_signatures, READERS, answer=answers.Signatures),
         _row("GET", STUDY + "/log", admin.get_log, INSPECTORS, query=schemas.StudyLogQuery, answer=answers.LogPage),
         _row("GET", STUDY + "/export", admin.export_log, INSPECTORS, media_type="application/x-ndjson"),
+        _row("POST", STUDY + "/stamps", admin.add_stamp, ADMINS, body=Stamp, answer=Stamp, status=201),
         _row("POST", STUDY + "/verify", admin.verify_study, UNBLINDED, answer=answers.Verified),
         _row(
             "GET", "/v1/log", admin.get_server_log, INSPECTORS,

@@ -9,15 +9,16 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 from sqlalchemy import Table, select
 
-from parley.coordinator.record import ledger, studies, tables
+from parley.coordinator.record import ledger, stamps, studies, tables
 from parley.coordinator.record.base import Storage, Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import Entry, first_row, row_after, rows_of
-from parley.protocol import Event, Receipt, Record, Trial, Verification, verify_log
+from parley.protocol import Event, Proof, Record, Trial, Verification, read_log, verify_log
 from parley.protocol.codec import canonical
 from parley.protocol.events import AskedAnew, PhaseClosed, ReportAccepted, ReportAmended, StudyCreated
 from parley.protocol.state_machine import agent_of
@@ -32,15 +33,14 @@ Row: TypeAlias = Mapping[Any, Any]
 Rows: TypeAlias = dict[tuple[Any, ...], dict[str, Any]]  # primary key without the study -> the other columns
 
 
-def verify_stored(
-    storage: Storage, study: str, receipts: Iterable[Receipt | tuple[int, str]] = ()
-) -> Verification | None:
+def verify_stored(storage: Storage, study: str, receipts: Iterable[Proof] = ()) -> Verification | None:
     """The verification of a stored study; None if there is none. Reads one snapshot; replays outside of it."""
     stored = storage.read(lambda transaction: _stored(transaction, study))
     if stored is None:
         return None
     expected = _Projection()
-    result = verify_log(stored.records, receipts, expected.add)
+    known = list(receipts)
+    result = verify_log(chain(stored.records, read_log(stored.stamps, known)), known, expected.add)
     if not result.sound:
         return result
     wrong = list(_differences(stored, expected, exact=result.exact))
@@ -57,6 +57,7 @@ class _Stored:
     row: StudyRow
     tables: Mapping[str, Rows]
     records: Iterator[Record]
+    stamps: list[str]
 
 
 def _stored(transaction: Transaction, study: str) -> _Stored | None:
@@ -67,11 +68,14 @@ def _stored(transaction: Transaction, study: str) -> _Stored | None:
         row=row,
         tables={table.name: _rows(transaction, table, study) for table in PROJECTED},
         records=ledger.walk(transaction, study),
+        stamps=stamps.texts(transaction, study),
     )
 
 
 def _rows(transaction: Transaction, table: Table, study: str) -> Rows:
     query = select(table).where(table.c.study == study).execution_options(yield_per=ledger.BATCH)
+    if table is tables.documents:
+        query = query.where(~stamps.KINDS)
     found = transaction.execute(query).mappings()
     return {_key(table, row): _others(table, row) for row in found}
 

@@ -160,6 +160,11 @@ def of_kind(transaction: Transaction, stream: str, kind: str) -> list[Record]:
     return [_read(row) for row in _found(transaction, stream, limit=None, kind=kind)]
 
 
+def last(transaction: Transaction, stream: str) -> Record:
+    """The last record of a chain that has one."""
+    return next(map(_read, _found(transaction, stream, limit=1, newest_first=True)))
+
+
 def walk(transaction: Transaction, stream: str) -> Iterator[Record]:
     """A whole chain: all of it is fetched from the database now, and each record is parsed when it is asked for."""
     found = deque(_found(transaction, stream, limit=None))

@@ -15,16 +15,17 @@ from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Call
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import PAGE, log_page, quarantined, require_study, signatures
-from parley.coordinator.record import Transaction, ledger, reports
+from parley.coordinator.record import Transaction, ledger, reports, stamps
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts, proposals
 from parley.coordinator.studies.phases import load_trial
 from parley.coordinator.studies.proposals import Proposal
-from parley.protocol import Report, Trial
+from parley.protocol import Report, Stamp, Trial
 from parley.protocol.certificate import corrections_of, reading
 from parley.protocol.corrections import CorrectionPreview
 from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
+from parley.timestamps import read_response
 
 ATTEMPTS = 10
 A = TypeVar(
@@ -306,7 +307,7 @@ async def get_server_log(call: Call[schemas.LogQuery, None]) -> str:
 
 
 async def export_log(call: Call[None, None]) -> StreamingResponse:
-    """The whole log, one record a line: all that `parley verify` needs on another machine."""
+    """The whole log, one record a line, then its time stamps: all that `parley verify` needs on another machine."""
     await call.context.read(lambda transaction: require_study(transaction, call.study))
     call.context.streams.check(call.by.kid)
     headers = {"Content-Disposition": f'attachment; filename="{call.study}.ndjson"'}
@@ -326,6 +327,27 @@ async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
             after, lines = found
             for line in lines:
                 yield line
+        for text in await call.context.read_for(kid, lambda transaction: stamps.texts(transaction, call.study)):
+            yield f"{text}\n"
+
+
+async def add_stamp(call: Call[None, Stamp]) -> Stamp:
+    """Keep an RFC 3161 time stamp of a record beside the log: it is exported with it, and verified."""
+    stamp, by, at = call.body, call.by.name, call.context.clock()
+    if stamp.study != call.study:
+        raise Refusal("invalid-request", "the study of the time stamp is not that of the address")
+    read_response(stamp)
+
+    def work(transaction: Transaction) -> Stamp:
+        if not ledger.has(transaction, stamp.study, stamp.sequence, stamp.head):
+            raise Refusal("not-found", f"no record {stamp.sequence} with the hash {stamp.head:.12}... in the log")
+        if not stamps.keep(transaction, stamp):
+            raise Refusal("already-exists", f"record {stamp.sequence} has a time stamp")
+        entry = {"study": stamp.study, "sequence": stamp.sequence, "authority": stamp.authority}
+        ledger.append_server(transaction, "stamp-added", entry, actor=by, at=at)
+        return stamp
+
+    return await call.change(work)
 
 
 async def verify_study(call: Call[None, None]) -> Verified:

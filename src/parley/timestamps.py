@@ -1,0 +1,103 @@
+"""RFC 3161 time stamps of a log: somebody outside confirms that a record, and so all before it, was there at a time.
+
+What is stamped is the text that a record's hash is of, so that the stamp's imprint is that very hash, and any program
+for RFC 3161 can check it (`docs/audit.md`). A stamp is worth what its distance to the log's owner is worth: kept by
+somebody else, it shows a log that was cut before the record, or rewritten.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from parley.errors import BrokenChain, InvalidInput, needs
+from parley.protocol import Record, Stamp
+
+if TYPE_CHECKING:
+    from rfc3161_client import TimeStampResponse
+
+EXTRA = "timestamps"
+AUTHORITY = "an RFC 3161 time stamp authority that answers"
+SECONDS = 20.0  # that an authority may take
+LARGEST = 64 * 1024  # bytes of an answer; usual are 1 to 7 KiB
+
+
+async def ask_stamp(authority: str, record: Record) -> Stamp:
+    """Have a record stamped by the authority at an address (`https://...`, or `http://...`: a stamp is no secret)."""
+    with needs(EXTRA, "a time stamp"):
+        import httpx2 as httpx
+        from rfc3161_client import HashAlgorithm, TimestampRequestBuilder
+    host = _host(authority)
+    request = TimestampRequestBuilder().data(record.hashed).hash_algorithm(HashAlgorithm.SHA256).build()
+    headers = {"Content-Type": "application/timestamp-query"}
+    try:
+        async with httpx.AsyncClient(timeout=SECONDS) as client:
+            answer = await client.post(authority, content=request.as_bytes(), headers=headers)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        words = f"no answer from {host}: {error or type(error).__name__}"
+        raise InvalidInput("authority", found=words, allowed=AUTHORITY) from None
+    if not answer.is_success or len(answer.content) > LARGEST:
+        found = f"{answer.status_code} and {len(answer.content)} bytes from {host}"
+        raise InvalidInput("authority", found=found, allowed=AUTHORITY)
+    response = base64.b64encode(answer.content).decode()
+    stamp = Stamp(study=record.stream, sequence=record.sequence, head=record.hash, authority=host, response=response)
+    if read_response(stamp).tst_info.nonce != request.nonce:
+        raise InvalidInput("authority", found=f"an answer from {host} to another request", allowed=AUTHORITY)
+    return stamp
+
+
+def _host(authority: str) -> str:
+    """The host of an address: all that is kept of it, since the rest may hold a password."""
+    parts = urlsplit(authority)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise InvalidInput("authority", found=repr(authority), allowed="https://HOST/PATH or http://HOST/PATH")
+    return parts.hostname
+
+
+def read_response(stamp: Stamp) -> TimeStampResponse:
+    """What the authority answered, if it is about the head that the stamp names. Who signed it is not checked here."""
+    with needs(EXTRA, "a time stamp"):
+        from rfc3161_client import decode_timestamp_response
+    try:
+        response = decode_timestamp_response(base64.b64decode(stamp.response, validate=True))
+        imprint = response.tst_info.message_imprint.message.hex() if response.status == 0 else ""
+    except (ValueError, binascii.Error) as error:
+        raise InvalidInput("time stamp", found=f"no RFC 3161 answer: {error}", allowed=AUTHORITY) from None
+    if response.status != 0:
+        said = "; ".join(response.status_string) or f"status {response.status}"
+        raise InvalidInput("time stamp", found=f"a refusal of {stamp.authority}: {said}", allowed="a granted one")
+    if imprint != stamp.head:
+        raise InvalidInput("time stamp", found=f"one of {imprint:.12}...", allowed=f"of {stamp.head:.12}...")
+    return response
+
+
+def check_stamps(stamps: tuple[Stamp, ...], certificates: Path) -> list[datetime]:
+    """When each stamp was made, if all are signed by who has one of these certificates (PEM), or one that they issued.
+
+    The first that is not raises `BrokenChain`.
+    """
+    with needs(EXTRA, "checking time stamps"):
+        from cryptography.x509 import load_pem_x509_certificates
+        from rfc3161_client import VerificationError, VerifierBuilder
+    builder = VerifierBuilder()
+    try:
+        for certificate in dict.fromkeys(load_pem_x509_certificates(certificates.read_bytes())):
+            builder = builder.add_root_certificate(certificate)
+    except ValueError:
+        raise InvalidInput("certificates", found=f"none in {certificates}", allowed="a PEM file") from None
+    times = []
+    for stamp in stamps:
+        try:
+            response = read_response(stamp)
+            builder.build().verify(response, bytes.fromhex(stamp.head))
+        except (InvalidInput, VerificationError) as error:
+            words = str(error).partition(": ErrorStack")[0]  # what follows is OpenSSL's, for its developers
+            raise BrokenChain(
+                f"the time stamp of record {stamp.sequence} does not hold with {certificates}: {words}"
+            ) from None
+        times.append(response.tst_info.gen_time)
+    return times

@@ -1,0 +1,207 @@
+"""Time stamps by a real authority (`openssl ts`): a log that is cut after its last receipt is noticed."""
+
+import base64
+import json
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+from tests.coordinator.authority import Authority
+from tests.coordinator.support import House, report_of, study_message
+
+from parley.cli.main import main
+from parley.coordinator.http import app
+from parley.coordinator.record import open_storage, stamps
+from parley.coordinator.record.backup import backup
+from parley.errors import BrokenChain, Conflict, InvalidInput, NotAllowed, NotThere, ParleyError
+from parley.protocol import Stamp
+
+
+def run(*words):
+    done = CliRunner().invoke(main, list(map(str, words)), catch_exceptions=True)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return " ".join(done.output.split())
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    with Authority(tmp_path_factory.mktemp("authority") / "tsa") as made:
+        yield made
+
+
+def house_in(folder, prepared, **settings):
+    (folder / "parley.db").write_bytes(prepared.read_bytes())
+    return House(open_storage(str(folder / "parley.db")), **settings)
+
+
+@pytest.fixture(scope="module")
+def stamped(prepared_sqlite, tmp_path_factory, authority):
+    """A study that was paused after its last report, then stamped; its house, and its log with the stamp."""
+    folder = tmp_path_factory.mktemp("stamped")
+    house = house_in(folder, prepared_sqlite)
+    agents = house.create(study_message(agents=2, arms=2, policy="uniform"))
+    agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
+    house.admin.request("POST", "studies", "trial", "pause", json={"reason": "a harm is looked into"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARLEY_TOKEN", house.token)
+        house.said = run("admin", "timestamp", "trial", "--server", house.url, "--authority", authority.url)
+        house.file = folder / "kept.json"
+        run("admin", "timestamp", "trial", "--server", house.url, "--authority", authority.url, "--output", house.file)
+    house.lines = list(house.admin.export("trial"))
+    house.log = folder / "trial.ndjson"
+    house.log.write_text("\n".join(house.lines))
+    yield house
+    house.close()
+    house.storage.close()
+
+
+def test_a_stamp_is_kept_beside_the_log_and_checked(stamped, authority, tmp_path):
+    assert stamped.said.startswith("127.0.0.1 stamped record 3 of trial at 2")
+    *records, last = map(json.loads, stamped.lines)
+    assert (last["schema"], last["head"]) == ("parley/stamp/1", records[-1]["hash"])
+    said = run("verify", stamped.log, "--stamp-ca", authority.certificates)
+    assert "1 time stamp checked; the last is of 2" in said
+    assert "The log has 0 records later than the stamped." in said
+    assert "was not checked: give the authority's certificates, --stamp-ca FILE" in run("verify", stamped.log)
+    whole = run("verify", stamped.log, "--stamp", stamped.file, "--stamp-ca", authority.certificates, "--json")
+    assert [len(json.loads(whole)[key]) for key in ("stamps", "stamped_at")] == [2, 2]
+    (tmp_path / "answer.tsr").write_bytes(base64.b64decode(last["response"]))  # as the docs say, without our code
+    authority.openssl("ts", "-verify", "-in", tmp_path / "answer.tsr", "-digest", last["head"],
+                      "-CAfile", authority.certificates)  # fmt: skip
+
+
+def test_a_log_that_was_cut_after_its_last_receipt_is_noticed(stamped, authority, tmp_path):
+    """The pause is the last record, and no agent has a receipt for it: the stamp alone shows that it is gone."""
+    *records, stamp = stamped.lines
+    cut, alone = tmp_path / "cut.ndjson", tmp_path / "alone.ndjson"
+    cut.write_text("\n".join([*records[:-1], stamp]))
+    alone.write_text("\n".join(records[:-1]))
+    ends = "a time stamp of 127.0.0.1 names record 3 with the hash .*, but the log ends before it"
+    for words in ([cut], [alone, "--stamp", stamped.file], [alone, "--stamp", stamped.log]):
+        with pytest.raises(BrokenChain, match=ends):
+            run("verify", *words, "--stamp-ca", authority.certificates)
+        with pytest.raises(BrokenChain, match=ends):
+            run("verify", *words)
+    assert "Sound." in run("verify", alone), "a chain alone cannot show it"
+
+
+def test_a_log_that_goes_on_otherwise_is_noticed(stamped, prepared_sqlite, tmp_path):
+    """Cut, and continued: by a restore of an old backup, after which others do other things."""
+    house = house_in(tmp_path, prepared_sqlite)
+    house.create(study_message(agents=2, arms=2, policy="uniform"))
+    for act in ("pause", "resume"):
+        house.admin.request("POST", "studies", "trial", act, json={"reason": "a restore"})
+    try:
+        with pytest.raises(BrokenChain, match=r"names record 3 .*, but the log has another record there"):
+            run("verify", "trial", "--db", house.storage.path, "--stamp", stamped.file)
+    finally:
+        house.close()
+        house.storage.close()
+
+
+def test_a_stamp_that_does_not_hold_is_noticed(stamped, authority, tmp_path):
+    with (
+        Authority(tmp_path / "other") as other,
+        pytest.raises(BrokenChain, match="the time stamp of record 3 does not"),
+    ):
+        run("verify", stamped.log, "--stamp-ca", other.certificates)
+    forged, first = Stamp.read(stamped.lines[-1]), json.loads(stamped.lines[0])
+    moved = tmp_path / "moved.json"
+    moved.write_text(replace(forged, sequence=1, head=first["hash"]).text)
+    with pytest.raises(BrokenChain, match="the time stamp of record 1 does not hold"):
+        run("verify", stamped.log, "--stamp", moved, "--stamp-ca", authority.certificates)
+    moved.write_text(replace(forged, study="another").text)
+    with pytest.raises(InvalidInput, match="no time stamp of the study 'trial'"):
+        run("verify", stamped.log, "--stamp", moved)
+    with pytest.raises(InvalidInput, match="certificates: found none"):
+        run("verify", stamped.log, "--stamp-ca", moved)
+
+
+def test_what_is_handed_in_is_a_stamp_of_a_record_of_the_log(stamped):
+    stamp, first = Stamp.read(stamped.lines[-1]), json.loads(stamped.lines[0])
+
+    def hand_in(client=stamped.admin, **changes):
+        client.request("POST", "studies", "trial", "stamps", json=replace(stamp, **changes).to_json())
+
+    for error, changes in [
+        (Conflict, {}),
+        (NotThere, {"sequence": 2}),
+        (ParleyError, {"sequence": 1, "head": first["hash"]}),
+        (ParleyError, {"response": "AAAA"}),
+        (ParleyError, {"study": "other"}),
+    ]:
+        with pytest.raises(error):
+            hand_in(**changes)
+    with pytest.raises(NotAllowed):
+        hand_in(stamped.issue("auditor", name="eve"))
+    log = stamped.admin.request("GET", "log", params={"newest_first": True})["records"]
+    assert [one["payload"]["sequence"] for one in log if one["kind"] == "stamp-added"] == [3]
+
+
+def test_backups_have_the_stamps(stamped, authority, tmp_path):
+    backup(str(stamped.storage.path), tmp_path / "backup.db")
+    run("admin", "restore", tmp_path / "backup.db", "--db", tmp_path / "restored.db")
+    words = ("--db", tmp_path / "restored.db", "--stamp-ca", authority.certificates)
+    assert "1 time stamp checked" in run("verify", "trial", *words)
+
+
+@pytest.mark.servers
+def test_logs_are_stamped_after_each_decided_phase_and_a_dead_authority_harms_nothing(
+    prepared_sqlite, tmp_path, authority, monkeypatch
+):
+    monkeypatch.setattr(app, "STAMP", 0.01)
+    authority.down, before = True, authority.asked
+    house = house_in(tmp_path, prepared_sqlite, timestamp_authority=authority.url)
+    try:
+        message = study_message(agents=1, arms=2, policy="uniform", max_rounds=2)
+        (agent,) = house.create(message)
+        agent.send(report_of(agent.plan("trial", "agent 1"), 0))
+        assert agent.send(report_of(eventually(lambda: due(agent)), 0)).phase == 2
+        failed = house.app.state.context.metrics.stamps.labels("failed")
+        assert eventually(lambda: failed.collect()[0].samples[0].value)
+        authority.down = False
+        end = eventually(lambda: house.admin.status("trial")["stage"] == "finished" and house.admin.status("trial"))
+        kept = eventually(
+            lambda: [
+                one
+                for one in map(Stamp.read, house.storage.read(lambda transaction: stamps.texts(transaction, "trial")))
+                if one.sequence == end["sequence"]
+            ]
+        )
+        assert kept[0].head == end["head"]
+        asked = authority.asked
+        time.sleep(0.1)
+        assert before < asked == authority.asked, "nothing was decided since: nobody is asked"
+    finally:
+        authority.down = False
+        house.close()
+        house.storage.close()
+
+
+def due(agent):
+    plan = agent.plan("trial", "agent 1")
+    return plan if plan.due else None
+
+
+def eventually(what, seconds=20):
+    until = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)
+    return found
+
+
+def test_an_authority_that_is_none_is_told(stamped, tmp_path, monkeypatch):
+    monkeypatch.setenv("PARLEY_TOKEN", stamped.token)
+    words = ("admin", "timestamp", "trial", "--server", stamped.url, "--output", tmp_path / "x", "--authority")
+    for address, said in [
+        ("ftp://example.org", "authority: found 'ftp://example.org'"),
+        ("http://127.0.0.1:1/", "found no answer from 127.0.0.1"),
+        (stamped.url, "found 40[45] and"),
+    ]:
+        with pytest.raises(InvalidInput, match=said):
+            run(*words, address)
+    assert not Path(tmp_path / "x").exists()
