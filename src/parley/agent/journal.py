@@ -1,14 +1,9 @@
-"""What a site writes down, and the append-only file that holds it.
-
-An entry says who came, what they were given and what came of it. Nothing of it leaves the site but the totals of a
-`Reported`.
+"""What a site writes down, and the append-only file that holds it. Only the totals of a `Reported` leave the site.
 
 A line of the file is on the disk before anybody hears of it, and is whole or not there at all. It carries a hash of
 itself and of the line before. A last line without its end was being written when the process or the machine died:
-nobody had an answer to it, and it is cut off. Any other damage is refused by its line number.
-
-Several processes may use one journal (a service, and somebody at the command line). Each takes its turn under a lock
-and first reads what the others wrote.
+nobody had an answer to it, and it is cut off. Any other damage is refused by its line number. Several processes may use
+one journal: each takes its turn under a lock and first reads what the others wrote.
 """
 
 import hashlib

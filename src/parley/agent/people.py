@@ -1,19 +1,11 @@
 """The people of a site: the fold of its journal, and the randomization that gives the next one an arm. Pure memory.
 
-An arm is drawn without replacement from the phase's plan: with probability (what is left of it) / (what is left in
-all). So every order of the phase's draws is equally likely. The block is the whole phase: shorter ones, even of random
-sizes, make the next arm easier to guess (`python -m tools.correctness concealment`).
-
-Nothing that somebody enters changes the next arm. A person marked as missing gives no place back to the plan: who comes
-after all places were given out gets an arm drawn from the whole plan anew, whoever is missing. Where the counts must be
-the plan's, this goes on until every arm has its number; those beyond it are a reserve, and the first of an arm, in the
-order they came, are counted. Otherwise whoever marks somebody of an arm would choose that arm for the next one.
-
-An arm that an administrator withdrew is given to nobody from the moment the site hears of it; those who were given it
-before are waited for and counted.
-
-A draw is a keyed hash of its place. Whoever holds the key can repeat every draw of a study; whoever does not learns
-nothing of the next one from all those before. The key never leaves the site's journal.
+An arm is drawn without replacement from the phase's plan, by a keyed hash of the person's place; docs/site.md says what
+that promises, and what can be guessed. Nothing that somebody enters changes the next arm: a person marked as missing
+gives no place back. Who comes after all places were given out gets an arm drawn from the whole plan anew. Where the
+counts must be the plan's, this goes on until every arm has its number; those beyond it are a reserve, and the first of
+an arm, in the order they came, are counted. Otherwise whoever marks somebody of an arm would choose that arm for the
+next one. A withdrawn arm is given to nobody; those who were given it before are waited for and counted.
 """
 
 import hashlib

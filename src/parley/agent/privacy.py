@@ -1,21 +1,8 @@
 """What a site lets out: sums with noise in a private study, and nothing that the site's own policy does not allow.
 
-**Noise.** A private study (`[privacy] rho`) gets no exact sum. A sum is rounded to the study's grid and gets discrete
-Gaussian noise from OpenDP, once, before the report is in the outbox; squares are not sent. Another outcome of one
-person moves the sum of one cell by at most `sensitivity` steps, also after rounding (which keeps order, and moves with
-whole steps). Every draw is fresh, so a person is in one cell of one phase. The outbox remembers the noise beside the
-exact sums: the same sums get the same noise for ever, after a kill, a retry, or a copy of the outbox. Other sums, after
-a correction, are another release, which a report counts: then a person has lost twice rho.
-
-**Policy.** It stands in a file at the site, and no coordinator can lower it.
-
-    smallest_cell = 20      # people of an arm in a phase, at least
-    largest_rho = 0.1       # a person's privacy loss in all releases together; a study without noise is refused
-    studies = ["0f3a..."]   # digests of the studies that the site takes part in
-    hold = true             # a report waits until somebody at the site releases it
-
-Every key may be left out. A plan that breaks the policy is not drawn: the coordinator is told what the site would
-allow, and asked again later.
+A sum is rounded to the study's grid and gets discrete Gaussian noise from OpenDP, once: the outbox remembers the noise
+beside the exact sums. Other sums, after a correction, are another release, which a report counts. docs/privacy.md has
+the mechanism, docs/site.md the keys of the policy's file.
 """
 
 import math

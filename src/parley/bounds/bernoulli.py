@@ -1,13 +1,9 @@
-"""The exact lower bounds for 0/1 rewards, with a certificate.
+"""The exact lower bounds for 0/1 rewards, with a certificate: a linear program over cuts (docs/rewards.md).
 
-A contrast c is resolved at the rate g_c(x) = inf sum_i x_i kl(mu_i, lambda_i) over the rates lambda that undo its
-gap, sum_i a_i lambda_i <= floor_c. g_c is concave and homogeneous in the draws x, and for *any* such lambda g_c(x) <=
-sum_i x_i kl(mu_i, lambda_i): a linear inequality (a cut) that every feasible x obeys. So the linear program over any
-cuts is a lower bound on min c . x subject to g_c(x) >= 1, and its multipliers prove it by themselves; any x becomes
-feasible by scaling. Cuts are added at a point between the solution and the best feasible point.
-
-For a multiplier kappa the inner minimiser solves (mu - lambda) / (lambda (1 - lambda)) = kappa a / x, as in
-`parley.rewards.binary`; sum x kl + kappa (sum a lambda - floor) never exceeds g_c: scaling by it is safe.
+A contrast is resolved at the rate g(x) = inf sum_i x_i kl(mu_i, lambda_i) over the rates lambda that undo its gap,
+sum_i a_i lambda_i <= floor. Cuts are added at a point between the solution and the best feasible point. For a
+multiplier kappa the inner minimiser solves (mu - lambda) / (lambda (1 - lambda)) = kappa a / x, as in
+`parley.rewards.binary`; sum x kl + kappa (sum a lambda - floor) never exceeds g: scaling by it is safe.
 """
 
 from dataclasses import dataclass

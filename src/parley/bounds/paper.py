@@ -2,9 +2,7 @@
 
 For Gaussian rewards no delta-correct algorithm can expect to draw fewer than `bai * log(1 / (2.4 delta))` samples
 (Theorem 1; Theorem 4 for the top N), and no uniformly efficient one has a regret below `regret * log(T)` (Theorem 3).
-The relaxed values need no knowledge of the best arms. Two slips of the paper are corrected here: the relaxed regret
-program has `gap^2 / 2` on its right side (the appendix writes `gap / 2`), and the relaxed Top-N value is the oracle at
-the Top-N gaps themselves (not at `gap^2 / 2`). Regret is about mixed means, as in the proofs.
+The relaxed values need no knowledge of the best arms. docs/paper.md lists the slips of the paper that are corrected.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Time as a price: how many draws a day each agent makes, what a day costs, and tolls that turn days into prices.
 
-The cheapest mix of time and money minimises `day_cost * t + sum_i c_i x_i`, where agent n needs
-`sum_k x_kn / rate_n <= t` days. For any *shares* `s >= 0` that add up to 1, the toll `day_cost * s_n / rate_n` on every
-draw of agent n turns time into prices: `day_cost * t + sum c x >= sum (c + toll) x` for every plan that fits into t
-days. So the least cost at these prices is a lower bound, and any feasible plan with its own slowest agent is an upper
-bound. At the optimum only the slowest agents bear a toll. The solver moves shares and multipliers in the same step: the
-bound that both prove, `sum sqrt((c + toll) (A lam))`, is concave in the two together.
+For any *shares* `s >= 0` that add up to 1, the toll `day_cost * s_n / rate_n` on every draw of agent n turns time into
+prices, and the least cost at these prices is a lower bound (docs/prices.md). The solver moves shares and multipliers in
+the same step: the bound that both prove, `sum sqrt((c + toll) (A lam))`, is concave in the two together.
 """
 
 from dataclasses import dataclass

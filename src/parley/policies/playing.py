@@ -1,9 +1,8 @@
 """What policies that play share: everybody draws all the time until the horizon, and what is not explored is played.
 
-With a horizon a draw is not a means but the matter itself: a draw of arm k by agent m costs the mixed gap of k for m.
-So nobody waits: a phase is as long as somebody explores, and everyone else plays its *leader*, the arm that looks best
-among its candidates, meanwhile. Those draws are data like any other. The study ends after exactly T draws per agent;
-who has several candidates left then was cut off by the horizon, and its leader is the best guess.
+A phase is as long as somebody explores, and everyone else plays its *leader*, the arm that looks best among its
+candidates, meanwhile. Those draws are data like any other. The study ends after exactly T draws per agent; who has
+several candidates left then was cut off by the horizon, and its leader is the best guess.
 """
 
 from abc import abstractmethod

@@ -1,16 +1,8 @@
 """Rewards that are 0 or 1: clicks, cures, conversions. No scale to state: a rate knows its own variance.
 
-A bet is on a weighted sum of rewards. Draw i of a contrast has the coefficient a_i = +w / d (opponent) or -w / d (arm),
-so that Y = sum a_i x_i estimates the gap theta. For reference rates r fixed by the past and a stake lam >= 0 that keeps
-every factor positive,
-
-    f = exp(lam theta_r) prod_i (1 + lam a_i (x_i - r_i)),   theta_r = sum a_i r_i,
-
-has expectation exp(lam theta_r) prod (1 + lam a_i (mu_i - r_i)) <= exp(lam theta), which is at most 1 where the
-opponent is no better. A cell needs only its count d and its number of ones s. Any r is fair; the best one is the past
-estimate moved onto theta_r = 0 by the least Kullback-Leibler divergence: f is then the likelihood ratio of the estimate
-against its projection. Arrays are `(bet, side, agent)`, the opponent first, `shares` signed; a mixture of stakes is the
-last axis.
+docs/rewards.md proves that the payoff is fair: f = exp(lam theta_r) prod_i (1 + lam a_i (x_i - r_i)), the coefficients
+a_i being `shares` here, the references r the estimates moved onto theta_r = 0. Arrays are `(bet, side, agent)`, the
+opponent first, `shares` signed; a mixture of stakes is the last axis.
 """
 
 import math

@@ -1,12 +1,8 @@
 """Rewards that are 0 or 1, with the normal approximation of textbook designs: `inference = "normal"`.
 
-The exact bets of `binary` cannot be boosted, and pay for it. Here a contrast counts as Gaussian, and its payoff is
-boosted and capped. So error rates are approximate: `docs/delta-correctness.md` measures them.
-
-What decides between a good and a bad approximation is the variance. At the estimated rates (Wald's) it is too small
-just when a contrast is large by chance, and small cells err too often. At the nearest rates without the gap (Farrington
-and Manning, Statistics in Medicine 9, 1990) it is too large, and small cells say too little. Their mean serves cells of
-any size, once the skewness of rare events is taken off the score too. Intervals and bounds on gaps stay exact.
+A contrast counts as Gaussian, and its payoff is boosted and capped, so error rates are approximate. docs/rewards.md has
+the variance that serves cells of any size, docs/delta-correctness.md the errors. Intervals and bounds on gaps stay
+exact.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,14 +1,11 @@
 """Rewards in a range that learn the variance there is: from counts, sums and sums of squares.
 
-Rewards are scaled to [0, 1] here. With psi(y) = -log(1 - y) - y, log(1 + y xi) >= y xi - psi(y) xi^2 for xi >= -1 and
-0 <= y < 1 (Fan, Grama and Liu).
-Reward i of a contrast has the coefficient a_i (+w / d for the opponent, -w / d for the arm); a_i (x_i - r_i) is never
-below -|a_i| c, with c = r for the opponent and 1 - r for the arm. So, for references r fixed by the past,
+Rewards are scaled to [0, 1] here. With psi(y) = -log(1 - y) - y and c how far a reward can fall on the wrong side of
+its reference r, docs/rewards.md proves the payoff fair:
 
     log f = lam Y - sum_cells psi(lam |a| c) / c^2 * sum_i (x_i - r)^2
 
-is at most the logarithm of exp(lam theta_r) prod (1 + lam a_i (x_i - r_i)), whose expectation is at most 1 where the
-opponent is no better (`parley.rewards.binary`). Arrays are `(bet, side, agent)`, `shares` signed, stakes last.
+Arrays are `(bet, side, agent)`, `shares` signed, stakes last.
 """
 
 from collections.abc import Mapping

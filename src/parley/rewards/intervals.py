@@ -1,16 +1,9 @@
 """Intervals for a mixed mean, or for the difference of two, and lower bounds on a gap, at all phases at once.
 
-A phase shows a contrast through its fresh draws, whose counts the past has fixed. Each interval is what a bet against
-"the contrast is theta" leaves standing: by Ville's inequality the truth is ever ruled out with probability at most the
-level, however many phases there are and whatever their counts. `docs/estimates.md` has the proofs.
-
-Where rewards lie in a range, wealth is a mixture over many stakes, both sides and the range alone: no stake has to be
-chosen, at a small price. The logarithm of this wealth is convex in the contrast, so Newton's method from outside finds
-the ends and never steps over them.
-
-Gaps: arm k loses to the N-th best arm of an agent by s. Among its N opponents of a phase one, fixed before the data, is
-no better than that arm; so the smallest contrast, with the largest penalty, can only understate s. `docs/rewards.md`
-has the proofs. The bound keeps improving after the arm is eliminated.
+A phase shows a contrast through its fresh draws, whose counts the past has fixed. An interval is what a bet against
+"the contrast is theta" leaves standing (Ville's inequality); docs/estimates.md has the proofs, docs/rewards.md those of
+bounds on gaps. Where rewards lie in a range, wealth is a mixture over many stakes, both sides and the range alone. Its
+logarithm is convex in the contrast, so Newton's method from outside finds the ends and never steps over them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
 """Evidence as wealth: bets against "arm k is among agent m's top N", and what a bet may be multiplied by.
 
 Write z = Y / sqrt(V) for the standardised contrast "opponent minus arm k" of one phase's fresh draws. A *bet* is a
-mixture over stakes u >= 0,
-
-    f(z) = sum_i p_i exp(u_i z - u_i^2 / 2),
-
-which has expectation at most 1 when z is sub-Gaussian with mean at most 0: wealth multiplied by such payoffs is a
-nonnegative supermartingale under the null, and by Ville's inequality it ever reaches a line L with probability at most
-1 / L. Wealth beyond the line is of no use, so for exactly Gaussian z the payoff may be capped at what is missing and
-multiplied beforehand by the largest b >= 1 with E min(b f, cap) <= 1 (sequential boosting: Fischer and Ramdas,
-arXiv 2410.16076). All in logs; the mixture is the last axis.
+mixture over stakes u >= 0, f(z) = sum_i p_i exp(u_i z - u_i^2 / 2). Wealth beyond the line is of no use, so for exactly
+Gaussian z the payoff may be capped at what is missing and multiplied beforehand by the largest b >= 1 with E min(b f,
+cap) <= 1 (sequential boosting: Fischer and Ramdas, arXiv 2410.16076). All in logs; the mixture is the last axis.
+docs/evidence-racing.md has the proof.
 """
 
 import math

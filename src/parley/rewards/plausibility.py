@@ -1,37 +1,11 @@
 """What a report can hold: totals that some rewards have, means that the model allows, scatter that fits the scale.
 
-**Totals.** A report may hold exactly the totals that some rewards have, up to the rounding of whoever added them up.
-Of n rewards with sum S, the squares are least when all are equal (S^2 / n) and, within [low, high], most when all but
-one lie at an end (the sum of squares is convex, so its maximum is a corner). One reward has one square. Everything in
-between can happen, up to rewards so large that a study could not add them up.
+**Totals.** Of n rewards with sum S, the squares are least when all are equal (S^2 / n) and, within [low, high], most
+when all but one lie at an end (the sum of squares is convex, so its maximum is a corner). Everything in between can
+happen, up to the rounding of whoever added them up, and up to rewards that a study could not add up.
 
-**Means.** A report with a mean that the stated model rules out waits for an administrator.
-Rewards of a cell (an arm at an agent) have one mean in a phase, and scatter by a scale that is stated, or that the past
-bounds. From phase to phase an agent's means may move, all alike: people change with the seasons, and what moves every
-arm of a site moves no difference between them. So with probability 1 - LEVEL, over all cells and all phases of a study
-at once:
-
-- a phase's mean of d draws is within `scale * sqrt(2 log(2 / a) / d)` of the cell's, where phase p has the share
-  `a = LEVEL / 2 * 6 / (pi^2 p^2)` over the number of cells (a sub-Gaussian tail, given the past);
-- where the scale is not stated, it is at most `ceiling` (`largest_variance`), with the rest of LEVEL.
-
-A report is held where no common move fits the arms that were drawn in this phase and in the one before, with a quarter
-of the scale for what an arm does by itself; or where it is further than FAR times the scale or the largest gap.
-An arm that was not drawn in the phase before is compared with the others of its report: no two means of one agent lie
-further apart than FAR times the scale, or FAR times the largest gap that the study allows for. In the first phase of a
-study that states no scale only a loose limit is possible: GUESSED times the guess.
-
-**Scatter.** Does it contradict the scale that was stated? This evidence may be looked at after every phase.
-Around its own mean, a phase's cell of d Gaussian rewards scatters like scale^2 chi2 with d - 1 degrees of freedom,
-whatever the past. So with q the scatter over the stated variance and nu the degrees of freedom, both added up over the
-phases, the likelihood ratio of a variance (1 + rho) times as large,
-
-    log e = rho / (1 + rho) * q / 2 - nu / 2 * log(1 + rho),
-
-is the logarithm of a nonnegative martingale, and for rho > 0 of a supermartingale where the true scale is smaller. So
-is a mixture over rho, which by Ville's inequality ever reaches 1 / level with probability at most the level. For
-rewards that are only sub-Gaussian the same holds for rho > 0 with d in place of d - 1: the scatter around the sample
-mean is at most that around the true one, and E exp(lam (x - mu)^2) <= (1 - 2 lam scale^2)^(-1/2).
+**Means, scatter, skew.** docs/rewards.md has the rules and why they hold: "Reports that cannot be" and "What is assumed
+is watched".
 """
 
 import math

@@ -1,17 +1,6 @@
 """Gaussian rewards whose scale nobody knows: one per arm and agent, unless fewer are stated.
 
-Student's t of a phase becomes a normal score, and a bet that is fair for it.
-
-Let Y be a contrast with variance V, and V^ an independent estimate that is a convex combination of V chi2_nu / nu. For
-c > 0, r -> Phi(-c sqrt(r)) is convex, so P(Y / sqrt(V^) > c) is at most that of Student's t with the *smallest* degrees
-of freedom nu of the combination (Mickey and Brown; Lawton), whatever the scales, wherever the true gap is at most 0.
-The *score* z, the normal quantile of the t's distribution function, is then, above 0, stochastically at most N(0, 1).
-So every payoff that does not decrease in z and is constant for z <= 0 is fair if it is fair for N(0, 1). We take the
-mixture bet f of `parley.rewards.payoffs` above 0 and its own average below,
-
-    f(z) = sum p_i exp(u_i z - u_i^2 / 2) for z > 0,    2 sum p_i Phi(-u_i) for z <= 0,
-
-which keeps its expectation, and below a cap its multiplier: one set of numbers for every nu.
+Student's t of a phase becomes a normal score, and a bet that is fair for it: docs/rewards.md has the proof.
 """
 
 import math

@@ -1,15 +1,13 @@
 """Importance sampling of rare errors: the probability that a true top arm is ruled out, down to 1e-20.
 
-The wealth against an arm is a likelihood ratio under its null, so an error is the usual outcome under another measure:
-the one that the bets describe. Before a phase the index i of a stake is drawn by its share, and the rewards
-that settle the bet are tilted by exp(lam_i Y), where Y is the bet's contrast "opponent minus arm": every cell moves in
-proportion to its weight over its draws, and so does the noise of a private report. Then
+An error is the usual outcome under the measure that the bets describe. Before a phase the index i of a stake is drawn
+by its share, and the rewards that settle the bet are tilted by exp(lam_i Y), Y being its contrast "opponent minus arm";
+so is the noise of a private report. Then, with psi_i the log of E exp(lam_i Y) under the truth,
 
     P(the arm is ruled out) = E_tilted[ L 1{ruled out} ],   L = prod over phases of 1 / sum_i p_i exp(lam_i Y - psi_i),
 
-exactly, whatever the policy does with the rewards (psi_i is the log of E exp(lam_i Y) under the truth). Where the error
-happens L is about delta, so a few runs measure a probability of 1e-10 to some per cent. Where sets of N arms are tested
-(`policies.evidence.sets`), the bets are those of the true top N, and an error is that any of them is ruled out.
+exactly, whatever the policy does with the rewards. Where sets of N arms are tested (`policies.evidence.sets`), the bets
+are those of the true top N, and an error is that any of them is ruled out.
 """
 
 from __future__ import annotations

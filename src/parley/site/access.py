@@ -2,11 +2,8 @@
 
 On a loopback address everybody on the machine may, unless a code is asked for; on any other address a code must be. A
 web page elsewhere cannot use the service through somebody's browser: the name it is called by must be its own, a
-request that another site sent is refused, and a form carries a word that only our pages know.
-
-Whoever tries codes is locked out: after ten wrong ones an address has one more a minute, and all addresses together
-have ten more a minute after a hundred. While they wait, not even the right code is looked at. An address that showed
-the right code before is not kept waiting by others, and sessions go on.
+request that another site sent is refused, and a form carries a word that only our pages know. Whoever tries codes is
+locked out for a while (docs/site.md).
 """
 
 import hashlib

@@ -1,15 +1,7 @@
 """The arm of a participant as a feature flag: OFREP, the protocol that every OpenFeature SDK speaks.
 
 The flag is the study, its variants are the arms, and the targeting key is the participant's key. To evaluate it is to
-assign: what the journal says is answered, and nothing else. Whoever gets no arm gets no `value`, upon which an SDK
-returns the default that the application names; these people are not in the study.
-
-| who asks | `reason` | `value` | in the study |
-|---|---|---|---|
-| a participant, the first time or again | SPLIT | the arm | yes |
-| somebody whom the phase does not need | DEFAULT | none | no, for ever |
-| the same, where the study says `between = "leading"` | STATIC | the arm that the plan asks for most | no, for ever |
-| somebody new while nobody is assigned: before the first plan, paused, ended | DISABLED | none | not yet |
+assign: what the journal says is answered, and nothing else. docs/feature-flags.md has a table of who gets what.
 """
 
 from collections.abc import Awaitable, Callable

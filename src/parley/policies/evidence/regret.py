@@ -1,19 +1,8 @@
 """Evidence racing for regret: the same race, planned and ended by what a draw and a wrong answer cost.
 
-Until T draws per agent are made, a draw of arm k by agent m costs its mixed gap. Bets, opponents and wealth are those
-of `evidence`. Four things differ, and `docs/regret.md` proves what follows from them:
-
-* *The line.* Ruling out the best arm at time t costs at most (T - t) times its gap to the arm played instead. So
-  arm k is out for m in a phase when its wealth reaches
-
-      (T - t) * sqrt(2 log T) * sqrt(V) / eps,
-
-  V the variance of the phase's contrast. The regret of wrong answers over eps is then at most about 1 in expectation,
-  for any gaps. `eps` is a share of what exploration has cost so far.
-* *The plan.* Draws cost what they are expected to lose; the leader's cost next to nothing, once it is sure to lead.
-* *What is worth it.* Nobody is explored for at a higher cost than what not knowing better is expected to lose until the
-  horizon. So at a tie exploration costs about T^(2/3) draws at most, where no policy can promise less.
-* *Time.* A phase is as long as the one who explores most needs; everybody else plays.
+Bets, opponents and wealth are those of `evidence`. Four things differ, and docs/regret.md proves what follows from
+them: the line (what a wrong answer would cost until the horizon), the plan (draws cost what they are expected to lose),
+what is worth exploring at all, and time (a phase is as long as the one who explores most needs; everybody else plays).
 """
 
 import math

@@ -1,16 +1,10 @@
 """Evidence racing for N of 2 or more: which sets of arms a slot speaks for, and what they keep when leaders change.
 
-One of the sets of N arms is an agent's true top N. Before a phase the candidates stand in an *order*, the N leaders
-first. A set T bets that its *best outsider* beats its *worst member*, both by that order. Every T but the leaders
-themselves then has a loser as worst member k and a leader as best outsider j: it belongs to the slot (k, j), together
-with all sets that have what stands before j, not j, k as the last, and any others in between. The leaders' own set
-has a slot of its own: of the worst leader, against the best loser. A slot's wealth is a lower bound for all its sets.
-
-The first order is by estimate, and it stays while the leaders stay. When some change, the new ones come last among the
-leaders and the former ones first among the losers, and a slot begins with the least that any of its sets had in the
-slot where it was. A set whose slot stands on the line is rejected; an arm is out for good when all sets that have it
-are rejected at once. A slot with other sets in it may take a rejected set back when leaders change, for a slot knows
-only the least of its sets: that costs samples, never the guarantee. `docs/evidence-racing.md` has the proof.
+The candidates stand in an *order*, the N leaders first. A set bets that its *best outsider* j beats its *worst member*
+k, and shares the slot (k, j) with all sets of which that is true; the leaders' own set has a slot of its own. A slot's
+wealth is a lower bound for all its sets. When leaders change, the new ones come last among the leaders and the former
+ones first among the losers, and a slot begins with the least that any of its sets had in the slot where it was.
+docs/evidence-racing.md has the algorithm and the proof.
 """
 
 from collections.abc import Iterator

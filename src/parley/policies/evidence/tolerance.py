@@ -1,17 +1,8 @@
 """Tolerance: an agent answers with N arms once it is sure that no other arm is better than one of them by more.
 
-For every ordered pair (l, j) of an agent's arms a wealth bets on "j is not better than l by the tolerance or more": the
-contrast l minus j, raised by the tolerance. Every phase in which both are drawn settles it, whoever leads, and it never
-begins anew. Before the first bet the first phase, which is no evidence itself, divides the agent's error probability:
-pair (l, j) starts with the wealth p[l, j] instead of 1, where
-
-    sum over l outside T and j in T of p[l, j] <= 1    for every set T of N arms.
-
-An agent answers with L when the pairs (l, j) of all l in L and all j outside stand on the line M / delta. If l in L is
-bad, that is, worse than the N-th best by more than the tolerance, then a true top arm j is outside L and the null of
-(l, j) is true. Its wealth is a supermartingale from p[l, j], which reaches the line with probability at most
-delta p[l, j] / M. The sum over all l outside the true top N, over all j inside and over M agents is at most delta.
-`docs/tolerance.md` has the proof in full.
+For every ordered pair (l, j) of an agent's arms a wealth bets on "j is not better than l by the tolerance or more". The
+first phase divides the agent's error probability among the pairs. An agent answers with L when the pairs (l, j) of all
+l in L and all j outside stand on the line M / delta. docs/tolerance.md has the proof.
 """
 
 import math
