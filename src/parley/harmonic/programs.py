@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,72 +21,88 @@ SMALLEST_BOUND = 1e-200  # keeps every product and sum within float64
 SHORT = 16
 
 
-class Programs(Protocol):
-    """A batch of programs, flattened: P programs, each with its variables and rows in the trailing axes, and b = 1."""
+@dataclass(frozen=True, kw_only=True)
+class Programs(ABC):
+    """A batch of programs, flattened: P programs, each with its variables and rows in the trailing axes, and b = 1.
 
-    @property
-    def costs(self) -> FloatArray:
-        """The cost of a unit of each variable."""
+    A variable with infinite cost is left out of the sums (the regret bound C* drops agents that already play the arm).
+    """
 
-    @property
-    def inverse(self) -> FloatArray:
-        """1 / b; 0 marks a row without a constraint."""
+    squared_weights: FloatArray
+    costs: FloatArray  # of a unit of each variable
+    inverse: FloatArray  # 1 / b; 0 marks a row without a constraint
+    variances: FloatArray | None  # of the variables' cells, v below: 1 unless given
 
+    @classmethod
+    def _made(
+        cls,
+        squared_weights: FloatArray,
+        bounds: FloatArray,
+        shape: tuple[int, ...],
+        costs: FloatArray | None,
+        variances: FloatArray | None,
+        **more: Any,
+    ) -> Self:
+        """Checked; `shape` is that of the variables. Every cost is 1 unless given."""
+        costs = np.ones(shape) if costs is None else costs
+        if not (np.isfinite(squared_weights) & (squared_weights >= 0)).all():
+            raise InvalidInput("squared_weights", found=squared_weights.min(), allowed="finite numbers of at least 0")
+        if not (costs >= 0).all():
+            allowed = "numbers of at least 0 (infinity leaves a variable out)"
+            raise InvalidInput("costs", found=costs.min(), allowed=allowed)
+        if variances is not None and not (np.isfinite(variances) & (variances > 0)).all():
+            raise InvalidInput("variances", found=variances.min(), allowed="finite numbers above 0, one a cell")
+        if not (bounds >= SMALLEST_BOUND).all():
+            allowed = f"numbers of at least {SMALLEST_BOUND:g} (infinity drops a row)"
+            raise InvalidInput("right side of a constraint", found=bounds.min(), allowed=allowed)
+        return cls(
+            squared_weights=squared_weights,
+            costs=np.broadcast_to(costs, shape),
+            inverse=1 / bounds,
+            variances=None if variances is None else np.broadcast_to(variances, shape),
+            **more,
+        )
+
+    @abstractmethod
     def columns(self, multipliers: FloatArray) -> FloatArray:
         """A lam: from rows to variables."""
 
+    @abstractmethod
     def rows(self, reciprocals: FloatArray) -> FloatArray:
         """A^T y: from variables to rows."""
 
-    def touched(self) -> BoolArray:
-        """Which variables appear in a row with a constraint; the others are 0."""
-
+    @abstractmethod
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
         """A feasible allocation near `allocation`, whose rows evaluate to `ratios` (feasible means at most 1)."""
 
+    def _scattered(self, values: FloatArray) -> FloatArray:
+        return values if self.variances is None else values * self.variances
+
+    def touched(self) -> BoolArray:
+        """Which variables appear in a row with a constraint; the others are 0."""
+        pattern = replace(self, squared_weights=(self.squared_weights > 0).astype(np.float64), variances=None)
+        return np.asarray((pattern.columns(np.ones_like(self.inverse)) > 0) & np.isfinite(self.costs))
+
     def take(self, chosen: IntArray | BoolArray) -> Self:
         """Some of the programs."""
+        spread = None if self.variances is None else self.variances[chosen]
+        return replace(self, costs=self.costs[chosen], inverse=self.inverse[chosen], variances=spread)
 
     def dense(self) -> FloatArray:
         """`(variable, row)`: the matrix A of a batch of one program, for programs small enough to write it down."""
+        rows = self.inverse.size
+        one_each = self.take(np.zeros(rows, dtype=np.int64))
+        return one_each.columns(np.eye(rows).reshape(rows, *self.inverse.shape[1:])).reshape(rows, -1).T
 
 
-def _inverse(bounds: FloatArray) -> FloatArray:
-    if not (bounds >= SMALLEST_BOUND).all():
-        allowed = f"numbers of at least {SMALLEST_BOUND:g} (infinity drops a row)"
-        raise InvalidInput("right side of a constraint", found=bounds.min(), allowed=allowed)
-    return 1 / bounds
-
-
-def _scattered(values: FloatArray, variances: FloatArray | None) -> FloatArray:
-    return values if variances is None else values * variances
-
-
-def _checked(squared_weights: FloatArray, costs: FloatArray, variances: FloatArray | None) -> None:
-    if not (np.isfinite(squared_weights) & (squared_weights >= 0)).all():
-        raise InvalidInput("squared_weights", found=squared_weights.min(), allowed="finite numbers of at least 0")
-    if not (costs >= 0).all():
-        raise InvalidInput("costs", found=costs.min(), allowed="numbers of at least 0 (infinity leaves a variable out)")
-    if variances is not None and not (np.isfinite(variances) & (variances > 0)).all():
-        raise InvalidInput("variances", found=variances.min(), allowed="finite numbers above 0, one a cell")
-
-
-@dataclass(frozen=True)
-class ArmPrograms:
+@dataclass(frozen=True, kw_only=True)
+class ArmPrograms(Programs):
     """Rows (k, m): `sum_n weights[n, m]^2 v[k, n] / x[k, n] <= bounds[k, m]`; one program of M variables per arm.
-
-    `bounds`, `costs` and the cells' `variances` v (1 unless given) are `(programs, agent)`. A variable with infinite
-    cost is left out of the sums (the regret bound C* drops agents that already play the arm).
 
     >>> alone = np.eye(2)
     >>> ArmPrograms.of(alone, np.array([[0.5, 0.125]])).rows(np.array([[0.5, 0.125]])).tolist()  # 1: nothing to spare
     [[1.0, 1.0]]
     """
-
-    squared_weights: FloatArray
-    costs: FloatArray
-    inverse: FloatArray
-    variances: FloatArray | None = None
 
     @classmethod
     def of(
@@ -95,33 +112,17 @@ class ArmPrograms:
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ArmPrograms:
-        """Programs with `bounds (programs, agent)`; every cost is 1 unless given."""
-        costs = np.ones_like(bounds) if costs is None else costs
-        _checked(squared_weights, costs, variances)
-        spread = None if variances is None else np.broadcast_to(variances, bounds.shape)
-        return cls(squared_weights, np.broadcast_to(costs, bounds.shape), _inverse(bounds), spread)
+        """Programs with `bounds`, `costs` and `variances`, all `(programs, agent)`."""
+        return cls._made(squared_weights, bounds, bounds.shape, costs, variances)
 
     def columns(self, multipliers: FloatArray) -> FloatArray:
-        on_variables: FloatArray = (multipliers * self.inverse) @ self.squared_weights.T
-        return _scattered(on_variables, self.variances)
+        return self._scattered((multipliers * self.inverse) @ self.squared_weights.T)
 
     def rows(self, reciprocals: FloatArray) -> FloatArray:
-        return (_scattered(reciprocals, self.variances) @ self.squared_weights) * self.inverse
-
-    def touched(self) -> BoolArray:
-        pattern = replace(self, squared_weights=(self.squared_weights > 0).astype(np.float64), variances=None)
-        return (pattern.columns(np.ones_like(self.inverse)) > 0) & np.isfinite(self.costs)
+        return np.asarray((self._scattered(reciprocals) @ self.squared_weights) * self.inverse)
 
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
         return np.asarray(allocation * ratios.max(axis=-1, keepdims=True))
-
-    def take(self, chosen: IntArray | BoolArray) -> ArmPrograms:
-        spread = None if self.variances is None else self.variances[chosen]
-        return ArmPrograms(self.squared_weights, self.costs[chosen], self.inverse[chosen], spread)
-
-    def dense(self) -> FloatArray:
-        matrix: FloatArray = self.squared_weights * self.inverse
-        return matrix if self.variances is None else matrix * self.variances.T
 
 
 def _largest_along(values: FloatArray, axis: int) -> FloatArray:
@@ -131,13 +132,11 @@ def _largest_along(values: FloatArray, axis: int) -> FloatArray:
     return np.asarray(reduce(np.maximum, np.moveaxis(values, axis, 0)))
 
 
-@dataclass(frozen=True)
-class ContrastPrograms:
+@dataclass(frozen=True, kw_only=True)
+class ContrastPrograms(Programs):
     """Rows (j, k, m) about arm k against its j-th opponent o for agent m, with the arms coupled.
 
     `sum_n weights[n, m]^2 (v[k, n] / x[k, n] + v[o, n] / x[o, n]) <= bounds[j, k, m]` where `o = opponents[j, k, m]`.
-    Shapes: `opponents` and `bounds` are `(programs, opponent, arm, agent)`, `costs` and the cells' `variances` v (1
-    unless given) are `(programs, arm, agent)`.
 
     >>> opponents, bounds = np.array([[[[1], [0]]]]), np.array([[[[1.0], [np.inf]]]])
     >>> programs = ContrastPrograms.of(np.eye(1), opponents, bounds)
@@ -145,11 +144,7 @@ class ContrastPrograms:
     [1.0, 0.0]
     """
 
-    squared_weights: FloatArray
-    costs: FloatArray
-    inverse: FloatArray
     opponents: IntArray
-    variances: FloatArray | None = None
 
     @classmethod
     def of(
@@ -160,13 +155,9 @@ class ContrastPrograms:
         costs: FloatArray | None = None,
         variances: FloatArray | None = None,
     ) -> ContrastPrograms:
-        """Programs with `opponents` and `bounds`, both `(programs, opponent, arm, agent)`."""
-        programs, _, arms, agents = bounds.shape
-        shape = (programs, arms, agents)
-        costs = np.ones(shape) if costs is None else np.broadcast_to(costs, shape)
-        _checked(squared_weights, costs, variances)
-        spread = None if variances is None else np.broadcast_to(variances, shape)
-        return cls(squared_weights, costs, _inverse(bounds), opponents, spread)
+        """`opponents` and `bounds` are `(programs, opponent, arm, agent)`, the others `(programs, arm, agent)`."""
+        shape = (len(bounds), *bounds.shape[2:])
+        return cls._made(squared_weights, bounds, shape, costs, variances, opponents=opponents)
 
     @classmethod
     def alone(
@@ -195,18 +186,11 @@ class ContrastPrograms:
         weighted = multipliers * self.inverse
         own = reduce(np.add, np.moveaxis(weighted, 1, 0))  # slice by slice: faster than a sum along a short axis
         on_opponents = np.bincount(self._opposite.ravel(), weights=weighted.ravel(), minlength=own.size)
-        on_variables: FloatArray = (own + on_opponents.reshape(own.shape)) @ self.squared_weights.T
-        return _scattered(on_variables, self.variances)
+        return self._scattered((own + on_opponents.reshape(own.shape)) @ self.squared_weights.T)
 
     def rows(self, reciprocals: FloatArray) -> FloatArray:
-        variances = (_scattered(reciprocals, self.variances) @ self.squared_weights)[:, None]
+        variances = (self._scattered(reciprocals) @ self.squared_weights)[:, None]
         return np.asarray((variances + variances.ravel()[self._opposite]) * self.inverse)
-
-    def touched(self) -> BoolArray:
-        positive = (self.squared_weights > 0).astype(np.float64)
-        return (
-            ContrastPrograms(positive, self.costs, self.inverse, self.opponents).columns(np.ones_like(self.inverse)) > 0
-        )
 
     def repaired(self, allocation: FloatArray, ratios: FloatArray) -> FloatArray:
         # Scaling an arm by the largest ratio of the rows that touch it settles each of those rows, and leaves the
@@ -218,11 +202,4 @@ class ContrastPrograms:
         return np.asarray(allocation * flat.reshape(programs, arms, 1))
 
     def take(self, chosen: IntArray | BoolArray) -> ContrastPrograms:
-        spread = None if self.variances is None else self.variances[chosen]
-        parts = (self.costs[chosen], self.inverse[chosen], self.opponents[chosen])
-        return ContrastPrograms(self.squared_weights, *parts, spread)
-
-    def dense(self) -> FloatArray:
-        rows = self.inverse.size
-        one_each = self.take(np.zeros(rows, dtype=np.int64))
-        return one_each.columns(np.eye(rows).reshape(rows, *self.inverse.shape[1:])).reshape(rows, -1).T
+        return replace(super().take(chosen), opponents=self.opponents[chosen])
