@@ -103,6 +103,11 @@ class Totals:
         return np.asarray(self.sums / np.maximum(self.counts, 1))
 
     @property
+    def per_draw(self) -> FloatArray:
+        """One over the counts, 0 where nothing was drawn."""
+        return np.asarray(np.divide(1.0, self.counts, out=np.zeros(self.counts.shape), where=self.counts > 0))
+
+    @property
     def scatter(self) -> FloatArray:
         """The sum of squares around each cell's own mean, never below 0.
 

@@ -53,7 +53,7 @@ def test_rates_by_products_are_the_ratios_with_the_estimate_as_reference(draws):
     rates, gaps = model.rates(bets.past), staked_gaps(bets)
     variance = contrast_variance(bets, model.cell_variances(bets.past))
     paid, _ = log_rate_products(bets, rates, gaps, variance)
-    reach = by_products.farthest(bets, *[by_products.reciprocals(bets) * np.maximum(rates, 1 - rates)] * 2)
+    reach = by_products.farthest(bets, *[bets.fresh.per_draw * np.maximum(rates, 1 - rates)] * 2)
     stakes = np.minimum(gaps / variance[:, None], by_products.REACH / reach[:, None])
     (part,) = in_parts(bets)
     counts, ones = part.counts, part.of(bets.fresh.sums) * (part.counts > 0)
@@ -71,7 +71,7 @@ def test_scatter_by_products_is_never_above_the_bet_by_cells(draws):
     variance = contrast_variance(bets, variances)
     paid, _ = log_spread_products(bets, references, around, bets.fresh.counts * variances, gaps, variance)
     falls = [np.maximum(references, 1e-6), np.maximum(1 - references, 1e-6)]
-    reach = by_products.farthest(bets, *(by_products.reciprocals(bets) * fall for fall in falls))[:, None]
+    reach = by_products.farthest(bets, *(bets.fresh.per_draw * fall for fall in falls))[:, None]
     stakes = np.minimum(gaps / (variance[:, None] + gaps * reach), by_products.REACH / reach)
     (part,) = in_parts(bets)
     exact = log_spread_bet(part.shares, bets.contrast, part.of(around) * (part.counts > 0), part.of(references), stakes)

@@ -30,7 +30,7 @@ from parley.rewards.intervals import (
 from parley.rewards.payoffs import stake_that_crosses
 from parley.rewards.plausibility import Flaw, ImplausibleMean, Past, implausible_mean
 from parley.rewards.sampling import Sampler, TiltedLaw
-from parley.rewards.scales import Scale
+from parley.rewards.scales import Scale, in_lists
 from parley.settings import Key
 from parley.totals import Totals
 
@@ -46,6 +46,10 @@ class RewardModel(ABC):
     description: ClassVar[str]  # of the kind, for the docs of the study file
     keys: ClassVar[Mapping[str, Key]]  # of [noise], all of the kind, the kind itself left out
     study_defaults: ClassVar[Mapping[str, Any]] = {}  # keys that a study file may leave out: what assumes least
+    choices: ClassVar[
+        Mapping[str, tuple[str, ...]]
+    ] = {}  # keys that choose among the models of the kind -> their words
+    chosen: ClassVar[Mapping[str, str]] = {}  # the words that this model is chosen by; none: it is the usual one
 
     # What a reward may be
     low: ClassVar[float | None] = None  # where all rewards lie, if they do
@@ -73,22 +77,26 @@ class RewardModel(ABC):
     # ---- the study file
 
     @classmethod
-    def describes(cls, keys: Mapping[str, Any]) -> bool:  # noqa: ARG003
+    def describes(cls, keys: Mapping[str, Any]) -> bool:
         """Whether the keys of a [noise] of this kind describe this model, and not another one of the same kind."""
-        return True
+        return all(keys.get(key) == word for key, word in cls.chosen.items())
 
     @classmethod
     def from_keys(cls, keys: Mapping[str, Any]) -> Self:
         """From the keys of a study's [noise], the kind left out."""
-        known = cls._stated()
-        for key in keys:
+        known = (*cls._stated(), *cls.choices)
+        for key, value in keys.items():
             if key not in known:
                 raise UnknownName(f"key in [noise] with kind {cls.kind!r}", key, ("kind", *known))
-        return cls(**keys)
+            if value not in cls.choices.get(key, (value,)):
+                raise UnknownName(f"noise.{key}", value, cls.choices[key])
+        return cls(**{key: value for key, value in keys.items() if key not in cls.choices})
 
     def document(self) -> dict[str, Any]:
         """The keys of [noise], ready to be stored: `make_model(**document)` gives back the same model."""
-        return {"kind": self.kind} | {name: getattr(self, name) for name in self._stated()}
+        stated = {name: getattr(self, name) for name in self._stated()}
+        keys = {name: in_lists(value) for name, value in stated.items() if value is not None}
+        return {"kind": self.kind} | keys | dict(self.chosen)
 
     @classmethod
     def _stated(cls) -> list[str]:
@@ -240,25 +248,16 @@ class RewardModel(ABC):
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         """What a phase shows of every mixed mean, `(..., arm, agent)`; its weight is fixed by past and counts."""
-        counts = fresh.counts
-        reciprocals = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
-        nothing = np.zeros(counts.shape)
-        noise = self.noise_variance * (np.square(reciprocals) @ np.square(weights)) if self.rho else nothing
-        return ContrastSummary(
-            contrast=fresh.means @ weights,
-            variance=(self.cell_variances(past) * reciprocals) @ np.square(weights) + noise,
-            noise=noise,
-            observed=(counts == 0).astype(np.float64) @ (weights > 0).astype(np.float64) == 0,
-            second=nothing,
-            third_up=nothing,
-            third_down=nothing,
-            fourth_up=nothing,
-            fourth_down=nothing,
-            reach_up=nothing,
-            reach_down=nothing,
-            estimated=nothing,
-            degrees=nothing,
-        )
+        counts, nothing, squared = fresh.counts, np.zeros(fresh.counts.shape), np.square(weights)
+        noise = self.noise_variance * (np.square(fresh.per_draw) @ squared) if self.rho else nothing
+        every: dict[str, Any] = {field.name: nothing for field in fields(ContrastSummary)}
+        known = {
+            "contrast": fresh.means @ weights,
+            "variance": (self.cell_variances(past) * fresh.per_draw) @ squared + noise,
+            "noise": noise,
+            "observed": (counts == 0).astype(np.float64) @ (weights > 0).astype(np.float64) == 0,
+        }
+        return ContrastSummary(**every | known)
 
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
         """Where contrasts lie, by all phases of the summary; `line` is the log of one over the level."""

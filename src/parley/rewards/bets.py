@@ -7,7 +7,7 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -149,10 +149,16 @@ def in_parts(bets: Bets) -> Iterator[Sides]:
         yield Sides(chosen=chosen, shares=shares, counts=counts, _place=place)
 
 
-def reciprocals(bets: Bets) -> FloatArray:
-    """`(..., arm, agent)`: one over the fresh draws, 0 where there are none."""
-    counts = bets.fresh.counts
-    return np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
+def mixture_payoff(bets: Bets, of_all: Callable[[], FloatArray], of_part: Callable[[Sides], FloatArray]) -> FloatArray:
+    """`(bet,)`: the log of a mixture over stakes, from logs `(bet, mixture)`: of all bets by products where agents are
+    many, else of a part of the bets at a time by their cells.
+    """
+    if len(bets.weights) >= MANY_AGENTS:
+        return np.asarray(np.logaddexp.reduce(of_all() + LOG_SHARES, axis=-1))
+    paid = np.empty(len(bets.arm))
+    for part in in_parts(bets):
+        paid[part.chosen] = np.logaddexp.reduce(of_part(part) + LOG_SHARES, axis=-1)
+    return paid
 
 
 def at_bets(bets: Bets, opponents: FloatArray, arms: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -173,7 +179,7 @@ def least_weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
 
 def contrast_variance(bets: Bets, variances: FloatArray | float) -> FloatArray:
     """`(bet,)`: of the contrast, were these the variances of single rewards."""
-    mixed = (variances * reciprocals(bets)) @ np.square(bets.weights)
+    mixed = (variances * bets.fresh.per_draw) @ np.square(bets.weights)
     opponent, arm = at_bets(bets, mixed, mixed)
     return opponent + arm
 

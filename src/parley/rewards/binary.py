@@ -8,17 +8,15 @@ opponent first, `shares` signed; a mixture of stakes is the last axis.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from parley.checks import FloatArray, number
-from parley.errors import InvalidInput, UnknownName
+from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel
 from parley.rewards.bets import (
-    LOG_SHARES,
-    MANY_AGENTS,
     REACH,
     TERMS,
     Bets,
@@ -27,9 +25,8 @@ from parley.rewards.bets import (
     contrast_variance,
     farthest,
     faster_growing,
-    in_parts,
+    mixture_payoff,
     powers,
-    reciprocals,
     series_tail,
     staked_gaps,
 )
@@ -50,7 +47,6 @@ from parley.rewards.scales import Scale, no_scale
 from parley.settings import NUMBER, Key
 from parley.totals import Totals
 
-INFERENCES = ("exact", "normal")  # how zeros and ones become evidence
 RARE = 12.0  # times the squared rate: the difference by which a first phase is sized
 LIFTS = (0.4, 0.2, 0.1)  # tried before a study
 HORIZON = 32.0  # the information of a usual study, in that of its first phase: which stakes make intervals narrow
@@ -89,6 +85,7 @@ class Binary(RewardModel):
             default='`"exact"`',
         ),
     }
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"inference": ("exact", "normal")}
     bound_note: ClassVar[str] = (
         "exact for 0/1 rewards; relaxed, and beyond 300 arms x agents, for Gaussian rewards of the same variances"
     )
@@ -102,13 +99,6 @@ class Binary(RewardModel):
     caution: ClassVar[float] = 0.35
     rate: float | None = None
 
-    @classmethod
-    def from_keys(cls, keys: Mapping[str, Any]) -> Self:
-        inference = keys.get("inference", INFERENCES[0])
-        if inference not in INFERENCES:
-            raise UnknownName("noise.inference", inference, INFERENCES)
-        return super().from_keys({key: value for key, value in keys.items() if key != "inference"})
-
     def __post_init__(self) -> None:
         if self.rate is None:
             return
@@ -116,9 +106,6 @@ class Binary(RewardModel):
         if not 1e-9 <= rate <= 1 - 1e-9:
             raise InvalidInput("noise.rate", found=rate, allowed="a number strictly between 0 and 1")
         object.__setattr__(self, "rate", rate)
-
-    def document(self) -> dict[str, Any]:
-        return {key: value for key, value in super().document().items() if value is not None}
 
     @property
     def variance(self) -> float:
@@ -198,17 +185,18 @@ class Binary(RewardModel):
 
     def payoff(self, bets: Bets) -> FloatArray:
         """The projected likelihood ratio, or the sub-Gaussian payoff where that should grow faster."""
-        paid, rates, gaps = np.empty(len(bets.arm)), self.rates(bets.past), staked_gaps(bets)
-        if len(bets.weights) >= MANY_AGENTS:
-            extra = contrast_variance(bets, self.noise_variance * reciprocals(bets)) if self.rho else None
+        rates, gaps = self.rates(bets.past), staked_gaps(bets)
+
+        def of_all() -> FloatArray:
+            extra = contrast_variance(bets, self.noise_variance * bets.fresh.per_draw) if self.rho else None
             wide = self.variance * contrast_variance(bets, 1.0) + (0.0 if extra is None else extra)
             logs, expected = log_rate_products(bets, rates, gaps, bets.variance, extra)
-            chosen = faster_growing(logs, expected[:, 1], bets.contrast, gaps, wide)
-            return np.asarray(np.logaddexp.reduce(chosen + LOG_SHARES, axis=-1))
-        for part in in_parts(bets):
-            logs = self._logs(part, part.of(rates), part.of(bets.fresh.sums), gaps[part.chosen], bets.shift)
-            paid[part.chosen] = np.logaddexp.reduce(logs + LOG_SHARES, axis=-1)
-        return paid
+            return faster_growing(logs, expected[:, 1], bets.contrast, gaps, wide)
+
+        def of_part(part: Sides) -> FloatArray:
+            return self._logs(part, part.of(rates), part.of(bets.fresh.sums), gaps[part.chosen], bets.shift)
+
+        return mixture_payoff(bets, of_all, of_part)
 
     def _logs(self, part: Sides, rates: FloatArray, ones: FloatArray, gaps: FloatArray, shift: float) -> FloatArray:
         """`(bet, mixture)`: chosen by the expected growth at the estimates, before the data."""
@@ -242,9 +230,8 @@ class Binary(RewardModel):
         known, rates, counts = super().summary(past, fresh, weights), self.rates(past), fresh.counts
         # The toll of noise is bounded by the whole width of a cell's share, whichever way the bet goes.
         below, above = (np.ones(rates.shape), np.ones(rates.shape)) if self.rho else (rates, 1 - rates)
-        known = in_range(known, self._around(past, fresh), below, above, counts, weights, self.variance)
-        shares = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
-        ones, zeros = fresh.sums, counts - fresh.sums
+        known = in_range(known, fresh, self._around(past, fresh), below, above, weights, self.variance)
+        ones, zeros, shares = fresh.sums, counts - fresh.sums, fresh.per_draw
         third = ((ones * (1 - rates) ** 3 - zeros * rates**3) * shares**3) @ weights**3
         fourth = ((ones * (1 - rates) ** 4 + zeros * rates**4) * shares**4) @ weights**4
         return replace(known, third_up=third, third_down=-third, fourth_up=fourth, fourth_down=fourth)
@@ -364,7 +351,7 @@ def log_rate_products(
     `intervals.noise_toll`. The coefficient of a sum has the terms y^p / p times at most max(q, 1 - q)^(p - 1), and
     those of the tail, which the factor 1 + reach^9 covers.
     """
-    each, counts, ones = reciprocals(bets), bets.fresh.counts, bets.fresh.sums
+    each, counts, ones = bets.fresh.per_draw, bets.fresh.counts, bets.fresh.sums
     reach = farthest(bets, each * np.maximum(rates, 1 - rates), each * np.maximum(rates, 1 - rates))[:, None]
     stakes = np.minimum(gaps / variance[:, None], REACH / np.maximum(reach, 1e-300))
     paid, hoped = stakes * bets.contrast[:, None], stakes * bets.estimate[:, None]

@@ -7,14 +7,14 @@ exact.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtri_exp
 
 from parley.checks import BoolArray, FloatArray
-from parley.rewards.bets import Bets, at_bets, gaussian_payoff, in_parts, reciprocals
-from parley.rewards.binary import INFERENCES, Binary, null_reference
+from parley.rewards.bets import Bets, at_bets, gaussian_payoff, in_parts
+from parley.rewards.binary import Binary, null_reference
 from parley.rewards.payoffs import log_final_payoff
 
 PLANNED_DRAWS = 10  # of every cell that bets: with fewer, estimates of variances scatter much
@@ -31,18 +31,12 @@ class BinaryNormal(Binary):
     {'kind': 'binary', 'rate': 0.25, 'inference': 'normal'}
     """
 
+    chosen: ClassVar[Mapping[str, str]] = {"inference": "normal"}
     boosted: ClassVar[bool] = True
     bet_draws: ClassVar[int] = PLANNED_DRAWS
     optimism: ClassVar[float] = 1.4
     caution: ClassVar[float] = 1.0
     guarantee_note: ClassVar[str] = "approximately (normal approximation of rates)"
-
-    @classmethod
-    def describes(cls, keys: Mapping[str, Any]) -> bool:
-        return bool(keys.get("inference") == INFERENCES[1])
-
-    def document(self) -> dict[str, Any]:
-        return super().document() | {"inference": INFERENCES[1]}
 
     def payoff(self, bets: Bets) -> FloatArray:
         """As of a Gaussian contrast where its variance is known well enough, else exact; stakes come from the past."""
@@ -69,7 +63,7 @@ class BinaryNormal(Binary):
         variances = rates * (1 - rates) / draws
         if self.rho:  # of the two sums, about: the past's and the phase's
             variances = variances + 2 * self.noise_variance / np.square(draws)
-        noise = np.square(reciprocals(bets) * (1 - 2 * rates)) * variances @ bets.weights**4
+        noise = np.square(bets.fresh.per_draw * (1 - 2 * rates)) * variances @ bets.weights**4
         error = sum(at_bets(bets, noise, noise)) / np.square(bets.variance)
         return np.asarray(np.maximum(-ndtri_exp(-bets.missing), 0.0) ** 4 * error / 8 <= HEAVIER)
 

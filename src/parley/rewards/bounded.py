@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from parley.checks import LARGEST_SCALE, FloatArray, number
-from parley.errors import InvalidInput, UnknownName
+from parley.errors import InvalidInput
 from parley.rewards import sampling
 from parley.rewards.base import RewardModel
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import GUESS, Scale, no_scale
 from parley.settings import NUMBER, REQUIRED, Key
-
-METHODS = ("variance", "hoeffding")  # how rewards in a range become evidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +33,8 @@ class Bounded(RewardModel):
         "low": Key(kinds=NUMBER, meaning="the smallest reward", default=REQUIRED),
         "high": Key(kinds=NUMBER, meaning="the largest reward", default=REQUIRED),
     }
-    study_defaults: ClassVar[Mapping[str, Any]] = {"method": METHODS[0]}
+    study_defaults: ClassVar[Mapping[str, Any]] = {"method": "variance"}
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"method": ("variance", "hoeffding")}
     takes_noise: ClassVar[bool] = True
     low: float  # type: ignore[misc]
     high: float  # type: ignore[misc]
@@ -55,10 +54,7 @@ class Bounded(RewardModel):
         if "scale" in keys:
             found = f"{keys['scale']} with kind 'bounded'"
             raise InvalidInput("noise.scale", found=found, allowed="nothing: half of high - low is the scale")
-        method = keys.get("method", METHODS[1])
-        if method not in METHODS:
-            raise UnknownName("noise.method", method, METHODS)
-        return super().from_keys({key: value for key, value in keys.items() if key != "method"})
+        return super().from_keys(keys)
 
     @property
     def largest_scale(self) -> float:

@@ -10,15 +10,13 @@ Arrays are `(bet, side, agent)`, `shares` signed, stakes last.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from parley.checks import FloatArray, positive
 from parley.rewards import sampling
 from parley.rewards.bets import (
-    LOG_SHARES,
-    MANY_AGENTS,
     REACH,
     Bets,
     Sides,
@@ -26,14 +24,13 @@ from parley.rewards.bets import (
     contrast_variance,
     farthest,
     faster_growing,
-    in_parts,
+    mixture_payoff,
     powers,
-    reciprocals,
     series_tail,
     staked_gaps,
 )
 from parley.rewards.bets import ROUNDING as ROUNDING_OF_SERIES
-from parley.rewards.bounded import METHODS, Bounded
+from parley.rewards.bounded import Bounded
 from parley.rewards.intervals import (
     Bound,
     ContrastSummary,
@@ -66,6 +63,7 @@ class BoundedVariance(Bounded):
     {'kind': 'bounded', 'low': 0.0, 'high': 10.0, 'method': 'variance'}
     """
 
+    chosen: ClassVar[Mapping[str, str]] = {"method": "variance"}
     needs_squares: ClassVar[bool] = True
     takes_noise: ClassVar[bool] = False
     optimism: ClassVar[float] = 1.25
@@ -76,14 +74,6 @@ class BoundedVariance(Bounded):
         super().__post_init__()
         if self.guess is not None:
             object.__setattr__(self, "guess", positive("noise.guess", self.guess))
-
-    @classmethod
-    def describes(cls, keys: Mapping[str, Any]) -> bool:
-        return bool(keys.get("method") == METHODS[0])
-
-    def document(self) -> dict[str, Any]:
-        keys = super().document() | {"method": METHODS[0]}
-        return {key: value for key, value in keys.items() if value is not None}
 
     @property
     def first_variance(self) -> float:
@@ -112,24 +102,23 @@ class BoundedVariance(Bounded):
 
     def payoff(self, bets: Bets) -> FloatArray:
         """The empirical-variance bet, or the sub-Gaussian one where that should grow faster."""
-        paid, gaps = np.empty(len(bets.arm)), staked_gaps(bets) / self.width
+        gaps = staked_gaps(bets) / self.width
         references = (self.references(bets.past) - self.low) / self.width
         variances = self.cell_variances(bets.past) / self.width**2
         around = self._around(bets.fresh, self.references(bets.past)) / self.width**2
         lost = bets.fresh.mixed_rounding(bets.weights)
         scaled = replace(bets, contrast=(bets.contrast - sum(at_bets(bets, lost, lost))) / self.width)
-        if len(bets.weights) >= MANY_AGENTS:
-            variance, wide = contrast_variance(bets, variances), contrast_variance(bets, 0.25)
-            expected = bets.fresh.counts * variances
+
+        def of_all() -> FloatArray:
+            variance, expected = contrast_variance(bets, variances), bets.fresh.counts * variances
             logs, hoped = log_spread_products(scaled, references, around, expected, gaps, variance)
-            chosen_logs = faster_growing(logs, hoped[:, 1], scaled.contrast, gaps, wide)
-            return np.asarray(np.logaddexp.reduce(chosen_logs + LOG_SHARES, axis=-1))
-        for part in in_parts(bets):
-            chosen, reference = part.chosen, part.of(references)
-            contrast = scaled.contrast[chosen]
-            logs = self._logs(part, reference, part.of(variances), part.of(around), contrast, gaps[chosen])
-            paid[chosen] = np.logaddexp.reduce(logs + LOG_SHARES, axis=-1)
-        return paid
+            return faster_growing(logs, hoped[:, 1], scaled.contrast, gaps, contrast_variance(bets, 0.25))
+
+        def of_part(part: Sides) -> FloatArray:
+            contrast, staked = scaled.contrast[part.chosen], gaps[part.chosen]
+            return self._logs(part, part.of(references), part.of(variances), part.of(around), contrast, staked)
+
+        return mixture_payoff(bets, of_all, of_part)
 
     def _around(self, fresh: Totals, references: FloatArray) -> FloatArray:
         """`(..., arm, agent)`: the sum of (x - r)^2, from sums and squares, and what rounding may have hidden of it."""
@@ -164,7 +153,7 @@ class BoundedVariance(Bounded):
         references = self.references(past)
         known, around = super().summary(past, fresh, weights), self._around(fresh, references)
         below, above = references - self.low, self.high - references
-        return in_range(known, around, below, above, fresh.counts, weights, self.variance)
+        return in_range(known, fresh, around, below, above, weights, self.variance)
 
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
         return range_interval(summary, line, HORIZON)
@@ -217,7 +206,7 @@ def log_spread_products(
     bets: Bets, references: FloatArray, around: FloatArray, expected: FloatArray, gaps: FloatArray, variance: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """As `log_spread_bet`, in units of the range: psi(y) = sum_p y^p / p, p >= 2."""
-    each = reciprocals(bets)
+    each = bets.fresh.per_draw
     falls = np.maximum(references, 1e-6), np.maximum(1 - references, 1e-6)  # of the opponent, of the arm
     reach = farthest(bets, each * falls[0], each * falls[1])[:, None]
     stakes = np.minimum(gaps / np.maximum(variance[:, None] + gaps * reach, 1e-300), REACH / np.maximum(reach, 1e-300))

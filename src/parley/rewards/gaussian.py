@@ -14,7 +14,7 @@ from parley.rewards.bets import Bets
 from parley.rewards.intervals import ALL, ContrastSummary, Interval, staked_interval
 from parley.rewards.payoffs import log_bet, log_boost, log_final_payoff
 from parley.rewards.sampling import Sampler, TiltedLaw
-from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, plain_scale, squared_scale
+from parley.rewards.scales import GUESS, SCALE, Scale, checked_scale, fitting, squared_scale
 from parley.settings import Key
 from parley.totals import Totals
 
@@ -34,9 +34,6 @@ class Scaled(RewardModel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", checked_scale("noise.scale", self.scale))
-
-    def document(self) -> dict[str, Any]:
-        return {"kind": self.kind, "scale": plain_scale(self.scale)}
 
     @property
     def variance(self) -> FloatArray | float:
@@ -129,9 +126,6 @@ class ClippedGaussian(Scaled):
     @classmethod
     def describes(cls, keys: Mapping[str, Any]) -> bool:
         return "clip" in keys
-
-    def document(self) -> dict[str, Any]:
-        return super().document() | {"clip": list(self.clip)}
 
     @property
     def low(self) -> float:  # type: ignore[override]

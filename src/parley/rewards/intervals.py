@@ -102,10 +102,10 @@ def stack_phases(phases: list[ContrastSummary]) -> ContrastSummary:
 
 def in_range(
     summary: ContrastSummary,
+    fresh: Totals,
     around: FloatArray,
     below: FloatArray,
     above: FloatArray,
-    counts: IntArray,
     weights: FloatArray,
     variance: float,
 ) -> ContrastSummary:
@@ -114,17 +114,17 @@ def in_range(
 
     Squares alone are known: a third power is at least minus the square times the reach of its own cell.
     """
-    reciprocals = np.divide(1.0, counts, out=np.zeros(counts.shape), where=counts > 0)
-    squares, squared = around * np.square(reciprocals), np.square(weights)
+    each, squared = fresh.per_draw, np.square(weights)
+    squares = around * np.square(each)
     sides: dict[str, Any] = {}
     for side, depth in (("up", below), ("down", above)):
-        most, reach = depth * reciprocals, np.zeros(counts.shape)
+        most, reach = depth * each, np.zeros(each.shape)
         for agent, row in enumerate(weights):
             np.maximum(reach, most[..., agent, None] * row, out=reach)
         sides[f"third_{side}"] = -(squares * most) @ (squared * weights)
         sides[f"fourth_{side}"] = (squares * np.square(most)) @ np.square(squared)
         sides[f"reach_{side}"] = reach
-    estimated = variance * (reciprocals @ squared) + summary.noise
+    estimated = variance * (each @ squared) + summary.noise
     return replace(summary, second=squares @ squared, estimated=estimated, **sides)
 
 
@@ -369,16 +369,16 @@ def betting_bound(
     logarithms, `information` stakes. With sums that have `noise` of this variance, squares are linear in them: the
     coefficient of a sum is at most lam |a| (1 + lam B / (2 (1 - lam B))).
     """
-    reciprocals = np.divide(1.0, phase.fresh.counts, out=np.zeros(around.shape), where=phase.fresh.counts > 0)
-    penalty = phase.both((around * reciprocals**2) @ phase.weights**2)
-    reach = width * phase.both(reciprocals**POWER @ phase.weights**POWER) ** (1 / POWER)
+    each = phase.fresh.per_draw
+    penalty = phase.both((around * each**2) @ phase.weights**2)
+    reach = width * phase.both(each**POWER @ phase.weights**POWER) ** (1 / POWER)
     widest, farthest = phase.variance.max(axis=-3, keepdims=True), reach.max(axis=-3, keepdims=True)
     wished = np.sqrt(2 * phase.line / np.maximum(widest, 1e-300))
     stake = wished / (1 + wished * farthest)
     won = stake * phase.contrast - stake**2 * penalty / (2 * (1 - stake * farthest))
     if noise:
         steepest = stake * (1 + stake * farthest / (2 * (1 - stake * farthest)))
-        won = won - np.square(steepest) * noise * phase.both(reciprocals**2 @ phase.weights**2) / 2
+        won = won - np.square(steepest) * noise * phase.both(each**2 @ phase.weights**2) / 2
     signal = signal + np.where(phase.observed, won.min(axis=-3), 0.0)
     information = information + np.where(phase.observed, stake[..., 0, :, :], 0.0)
     none = np.full(signal.shape, -np.inf)

@@ -46,11 +46,9 @@ def checked_scale(key: str, value: Any) -> Scale:
     return tuple(array.tolist()) if array.ndim == 1 else tuple(map(tuple, array.tolist()))
 
 
-def plain_scale(scale: Scale) -> Any:
-    """Ready for JSON."""
-    if isinstance(scale, float):
-        return scale
-    return [list(row) if isinstance(row, tuple) else row for row in scale]
+def in_lists(value: Any) -> Any:
+    """A value with lists instead of tuples, ready for JSON."""
+    return list(map(in_lists, value)) if isinstance(value, tuple) else value
 
 
 def squared_scale(scale: Scale) -> FloatArray | float:
@@ -70,7 +68,7 @@ def fitting(key: str, scale: Scale, shape: tuple[int, int]) -> None:
 def no_scale(kind: str, scale: Scale | None) -> None:
     """Raise if a truth states a scale where the rewards need none."""
     if scale is not None:
-        found = f"{plain_scale(scale)} with rewards of kind {kind!r}"
+        found = f"{in_lists(scale)} with rewards of kind {kind!r}"
         raise InvalidInput(
             "truth.scale", found=found, allowed="nothing: the means, and the range, say how they scatter"
         )

@@ -158,9 +158,7 @@ class UnknownScale(RewardModel):
     def _fresh_mixed(self, fresh: Totals, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """`(..., arm, agent)` each: a mixed mean's variance by the phase alone, and its least degrees of freedom."""
         variances, degrees = self.fresh_variances(fresh)
-        reciprocals = np.divide(1.0, fresh.counts, out=np.zeros(variances.shape), where=fresh.counts > 0)
-        least = self._least(degrees, weights)
-        return (variances * reciprocals) @ np.square(weights), least
+        return (variances * fresh.per_draw) @ np.square(weights), self._least(degrees, weights)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         """A phase weighs by its draws alone: no scale is known, and none is needed."""
