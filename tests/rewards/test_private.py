@@ -10,7 +10,8 @@ from scipy.stats import binom
 from parley.estimates import estimates
 from parley.privacy import with_noise
 from parley.problem import Problem
-from parley.rewards import Bets, Binary, BinaryNormal, Bounded, PhaseContrasts, RewardModel, binary, make_model
+from parley.rewards import Bets, Binary, BinaryNormal, Bounded, PhaseContrasts, RewardModel, make_model
+from parley.rewards import bets as betting
 from parley.rewards.intervals import _bets, stack_phases
 from parley.rewards.sampling import gaussian, two_valued
 from parley.totals import Totals
@@ -71,7 +72,7 @@ CASES = [
 @pytest.mark.parametrize(("counts", "rates", "past"), CASES)
 def test_a_bet_on_private_rates_is_fair_with_its_toll_and_not_without(counts, rates, past, rho, products, monkeypatch):
     if products:
-        monkeypatch.setattr(binary, "MANY_AGENTS", 1)
+        monkeypatch.setattr(betting, "MANY_AGENTS", 1)
     sums, chance = every_outcome(counts, rates, rho)
     for shift in (0.0, 0.1):
         lower = (rates[0] - shift, rates[1]) if rates[0] > shift else (rates[0], rates[1] + shift)
@@ -87,7 +88,7 @@ def test_without_the_toll_a_tie_would_pay(rho):
     sums, chance = every_outcome(counts, rates, rho)
     bets = bets_on(sums, counts, past, Binary())
     careless = Binary()._logs
-    part = next(binary.in_parts(bets))
+    part = next(betting.in_parts(bets))
     logs = careless(
         part, part.of(Binary().rates(bets.past)), part.of(bets.fresh.sums), np.full((len(sums), 3), 0.2), 0.0
     )

@@ -86,6 +86,5 @@ def test_many_agents_and_few_are_paid_about_alike(model, monkeypatch):
     cells = model.cell_variances(bets.past)
     bets = replace(bets, variance=contrast_variance(bets, cells))
     by_cells = model.payoff(bets)
-    for room in ("parley.rewards.binary", "parley.rewards.bounded_variance"):
-        monkeypatch.setattr(f"{room}.MANY_AGENTS", 1)
+    monkeypatch.setattr("parley.rewards.bets.MANY_AGENTS", 1)
     assert model.payoff(bets) == pytest.approx(by_cells, rel=0.2, abs=0.2)

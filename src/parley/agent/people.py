@@ -17,20 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 
-from parley.agent.journal import (
-    ArmsClosed,
-    Assigned,
-    Entry,
-    Missing,
-    Observed,
-    Opened,
-    Outside,
-    PartClosed,
-    PhaseBegun,
-    Reported,
-    RulesSeen,
-    StageSeen,
-)
+from parley.agent import journal
 from parley.errors import WrongPlan
 
 
@@ -62,7 +49,7 @@ class Person:
 class PhaseBook:
     """What a phase asked of the site and what became of it; counts are per arm."""
 
-    plan: PhaseBegun
+    plan: journal.PhaseBegun
     assigned: list[int] = field(init=False)
     missing: list[int] = field(init=False)
     keys: list[str] = field(default_factory=list)  # of those in the study, in the order they came
@@ -70,7 +57,7 @@ class PhaseBook:
     withdrawn: int = 0  # marks as missing of people whose outcome was in
     late: int = 0  # marks as missing when all places of the plan were given out
     closed: str = ""  # the reason why nobody more is assigned, if so
-    reported: Reported | None = None
+    reported: journal.Reported | None = None
     lost: bool = False  # the study moved on without this site's report
     closed_arms: frozenset[str] = frozenset()  # given to nobody now
     changed: datetime | None = None  # when the last entry came
@@ -129,19 +116,19 @@ class People:
     """All that the entries so far say. `take` gets each of them once, in order.
 
     >>> people = People()
-    >>> people.take(PhaseBegun(phase=1, plan="ab", arms=("A", "B"), draws=(1, 2)))
-    >>> people.take(Assigned(participant="p-1", phase=1, arm=1, probability="2/3"))
+    >>> people.take(journal.PhaseBegun(phase=1, plan="ab", arms=("A", "B"), draws=(1, 2)))
+    >>> people.take(journal.Assigned(participant="p-1", phase=1, arm=1, probability="2/3"))
     >>> people.phases[1].shares, people["p-1"].pending
     ([1, 1], True)
     """
 
     def __init__(self) -> None:
-        self.opened: Opened | None = None
+        self.opened: journal.Opened | None = None
         self.persons: dict[str, Person] = {}
         self._alike: dict[str, str] = {}  # a key as it is compared -> the first who had one like it
         self.phases: dict[int, PhaseBook] = {}
-        self.rules = RulesSeen()
-        self.stage = StageSeen(stage="running", reason="")
+        self.rules = journal.RulesSeen()
+        self.stage = journal.StageSeen(stage="running", reason="")
         self.closed_arms: frozenset[str] = frozenset()
 
     def __getitem__(self, key: str) -> Person:
@@ -152,7 +139,7 @@ class People:
         """The newest phase that asked something of this site."""
         return self.phases[max(self.phases)] if self.phases else None
 
-    def is_new(self, plan: PhaseBegun) -> bool:
+    def is_new(self, plan: journal.PhaseBegun) -> bool:
         """Whether a plan begins a phase. One for a phase that is known as another, or was passed over, is refused: what
         people were given was given by another plan.
         """
@@ -199,41 +186,43 @@ class People:
                 found.append(person)
         return found
 
-    def take(self, entry: Entry, at: datetime | None = None) -> None:
+    def take(self, entry: journal.Entry, at: datetime | None = None) -> None:
         """One entry more, and when it was written."""
-        if self.current is not None and isinstance(entry, Assigned | Observed | Missing | PartClosed | ArmsClosed):
+        if self.current is not None and isinstance(
+            entry, journal.Assigned | journal.Observed | journal.Missing | journal.PartClosed | journal.ArmsClosed
+        ):
             self.current.changed = at
         match entry:
-            case Opened():
+            case journal.Opened():
                 self.opened = entry
-            case RulesSeen():
+            case journal.RulesSeen():
                 self.rules = entry
-            case PhaseBegun():
+            case journal.PhaseBegun():
                 self._begin(entry)
-            case StageSeen():
+            case journal.StageSeen():
                 self.stage = entry
-            case ArmsClosed(arms=arms):
+            case journal.ArmsClosed(arms=arms):
                 self._close_arms(frozenset(arms))
-            case Assigned(participant=key, phase=phase, arm=arm):
+            case journal.Assigned(participant=key, phase=phase, arm=arm):
                 share = Fraction(entry.probability)
                 self._admit(Person(key=key, phase=phase, arm=arm, probability=share, at=at))
                 book = self.phases[phase]
                 book.keys.append(key)
                 book.assigned[arm] += 1
                 book.pending += 1
-            case Outside(participant=key):
+            case journal.Outside(participant=key):
                 self._admit(Person(key=key, phase=entry.phase, arm=entry.arm, probability=None, at=at))
-            case Observed(participant=key, reward=reward):
+            case journal.Observed(participant=key, reward=reward):
                 self._settle(replace(self.persons[key], reward=reward, missing=False))
-            case Missing(participant=key):
+            case journal.Missing(participant=key):
                 person = self.persons[key]
                 book = self.phases[person.phase]
                 book.withdrawn += person.reward is not None
                 book.late += book.full
                 self._settle(replace(person, reward=None, missing=True, marked_at=len(book.keys)))
-            case PartClosed():
+            case journal.PartClosed():
                 self.phases[entry.phase].closed = entry.reason
-            case Reported():
+            case journal.Reported():
                 self.phases[entry.phase].reported = entry
 
     def _close_arms(self, arms: frozenset[str]) -> None:
@@ -245,11 +234,11 @@ class People:
         self.persons[person.key] = person
         self._alike.setdefault(folded(person.key), person.key)
 
-    def _begin(self, entry: PhaseBegun) -> None:
+    def _begin(self, entry: journal.PhaseBegun) -> None:
         for book in self.phases.values():
             book.lost |= book.reported is None
         self.phases[entry.phase] = PhaseBook(plan=entry, closed_arms=self.closed_arms)
-        self.stage = StageSeen(stage="running", reason="")
+        self.stage = journal.StageSeen(stage="running", reason="")
 
     def _settle(self, after: Person) -> None:
         before, book = self.persons[after.key], self.phases[after.phase]

@@ -14,22 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from parley.agent.journal import (
-    ArmsClosed,
-    Assigned,
-    Journal,
-    Missing,
-    Observed,
-    Opened,
-    Outside,
-    PartClosed,
-    PhaseBegun,
-    Reported,
-    RulesSeen,
-    StageSeen,
-    Write,
-    now,
-)
+from parley.agent import journal
 from parley.agent.outbox import agent_folder
 from parley.agent.people import People, PhaseBook, drawn_arm
 from parley.agent.plans import AgentPlan, Delivery, NotYet
@@ -70,19 +55,19 @@ class Site:
         *,
         study: str,
         agent: str,
-        rules: RulesSeen | None = None,
+        rules: journal.RulesSeen | None = None,
         policy: SitePolicy | None = None,
         key: bytes | None = None,
-        clock: Callable[[], datetime] = now,
+        clock: Callable[[], datetime] = journal.now,
     ) -> None:
         self.study, self.agent, self.policy = study, agent, policy or SitePolicy()
         home = agent_folder(folder, study=study, agent=agent)
         home.mkdir(parents=True, exist_ok=True)
         self.people, self.clock = People(), clock
-        self._journal = Journal(home / "journal", self.people.take, clock)
+        self._journal = journal.Journal(home / "journal", self.people.take, clock)
         with self._journal.turn() as write:
             if self.people.opened is None:
-                write(Opened(study=study, agent=agent, key=(key or secrets.token_bytes(32)).hex()))
+                write(journal.Opened(study=study, agent=agent, key=(key or secrets.token_bytes(32)).hex()))
             if rules is not None and rules != self.people.rules:
                 write(rules)
         assert self.people.opened is not None
@@ -101,14 +86,14 @@ class Site:
     def begin(self, *, phase: int, plan: str, arms: tuple[str, ...], draws: tuple[int, ...]) -> None:
         """Note what a phase asks; again the same is nothing new."""
         with self._journal.turn() as write:
-            entry = PhaseBegun(phase=phase, plan=plan, arms=arms, draws=draws)
+            entry = journal.PhaseBegun(phase=phase, plan=plan, arms=arms, draws=draws)
             if self.people.is_new(entry):
                 write(entry)
 
     def seen(self, stage: str, reason: str = "", answer: tuple[str, ...] | None = None) -> None:
         """Note where the coordinator says the study is, and what was found if it tells."""
         with self._journal.turn() as write:
-            entry = StageSeen(stage=stage, reason=reason, answer=answer)
+            entry = journal.StageSeen(stage=stage, reason=reason, answer=answer)
             if self.people.stage != entry:
                 write(entry)
 
@@ -116,7 +101,7 @@ class Site:
         """Give nobody these arms from now on, and the others again."""
         with self._journal.turn() as write:
             if self.people.closed_arms != frozenset(arms):
-                write(ArmsClosed(arms=tuple(sorted(arms))))
+                write(journal.ArmsClosed(arms=tuple(sorted(arms))))
 
     def assign(self, participant: str, *, somebody_else: bool = False) -> Assignment:
         """The arm of a person: drawn if it is the first time, and for ever the same.
@@ -134,9 +119,9 @@ class Site:
                 book = self._book()
                 if book.to_assign(replace_missing=self._replaces):
                     arm, share = drawn_arm(self._key, book.plan.phase, len(book.keys), book.shares)
-                    write(Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))
+                    write(journal.Assigned(participant=key, phase=book.plan.phase, arm=arm, probability=str(share)))
                 else:
-                    write(Outside(participant=key, phase=book.plan.phase, arm=self._leading(book)))
+                    write(journal.Outside(participant=key, phase=book.plan.phase, arm=self._leading(book)))
                 person = self.people[key]
             arms = self.people.phases[person.phase].plan.arms
             arm_name = None if person.arm is None else arms[person.arm]
@@ -176,7 +161,7 @@ class Site:
 
     def _judged(
         self, participant: str, reward: float | None, seen: set[str]
-    ) -> list[Observed | Missing] | InvalidInput | NotNow:
+    ) -> list[journal.Observed | journal.Missing] | InvalidInput | NotNow:
         """What a row leaves in the journal, or what is wrong with it. All are judged by what was known before them, so
         that each person may be `seen` in one only.
         """
@@ -204,7 +189,7 @@ class Site:
                 shown = ", ".join(f"phase {one}" for one in sorted(found))
                 hint = "Until a phase is reported, note the outcome again"
                 raise InvalidInput("participants", found=f"of {shown}", allowed="of one reported phase", hint=hint)
-            write(*(Observed(participant=key, reward=new) for key, new in checked if people[key].reward != new))
+            write(*(journal.Observed(participant=key, reward=new) for key, new in checked if people[key].reward != new))
             return phase
 
     def corrected_rewards(self, phase: int) -> tuple[tuple[str, ...], Sequence[Sequence[float]]]:
@@ -233,7 +218,7 @@ class Site:
             entry = self._closed(book, write)
             return delivery(entry, plan.draws, kept_rewards(self.people, book, self.policy.smallest_cell))
 
-    def _closed(self, book: PhaseBook, write: Write) -> Reported:
+    def _closed(self, book: PhaseBook, write: journal.Write) -> journal.Reported:
         """What a complete phase adds up to; from here on nothing of it changes."""
         if book.reported is None:
             write(closing(self.people, book, self.policy.smallest_cell))
@@ -267,7 +252,7 @@ class Site:
                 raise NotNow("this study takes the counts of its plan and no others")
             if book.over or book.closed:
                 raise NotNow(marked("phase {phase} is closed here").format(phase=book.plan.phase))
-            write(PartClosed(phase=book.plan.phase, reason=reason))
+            write(journal.PartClosed(phase=book.plan.phase, reason=reason))
 
     @property
     def sends_at(self) -> datetime | None:
@@ -322,7 +307,7 @@ class Site:
         draws = [0 if arm in book.closed_arms else asked for arm, asked in lines]
         return draws.index(max(draws)) if any(draws) and self.people.rules.between == "leading" else None
 
-    def _noted(self, participant: str, reward: float | None) -> list[Observed | Missing]:
+    def _noted(self, participant: str, reward: float | None) -> list[journal.Observed | journal.Missing]:
         """What is to be written of a person; nothing if the same was said before, which is always welcome."""
         key = checked_key(participant)
         value = None if reward is None else checked_reward(self.people.rules, reward)
@@ -341,10 +326,10 @@ class Site:
             words = REPORTED if book.reported else PASSED
             raise NotNow(words.format(phase=person.phase, key=key, contact=self.contact))
         if value is None:
-            return [Missing(participant=key)]
+            return [journal.Missing(participant=key)]
         if person.missing and self._replaces and len(book.keys) > person.marked_at:
             raise NotNow(GONE.format(key=key))
-        return [Observed(participant=key, reward=value)]
+        return [journal.Observed(participant=key, reward=value)]
 
 
 LONGEST_KEY = 200
@@ -383,12 +368,12 @@ def checked_key(key: str) -> str:
     return clean
 
 
-def checked_reward(rules: RulesSeen, reward: Any) -> float:
+def checked_reward(rules: journal.RulesSeen, reward: Any) -> float:
     """A reward that the study can have.
 
-    >>> checked_reward(RulesSeen(low=0.0, high=1.0), 1)
+    >>> checked_reward(journal.RulesSeen(low=0.0, high=1.0), 1)
     1.0
-    >>> checked_reward(RulesSeen(low=0.0, high=1.0, values=(0.0, 1.0)), 0.5)
+    >>> checked_reward(journal.RulesSeen(low=0.0, high=1.0, values=(0.0, 1.0)), 0.5)
     Traceback (most recent call last):
     parley.errors.InvalidInput: reward: found 0.5; allowed: 0 or 1
     """
@@ -419,7 +404,7 @@ def standing(people: People, *, replaces: bool) -> dict[str, Any]:
     """How far it is. No count is by arm, so by itself it tells no arm; who also saw all arms can guess the last ones
     (docs/site.md), so the page rounds what is asked for.
     """
-    book = people.current or PhaseBook(plan=PhaseBegun(phase=0, plan="", arms=(), draws=()))
+    book = people.current or PhaseBook(plan=journal.PhaseBegun(phase=0, plan="", arms=(), draws=()))
     gone = sum(book.missing)
     return {
         "stage": people.stage.stage,
@@ -450,7 +435,7 @@ def kept_rewards(people: People, book: PhaseBook, smallest_cell: int) -> Sequenc
     return people.rules.clipped(kept)
 
 
-def closing(people: People, book: PhaseBook, smallest_cell: int) -> Reported:
+def closing(people: People, book: PhaseBook, smallest_cell: int) -> journal.Reported:
     """What a phase adds up to."""
     kept = kept_rewards(people, book, smallest_cell)
     totals = Totals.of(kept)
@@ -459,7 +444,7 @@ def closing(people: People, book: PhaseBook, smallest_cell: int) -> Reported:
     short = {arm for arm, got, asked in lines if got != asked}
     # Of an arm that is withdrawn no reason is needed; but it may be open again when the report comes.
     stopped = "supply" if short and people.rules.flexible else ""
-    return Reported(
+    return journal.Reported(
         phase=book.plan.phase,
         counts=counts,
         sums=tuple(totals.sums.tolist()),
@@ -469,11 +454,11 @@ def closing(people: People, book: PhaseBook, smallest_cell: int) -> Reported:
     )
 
 
-def delivery(entry: Reported, draws: tuple[int, ...], rewards: Sequence[Sequence[float]] = ()) -> Delivery:
+def delivery(entry: journal.Reported, draws: tuple[int, ...], rewards: Sequence[Sequence[float]] = ()) -> Delivery:
     """A closed phase as the worker hands it over.
 
-    >>> entry = Reported(phase=1, counts=(1,), sums=(0.5,), squares=(0.25,), missing=(1,), reason="missing-outcomes")
-    >>> delivery(entry, (2,)).final
+    >>> few = journal.Reported(phase=1, counts=(1,), sums=(0.5,), squares=(0.25,), missing=(1,), reason="supply")
+    >>> delivery(few, (2,)).final
     True
     """
     return Delivery(

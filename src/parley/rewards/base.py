@@ -16,17 +16,9 @@ import numpy as np
 
 from parley.checks import FloatArray
 from parley.errors import InvalidInput, UnknownName
-from parley.rewards import plausibility, sampling
+from parley.rewards import intervals, plausibility, sampling
 from parley.rewards.bets import Bets, at_bets, contrast_payoff
-from parley.rewards.intervals import (
-    Bound,
-    ContrastSummary,
-    Interval,
-    PhaseContrasts,
-    gaussian_interval,
-    known_variance_bound,
-    lasting_interval,
-)
+from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.payoffs import stake_that_crosses
 from parley.rewards.plausibility import Flaw, ImplausibleMean, Past, implausible_mean
 from parley.rewards.sampling import Sampler, TiltedLaw
@@ -237,7 +229,7 @@ class RewardModel(ABC):
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
         """Signal and information after a phase, and a lower bound on every gap that follows, `(..., arm, agent)`."""
-        return known_variance_bound(self.rounded_down(phase), signal, information)
+        return intervals.known_variance_bound(self.rounded_down(phase), signal, information)
 
     def rounded_down(self, phase: PhaseContrasts) -> PhaseContrasts:
         """With contrasts no larger than those of sums that were never rounded."""
@@ -261,11 +253,11 @@ class RewardModel(ABC):
 
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
         """Where contrasts lie, by all phases of the summary; `line` is the log of one over the level."""
-        return gaussian_interval(summary, line)
+        return intervals.gaussian_interval(summary, line)
 
     def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
         """The same for differences of two arms, which are supposed not to change from phase to phase."""
-        return lasting_interval(self.interval, summary, line)
+        return intervals.lasting_interval(self.interval, summary, line)
 
     # ---- what a report may hold
 

@@ -14,33 +14,11 @@ import numpy as np
 
 from parley.checks import FloatArray, number
 from parley.errors import InvalidInput
-from parley.rewards import sampling
+from parley.rewards import bets as betting
+from parley.rewards import intervals, sampling
 from parley.rewards.base import RewardModel
-from parley.rewards.bets import (
-    REACH,
-    TERMS,
-    Bets,
-    Sides,
-    at_bets,
-    contrast_variance,
-    farthest,
-    faster_growing,
-    mixture_payoff,
-    powers,
-    series_tail,
-    staked_gaps,
-)
-from parley.rewards.bets import ROUNDING as ROUNDING_OF_SERIES
-from parley.rewards.intervals import (
-    Bound,
-    ContrastSummary,
-    Interval,
-    PhaseContrasts,
-    betting_bound,
-    in_range,
-    noise_toll,
-    range_interval,
-)
+from parley.rewards.bets import REACH, TERMS, Bets, Sides, at_bets, staked_gaps
+from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.plausibility import Flaw
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, no_scale
@@ -188,15 +166,15 @@ class Binary(RewardModel):
         rates, gaps = self.rates(bets.past), staked_gaps(bets)
 
         def of_all() -> FloatArray:
-            extra = contrast_variance(bets, self.noise_variance * bets.fresh.per_draw) if self.rho else None
-            wide = self.variance * contrast_variance(bets, 1.0) + (0.0 if extra is None else extra)
+            extra = betting.contrast_variance(bets, self.noise_variance * bets.fresh.per_draw) if self.rho else None
+            wide = self.variance * betting.contrast_variance(bets, 1.0) + (0.0 if extra is None else extra)
             logs, expected = log_rate_products(bets, rates, gaps, bets.variance, extra)
-            return faster_growing(logs, expected[:, 1], bets.contrast, gaps, wide)
+            return betting.faster_growing(logs, expected[:, 1], bets.contrast, gaps, wide)
 
         def of_part(part: Sides) -> FloatArray:
             return self._logs(part, part.of(rates), part.of(bets.fresh.sums), gaps[part.chosen], bets.shift)
 
-        return mixture_payoff(bets, of_all, of_part)
+        return betting.mixture_payoff(bets, of_all, of_part)
 
     def _logs(self, part: Sides, rates: FloatArray, ones: FloatArray, gaps: FloatArray, shift: float) -> FloatArray:
         """`(bet, mixture)`: chosen by the expected growth at the estimates, before the data."""
@@ -215,7 +193,7 @@ class Binary(RewardModel):
         ratios, expected = log_ratios(shares, counts, ones, counts * rates, reference, stakes, shift, noise)
         wide = self.variance * (counts * np.square(shares)).sum(axis=(1, 2)) + extra
         contrast = (shares * ones).sum(axis=(1, 2)) + shift
-        return faster_growing(ratios, expected[:, 1], contrast, gaps, wide)
+        return betting.faster_growing(ratios, expected[:, 1], contrast, gaps, wide)
 
     def _around(self, past: Totals, fresh: Totals) -> FloatArray:
         """`(..., arm, agent)`: the sum of (x - r)^2, where x^2 = x."""
@@ -224,20 +202,20 @@ class Binary(RewardModel):
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
         around = self._around(phase.past, phase.fresh)
-        return betting_bound(phase, signal, information, around=around, width=1.0, noise=self.noise_variance)
+        return intervals.betting_bound(phase, signal, information, around=around, width=1.0, noise=self.noise_variance)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         known, rates, counts = super().summary(past, fresh, weights), self.rates(past), fresh.counts
         # The toll of noise is bounded by the whole width of a cell's share, whichever way the bet goes.
         below, above = (np.ones(rates.shape), np.ones(rates.shape)) if self.rho else (rates, 1 - rates)
-        known = in_range(known, fresh, self._around(past, fresh), below, above, weights, self.variance)
+        known = intervals.in_range(known, fresh, self._around(past, fresh), below, above, weights, self.variance)
         ones, zeros, shares = fresh.sums, counts - fresh.sums, fresh.per_draw
         third = ((ones * (1 - rates) ** 3 - zeros * rates**3) * shares**3) @ weights**3
         fourth = ((ones * (1 - rates) ** 4 + zeros * rates**4) * shares**4) @ weights**4
         return replace(known, third_up=third, third_down=-third, fourth_up=fourth, fourth_down=fourth)
 
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
-        return range_interval(summary, line, HORIZON)
+        return intervals.range_interval(summary, line, HORIZON)
 
     def bound_variances(self, means: FloatArray, scale: Scale | None) -> FloatArray:  # noqa: ARG002
         return np.asarray(np.maximum(means * (1 - means), SMALLEST_RATE))
@@ -352,10 +330,10 @@ def log_rate_products(
     those of the tail, which the factor 1 + reach^9 covers.
     """
     each, counts, ones = bets.fresh.per_draw, bets.fresh.counts, bets.fresh.sums
-    reach = farthest(bets, each * np.maximum(rates, 1 - rates), each * np.maximum(rates, 1 - rates))[:, None]
+    reach = betting.farthest(bets, each * np.maximum(rates, 1 - rates), each * np.maximum(rates, 1 - rates))[:, None]
     stakes = np.minimum(gaps / variance[:, None], REACH / np.maximum(reach, 1e-300))
     paid, hoped = stakes * bets.contrast[:, None], stakes * bets.estimate[:, None]
-    for p, weights in powers(bets.weights):
+    for p, weights in betting.powers(bets.weights):
         up, down = (each * (1 - rates)) ** p, (-each * rates) ** p
         scale = stakes**p / p
         for logs, yes in ((paid, ones), (hoped, counts * rates)):
@@ -363,8 +341,8 @@ def log_rate_products(
             opponent, arm = at_bets(bets, moment, moment)
             logs += scale * ((-1) ** (p + 1) * opponent - arm)[:, None]  # noqa: PLW2901
     size = (ones * up + (counts - ones) * np.abs(down)) @ weights
-    tail = series_tail(stakes, reach, sum(at_bets(bets, size, size)))
+    tail = betting.series_tail(stakes, reach, sum(at_bets(bets, size, size)))
     if extra is not None:
-        toll = noise_toll(stakes, extra[:, None], stakes * reach) * np.square(1 + (stakes * reach) ** TERMS)
+        toll = intervals.noise_toll(stakes, extra[:, None], stakes * reach) * np.square(1 + (stakes * reach) ** TERMS)
         tail, hoped = tail + toll, hoped - toll
-    return paid - tail - ROUNDING_OF_SERIES * (1 + np.abs(stakes * bets.contrast[:, None])), hoped
+    return paid - tail - betting.ROUNDING * (1 + np.abs(stakes * bets.contrast[:, None])), hoped

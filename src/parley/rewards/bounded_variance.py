@@ -15,31 +15,11 @@ from typing import ClassVar
 import numpy as np
 
 from parley.checks import FloatArray, positive
-from parley.rewards import sampling
-from parley.rewards.bets import (
-    REACH,
-    Bets,
-    Sides,
-    at_bets,
-    contrast_variance,
-    farthest,
-    faster_growing,
-    mixture_payoff,
-    powers,
-    series_tail,
-    staked_gaps,
-)
-from parley.rewards.bets import ROUNDING as ROUNDING_OF_SERIES
+from parley.rewards import bets as betting
+from parley.rewards import intervals, sampling
+from parley.rewards.bets import REACH, Bets, Sides, at_bets, staked_gaps
 from parley.rewards.bounded import Bounded
-from parley.rewards.intervals import (
-    Bound,
-    ContrastSummary,
-    Interval,
-    PhaseContrasts,
-    betting_bound,
-    in_range,
-    range_interval,
-)
+from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.sampling import Sampler
 from parley.totals import Totals
 
@@ -110,15 +90,17 @@ class BoundedVariance(Bounded):
         scaled = replace(bets, contrast=(bets.contrast - sum(at_bets(bets, lost, lost))) / self.width)
 
         def of_all() -> FloatArray:
-            variance, expected = contrast_variance(bets, variances), bets.fresh.counts * variances
+            variance, expected = betting.contrast_variance(bets, variances), bets.fresh.counts * variances
             logs, hoped = log_spread_products(scaled, references, around, expected, gaps, variance)
-            return faster_growing(logs, hoped[:, 1], scaled.contrast, gaps, contrast_variance(bets, 0.25))
+            return betting.faster_growing(
+                logs, hoped[:, 1], scaled.contrast, gaps, betting.contrast_variance(bets, 0.25)
+            )
 
         def of_part(part: Sides) -> FloatArray:
             contrast, staked = scaled.contrast[part.chosen], gaps[part.chosen]
             return self._logs(part, part.of(references), part.of(variances), part.of(around), contrast, staked)
 
-        return mixture_payoff(bets, of_all, of_part)
+        return betting.mixture_payoff(bets, of_all, of_part)
 
     def _around(self, fresh: Totals, references: FloatArray) -> FloatArray:
         """`(..., arm, agent)`: the sum of (x - r)^2, from sums and squares, and what rounding may have hidden of it."""
@@ -143,20 +125,20 @@ class BoundedVariance(Bounded):
         stakes = spread_stakes(shares, reference, gaps, variance)
         paid = log_spread_bet(shares, contrast, around * (counts > 0), reference, stakes)
         expected = log_spread_bet(shares, gaps[:, 1], counts * variances, reference, stakes)[:, 1]
-        return faster_growing(paid, expected, contrast, gaps, wide)
+        return betting.faster_growing(paid, expected, contrast, gaps, wide)
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
         around = self._around(phase.fresh, self.references(phase.past))
-        return betting_bound(self.rounded_down(phase), signal, information, around=around, width=self.width)
+        return intervals.betting_bound(self.rounded_down(phase), signal, information, around=around, width=self.width)
 
     def summary(self, past: Totals, fresh: Totals, weights: FloatArray) -> ContrastSummary:
         references = self.references(past)
         known, around = super().summary(past, fresh, weights), self._around(fresh, references)
         below, above = references - self.low, self.high - references
-        return in_range(known, fresh, around, below, above, weights, self.variance)
+        return intervals.in_range(known, fresh, around, below, above, weights, self.variance)
 
     def interval(self, summary: ContrastSummary, line: float) -> Interval:
-        return range_interval(summary, line, HORIZON)
+        return intervals.range_interval(summary, line, HORIZON)
 
     def forecast_sampler(self, means: FloatArray, scale: FloatArray | float) -> Sampler:
         """A forecast draws what scatters as the past did, kept in the range on average."""
@@ -208,11 +190,11 @@ def log_spread_products(
     """As `log_spread_bet`, in units of the range: psi(y) = sum_p y^p / p, p >= 2."""
     each = bets.fresh.per_draw
     falls = np.maximum(references, 1e-6), np.maximum(1 - references, 1e-6)  # of the opponent, of the arm
-    reach = farthest(bets, each * falls[0], each * falls[1])[:, None]
+    reach = betting.farthest(bets, each * falls[0], each * falls[1])[:, None]
     stakes = np.minimum(gaps / np.maximum(variance[:, None] + gaps * reach, 1e-300), REACH / np.maximum(reach, 1e-300))
     contrast = bets.contrast[:, None]
     paid, hoped = stakes * contrast, stakes * gaps[:, 1:2]
-    for p, weights in powers(bets.weights):
+    for p, weights in betting.powers(bets.weights):
         scale = stakes**p / p
         for logs, scatter in ((paid, around), (hoped, expected)):
             sides = [(scatter * each**p * fall ** (p - 2)) @ weights for fall in falls]
@@ -220,4 +202,4 @@ def log_spread_products(
             logs -= scale * np.asarray(size)[:, None]  # noqa: PLW2901
             if logs is paid:
                 last = size
-    return paid - series_tail(stakes, reach, last) - ROUNDING_OF_SERIES * (1 + np.abs(stakes * contrast)), hoped
+    return paid - betting.series_tail(stakes, reach, last) - betting.ROUNDING * (1 + np.abs(stakes * contrast)), hoped

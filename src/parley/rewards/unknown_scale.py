@@ -13,19 +13,10 @@ from scipy.special import log_ndtr, ndtri, stdtr
 
 from parley.checks import FloatArray, positive
 from parley.errors import InvalidInput
-from parley.rewards import sampling
+from parley.rewards import intervals, sampling
 from parley.rewards.base import RewardModel
 from parley.rewards.bets import LOG_SHARES, Bets, at_bets, boosted_stakes, contrast_variance, least_weighed
-from parley.rewards.intervals import (
-    ALL,
-    Bound,
-    ContrastSummary,
-    Interval,
-    PhaseContrasts,
-    outer_ends,
-    phase_reach,
-    staked_interval,
-)
+from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.payoffs import NOTHING, log_bet, log_boost, log_final_payoff
 from parley.rewards.plausibility import LEVEL, largest_variance
 from parley.rewards.sampling import Sampler
@@ -171,13 +162,13 @@ class UnknownScale(RewardModel):
 
     def difference_interval(self, summary: ContrastSummary, line: float) -> Interval:
         observed = summary.observed & (summary.degrees > 0) & (summary.variance > 0)
-        return staked_interval(
+        return intervals.staked_interval(
             summary,
             line,
             observed=observed,
             root=np.sqrt(np.where(observed, summary.estimated, 1.0)),
             score=lambda t: student_scores(t, np.where(observed, summary.degrees, 0.0)[:, None]),
-            payoff=lambda z, stake, missing: log_floored_bet(z, stake[..., None], ALL, missing)[0],
+            payoff=lambda z, stake, missing: log_floored_bet(z, stake[..., None], intervals.ALL, missing)[0],
         )
 
     def gap_bound(self, phase: PhaseContrasts, signal: FloatArray, information: FloatArray) -> Bound:
@@ -265,7 +256,7 @@ def student_interval(summary: ContrastSummary, line: float) -> Interval:
     observed = summary.observed & (summary.degrees > 0)
     each, first = summary.weights(observed)
     stakes, root = np.sqrt(each), np.sqrt(np.where(observed, summary.estimated, 1.0))
-    reach = phase_reach(each.sum(axis=0), first, line)
+    reach = intervals.phase_reach(each.sum(axis=0), first, line)
     divisor = np.where(first > 0, each.sum(axis=0), 1.0)
     centre = (each * summary.contrast).sum(axis=0) / divisor
     step = np.sqrt(np.square(each * root).sum(axis=0)) / divisor
@@ -276,7 +267,7 @@ def student_interval(summary: ContrastSummary, line: float) -> Interval:
         score = student_scores(sign * (theta - summary.contrast[:, None]) / root[:, None], degrees[:, None])
         return np.asarray((stakes[:, None] * score).sum(axis=0) - reach)
 
-    return outer_ends(excess, centre, step, first > 0)
+    return intervals.outer_ends(excess, centre, step, first > 0)
 
 
 def student_scores(t: FloatArray, degrees: FloatArray) -> FloatArray:

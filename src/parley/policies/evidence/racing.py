@@ -16,29 +16,10 @@ import numpy as np
 from parley.errors import InvalidInput
 from parley.once import once
 from parley.policies.base import Elimination, Explanation, State
-from parley.policies.evidence.plan import (
-    MOST_FASTER,
-    SMALLEST,
-    TEMPERS,
-    Temper,
-    affordable_rounds,
-    first_draws,
-    further_draws,
-    require_possible,
-    size_of_ties,
-)
+from parley.policies.evidence import plan, tolerance
+from parley.policies.evidence.plan import TEMPERS, Temper
 from parley.policies.evidence.sets import carried, scores
-from parley.policies.evidence.tolerance import (
-    MOST_ARMS,
-    Pairs,
-    answered,
-    at_opponents,
-    narrowed,
-    no_pairs,
-    pairs,
-    standing,
-    with_rows,
-)
+from parley.policies.evidence.tolerance import Pairs
 from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, both, chance_of_losing, log_shares
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import cut_to
@@ -94,7 +75,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def _rounds(self) -> int:
-        return self.rounds or affordable_rounds(self.problem, self._study_line, self.gap_scale)
+        return self.rounds or plan.affordable_rounds(self.problem, self._study_line, self.gap_scale)
 
     @once
     def _temper(self) -> Temper:
@@ -106,9 +87,9 @@ class EvidenceRacing(Elimination):
         longer = min(math.log(30) / self.line, 1.0) ** 0.25 if self.problem.horizon is None else 1.0
         return Temper(
             precision=precision,
-            growth=growth * (min(longer**-0.05, MOST_FASTER) if self.growth is None else 1.0),
+            growth=growth * (min(longer**-0.05, plan.MOST_FASTER) if self.growth is None else 1.0),
             longer=longer,
-            smallest_growth=1 + SMALLEST * longer if self.smallest_growth is None else self.smallest_growth,
+            smallest_growth=1 + plan.SMALLEST * longer if self.smallest_growth is None else self.smallest_growth,
             optimism=optimism * self._longer * (self.problem.noise.optimism if self.optimism is None else 1.0),
             caution=caution * (self.problem.noise.caution if self.caution is None else 1.0),
         )
@@ -148,7 +129,7 @@ class EvidenceRacing(Elimination):
 
     @property
     def values_per_pair(self) -> int:
-        return 80 + (12 * min(self.problem.arm_count, MOST_ARMS) if self.problem.tolerance else 0)
+        return 80 + (12 * min(self.problem.arm_count, tolerance.MOST_ARMS) if self.problem.tolerance else 0)
 
     @property
     def guarantee(self) -> str:
@@ -170,7 +151,7 @@ class EvidenceRacing(Elimination):
             "gap_at_least": np.zeros_like(blank["sums"]),
         }
         if self.problem.tolerance:
-            return Pairs(**wealth, **no_pairs(self.problem, batch))
+            return Pairs(**wealth, **tolerance.no_pairs(self.problem, batch))
         return Wealth(
             **wealth,
             ranks=np.full((*batch, *self.problem.shape), -1) if self.problem.top > 1 else None,
@@ -191,7 +172,7 @@ class EvidenceRacing(Elimination):
             if racing.size:
                 rounds = None if self.problem.max_rounds is None else self.problem.max_rounds - batch.phase[racing]
                 totals = batch.take(racing).totals
-                drawn[racing] = further_draws(self.problem, contrasts.take(racing), totals, self._temper, rounds)
+                drawn[racing] = plan.further_draws(self.problem, contrasts.take(racing), totals, self._temper, rounds)
             quotas[wants] = drawn
         return quotas if self.largest_size is None else self._all_in(state, quotas)
 
@@ -202,7 +183,7 @@ class EvidenceRacing(Elimination):
     def _rank(self, state: Wealth) -> tuple[IntArray, IntArray]:
         """`(..., arm, agent)`: candidates by estimate, the best first, then new ones, then others; each arm's place."""
         mixed = self.problem.mixed(state.means)
-        ranking = standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
+        ranking = tolerance.standing(self.problem, state, self.line) if isinstance(state, Pairs) else mixed
         known = np.where(self._new(state), -LOWEST, -ranking)
         order = np.argsort(np.where(state.active, known, np.inf), axis=-2, kind="stable")
         return order, np.argsort(order, axis=-2, kind="stable")
@@ -238,17 +219,17 @@ class EvidenceRacing(Elimination):
         >>> tolerant.largest_size, make_policy("evidence", Problem(arms=3, weights=[[1.0]])).largest_size
         (9259, None)
         """
-        stated, named = self.problem.max_samples, size_of_ties(self.problem, self.line)
+        stated, named = self.problem.max_samples, plan.size_of_ties(self.problem, self.line)
         return min((size for size in (stated, named) if size is not None), default=None)
 
     @once
     def _first_phase(self) -> IntArray:
         """`(arm, agent)`: the cheapest draws that give every mixed mean the wished standard error; they only inform."""
         problem, model = self.problem, self.problem.noise
-        allocation = first_draws(problem, self._temper.precision, self._study_line, together=self.together)
+        allocation = plan.first_draws(problem, self._temper.precision, self._study_line, together=self.together)
         least = np.where(allocation > 0, model.least_draws, 0)
         quotas = np.broadcast_to(np.maximum(np.ceil(allocation), least), problem.shape)
-        require_possible(quotas.sum())
+        plan.require_possible(quotas.sum())
         return np.where(self.candidates, quotas, 0).astype(np.int64)
 
     def contrasts(self, state: Wealth) -> Contrasts:
@@ -275,7 +256,7 @@ class EvidenceRacing(Elimination):
         opponents = np.take_along_axis(order[..., None, :, :], slot + (slot >= rank), axis=-2)
         opponents = np.sort(opponents, axis=-3)  # a set: slots in the order of arms
         if isinstance(state, Pairs):
-            wealth, ranks = at_opponents(state, opponents), None
+            wealth, ranks = tolerance.at_opponents(state, opponents), None
         else:
             wealth, ranks = carried(state, place, opponents, NO_SET if self.together else self.line)
         undecided = state.active.sum(axis=-2, keepdims=True) > top
@@ -384,7 +365,7 @@ class EvidenceRacing(Elimination):
         contrasts, line = self._at_line(state, contrasts, v)
         if isinstance(state, Pairs):
             state = self._settle_pairs(state, fresh, counts, seen)
-            wealth = at_opponents(state, contrasts.opponents)
+            wealth = tolerance.at_opponents(state, contrasts.opponents)
         else:
             last = self._last(state, counts)
             wealth = self._paid(contrasts, y, v, contrasts.live & drawn, state.totals, fresh, line, last)
@@ -421,7 +402,7 @@ class EvidenceRacing(Elimination):
 
     def _settle_pairs(self, state: Pairs, fresh: Totals, counts: IntArray, seen: BoolArray) -> Pairs:
         """Pay the bets of all pairs whose two arms were drawn, whoever leads; `seen (..., 1, arm, agent)`."""
-        bets = pairs(self.problem, state, self.line, self._past_variances(state))
+        bets = tolerance.pairs(self.problem, state, self.line, self._past_variances(state))
         means = self.problem.mixed(np.where(counts > 0, fresh.means, 0.0))
         y, v = against(means, bets.opponents), both(self._variances(counts, state.totals), bets.opponents)
         drawn = seen & np.take_along_axis(seen, bets.opponents, axis=-2)
@@ -511,10 +492,12 @@ class EvidenceRacing(Elimination):
         if not isinstance(before, Pairs):
             return super()._decide(before, after)
         assert isinstance(after, Pairs)
-        found = answered(self.problem, before, after, self.line)
+        found = tolerance.answered(self.problem, before, after, self.line)
         first = (before.phase == 0) & ~before.finished
-        found = with_rows(self.problem, found, self._past_variances(after), first)
-        return narrowed(self.problem, found, self.exhausted(found) & ~before.finished & (before.phase > 0), self.line)
+        found = tolerance.with_rows(self.problem, found, self._past_variances(after), first)
+        return tolerance.narrowed(
+            self.problem, found, self.exhausted(found) & ~before.finished & (before.phase > 0), self.line
+        )
 
     def _with_shares(self, before: State, after: State) -> State:
         """The first phase, which is no evidence itself, divides every joint answer's wealth, for the whole study."""
