@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-import jsonschema
+import jsonschema_rs
 import pytest
 from tests.test_settings import GOOD, TAKEN
 
@@ -13,7 +13,7 @@ from parley.study import SECTIONS, json_schema, parse_study
 
 ROOT = Path(__file__).parents[1]
 STUDIES = sorted((ROOT / "examples").glob("*.toml")) + sorted((ROOT / "examples" / "models").glob("*.toml"))
-SCHEMA = jsonschema.Draft7Validator(json_schema())
+SCHEMA = jsonschema_rs.Draft7Validator(json_schema())
 WRONG = [
     {"armz": 3},
     {"arms": "three"},
@@ -33,7 +33,8 @@ WRONG = [
 
 
 def test_it_is_a_schema():
-    jsonschema.Draft7Validator.check_schema(json_schema())
+    assert json_schema()["$schema"] == "http://json-schema.org/draft-07/schema#"
+    jsonschema_rs.meta.validate(json_schema())
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
@@ -71,7 +72,7 @@ def test_the_limits_are_those_of_the_check(name):
     """Both ends are taken, and what lies beyond is refused by the check as by the schema."""
     row = SETTINGS[name]
     low, high = row.limits["minimum"], row.limits["maximum"]
-    value = jsonschema.Draft7Validator(row.schema)
+    value = jsonschema_rs.Draft7Validator(row.schema)
     for taken in (low, high):
         row.check(name, taken, ("A", "B"), ("m",))
         assert value.is_valid(taken)

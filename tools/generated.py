@@ -105,7 +105,7 @@ def answers() -> tuple[dict[str, tuple[str, type | None]], dict[str, dict]]:
 
         url = ""
 
-    document = create_service(Nothing(), ServerSettings(no_dashboard=True)).state.openapi
+    document = create_service(Nothing(), ServerSettings(no_dashboard=True)).state.openapi()
     kinds = {kind.__name__: kind for kind in every_answer()}
     found = {}
     for path, methods in document["paths"].items():

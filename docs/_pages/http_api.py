@@ -23,7 +23,7 @@ def _document() -> dict[str, Any]:
         initialise(address)
         storage = open_storage(address)
         try:
-            return dict(create_service(storage, ServerSettings(db=address)).state.openapi)
+            return dict(create_service(storage, ServerSettings(db=address)).state.openapi())
         finally:
             storage.close()
 

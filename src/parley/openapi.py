@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -104,6 +105,7 @@ def _reference(kind: type[msgspec.Struct]) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{kind.__name__}"}
 
 
+@cache
 def _parameters_of(kind: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:
     """The JSON schema of each field of a struct; enumerations stand in place."""
     _, found = msgspec.json.schema_components([kind], ref_template="{name}")

@@ -39,7 +39,7 @@ def everything(house, token):
     session = None
     with contextlib.suppress(Exception):
         session = client.request("POST", "sessions")["session"]
-    paths = [path for path, item in house.app.state.openapi["paths"].items() if "get" in item]
+    paths = [path for path, item in house.app.state.openapi()["paths"].items() if "get" in item]
     pages = [f"/studies/trial{page}" for page in OF_A_STUDY] if session else []
     for path in [*paths, *pages, "/studies"]:
         for agent in ("agent 1", "agent 2") if "{agent}" in path else ("",):

@@ -9,19 +9,31 @@ SRC = Path(__file__).parents[2] / "src"
 
 
 @cache
+def tree(path):
+    """Of a file, parsed once for all tests."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+@cache
+def nodes(of):
+    """All nodes of a tree, walked once for all tests."""
+    return list(ast.walk(of))
+
+
+@cache
 def modules():
     """Name -> tree of every module of the product."""
     found = {}
     for path in sorted((SRC / "parley").rglob("*.py")):
         parts = path.relative_to(SRC).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        found[name] = tree(path)
     return found
 
 
-def imports(tree):
+def imports(of):
     """(module, name or None) of every import of the product, wherever in the file it stands."""
-    for node in ast.walk(tree):
+    for node in nodes(of):
         if isinstance(node, ast.Import):
             yield from ((alias.name, None) for alias in node.names if alias.name.split(".")[0] == "parley")
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "parley":

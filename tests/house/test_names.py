@@ -7,7 +7,7 @@ import tokenize
 from pathlib import Path
 
 import pytest
-from tests.house.importers import SRC
+from tests.house.importers import SRC, nodes, tree
 
 ROOT = SRC.parent
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -30,9 +30,9 @@ def parts(name):
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
 
 
-def defined(tree):
+def defined(of):
     """(line, name, whether it is a class) of everything that a module gives a name."""
-    for node in ast.walk(tree):
+    for node in nodes(of):
         if isinstance(node, ast.ClassDef):
             yield node.lineno, node.name, True
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -63,13 +63,13 @@ def uses(path, words):
     text = path.read_text(encoding="utf-8")
     everywhere = [word for word, where in words.items() if where == "everywhere"]
     spoken = re.compile(rf"\b(?:{'|'.join(map(re.escape, everywhere)) or '$^'})\b", re.IGNORECASE)
-    for number, line in prose(path, text):
+    for number, line in prose(path, text) if spoken.search(text) else ():
         for found in spoken.findall(line):
             yield number, found
     if path.suffix != ".py":
         return
     named = {word: where for word, where in words.items() if " " not in word}
-    for number, name, is_class in [*defined(ast.parse(text)), (1, path.stem, True)]:
+    for number, name, is_class in [*defined(tree(path)), (1, path.stem, True)]:
         for word in parts(name):
             if word in named and (is_class or named[word] != "classes and modules"):
                 yield number, name

@@ -6,7 +6,7 @@ import re
 import types
 
 import pytest
-from tests.house.importers import modules
+from tests.house.importers import modules, nodes
 
 PRIVATE = re.compile(r"_[a-z]\w*")
 HIDDEN = re.compile(r"__\w+__")
@@ -21,12 +21,11 @@ PYTHON = {
 # Of msgspec's structs, each in its documentation.
 STRUCTS = {"__struct_config__", "__struct_encode_fields__", "__struct_fields__"}
 REFLECTION = {"getattr", "setattr", "hasattr", "delattr"}
-TREES = modules()
 
 
 def own_names(tree):
     """The names that a module defines, sets on itself or takes from other modules of the product."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -37,7 +36,10 @@ def own_names(tree):
 
 def of_itself(node):
     """Whether this is an attribute of self, of the class or of what stands above it."""
-    return ast.unparse(node.value) in ("self", "cls", "super()")
+    match node.value:
+        case ast.Name(id="self" | "cls") | ast.Call(func=ast.Name(id="super"), args=[]):
+            return True
+    return False
 
 
 def imported(node):
@@ -54,19 +56,19 @@ def private_uses(tree, all_own=frozenset()):
     own = set(own_names(tree))
     house = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "parley"
         for alias in node.names
     }
 
     def is_own(node):
         if of_itself(node):
-            return node.attr in own | all_own  # of a class above, in another module
+            return node.attr in own or node.attr in all_own  # of a class above, in another module
         if isinstance(node.value, ast.Name) and node.value.id in house:
             return True
         return node.attr in own and not isinstance(node.ctx, ast.Store | ast.Del)
 
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         names = []
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [place for place in imported(node) if any(map(PRIVATE.fullmatch, place.split(".")))]
@@ -76,7 +78,7 @@ def private_uses(tree, all_own=frozenset()):
             names = [] if node.attr in PYTHON | STRUCTS else [ast.unparse(node)]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and HIDDEN.fullmatch(node.value):
             names = [] if node.value in PYTHON else [node.value]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in REFLECTION:
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in REFLECTION:
             name = getattr(node.args[1], "value", None)
             private = isinstance(name, str) and PRIVATE.fullmatch(name) and name not in own | DOCUMENTED
             names = [ast.unparse(node)] if private else []
@@ -84,8 +86,8 @@ def private_uses(tree, all_own=frozenset()):
 
 
 def test_no_private_name_of_another_package_is_used():
-    own = {name for tree in TREES.values() for name in own_names(tree)}
-    found = [f"{name}:{line}: {what}" for name, tree in TREES.items() for line, what in private_uses(tree, own)]
+    own = {name for tree in modules().values() for name in own_names(tree)}
+    found = [f"{name}:{line}: {what}" for name, tree in modules().items() for line, what in private_uses(tree, own)]
     assert not found, "private names of other packages:\n" + "\n".join(found)
 
 

@@ -34,7 +34,7 @@ from parley.coordinator.settings import ServerSettings
 from parley.service.app import create_service
 class Nothing: url = ""
 app = create_service(Nothing(), ServerSettings(no_dashboard=True))
-paths = app.state.openapi["paths"]
+paths = app.state.openapi()["paths"]
 assert {"/v1/estimates", "/v1/studies/{study}/forecast"} <= set(paths), sorted(paths)
 found = [name for name in sys.modules if name.startswith(("parley.dashboard", "jinja2"))]
 assert not found, found

@@ -5,7 +5,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
@@ -231,7 +231,7 @@ class Api:
 
     async def openapi(self, request: Request) -> Response:
         """The OpenAPI document."""
-        return JSONResponse(request.app.state.openapi)
+        return JSONResponse(request.app.state.openapi())
 
     async def healthz(self, _: Request) -> Response:
         """Whether the site talks to its coordinator: 503 if the last answer is long ago, or was never."""
@@ -390,7 +390,7 @@ def create_app(runtime: SiteRuntime, access: Access, *, flag: str = "") -> Starl
         ],
         exception_handlers={HTTPException: _elsewhere},
     )
-    app.state.openapi = DOCUMENT.document(table)
+    app.state.openapi = cache(partial(DOCUMENT.document, table))
     return app
 
 

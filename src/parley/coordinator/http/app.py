@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 
 import anyio.to_thread
 from starlette.applications import Starlette
@@ -76,7 +76,7 @@ def create_app(context: Context, *more: Operation) -> Starlette:
     )
     app.router.redirect_slashes = False  # an address with another slash is another address, and there is nothing at it
     app.state.context = context
-    app.state.openapi = COORDINATOR.document(operations)
+    app.state.openapi = cache(partial(COORDINATOR.document, operations))  # few ask for it, and nobody waits for it here
     app.state.operations = {operation.name: operation for operation in operations}
     return app
 

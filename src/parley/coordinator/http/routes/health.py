@@ -50,5 +50,5 @@ def _oldest_awaited(transaction: Transaction) -> str | None:
 
 async def openapi(call: Call[None, None]) -> Response:
     """The description of this API."""
-    document: dict[str, Any] = call.app.state.openapi
+    document: dict[str, Any] = call.app.state.openapi()
     return JSONResponse(document)
