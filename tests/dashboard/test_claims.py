@@ -32,7 +32,7 @@ def played(here, text, study, means):
 def rows_of(page, title="Worse by at least"):
     """Arm, decision and bound of every line of the tables with that heading."""
     for table in re.findall(rf"<table(?:(?!</table>).)*{title}.*?</table>", page, flags=re.DOTALL):
-        for row in re.findall(r"<tr><th scope=\"row\">.*?</tr>", table, flags=re.DOTALL):
+        for row in re.findall(r"<tr><t(?:h scope=\"row\"|d)>.*?</tr>", table, flags=re.DOTALL):
             cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, flags=re.DOTALL)
             arm, decision, _, bound = (re.sub(r"<[^>]*>", "", cell).strip() for cell in cells[:4])
             yield arm, decision, bound
@@ -226,7 +226,7 @@ def test_an_answer_whose_reports_left_out_too_much_has_no_guarantee(here):
         assert "not bounded: too much is missing" in page
         assert "at most 10 %" not in page
         assert "the intervals assume that nothing is missing because of its outcome" in page
-        assert f"<dt>Under drift</dt><dd>{certificate['drift']}</dd>" in page
+        assert re.search(rf"nder drift</(dt><dd|td><td)>{certificate['drift']}</", page)
     assert "Phases of which nothing was reported: North 3, South 3." in answer
     for page in (answer, report):
         assert "ithdrawn, since " in page

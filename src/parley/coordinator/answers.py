@@ -347,6 +347,40 @@ class Sensitivities(Answer):
     agents: list[AgentSensitivity]
 
 
+class Act(Answer):
+    """What somebody did to a study, or what held it up."""
+
+    sequence: int
+    at: str
+    kind: str  # of the record in the log
+    by: str
+    words: str  # what it says, with the reason
+
+
+class Flow(Answer):
+    """Draws: per arm and agent, or per arm over all agents."""
+
+    planned: list[Any]
+    counted: list[Any]  # in decided phases: what the answers rest on
+    undecided: list[Any]  # in reports of a phase that is not decided
+    missing: list[Any]  # people of whom no outcome will come
+    corrected: list[Any]  # of those counted, outcomes in sums that were corrected after the decision
+
+
+class Conduct(Answer):
+    """How a study was conducted: the flow of its draws, of some agents and in all, and who did what, when and why."""
+
+    study: str
+    arms: list[str]
+    agents: list[str]  # those told of
+    first: int
+    agent_count: int
+    ended_at: str | None
+    flow: Flow  # [arm][agent]
+    by_arm: Flow  # of all agents
+    acts: list[Act]  # oldest first; of very many, the latest
+
+
 class AgentAssignment(Answer):
     """What an agent is asked to draw now."""
 

@@ -276,8 +276,19 @@ FOREST, ROW, TOP = 420.0, 44.0, 6.0  # narrow enough for a phone: names and numb
 Found = Mapping[str, Any]
 
 
-def forest_chart(arms: Sequence[Found], kind: str, label: str, *, to: str | None = None, rates: bool = False) -> Markup:
-    """Of one agent's arms as the API tells them: `kind` is mean, to_leader or to_control, and `to` the arm at 0."""
+def forest_chart(
+    arms: Sequence[Found],
+    kind: str,
+    label: str,
+    *,
+    to: str | None = None,
+    rates: bool = False,
+    tolerance: float = 0.0,
+) -> Markup:
+    """Of one agent's arms as the API tells them: `kind` is mean, to_leader or to_control, and `to` the arm at 0.
+
+    Differences within the `tolerance` are shaded: there an arm counts as good as that one.
+    """
     shown = _shown(arms)
     ends = [
         float(value)
@@ -285,7 +296,8 @@ def forest_chart(arms: Sequence[Found], kind: str, label: str, *, to: str | None
         for name in ("estimate", "low", "high", "fixed_low", "fixed_high")
         if (value := arm[kind][name]) is not None
     ]
-    ends = (ends if to is None else [*ends, 0.0]) or [0.0, 1.0]
+    within = 0.0 if to is None else tolerance
+    ends = (ends if to is None else [*ends, -within, within]) or [0.0, 1.0]
     low, high = min(ends), max(ends)
     margin = (high - low) * 0.04 or 0.5
     x, bottom = Scale(low - margin, high + margin, 0.0, FOREST), TOP + ROW * len(shown)
@@ -293,12 +305,15 @@ def forest_chart(arms: Sequence[Found], kind: str, label: str, *, to: str | None
     marks = ticks(x.low, x.high, 4)
     lines = [(x(value), "grid") for value in marks] + ([(x(0.0), "limit")] if to is not None else [])
     words = zip(marks, tick_words(marks, rates=rates), strict=True)
-    drawn = [text(x(value), bottom + 18, shown_as, "soft", "middle") for value, shown_as in words]
+    band = {"x": x(-within), "y": TOP, "width": x(within) - x(-within), "height": bottom - TOP}
+    drawn = [element("rect", **band, class_="equivalent")] if within else []
+    drawn += [text(x(value), bottom + 18, shown_as, "soft", "middle") for value, shown_as in words]
     for place in range(len(shown)):  # behind the intervals, not behind the words
         begin = TOP + ROW * place + 20
         drawn += [line(across, begin, across, begin + 20, class_) for across, class_ in lines]
     drawn += [_row(arm, kind, x, TOP + ROW * place, to, rates=rates) for place, arm in enumerate(shown)]
     what = "mixed mean" if to is None else f"difference to {clipped(to, 24)}"
+    what += f"; shaded: within {real(within)}" if within else ""
     drawn.append(text(FOREST / 2, bottom + 37, what, "soft", "middle"))
     if len(shown) < len(arms):
         drawn.append(text(0, height - 4, f"and {number(len(arms) - len(shown))} more, in the table", "soft"))
@@ -335,3 +350,42 @@ def _row(arm: Found, kind: str, x: Scale, top: float, to: str | None, *, rates: 
             mark("star" if chosen else "square", x(found["estimate"]), middle, 4.0, f"s0{past}"),
         ]
     return element("g", element("title", f"{arm['arm']}: {words}"), *drawn)
+
+
+WIDE, ROOM, LINE = 640.0, 12.0, 17.0  # of the flow: its width, around and between boxes, a line of words
+BESIDE = 4  # boxes in a row
+
+
+def flow_chart(
+    trunk: Sequence[tuple[Sequence[str], Sequence[str]]], leaves: Sequence[Sequence[str]], label: str
+) -> Markup:
+    """Boxes from the plan to the answer, each with what left on its way beside it, and then one for every arm.
+
+    A box is its lines of words. It is drawn like the flow of participants of the CONSORT statement.
+    """
+    drawn, top, middle, width = list[Markup](), 1.0, 151.0, 300.0
+    for place, (box, aside) in enumerate(trunk):
+        if place:
+            drawn.append(line(middle, top - 2 * ROOM, middle, top, "way"))
+        height = max(len(box), len(aside)) * LINE + ROOM
+        drawn.append(_box(box, 1, top, width, height))
+        if aside:
+            drawn.append(line(1 + width, top + height / 2, WIDE - width - 1, top + height / 2, "way"))
+            drawn.append(_box(aside, WIDE - width - 1, top, width, height))
+        top += height + 2 * ROOM
+    each = (WIDE - 2 - ROOM * (BESIDE - 1)) / BESIDE
+    for begin in range(0, len(leaves), BESIDE):
+        row = leaves[begin : begin + BESIDE]
+        height = max(map(len, row)) * LINE + ROOM
+        drawn += [_box(box, 1 + place * (each + ROOM), top, each, height) for place, box in enumerate(row)]
+        top += height + ROOM
+    return svg(WIDE, top, label, *drawn, kind="figure flow")
+
+
+def _box(lines: Sequence[str], left: float, top: float, width: float, height: float) -> Markup:
+    """The first of its lines stands out; a name that is too long ends in dots, and is whole in the table."""
+    words = [
+        text(left + 8, top + 18 + LINE * place, clipped(one, int(width / 7.2)), "soft" if place else "ink")
+        for place, one in enumerate(lines)
+    ]
+    return element("g", element("rect", x=left, y=top, width=width, height=height, class_="box"), *words)

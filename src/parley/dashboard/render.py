@@ -1,6 +1,8 @@
 """Templates, escaped by default, and what they may use."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cache
@@ -13,6 +15,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from parley import __version__, translation
+from parley.experiments.report_kit.prose import as_text
 from parley.formatting import DASH, candidates_text, gap, number, plural, ranged, real, status_text, unit_of
 from parley.status import OutcomeStatus
 from parley.translation import marked
@@ -128,6 +131,7 @@ def environment(*folders: Path) -> Environment:
         "candidates": candidates_text,
         "error_bound": error_bound,
         "retold": translation.retold,
+        "as_text": as_text,
         "ended": lambda end: translation.retold(OutcomeStatus(end).description),
         "stage": _stage,
         "pretty": _pretty,
@@ -144,10 +148,28 @@ def render(template: str, **values: Any) -> str:
     >>> "&lt;script&gt;" in render("error.html", title="<script>", detail="", retry=False, status=404, who=None)
     True
     """
+    with _forgotten():
+        return environment().get_template(template).render(**values)
+
+
+def render_part(template: str, macro: str, *given: Any, **values: Any) -> Markup:
+    """What one macro of a template makes of what it is given; `values` are what else its page would know."""
+    with _forgotten():
+        return Markup(getattr(environment().get_template(template).make_module(values), macro)(*given))
+
+
+def render_text(template: str, **values: Any) -> str:
+    """A template in Markdown: nothing is escaped, so what users wrote goes through the filter `as_text`."""
+    with _forgotten():
+        return environment().overlay(autoescape=False).get_template(template).render(**values)
+
+
+@contextmanager
+def _forgotten() -> Iterator[None]:
     made: list[_Forgetful] = []
     _made.set(made)
     try:
-        return environment().get_template(template).render(**values)
+        yield
     finally:
         for context in made:
             context.forget()

@@ -9,9 +9,10 @@ import pytest
 from parley.cli.main import main
 from parley.errors import InvalidInput
 from parley.experiments.forecasts.dossier import best_along, dossier_studies, make_dossier, variations, watch
-from parley.experiments.forecasts.dossier_page import _html, _inline, dossier_html, dossier_markdown
+from parley.experiments.forecasts.dossier_page import dossier_html, dossier_markdown
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import gap_scenario, upper_bound
+from parley.experiments.report_kit.prose import _html, _inline
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.simulation import simulate

@@ -75,6 +75,10 @@ OPERATIONS: tuple[Operation, ...] = (
             "GET", STUDY + "/sensitivity", studies.get_sensitivity, UNBLINDED,
             query=schemas.SomeAgents, answer=answers.Sensitivities,
         ),
+        _row(
+            "GET", STUDY + "/conduct", studies.get_conduct, UNBLINDED,
+            query=schemas.SomeAgents, answer=answers.Conduct,
+        ),
         _row("GET", PHASE + "/plan", studies.get_plan, AGENTS | UNBLINDED, answer=Plan),
         _row("GET", PHASE + "/decision", studies.get_decision, UNBLINDED, answer=Decision),
         _row("GET", STUDY + "/certificate", studies.get_certificate, UNBLINDED, answer=Certificate),

@@ -11,17 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.coordinator.answers import (
+    Act,
     AgentFound,
     AgentSensitivity,
     ArmFound,
     Board,
     ByArm,
     ChangeFound,
+    Conduct,
     DecidedPhase,
     DroppedArm,
     EstimatedRegret,
     Explained,
     Findings,
+    Flow,
     History,
     Measured,
     RegretStanding,
@@ -30,18 +33,18 @@ from parley.coordinator.answers import (
 )
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.visibility import to_the_minute
-from parley.coordinator.record import Transaction, phases, reports, studies
+from parley.coordinator.record import Transaction, ledger, phases, reports, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.costs import money_of
 from parley.estimates import WORDS, Estimates, estimates, fixed_quantile, leading
 from parley.policies import Explanation, Policy, State
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, IntArray
-from parley.protocol import Stage, StudyMessage
+from parley.protocol import EVENTS, Stage, StudyMessage, read_event
 from parley.protocol.codec import read_json
 from parley.protocol.sensitivity import WORDS as STANDINGS
 from parley.protocol.sensitivity import Sensitivity, foldable, sensitivity
-from parley.protocol.state_machine import CONCLUDED
+from parley.protocol.state_machine import OVER
 from parley.protocol.trial import ends_at
 from parley.status import ArmStatus, OutcomeStatus, overall
 from parley.totals import Totals
@@ -113,7 +116,7 @@ def policy_of(transaction: Transaction, row: StudyRow) -> Policy:
 
 def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
     """How a study ended; `open` while it goes on."""
-    if row.stage not in (*CONCLUDED, Stage.CANCELLED):
+    if row.stage not in OVER:
         return OutcomeStatus.OPEN
     return overall(ends_at(policy_of(transaction, row), latest_state(transaction, row), row.stage))
 
@@ -405,6 +408,62 @@ def _sensitivity(study: StudyMessage, found: Sensitivity, agent: int) -> AgentSe
         high=None if held is None else held[1],
         steps=[WeightStep(value=value, standing=row[agent].value, leaders=named(ahead)) for value, row, ahead in steps],
     )
+
+
+ROUTINE = {"report-accepted", "phase-closed", "certified"}  # what happens in every study without anybody's decision
+MOST_ACTS = 1_000
+
+
+def conduct(transaction: Transaction, row: StudyRow, *, columns: Columns) -> Conduct:
+    """The flow of all draws so far, of some agents and in all, and what was done to the study."""
+    study, some = studies.message(transaction, row), columns.slice
+    flow = _flow(transaction, row, study)
+    acts = ledger.of_kind(transaction, row.id, EVENTS.keys() - ROUTINE, limit=MOST_ACTS)
+    return Conduct(
+        study=row.id,
+        arms=list(study.arms),
+        agents=list(study.agents[some]),
+        first=columns.first,
+        agent_count=len(study.agents),
+        ended_at=ledger.last_at(transaction, row.id, "certified") if row.stage in OVER else None,
+        flow=Flow(**{name: found[:, some].tolist() for name, found in flow.items()}),
+        by_arm=Flow(**{name: found.sum(axis=1).tolist() for name, found in flow.items()}),
+        acts=[
+            Act(
+                sequence=record.sequence,
+                at=record.at,
+                kind=record.kind,
+                by=record.actor,
+                words=read_event(record.kind, record.payload).sentence,
+            )
+            for record in acts
+        ],
+    )
+
+
+def _flow(transaction: Transaction, row: StudyRow, study: StudyMessage) -> dict[str, IntArray]:
+    """What a `Flow` has, each `(arm, agent)`."""
+    decisions = phases.decisions(transaction, row.id)
+    names = ("planned", "counted", "undecided", "missing", "corrected")
+    flow = {name: np.zeros((len(study.arms), len(study.agents)), dtype=np.int64) for name in names}
+    for phase in range(1, row.phase + 1):
+        plan = phases.plan_of(transaction, row.id, phase)
+        flow["planned"] += 0 if plan is None else plan.array
+    for decision in decisions:
+        flow["counted"] += np.array(decision.counts)
+        flow["missing"] += np.array(decision.missing or 0)
+    if row.phase > len(decisions):
+        for name, taken in reports.of_phase(transaction, row.id, row.phase).items():
+            place = study.agents.index(name)
+            flow["undecided"][:, place] += taken.report.counts
+            flow["missing"][:, place] += taken.report.missing or 0
+    corrections = [one.event.report for one in reports.corrections(transaction, row.id)]
+    for (phase, name), report in {(one.phase, one.agent): one for one in corrections}.items():  # the last one of each
+        before = reports.standing(transaction, row.id, phase, name)
+        parts = ((getattr(one.totals, part) for one in (before, report)) for part in ("counts", "sums", "squares"))
+        changed = np.any([one != other for one, other in parts], axis=0)
+        flow["corrected"][:, study.agents.index(name)] += np.where(changed, before.counts, 0)
+    return flow
 
 
 def _totals(transaction: Transaction, row: StudyRow, phase: int) -> Totals:

@@ -1,7 +1,7 @@
 """The log in the database: append a record to a study's chain or to the server's own, and read them back."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -113,6 +113,12 @@ def salt_of(transaction: Transaction, stream: str, sequence: int) -> str | None:
     return transaction.execute(select(log.c.salt).where(here)).scalar_one_or_none()
 
 
+def last_at(transaction: Transaction, stream: str, kind: str) -> str | None:
+    """When the last record of a kind was written, without its payload, which may be large."""
+    query = select(log.c.at).where(log.c.stream == stream, log.c.kind == kind).order_by(log.c.sequence.desc()).limit(1)
+    return transaction.execute(query).scalar_one_or_none()
+
+
 def _found(
     transaction: Transaction,
     stream: str,
@@ -120,7 +126,7 @@ def _found(
     after: int = 0,
     limit: int | None = 100,
     size: int | None = None,
-    kind: str | None = None,
+    kind: str | Collection[str] | None = None,
     actor: str | None = None,
     newest_first: bool = False,
 ) -> Iterator[Row[*tuple[Any, ...]]]:
@@ -135,7 +141,7 @@ def _found(
     elif not newest_first:
         query = query.where(log.c.sequence > after)
     if kind is not None:
-        query = query.where(log.c.kind == kind)
+        query = query.where(log.c.kind == kind if isinstance(kind, str) else log.c.kind.in_(kind))
     if actor is not None:
         query = query.where(log.c.actor == actor)
     length = 0
@@ -155,9 +161,12 @@ def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int
     return [(row.sequence, _record(row, {}).line(row.payload)) for row in _found(transaction, stream, **which)]
 
 
-def of_kind(transaction: Transaction, stream: str, kind: str) -> list[Record]:
-    """Every record of a kind, in order."""
-    return [_read(row) for row in _found(transaction, stream, limit=None, kind=kind)]
+def of_kind(
+    transaction: Transaction, stream: str, kind: str | Collection[str], limit: int | None = None
+) -> list[Record]:
+    """Every record of a kind or of some, in order; with a limit, the latest."""
+    found = [_read(row) for row in _found(transaction, stream, limit=limit, kind=kind, newest_first=True)]
+    return found[::-1]
 
 
 def last(transaction: Transaction, stream: str) -> Record:

@@ -12,12 +12,23 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from parley.dashboard.pages import access, administration, answer, audit, evidence, samples, studies, study, webhooks
+from parley.dashboard.pages import (
+    access,
+    administration,
+    answer,
+    audit,
+    evidence,
+    report,
+    samples,
+    studies,
+    study,
+    webhooks,
+)
 from parley.dashboard.render import HEADERS, HERE
 
 __all__ = ["mount"]
 
-PAGES = (access, webhooks, studies, study, evidence, samples, answer, audit, administration)
+PAGES = (access, webhooks, studies, study, evidence, samples, answer, report, audit, administration)
 
 INLINE = "'self' 'unsafe-inline'"
 DOCS_POLICY = f"default-src 'self'; script-src {INLINE}; style-src {INLINE}; img-src 'self' data:"

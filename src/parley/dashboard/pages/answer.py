@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from parley.coordinator.answers import Findings, Sensitivities
 from parley.coordinator.http.routes import studies
-from parley.coordinator.http.routes.administration import list_corrections, list_signatures, sign_study, verify_study
+from parley.coordinator.http.routes.administration import list_corrections, list_signatures, sign_study
 from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import forest_chart, standing_chart
 from parley.dashboard.pages.study import agents_on_page, heading, verified
@@ -19,7 +19,6 @@ from parley.formatting import csv_text, estimate_text, findings_csv, ranged, sta
 from parley.protocol.codec import read_json
 from parley.status import ArmStatus, OutcomeStatus
 
-WHOLE = 20  # agents up to which a report has them all, arm by arm
 HEAD = (
     "agent", "arm", "status", "dropped_in", "draws", "mixed_mean", "score", "line", "gap_at_least",
     "mean_low", "mean_high", "to_leader", "to_leader_low", "to_leader_high",
@@ -27,7 +26,7 @@ HEAD = (
 )  # fmt: skip
 
 
-async def _certificate(shown: Page) -> dict[str, Any] | None:
+async def certificate_of(shown: Page) -> dict[str, Any] | None:
     """The certificate, or None where there is none yet or the reader may not see it."""
     try:
         text = await shown.call(studies.get_certificate)
@@ -65,7 +64,7 @@ def _estimated(evidence: Mapping[str, Any], agent: int, arm: int) -> dict[str, A
     return ends | {name: kinds[name].get("estimate") for name in ("to_leader", "to_control")}
 
 
-def _answer(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict[str, Any]:
+def answer_of(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict[str, Any]:
     """One agent's answer, arm by arm where that is shown; its margin is the smallest of the bounds on its gaps."""
     cells = list(_cells(certificate["evidence"], agent))
     bounds = [cell["gap_at_least"] for cell in cells if cell["dropped_in"]]
@@ -82,7 +81,7 @@ def _answer(certificate: Mapping[str, Any], agent: int, *, by_arm: bool) -> dict
     }
 
 
-def _reread(found: Mapping[str, Any], agent: int) -> dict[str, Any]:
+def reread_of(found: Mapping[str, Any], agent: int) -> dict[str, Any]:
     """One agent with all corrections: its answer then, and every arm."""
     read = found["with_corrections"]
     name = read["evidence"]["agents"][agent]["agent"]
@@ -94,30 +93,7 @@ def _reread(found: Mapping[str, Any], agent: int) -> dict[str, Any]:
     }
 
 
-async def _show(shown: Page, template: str, *, problem: str = "", **values: Any) -> Response:
-    head = await heading(shown)
-    pages = agents_on_page(shown, head["status"].agent_names)
-    certificate = await _certificate(shown)
-    whole = template == "report.html"
-    some = range(pages.total) if whole else range(pages.first, pages.last)
-    first, columns = (0, WHOLE) if whole else (pages.first, pages.size)
-    found = None if head["blinded"] else await found_so_far(shown, first, columns)
-    sensitivity = await shown.call(studies.get_sensitivity, {"first": first, "columns": columns}) if found else None
-    corrected = {} if head["blinded"] else certificate or (await shown.call(list_corrections)).to_json()
-
-    def made() -> dict[str, Any]:
-        by_arm = not whole or pages.total <= WHOLE
-        answers = [_answer(certificate, agent, by_arm=by_arm) for agent in some] if certificate else []
-        reread = [_reread(corrected, agent) for agent in some[:WHOLE] if corrected.get("corrections")]
-        return {"answers": answers, "found": with_panels(found), "reread": reread, **_other_weights(sensitivity)}
-
-    typed = {key: shown.form.get(key, "") for key in ("name", "meaning")}
-    values |= {"signatures": (await shown.call(list_signatures)).signatures, "signing": typed}
-    shared: dict[str, Any] = {"pages": pages, "certificate": certificate, "corrected": corrected, "made": made}
-    return await shown.show(template, tab="Answer", problem=problem, **head, **shared, **values)
-
-
-def _other_weights(found: Sensitivities | None) -> dict[str, Any]:
+def other_weights_of(found: Sensitivities | None) -> dict[str, Any]:
     """For which weights the answers stay, and the picture of it; nothing where there is only one agent."""
     if found is None or not found.agents:
         return {"sensitivity": None, "standings": None}
@@ -128,9 +104,32 @@ def _other_weights(found: Sensitivities | None) -> dict[str, Any]:
     return {"sensitivity": shown | {"start": start}, "standings": standing_chart(shown, label)}
 
 
-async def answer_page(shown: Page) -> Response:
-    """The answer, as far as there is one; verified when that is asked for."""
-    return await _show(shown, "answer.html", verification=await verified(shown))
+async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Response:
+    """The answer, as far as there is one; verified when that is asked for. `problem`: why nothing was signed."""
+    head = await heading(shown)
+    pages = agents_on_page(shown, head["status"].agent_names)
+    certificate, verification = await certificate_of(shown), await verified(shown)
+    some = range(pages.first, pages.last)
+    found = None if head["blinded"] else await found_so_far(shown, pages.first, pages.size)
+    sensitivity = await shown.call(studies.get_sensitivity, pages.query) if found else None
+    corrected = {} if head["blinded"] else certificate or (await shown.call(list_corrections)).to_json()
+
+    def made() -> dict[str, Any]:
+        answers = [answer_of(certificate, agent, by_arm=True) for agent in some] if certificate else []
+        reread = [reread_of(corrected, agent) for agent in some if corrected.get("corrections")]
+        panels = with_panels(found, head["status"].settings["tolerance"])
+        return {"answers": answers, "found": panels, "reread": reread, **other_weights_of(sensitivity)}
+
+    typed = {key: shown.form.get(key, "") for key in ("name", "meaning")}
+    signed: dict[str, Any] = {
+        "signatures": (await shown.call(list_signatures)).signatures,
+        "signing": typed,
+        "problem": problem,
+    }
+    shared: dict[str, Any] = {"pages": pages, "certificate": certificate, "corrected": corrected, "made": made}
+    return await shown.show(
+        "answer.html", tab="Answer", code=code, verification=verification, **head, **shared, **signed
+    )
 
 
 async def sign(shown: Page) -> Response:
@@ -141,14 +140,8 @@ async def sign(shown: Page) -> Response:
     except Refusal as refusal:
         if refusal.status not in (403, 422):
             raise
-        return await _show(shown, "answer.html", verification=None, problem=refusal.sentence, code=refusal.status)
+        return await answer_page(shown, problem=refusal.sentence, code=refusal.status)
     return RedirectResponse(f"/studies/{quote(shown.study, safe='')}/answer#signatures-title", status_code=303)
-
-
-async def report(shown: Page) -> Response:
-    """The answer on paper, with a verification made for it."""
-    found = await shown.call(verify_study)
-    return await _show(shown, "report.html", verification=found)
 
 
 async def answer_json(shown: Page) -> Response:
@@ -180,19 +173,21 @@ async def found_so_far(shown: Page, first: int, columns: int) -> dict[str, Any] 
     return found.to_json() if found.phase else None
 
 
-def with_panels(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def with_panels(found: Mapping[str, Any] | None, tolerance: float) -> dict[str, Any] | None:
     """With a panel an agent; of many agents that takes its time."""
-    return None if found is None else {**found, "panels": [_panel(agent, found) for agent in found["agents"]]}
+    if found is None:
+        return None
+    return {**found, "panels": [_panel(agent, found, tolerance) for agent in found["agents"]]}
 
 
-def _panel(agent: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def _panel(agent: Mapping[str, Any], found: Mapping[str, Any], tolerance: float) -> dict[str, Any]:
     rates, control = found["rates"], found["control"]
     kinds = {"to_leader": agent["leader"]} | ({"to_control": control} if control else {"mean": None})
     return {
         "agent": agent["agent"],
         "leader": agent["leader"],
         "end": OutcomeStatus(agent["end"]).description,
-        "pictures": [_picture(agent, kind, to, rates=rates) for kind, to in kinds.items()],
+        "pictures": [_picture(agent, kind, to, rates=rates, tolerance=tolerance) for kind, to in kinds.items()],
         "arms": [
             {"arm": arm["arm"], "status": status_text(arm), "draws": arm["draws"]}
             | {kind: _cell(arm[kind], unit_of(kind, rates=rates)) for kind in ("mean", "to_leader", "to_control")}
@@ -201,10 +196,10 @@ def _panel(agent: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _picture(agent: Mapping[str, Any], kind: str, to: str | None, *, rates: bool) -> Markup:
+def _picture(agent: Mapping[str, Any], kind: str, to: str | None, *, rates: bool, tolerance: float) -> Markup:
     what = "Mixed means" if to is None else f"Differences to {to}"
     label = f"{what} of {agent['agent']}, with the intervals that hold together; numbers are below"
-    return forest_chart(agent["arms"], kind, label, to=to, rates=rates)
+    return forest_chart(agent["arms"], kind, label, to=to, rates=rates, tolerance=tolerance)
 
 
 def _cell(found: Mapping[str, float | None] | None, unit: str) -> dict[str, str]:
@@ -238,7 +233,6 @@ async def estimates_table(shown: Page) -> Response:
 routes = [
     page("/studies/{study}/answer", answer_page, tab="Answer"),
     page("/studies/{study}/sign", sign, "POST"),
-    page("/studies/{study}/report", report),
     page("/studies/{study}/answer.json", answer_json),
     page("/studies/{study}/answer.csv", answer_table),
     page("/studies/{study}/estimates.csv", estimates_table),

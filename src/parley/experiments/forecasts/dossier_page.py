@@ -5,13 +5,11 @@ are on the page alone: tables say the same.
 """
 
 import platform
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import scipy
-from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from parley import __version__
@@ -22,12 +20,13 @@ from parley.experiments.forecasts.planning import ScenarioCost
 from parley.experiments.forecasts.scenarios import CONFIDENCE, upper_bound
 from parley.experiments.report_kit.charts import canvas, elimination_timeline, sample_axis
 from parley.experiments.report_kit.pages import picture, render, render_text
+from parley.experiments.report_kit.prose import Blocks, html_sections, markdown_text, token, words_of_reader
 from parley.experiments.report_kit.tables import Table
 from parley.formatting import DASH, number, real, share_text
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.protocol import StudyMessage
 from parley.simulation import Phase
-from parley.translation import gettext, reading, retold
+from parley.translation import reading, retold
 
 MOST_COLUMNS = 8  # agents that a table has beside each other
 MOST_NAMED = 12
@@ -37,77 +36,28 @@ OBSERVED = {
     "gaussian": "a number, with Gaussian errors",
     "subgaussian": "a number, with errors whose tails are no heavier than a Gaussian's",
 }
-TOKEN = re.compile("\x00([a-z_]+) (\\d+)")  # where a block stands in the text
-
-Blocks = dict[tuple[str, int], Table | Markup]
 
 
 def dossier_html(dossier: Dossier, command: str) -> str:
     """The page."""
-    text, blocks = _content(dossier, command, pictures=True)
-    titles = re.findall(r"^## (.+)$", text, re.MULTILINE)
-    bodies = [_html(body, blocks) for body in re.split(r"^## .+$", text, flags=re.MULTILINE)[1:]]
+    sections = html_sections(*_content(dossier, command, pictures=True))
     title = f"Statistical design: {dossier.study.name}"
-    return render("dossier", title=title, command=command, sections=list(zip(titles, bodies, strict=True)))
+    return render("dossier", title=title, command=command, sections=sections)
 
 
 def dossier_markdown(dossier: Dossier, command: str) -> str:
     """The same in Markdown, without pictures."""
-    text, blocks = _content(dossier, command, pictures=False)
-    for place, title in enumerate(re.findall(r"^## .+$", text, re.MULTILINE), start=1):
-        text = text.replace(title, f"## {place}. {title[3:]}", 1)
-
-    def shown(found: re.Match[str]) -> str:
-        block = blocks.get((found[1], int(found[2])))
-        return block.markdown() if isinstance(block, Table) else ""
-
-    text = TOKEN.sub(shown, text)
-    return f"# Statistical design: {dossier.study.name}\n\n" + re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    return markdown_text(f"Statistical design: {dossier.study.name}", *_content(dossier, command, pictures=False))
 
 
 FORMATS: dict[str, Callable[[Dossier, str], str]] = {".html": dossier_html, ".md": dossier_markdown}  # by suffix
-
-
-def _html(text: str, blocks: Blocks) -> Markup:
-    """The few kinds of Markdown that the template has, as HTML; every word is escaped."""
-    parts, items = [], list[Markup]()
-    for part in re.split(r"\n\s*\n|\n(?=- )", text.strip("\n")):
-        if part.startswith("- "):
-            items.append(Markup("<li>{}</li>").format(_inline(part[2:])))
-            continue
-        if items:
-            parts.append(Markup("<ul>{}</ul>").format(Markup("\n").join(items)))
-            items = []
-        found = TOKEN.fullmatch(part.strip())
-        if found:
-            block = blocks.get((found[1], int(found[2])), Markup(""))
-            parts.append(block.html() if isinstance(block, Table) else block)
-        elif part.lstrip().startswith("|"):
-            head, _, *rows = (
-                [cell.strip() for cell in line.strip("| ").split(" | ")] for line in part.split("\n") if line
-            )
-            parts.append(Table.of_text("", head, rows).html())
-        elif part.startswith("    "):
-            lines = [line.strip() for line in part.splitlines()]
-            parts.append(Markup("<pre><code>{}</code></pre>").format("\n".join(lines)))
-        elif part.strip():
-            parts.append(Markup("<p>{}</p>").format(_inline(part.strip())))
-    if items:
-        parts.append(Markup("<ul>{}</ul>").format(Markup("\n").join(items)))
-    return Markup("\n").join(parts)
-
-
-def _inline(text: str) -> Markup:
-    """Escaped, with `code` and **stress**."""
-    shown = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", str(escape(text)))
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", shown))
 
 
 def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Blocks]:
     """The text with tokens, and what stands at each."""
     problem, planned = dossier.problem, dossier.planned.study
     with reading(problem.audience):
-        words = _words()
+        words = words_of_reader()
         blocks = _tables(dossier, words) | (_pictures(dossier) if pictures else {})
         tie = dossier.watched[1]
         samples = planned.summary()["samples"]
@@ -117,7 +67,7 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
             filters={"retold": retold, "number": number, "listed": _listed},
             dossier=dossier,
             words=words,
-            block=lambda name, place=0: f"\x00{name} {place}",
+            block=token,
             evidence=isinstance(dossier.policy, EvidenceRacing),
             observed=_observed(dossier),
             truth=_truth_text(dossier),
@@ -146,20 +96,6 @@ def _content(dossier: Dossier, command: str, *, pictures: bool) -> tuple[str, Bl
             commands=_commands(dossier, command),
         )
     return text, blocks
-
-
-def _words() -> dict[str, str]:
-    """What the reader calls things."""
-    return {
-        "agent": gettext("agent"),
-        "agents": gettext("agents"),
-        "arm": gettext("arm"),
-        "arms": gettext("arms"),
-        "draw": gettext("draw"),
-        "draws": gettext("draws"),
-        "reward": gettext("reward"),
-        "rewards": gettext("rewards"),
-    }
 
 
 def _listed(names: Sequence[str], most: int = MOST_NAMED) -> str:

@@ -118,11 +118,11 @@ class Table:
         head = [column.key for column in self.columns if column.programs]
         return csv_text(head, self.records(), line_end="\n")
 
-    def markdown(self) -> str:
-        """A Markdown table, without its title."""
+    def markdown(self, shown: Format = lambda cell: cell.replace("|", "\\|")) -> str:
+        """A Markdown table, without its title; `shown` is what becomes of the text of a cell."""
         cells = self.cells()
         rules = ["---:" if right else "---" for right in _numeric(len(self.head), cells)]
-        lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in (self.head, *cells))
+        lines = (" | ".join(map(shown, row)) for row in (self.head, *cells))
         first, *rest = (f"| {line} |" for line in lines)
         return "\n".join([first, f"|{'|'.join(rules)}|", *rest])
 
@@ -130,7 +130,9 @@ class Table:
         """An HTML table that scrolls sideways where it is wide, without its title; every cell is escaped."""
         cells = self.cells()
         sides = [Markup(' class="num"') if right else "" for right in _right(len(self.head), cells)]
-        parts = [Markup('<div class="scroll"><table><thead><tr>')]
+        # One that has a title can be reached by keyboard, where it is wide.
+        named = Markup(' tabindex="0" role="region" aria-label="{}"').format(self.title) if self.title else ""
+        parts = [Markup('<div class="scroll"{}><table class="lines"><thead><tr>').format(named)]
         parts += [
             Markup('<th scope="col"{}>{}</th>').format(side, text) for side, text in zip(sides, self.head, strict=True)
         ]

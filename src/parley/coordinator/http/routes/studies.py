@@ -6,12 +6,21 @@ from functools import partial
 
 from starlette.responses import StreamingResponse
 
-from parley.coordinator.answers import Board, Findings, History, Sensitivities, Studies, StudyLine, StudyStatus
+from parley.coordinator.answers import (
+    Board,
+    Conduct,
+    Findings,
+    History,
+    Sensitivities,
+    Studies,
+    StudyLine,
+    StudyStatus,
+)
 from parley.coordinator.http.context import Call
 from parley.coordinator.http.guard import still_welcome
 from parley.coordinator.http.schemas import FindingsQuery, HistoryQuery, NewStudyBody, SomeAgents, StudiesQuery
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.progress import Columns, board, findings, history, sensitivities
+from parley.coordinator.reading.progress import Columns, board, conduct, findings, history, sensitivities
 from parley.coordinator.reading.studies import listed, pulse, require_study, status
 from parley.coordinator.reading.watch import Glance
 from parley.coordinator.record import StorageUnavailable, Transaction, phases, studies
@@ -126,6 +135,18 @@ async def get_sensitivity(call: Call[SomeAgents, None]) -> Sensitivities:
     return await call.answer(
         lambda transaction: sensitivities(transaction, require_study(transaction, call.study), columns=columns)
     )
+
+
+async def get_conduct(call: Call[SomeAgents, None]) -> Conduct:
+    """How a study was conducted: the flow of its draws from the plan to the answer, and who did what, when and why."""
+    query = call.query
+
+    def work(transaction: Transaction) -> Conduct:
+        row = require_study(transaction, call.study)
+        few = min(query.columns, max(1, MOST_NUMBERS // (5 * row.arms)))
+        return conduct(transaction, row, columns=Columns(first=query.first, limit=few))
+
+    return await call.answer(work)
 
 
 async def get_plan(call: Call[None, None]) -> str:

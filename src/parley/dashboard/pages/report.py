@@ -1,0 +1,391 @@
+"""The final report of a study, to print or as Markdown: one content, two renderings.
+
+Its words stand in `templates/report.md`, in those of the study's audience; here are its tables and pictures.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+from parley.coordinator.answers import Conduct, DecidedPhase
+from parley.coordinator.http.routes import studies
+from parley.coordinator.http.routes.administration import list_corrections, verify_study
+from parley.dashboard.charts import flow_chart
+from parley.dashboard.pages.answer import (
+    answer_of,
+    attached,
+    certificate_of,
+    found_so_far,
+    other_weights_of,
+    reread_of,
+    with_panels,
+)
+from parley.dashboard.pages.study import heading
+from parley.dashboard.render import error_bound, render_part, render_text, stamp
+from parley.dashboard.session import Page, page
+from parley.experiments.report_kit.prose import (
+    Block,
+    Blocks,
+    as_text,
+    html_sections,
+    markdown_text,
+    token,
+    words_of_reader,
+)
+from parley.experiments.report_kit.tables import Table
+from parley.formatting import DASH, gap, number, plural, real, status_text
+from parley.protocol import StudyMessage
+from parley.protocol.verify import Signature
+from parley.status import OutcomeStatus
+from parley.translation import gettext, ngettext, reading, retold
+
+WHOLE = 40  # agents up to which a report has them all, arm by arm
+BESIDE = 8  # columns of numbers on a sheet of paper
+PHASES = 200  # that it has the dates of
+MOST_ACTS = 1_000  # that the API tells
+FLOW = {
+    "planned": "planned",
+    "assigned": "assigned",
+    "missing": "missing",
+    "undecided": "not decided",
+    "counted": "counted",
+    "corrected": "corrected",
+}
+
+Content = Callable[[], tuple[str, Blocks]]
+
+
+async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
+    """What a page knows, and what makes text and blocks of it: that takes its time."""
+    head, some = await heading(shown), {"first": 0, "columns": WHOLE}
+    verification = await shown.call(verify_study)
+    certificate, conduct = await certificate_of(shown), await shown.call(studies.get_conduct, some)
+    found = await found_so_far(shown, 0, WHOLE)
+    sensitivity = await shown.call(studies.get_sensitivity, some) if found else None
+    corrected = certificate or (await shown.call(list_corrections)).to_json()
+    board = await shown.call(studies.get_board, {"columns": 1})
+    before = max(board.phases - PHASES, 0)
+    dated = await shown.call(studies.get_history, {"after": before, "limit": PHASES, "columns": 1, "explain": False})
+    document = await shown.call(studies.get_document)
+
+    def made() -> tuple[str, Blocks]:
+        status = head["status"]
+        known = {
+            **head,
+            "certificate": certificate,
+            "settings": status.settings,
+            "answers": _answers(certificate, status.agents),
+            "found": with_panels(found, status.settings["tolerance"]),
+            "reread": [
+                reread_of(corrected, agent) for agent in range(len(conduct.agents)) if corrected.get("corrections")
+            ],
+            "corrected": corrected,
+            "verification": verification,
+            "w": words_of_reader(),
+            **other_weights_of(sensitivity),
+        }
+        blocks = _blocks(known, conduct, dated.phases, StudyMessage.read(document))
+        several = {name: [place for one, place in blocks if one == name] for name in ("weights", "matrix")}
+        text = render_text(
+            "report.md",
+            **known,
+            **several,
+            block=token,
+            size=_size(status, board.phases),
+            answered=any(one["answered"] for one in known["answers"]),
+            evidence=[one["agent"] for one in known["answers"] if one["cells"]],
+            set_aside=render_part("macros.html", "set_aside", **known).striptags(),
+            money="" if board.money is None else number(board.money),
+            phases_left_out=before,
+            acts_left_out=len(conduct.acts) if len(conduct.acts) == MOST_ACTS else 0,
+        )
+        return text, blocks
+
+    return head, made
+
+
+async def report(shown: Page) -> Response:
+    """The report on paper, with a verification made for it."""
+    head, made = await _gathered(shown)
+    return await shown.show("report.html", **head, made=lambda: {"sections": html_sections(*made())})
+
+
+async def report_markdown(shown: Page) -> Response:
+    """The same to be pasted, without pictures."""
+    head, made = await _gathered(shown)
+
+    def drawn() -> bytes:
+        with reading(head["audience"]):
+            return markdown_text(f"{as_text(head['status'].name)}: report", *made()).encode()
+
+    return attached(shown, await shown.draw(drawn), "text/markdown; charset=utf-8", "report.md")
+
+
+def _answers(certificate: Mapping[str, Any] | None, agents: int) -> list[dict[str, Any]]:
+    return [answer_of(certificate, agent, by_arm=agents <= WHOLE) for agent in range(agents)] if certificate else []
+
+
+def _size(status: Any, phases: int) -> str:
+    agents = ngettext("%(num)s agent", "%(num)s agents", status.agents)
+    arms = ngettext("%(num)s arm", "%(num)s arms", status.arms)
+    samples = ngettext("%(num)s sample", "%(num)s samples", status.samples)
+    return f"{agents}, {arms}, {samples}, {plural(phases, 'phase')}"
+
+
+def _blocks(known: Mapping[str, Any], conduct: Conduct, phases: Sequence[DecidedPhase], study: StudyMessage) -> Blocks:
+    certificate, found, w = known["certificate"], known["found"], known["w"]
+    proof = render_part("macros.html", "verified", known["verification"])
+    single: dict[str, Block] = {
+        "verified": (proof, _plain(proof)),
+        "design": _design(known, study),
+        "dates": _dates(known["status"], conduct, phases, w),
+        "flow": _flow_figure(conduct, w),
+        "flow_arms": _table(
+            f"By {w['arm']}", (w["arm"], *FLOW.values()), _totals(conduct.arms, conduct.by_arm.to_json())
+        ),
+        "flow_agents": _flow_agents(conduct, w),
+        "acts": _acts(conduct, w),
+        "signatures": _signatures(known["verification"].signatures),
+    }
+    if certificate:
+        single |= {"answers": _answers_table(known), "certificate": _certificate(known)}
+    if found:
+        words = render_part("estimates.html", "estimates_words", found, certificate=certificate)
+        tables = [f"### {_led(one)}\n\n{_estimates(one, found, w).markdown(as_text)}" for one in found["panels"]]
+        page = render_part("estimates.html", "estimates", found, len(found["panels"]), certificate=certificate)
+        single["estimates"] = page, "\n\n".join([_plain(words), *tables])
+    if sensitivity := known["sensitivity"]:
+        words = render_part("weights.html", "other_weights_words", sensitivity)
+        page = render_part("weights.html", "other_weights", sensitivity, known["standings"])
+        single["other_weights"] = page, f"{_plain(words)}\n\n{_other_weights(sensitivity, w).markdown(as_text)}"
+    if known["reread"]:
+        page = render_part("macros.html", "corrections", known["corrected"], known["reread"], False, **known)
+        single["corrections"] = Markup(page.replace("<details>", "<details open>")), _corrections(known)
+    blocks: Blocks = {(name, 0): block for name, block in single.items()}
+    agents = study.agents[:WHOLE]
+    weights = [[f"{value:.3g}" for value in row[:WHOLE]] for row in study.weights[:WHOLE]]
+    blocks |= {("weights", place): one for place, one in enumerate(_matrix(w["agent"], agents, agents, weights))}
+    if len(conduct.agents) > 1:
+        matrix = _matrix(w["agent"], conduct.agents, conduct.arms, _counted(conduct))
+        blocks |= {("matrix", place): one for place, one in enumerate(matrix)}
+    cases = (one for one in known["answers"] if one["cells"])
+    blocks |= {("evidence", place): _evidence(one, known) for place, one in enumerate(cases)}
+    return blocks
+
+
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    return Table.of_text(title, [name[:1].upper() + name[1:] for name in head], rows)
+
+
+def _plain(page: Markup) -> str:
+    """The words of a part of a page, paragraph by paragraph."""
+    return "\n\n".join(as_text(Markup(part).striptags()) for part in re.findall(r"<p\b.*?</p>", page, re.DOTALL))
+
+
+def _matrix(name: str, rows: Sequence[str], columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[Table]:
+    """As many tables as it takes for every column to have room on paper."""
+    for first in range(0, len(columns), BESIDE):
+        some = slice(first, first + BESIDE)
+        lines = [(row, *line[some]) for row, line in zip(rows, cells, strict=True)]
+        yield Table.of_text(f"{columns[first]} …", (name.capitalize(), *columns[some]), lines)
+
+
+def _design(known: Mapping[str, Any], study: StudyMessage) -> Table:
+    status, w = known["status"], known["w"]
+    noise = ", ".join(f"{key} {value}" for key, value in study.noise.items())
+    options = ", ".join(f"{key} {value}" for key, value in study.options.items())
+    rows = [
+        (w["agents"], ", ".join(status.agent_names)),
+        (w["arms"], ", ".join(status.arm_names)),
+        (w["rewards"], noise),
+        ("policy", f"{status.policy}{f' ({options})' if options else ''}"),
+        ("promise", retold(status.guarantee)),
+        *((key, retold(words)) for key, words in status.descriptions.items() if key != "audience"),
+        ("digest of the study", status.digest),
+    ]
+    return _table("Design", ("What", "As the study states it"), rows)
+
+
+def _dates(status: Any, conduct: Conduct, phases: Sequence[DecidedPhase], w: Mapping[str, str]) -> Table:
+    ended = f"{stamp(conduct.ended_at)}, {_ended(status.end)}" if conduct.ended_at else "not over"
+    rows = [("the study", f"{stamp(status.created_at)}, created and launched", ended, number(status.samples))]
+    rows += [
+        (
+            f"phase {one.phase}",
+            f"{stamp(one.opened_at)}, planned",
+            f"{stamp(one.closed_at)}, decided",
+            number(one.samples),
+        )
+        for one in phases
+    ]
+    return _table("Dates", ("What", "Begun", "Decided or ended", w["draws"]), rows)
+
+
+def _ended(end: str) -> str:
+    return retold(OutcomeStatus(end).description)
+
+
+def _row(flow: dict[str, int]) -> list[str]:
+    assigned = flow["counted"] + flow["undecided"] + flow["missing"]
+    return [number((flow | {"assigned": assigned})[name]) for name in FLOW]
+
+
+def _totals(names: Sequence[str], flow: Mapping[str, Sequence[int]]) -> list[tuple[str, ...]]:
+    """A row a name, and one for all."""
+    each = [{key: values[place] for key, values in flow.items()} for place in range(len(names))]
+    rows = [(name, *_row(one)) for name, one in zip(names, each, strict=True)]
+    return [*rows, ("all", *_row({key: sum(values) for key, values in flow.items()}))]
+
+
+def _flow_agents(conduct: Conduct, w: Mapping[str, str]) -> Table:
+    columns = {key: [sum(column) for column in zip(*rows, strict=True)] for key, rows in conduct.flow.to_json().items()}
+    rows = _totals(conduct.agents, columns)
+    rows = rows if len(conduct.agents) == conduct.agent_count else rows[:-1]
+    return _table(f"By {w['agent']}", (w["agent"], *FLOW.values()), rows)
+
+
+def _counted(conduct: Conduct) -> list[list[str]]:
+    """`[agent][arm]`."""
+    cells = zip(conduct.flow.counted, conduct.flow.missing, strict=True)
+    by_arm = [
+        [f"{number(count)} ({number(gone)})" if gone else number(count) for count, gone in zip(*rows, strict=True)]
+        for rows in cells
+    ]
+    return [list(row) for row in zip(*by_arm, strict=True)]
+
+
+def _flow_figure(conduct: Conduct, w: Mapping[str, str]) -> Markup:
+    """From what was planned to what counts, and then arm by arm."""
+    flow = {key: sum(values) for key, values in conduct.by_arm.to_json().items()}
+    planned, assigned, missing, undecided, counted, corrected = _row(flow)
+    short = flow["planned"] - flow["counted"] - flow["undecided"] - flow["missing"]
+    lost = [f"missing: {missing}", *([f"in a phase that is not decided: {undecided}"] if flow["undecided"] else [])]
+    trunk = [
+        ([f"planned {w['draws']}: {planned}"], [f"not assigned or not reported: {number(short)}"] if short > 0 else []),
+        ([f"assigned: {assigned}"], lost),
+        ([f"counted: {counted}"], [f"corrected after the decision: {corrected}"] if flow["corrected"] else []),
+    ]
+    leaves = [
+        [name, f"assigned: {row[1]}", f"missing: {row[2]}", f"counted: {row[4]}"]
+        for name, *row in _totals(conduct.arms, conduct.by_arm.to_json())[:-1]
+    ]
+    return flow_chart(trunk, leaves, "The flow from the plan to the answer; the tables below have its numbers")
+
+
+def _acts(conduct: Conduct, w: Mapping[str, str]) -> Table:
+    def kind(words: str) -> str:
+        return re.sub(r"\b(agent|arm)\b", lambda found: w[found[0]], words.replace("-", " "))
+
+    rows = [
+        (number(one.sequence), stamp(one.at), kind(one.kind), one.by, retold(one.words))
+        for one in conduct.acts
+        if one.kind != "signed"
+    ]
+    return _table("Who decided what", ("Record", "When", "What", "By", "Words and reason"), rows)
+
+
+def _signatures(found: Sequence[Signature]) -> Table:
+    rows = [(one.name, one.meaning, stamp(one.at), one.actor, number(one.sequence)) for one in found]
+    return _table("Signatures", ("name", "meaning", "when", "signed in as", "record"), rows)
+
+
+def _proven(bound: float | None, known: Mapping[str, Any]) -> str:
+    playing = known["settings"]["horizon"] is not None  # the promise of play is about regret
+    return DASH if playing and bound is not None and bound < 0.0005 else gap(bound)
+
+
+def _answers_table(known: Mapping[str, Any]) -> Table:
+    ends = bool(known["certificate"].get("ends"))
+    head = (known["w"]["agent"], "Best" if known["certificate"]["complete"] else "Best, or candidates")
+    rows = [
+        (one["agent"], ", ".join(one["arms"]), *([_ended(one["end"])] if ends else []), _proven(one["margin"], known))
+        for one in known["answers"]
+    ]
+    return _table("The answer", (*head, *(["End"] if ends else []), "Ahead by at least"), rows)
+
+
+def _led(panel: Mapping[str, Any]) -> str:
+    return f"{as_text(panel['agent'])}: {as_text(panel['leader'])} leads ({retold(panel['end'])})"
+
+
+def _estimates(panel: Mapping[str, Any], found: Mapping[str, Any], w: Mapping[str, str]) -> Table:
+    kinds = {"mean": "Mixed mean", "to_leader": f"Difference to {panel['leader']}"}
+    kinds |= {"to_control": f"Difference to {found['control']}"} if found["control"] else {}
+    rows = [
+        (one["arm"], one["status"], *(one[kind]["joint"] for kind in kinds), number(one["draws"]))
+        for one in panel["arms"]
+    ]
+    return _table("", (w["arm"], "Status", *kinds.values(), w["draws"]), rows)
+
+
+def _other_weights(found: Mapping[str, Any], w: Mapping[str, str]) -> Table:
+    def held(one: Mapping[str, Any]) -> str:
+        return DASH if one["low"] is None else f"{one['low']:g} to {one['high']:g}"
+
+    steps = [f"{step['value']:g}" for step in found["agents"][0]["steps"]]
+    rows = [
+        (
+            one["agent"],
+            ", ".join(one["arms"]),
+            held(one),
+            *(", ".join(step["leaders"]) if step["standing"] == "other" else step["standing"] for step in one["steps"]),
+        )
+        for one in found["agents"]
+    ]
+    return _table("", (w["agent"], "Answer", "Holds", *steps), rows)
+
+
+def _evidence(answer: Mapping[str, Any], known: Mapping[str, Any]) -> Table:
+    w = known["w"]
+    head = (w["arm"], "Status", "Mixed mean", "Worse by at least", "Evidence", w["draws"])
+    rows = [
+        (
+            cell["arm"],
+            status_text(cell),
+            real(cell["mixed_mean"]),
+            _proven(cell["gap_at_least"], known),
+            real(None if cell["status"] == "closed" else cell["score"], 2),
+            number(cell["draws"]),
+        )
+        for cell in answer["cells"]
+    ]
+    return _table(gettext("Arms of %(agent)s", agent=answer["agent"]), head, rows)
+
+
+def _corrections(known: Mapping[str, Any]) -> str:
+    corrected, agent = known["corrected"], known["w"]["agent"]
+    rows = [
+        (one["agent"], str(one["phase"]), number(one["sequence"]), one["reason"]) for one in corrected["corrections"]
+    ]
+    reports = _table("", (agent, "phase", "record", "reason"), rows)
+    read = [(one["agent"], one["would_change"], ", ".join(one["arms"])) for one in known["reread"]]
+    anew = _table("", (agent, "would the answer change", "candidates with the corrections"), read)
+    meaning = f"Below is {retold(corrected['with_corrections']['meaning'])}."
+    return f"{reports.markdown(as_text)}\n\n{meaning}\n\n{anew.markdown(as_text)}"
+
+
+def _certificate(known: Mapping[str, Any]) -> Table:
+    certificate, status = known["certificate"], known["status"]
+    rows = [
+        ("certificate", known["verification"].certificate or DASH),
+        ("study", certificate["problem"]),
+        ("data", certificate["data"]),
+        ("log at the end", f"record {number(certificate['sequence'])}, {certificate['head']}"),
+        ("policy", f"{certificate['policy']}, Parley {certificate['version']}"),
+        ("under drift", retold(certificate["drift"])),
+    ]
+    if status.settings["horizon"] is None:
+        rows.append(("error probability", error_bound(certificate["guarantee"], certificate["delta"])))
+    if certificate.get("frozen"):
+        rows.append((gettext("Frozen agents"), ", ".join(certificate["frozen"])))
+    rows += [("warning", retold(words)) for words in certificate.get("warnings", ())]
+    return _table("Certificate", ("Digest of, or what", "Value"), rows)
+
+
+routes = [
+    page("/studies/{study}/report", report),
+    page("/studies/{study}/report.md", report_markdown),
+]
