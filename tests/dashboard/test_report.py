@@ -19,7 +19,8 @@ def short(here, study, name):
     token = here.agent_token(study, name)
     plan = AgentPlan.from_json(here.call("GET", f"studies/{study}/agents/{name}/plan", token=token))
     counts = np.array(plan.draws) - [1, 0, 0]
-    given = Delivery(totals=exactly(counts, np.array([0.9, 0.1, 0.4])), missing=(1, 0, 0), reason="missing-outcomes", final=True)
+    totals = exactly(counts, np.array([0.9, 0.1, 0.4]))
+    given = Delivery(totals=totals, missing=(1, 0, 0), reason="missing-outcomes", final=True)
     where = f"studies/{study}/phases/{plan.phase}/reports/{name}"
     here.call("PUT", where, token=token, json=plan.report(given).to_json())
 
@@ -49,6 +50,8 @@ def told(here):
     running = here.call("GET", f"studies/{study}/conduct")
     here.run(study)
     corrected = correct(here, study, "North")
+    signed = {"name": "The statistician", "meaning": "reviewed the results", "token": here.token}
+    here.call("POST", f"studies/{study}/signatures", json=signed)
     with here.browser(here.issue("analyst")) as browser:
         page, file = browser.get(f"/studies/{study}/report"), browser.get(f"/studies/{study}/report.md")
     assert (page.status_code, file.status_code) == (200, 200), page.text
@@ -77,8 +80,10 @@ def test_the_flow_is_what_the_reports_add_up_to(here, told):
 def test_it_says_who_decided_what_and_why(here, told):
     study, *_, page, file = told
     acts = here.call("GET", f"studies/{study}/conduct")["acts"]
-    assert [act["kind"] for act in acts] == ["study-created", "paused", "resumed", "report-corrected"]
+    assert [act["kind"] for act in acts] == ["study-created", "paused", "resumed", "report-corrected", "signed"]
     assert {act["by"] for act in acts} == {"administrator:office"}
+    assert "| The statistician | reviewed the results |" in file
+    assert "<td>The statistician</td><td>reviewed the results</td>" in page
     assert "<td>a *holiday* | &lt;b&gt;really&lt;/b&gt;" in page
     [line] = [line for line in file.splitlines() if "| paused |" in line]
     assert r"a \*holiday\* \| \<b\>really\</b\> !\[x\](https" in line, "nothing of it is Markdown, HTML or a picture"
