@@ -125,7 +125,7 @@ def after_one_phase(instance, runs=30, seed=8):
 def planned(policy, state, worth):
     contrasts, costs = policy.contrasts(state), draw_costs(policy.problem, state)
     contrasts = replace(contrasts, missing=np.maximum(8.0 - contrasts.wealth, 0.05))
-    plan, touched = worthwhile(policy.problem, contrasts, worth, state, costs, policy._temper)
+    plan, touched = worthwhile(policy.problem, contrasts, worth, state, costs, policy.temper)
     return contrasts, costs, plan, touched
 
 
@@ -134,7 +134,7 @@ def test_nothing_is_explored_that_costs_more_than_it_is_worth():
     worth = np.full((30, 1, 6, 3), np.inf)
     contrasts, costs, everything, _ = planned(policy, state, worth)
     solution, _, shares = cheapest(
-        policy.problem, contrasts, state.totals, policy._temper, CostModel(prices=costs.draws, pace=None), (0.05, 0.05)
+        policy.problem, contrasts, state.totals, policy.temper, CostModel(prices=costs.draws, pace=None), (0.05, 0.05)
     )
     assert (solution.allocation == everything).all()
     assert shares.sum(axis=(-3, -2, -1)) == pytest.approx(1)
@@ -144,7 +144,7 @@ def test_nothing_is_explored_that_costs_more_than_it_is_worth():
     _, _, plan, _ = planned(policy, state, np.where(dearest, 0.9 * paid, np.inf))
     without = replace(contrasts, losing=contrasts.losing & ~dearest)
     again, touched, _ = cheapest(
-        policy.problem, without, state.totals, policy._temper, CostModel(prices=costs.draws, pace=None), (0.05, 0.05)
+        policy.problem, without, state.totals, policy.temper, CostModel(prices=costs.draws, pace=None), (0.05, 0.05)
     )
     assert plan == pytest.approx(again.allocation)
     assert ((plan * costs.draws).sum(axis=(-2, -1)) < 0.99 * solution.value).all()

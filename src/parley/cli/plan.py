@@ -260,6 +260,8 @@ def _write_report(
         raise InvalidInput("--gap", found=min(gaps), allowed="above 0: the report has a row of ties anyway")
     with progress_bar("simulating studies", dossier_studies(planner, study, gaps), hidden=as_json) as advance:
         made = make_dossier(replace(planner, progress=advance), study, gaps)
+    lines = Path(file).read_text(encoding="utf-8").splitlines()
+    made = replace(made, source=[line for line in lines if line.strip()])
     given = "".join(f" --{key} {value:g}" for key, value in [*(("gap", gap) for gap in gaps), *changed.items()])
     same = f"--policy {planner.policy} --replications {planner.replications} --seed {planner.seed}"
     path = write_page(report, write(made, f"parley plan {file} --report {report} {same}{given}"), "--report")

@@ -8,7 +8,14 @@ import pytest
 
 from parley.cli.main import main
 from parley.errors import InvalidInput
-from parley.experiments.forecasts.dossier import best_along, dossier_studies, make_dossier, variations, watch
+from parley.experiments.forecasts.dossier import (
+    best_along,
+    dossier_studies,
+    error_truths,
+    make_dossier,
+    variations,
+    watch,
+)
 from parley.experiments.forecasts.dossier_page import dossier_html, dossier_markdown
 from parley.experiments.forecasts.planning import Planner
 from parley.experiments.forecasts.scenarios import gap_scenario, upper_bound
@@ -52,6 +59,33 @@ def test_what_is_watched_is_what_simulate_says():
     assert all(row.rmse >= abs(row.bias) for row in seen.estimates)
 
 
+def test_errors_are_looked_for_where_they_can_happen():
+    study = load_study("examples/four-hospitals.toml")
+    problem, truths = study.problem, error_truths(planner(), study.instance)
+    gaps = {one.name: one.instances(problem)[0] for one, _ in truths}
+    beyond = [gaps[f"{arm} best by 0.0525, just beyond the tolerance"] for arm in problem.arms]
+    assert [int(one.mixed_means[:, 0].argmax()) for one in beyond] == [0, 1, 2], "each arm in turn, the control too"
+    assert all((one.good.sum(axis=0) == 1).all() for one in beyond), "all others are bad"
+    within = [one for name, one in gaps.items() if "within" in name]
+    assert [one.smallest_gap for one in within] == pytest.approx([0.025, 0.0475])
+    assert all(one.good.all() for one in within), "whatever is named is right"
+    own = next(one for name, one in gaps.items() if "its own" in name)
+    assert own.means.argmax(axis=0).tolist() == [0, 1, 2, 0]
+    assert {many for one, many in truths if "beyond" in one.name} == {10 * planner().replications}
+
+
+@pytest.mark.simulations
+def test_answers_that_are_not_best_at_home_or_not_the_control_are_counted():
+    problem = Problem(arms=3, weights=np.full((2, 2), 0.5), tolerance=0.5, control="arm 1")
+    instance = Instance(problem=problem, means=[[0.0, 0.0], [2.0, 0.0], [0.0, 5.0]])
+    seen = watch(planner(40), make_policy("evidence", problem), instance, "apart", estimated=False)
+    assert seen.selected[2].tolist() == [1.0, 1.0], "the mix prefers the third by far"
+    assert seen.not_own_best.tolist() == [1.0, 0.0]
+    assert seen.named_instead(0).all()
+    assert seen.bad == 0
+    assert (seen.counts.sum(axis=1) == seen.outcome.costs).all()
+
+
 @pytest.mark.simulations
 def test_the_estimate_of_the_chosen_arm_is_biased_where_all_tie_and_that_of_an_arm_named_in_advance_hardly():
     problem = Problem(arms=4, weights=[[1.0]], tolerance=0.3)
@@ -79,10 +113,11 @@ def test_variations_are_those_that_the_study_can_have():
         truth = gap_scenario(problem, 0.1)
         return [what for what, *_ in variations(truth, problem, make_policy(policy, problem))]
 
+    assert "largest size" in names(gaussian.with_(max_samples=100))
     assert {"true scale", "missing outcomes"} < {*names(gaussian)}
     assert {"all rates", "guess of the rate"} < {*names(binary)}
     assert "true scale" not in names(binary)
-    assert "recruitment" in names(timed)
+    assert {"recruitment", "delay of outcomes"} < {*names(timed)}
     assert "missing outcomes" not in names(gaussian.with_(site_counts="exact"))
 
 
@@ -120,12 +155,18 @@ def test_page_and_markdown_have_the_same_numbers_and_the_words_of_the_audience()
         dossier_html(made, "parley plan x.toml --report y"),
         dossier_markdown(made, "parley plan x.toml --report y"),
     )
-    assert "An adaptive study with 3 treatments" in text
-    assert not re.search(r"\b(agents?|arms?|draws?|rewards?)\b", re.sub(r"parley \S+|--\S+", "", text))
+    assert "adaptive selection study with 3 treatments" in text
+    said = re.sub(r"^    .*$|`[^`]+`|parley \S+|--\S+|Evidence racing, [^)]+", "", text, flags=re.MULTILINE)
+    assert not re.search(r"\b(agents?|arms?|draws?|rewards?)\b", said)
     assert study.reason in text
     assert set(numbers_of(text)) <= set(numbers_of(page))
-    assert text.count("\n## ") == page.count("<h2") == 13
-    assert "\x00" not in page + text
+    assert text.count("\n## ") == page.count("<h2") == 15
+    assert not {"\x00", "\x01"} & {*page, *text}
+    for item in ("1a", "3b", "3c", "7b", "8b", "11c", "12c", "14c", "15b", "17c", "24a", "24b", "25"):
+        assert re.search(rf"^\| {item} \|", text, re.MULTILINE), f"item {item} of the checklist"
+    tables = [int(number) for number in re.findall(r"^\*\*Table (\d+)\.", text, re.MULTILINE)]
+    assert tables == list(range(1, len(tables) + 1))
+    assert not re.search(r"Table\W*[^\W\d]", text.replace("Tables", "")), "every table that the text refers to is there"
     assert page.count("<figure") == 3
 
 

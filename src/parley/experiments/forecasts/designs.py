@@ -82,6 +82,7 @@ class DesignSize:
     mean: float  # samples; less than that where there are looks
     power: float  # how often every agent's answer is named and good
     power_error: float  # the Monte Carlo error of the power
+    wrong: float  # how often some agent names a bad arm
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,14 +106,16 @@ class TextbookDesign:
     cells: int  # arms x agents
 
     @classmethod
-    def of(cls, instances: Sequence[Instance], *, seed: int, looks: int = 1) -> TextbookDesign:
+    def of(cls, instances: Sequence[Instance], *, seed: int, looks: int = 1, runs: int = RUNS) -> TextbookDesign:
         """For this very truth, or for some on average."""
-        trials = [_Trial.of(instance, seed + place, len(instances), looks) for place, instance in enumerate(instances)]
+        each = min(runs, CELLS // (instances[0].means.size * looks)) // len(instances)
+        trials = [_Trial.of(instance, seed + place, each, looks) for place, instance in enumerate(instances)]
         return cls(trials=trials, cells=instances[0].means.size)
 
     def at(self, per_cell: int) -> DesignSize:
         """With so many draws of every cell at most."""
-        good, shares = (np.concatenate(parts) for parts in zip(*(t.run(per_cell) for t in self.trials), strict=True))
+        runs = zip(*(trial.run(per_cell) for trial in self.trials), strict=True)
+        good, bad, shares = (np.concatenate(parts) for parts in runs)
         samples = per_cell * self.cells
         return DesignSize(
             per_cell=per_cell,
@@ -120,12 +123,13 @@ class TextbookDesign:
             mean=float(shares.mean()) * samples,
             power=float(good.mean()),
             power_error=standard_error(good, len(self.trials)),
+            wrong=float(bad.mean()),
         )
 
     def within(self, budget: int) -> DesignSize:
         """The largest size that a budget pays for; without a draw of every cell nobody names an arm."""
         if budget < self.cells:
-            return DesignSize(per_cell=0, samples=0, mean=0.0, power=0.0, power_error=0.0)
+            return DesignSize(per_cell=0, samples=0, mean=0.0, power=0.0, power_error=0.0, wrong=0.0)
         return self.at(budget // self.cells)
 
     def smallest(self, power: float) -> DesignSize | None:
@@ -153,11 +157,10 @@ class _Trial:
     quantiles: FloatArray  # (look,)
 
     @classmethod
-    def of(cls, instance: Instance, seed: int, many: int, looks: int) -> _Trial:
+    def of(cls, instance: Instance, seed: int, runs: int, looks: int) -> _Trial:
         problem, cells = instance.problem, np.broadcast_to(instance.cell_variances, instance.means.shape)
-        runs = max(min(RUNS, CELLS // (cells.size * looks)) // many, 100)
         rng, private = np.random.default_rng(seed), problem.noise_variance
-        drawn = rng.standard_normal((looks, runs, *cells.shape)) * np.sqrt(cells)
+        drawn = rng.standard_normal((looks, max(runs, 100), *cells.shape)) * np.sqrt(cells)
         noise = rng.standard_normal(drawn.shape) * math.sqrt(private) if private else None
         tests = problem.question_count * problem.top * (problem.arm_count - problem.top)
         return cls(
@@ -169,8 +172,8 @@ class _Trial:
             quantiles=obrien_fleming(looks, problem.delta / tests),
         )
 
-    def run(self, draws: int) -> tuple[BoolArray, FloatArray]:
-        """`(run,)`: whether every agent names its answer, and a good one; and the share of the draws that is spent."""
+    def run(self, draws: int) -> tuple[BoolArray, BoolArray, FloatArray]:
+        """`(run,)`: whether every agent names a good answer, whether some names a bad one; the share of draws spent."""
         looks, (runs, *_, agents) = len(self.quantiles), self.errors.shape[1:]
         open_, good, spent = np.ones((runs, agents), dtype=np.bool_), np.ones(runs, dtype=np.bool_), np.ones(runs)
         for look in range(looks):
@@ -180,7 +183,7 @@ class _Trial:
             good &= (right.all(axis=-2) | ~(named & open_)).all(axis=-1)
             spent = np.where(open_.any(axis=-1), (look + 1) / looks, spent)
             open_ &= ~named
-        return good & ~open_.any(axis=-1), spent
+        return good & ~open_.any(axis=-1), ~good, spent
 
     def answers(self, draws: int, look: int = 0) -> tuple[IntArray, BoolArray]:
         """`(run, N, agent)`: the best estimates at a look; and `(run, agent)`: whether the agent names them then."""

@@ -1,7 +1,8 @@
 """The numbers of a protocol's dossier: everything that `parley plan --report` simulates of a design, in one value.
 
 Beside the operating characteristics: which arm is selected how often, how far estimates are off at the end of a study,
-how often anything is ruled out where all arms tie, rare errors by tilted runs, what moves the figures, and examples.
+errors in truths where they can happen and where all arms tie, rare ones by tilted runs, what moves the figures, designs
+of the textbook, and examples.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.estimates import estimates, fixed_quantile, leading
+from parley.experiments.forecasts.designs import LOOKS, DesignSize, TextbookDesign
 from parley.experiments.forecasts.planning import MOST_PHASES, Planner, ScenarioCost
 from parley.experiments.forecasts.power import Characteristic, characteristics, operating_scenarios
 from parley.experiments.forecasts.scenarios import (
@@ -25,10 +27,11 @@ from parley.experiments.forecasts.scenarios import (
     upper_bound,
     usual_gaps,
 )
+from parley.formatting import number
 from parley.policies import Policy, State, make_policy
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.problem import BoolArray, Drift, FloatArray, Instance, IntArray, Problem
-from parley.simulation import Phase, phases, simulate
+from parley.simulation import Outcome, Phase, phases, simulate
 from parley.simulation.rare import RareError, Tie, hardest_ties, ruled_out_probability
 from parley.status import ArmStatus, OutcomeStatus
 from parley.study import Study
@@ -36,23 +39,38 @@ from parley.totals import Totals
 from parley.weights import WeightPath
 
 REPLICATIONS = 1000  # studies of every truth, unless told: the Monte Carlo error of a power of 0.9 is then 0.01
-EXAMPLES = 3
+EXAMPLES = 2  # of the planned truth; one of a tie beside them, where a tie has an end
 MOST_NUMBERS = 2_000_000  # arms x agents x studies whose phases are kept for estimates
+ERRORS = 10  # times as many studies of every truth in which an error is likeliest
+BEYOND, WITHIN = 1.05, (0.5, 0.95)  # tolerances: just beyond it an answer is bad, within it is right
+LOW_RATE = 0.05  # where the normal approximation of rates is least good
+MOST_BEST = 6  # arms that are each the best in a truth of their own
+DESIGN_RUNS = 10_000  # of the textbook's designs
 TILTED = 5  # tilted runs for every study that is simulated: they are cheap, and few of them carry an estimate
 TIE_FACTOR = 20  # a tie without an end is stopped at this many times what the planned study costs
+OWN_BEST, AGAINST = "each has a best of its own, by {:g}", "{} against all others, by {:g}"  # where agents differ
 FINE = 1001  # values of alpha at which the truth's best arm is looked up
 
 
 @dataclass(frozen=True, kw_only=True)
 class EstimateErrors:
-    """How far some estimates are off at the end of studies, and how often their intervals hold."""
+    """How far some estimates are off at the end of studies, how wide their intervals are, and how often they hold.
+
+    Every `_error` is a Monte Carlo error; the studies are the sample.
+    """
 
     what: str
+    studies: int  # with such an estimate
     bias: float
-    bias_error: float  # the Monte Carlo error of the bias
+    bias_error: float
     rmse: float
+    rmse_error: float
     usual: float  # the share of usual intervals that hold the truth
+    usual_error: float
+    usual_width: float  # mean
     joint: float  # and of ours
+    joint_error: float
+    joint_width: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,12 +78,69 @@ class Watched:
     """Studies of one truth, seen to their end."""
 
     truth: str
-    studies: int
-    selected: FloatArray  # (arm, agent): the share of the studies in which the arm is in the agent's answer
-    unanswered: FloatArray  # (agent,): the share without an answer
+    instance: Instance
+    outcome: Outcome
+    answers: BoolArray  # (study, arm, agent): the arms of an agent's answer; none without one
+    counts: IntArray  # (study, arm): draws
     ruled_out: int  # studies in which some arm was ruled out, as worse, for some agent
-    estimates: Sequence[EstimateErrors]
-    all_hold: float  # the share of the studies in which every interval of ours holds
+    estimates: Sequence[EstimateErrors] = ()
+    all_hold: float = 1.0  # the share of the studies in which every interval of ours holds
+    superior: float | None = None  # the share in which some answer's interval is above the control
+
+    @property
+    def studies(self) -> int:
+        """How many there are."""
+        return len(self.answers)
+
+    @property
+    def selected(self) -> FloatArray:
+        """`(arm, agent)`: the share of the studies in which the arm is in the agent's answer."""
+        return np.asarray(self.answers.mean(axis=0))
+
+    @property
+    def unanswered(self) -> FloatArray:
+        """`(agent,)`: the share without an answer."""
+        return np.asarray(1 - self.answers.any(axis=1).mean(axis=0))
+
+    def answered_among(self, arms: BoolArray) -> BoolArray:
+        """`(study, agent)`: whether the answer has one of these arms `(arm, agent)`."""
+        return np.asarray((self.answers & arms).any(axis=1))
+
+    @property
+    def bad(self) -> int:
+        """Studies in which some agent was told a bad arm."""
+        return int(self.answered_among(~self.instance.good).any(axis=1).sum())
+
+    @property
+    def not_own_best(self) -> FloatArray:
+        """`(agent,)`: the share in which the answer has an arm that is not among the best by the agent's own reward."""
+        means, top = self.instance.means, self.instance.problem.top
+        return np.asarray(self.answered_among(means < -np.sort(-means, axis=0)[top - 1]).mean(axis=0))
+
+    def named_instead(self, control: int) -> BoolArray:
+        """`(study, agent)`: whether the answer has another arm than the control."""
+        return self.answered_among(np.arange(self.answers.shape[1])[:, None] != control)
+
+    def document(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        wrong, control = int(self.outcome.mistaken.sum()), self.instance.problem.control
+        other = None if control is None else self.named_instead(self.instance.problem.arms.index(control))
+        return {
+            "truth": self.truth,
+            "studies": self.studies,
+            "power": float(self.outcome.correct.mean()),
+            "wrong": wrong / self.studies,
+            "wrong_at_most": upper_bound(wrong, self.studies),
+            "named_bad": self.bad / self.studies,
+            "selected": self.selected.tolist(),
+            "unanswered": self.unanswered.tolist(),
+            "not_own_best": self.not_own_best.tolist(),
+            "other_than_control": None if other is None else float(other.any(axis=1).mean()),
+            "superior_to_control": self.superior,
+            "draws_per_arm": self.counts.mean(axis=0).tolist(),
+            "all_intervals_hold": self.all_hold,
+            "estimates": [vars(row) for row in self.estimates],
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,13 +171,16 @@ class Dossier:
     planned: Characteristic
     operating: Sequence[Characteristic]
     watched: Sequence[Watched]  # the planned truth, and all arms tied
+    errors: Sequence[Watched]  # truths in which errors can happen
     capped: int | None  # samples at which studies of a tie were stopped that have no end
     tilted: Sequence[TiltedError]
     what_if: Sequence[tuple[str, str, ScenarioCost]]  # what moves, how, and what the studies then do
     weights_axis: str
     by_weights: Sequence[tuple[float, ScenarioCost]]
     best_along: Sequence[BestAlong]
-    examples: Sequence[Sequence[Phase]]
+    sizes: Sequence[tuple[int, int]]  # between which the two designs' sizes are, for one Monte Carlo error of the power
+    examples: Sequence[tuple[str, int, Sequence[Phase]]]  # truth, seed, phases
+    source: Sequence[str] = ()  # lines of the study file
 
     @property
     def problem(self) -> Problem:
@@ -127,17 +205,8 @@ class Dossier:
                     for one in self.tilted
                 ],
             },
-            "watched": [
-                {
-                    "truth": one.truth,
-                    "studies": one.studies,
-                    "selected": one.selected.tolist(),
-                    "unanswered": one.unanswered.tolist(),
-                    "all_intervals_hold": one.all_hold,
-                    "estimates": [vars(row) for row in one.estimates],
-                }
-                for one in self.watched
-            ],
+            "watched": [one.document() for one in self.watched],
+            "errors": [one.document() for one in self.errors],
             "what_if": [{"what": what, "value": value} | _short(cost) for what, value, cost in self.what_if],
             "by_weights": [{self.weights_axis: value} | _short(cost) for value, cost in self.by_weights],
             "best_by_weights": [
@@ -147,7 +216,7 @@ class Dossier:
                 }
                 for one in self.best_along
             ],
-            "examples": [[int(phase.quotas.sum()) for phase in run] for run in self.examples],
+            "examples": [[int(phase.quotas.sum()) for phase in run] for *_, run in self.examples],
         }
 
 
@@ -167,13 +236,17 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
     wanted = list(gaps) or usual_gaps(problem)
     truth = _planned_truth(study, wanted)
     planned = characteristics(planner, problem, {_gap(truth, problem): truth}, by_budget=False)[0]
-    operating = characteristics(planner, problem, operating_scenarios(problem, wanted), by_budget=False)
+    others = operating_scenarios(problem, wanted)
+    operating = characteristics(planner, problem, others, by_budget=False)
+    (planned, *operating), sizes = _carried(planner, problem, [planned, *operating], [truth, *others.values()])
     policy, instance = make_policy(planner.policy, problem, planner.options), truth.instances(problem)[0]
     endless = not (problem.tolerance or problem.max_samples or problem.max_rounds)
     capped = TIE_FACTOR * int(planned.study.samples.mean()) if endless else None
     tie = tie_scenario(problem, float(np.median(instance.means)))
     axis, along = along_weights(problem)
     cap = 5 * int(planned.study.samples.max())
+    seeds = [(truth, planner.seed + place) for place in range(EXAMPLES)]
+    seeds += [] if endless else [(tie, planner.seed)]
     return Dossier(
         study=study,
         policy=policy,
@@ -184,6 +257,10 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
         watched=[
             watch(planner, policy, instance, truth.name),
             watch(planner, policy, tie.instances(problem)[0], tie.name, max_samples=capped),
+        ],
+        errors=[
+            watch(replace(planner, replications=many), policy, one.instances(problem)[0], one.name, estimated=False)
+            for one, many in error_truths(planner, instance)
         ],
         capped=capped,
         tilted=_tilted(planner, policy),
@@ -196,10 +273,76 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
         if problem.agent_count > 1
         else [],
         best_along=best_along(instance) if problem.agent_count > 1 else [],
+        sizes=sizes,
         examples=[
-            list(islice(phases(policy, instance, seed=planner.seed + place), MOST_PHASES)) for place in range(EXAMPLES)
+            (one.name, seed, list(islice(phases(policy, one.instances(problem)[0], seed=seed), MOST_PHASES)))
+            for one, seed in seeds
         ],
     )
+
+
+def _carried(
+    planner: Planner, problem: Problem, found: Sequence[Characteristic], truths: Sequence[Scenario]
+) -> tuple[list[Characteristic], list[tuple[int, int]]]:
+    """With the textbook's designs sized once, for the first truth and the study's power there, under every truth.
+
+    And between which sizes each lies: those of a power one Monte Carlo error below and above.
+    """
+    wanted = min(found[0].study.power, 1 - 1 / (2 * len(found[0].study.samples)))
+    kept: dict[str, list[DesignSize | None]] = {"fixed": [], "sequential": []}
+    sizes = []
+    for rows, looks in zip(kept.values(), (1, LOOKS), strict=True):
+        designs = [
+            TextbookDesign.of(one.instances(problem), seed=planner.seed, looks=looks, runs=DESIGN_RUNS)
+            for one in truths
+        ]
+        first = designs[0].smallest(wanted) if wanted > 0 else None
+        rows += [None if first is None else design.at(first.per_cell) for design in designs]
+        if first is not None:
+            ends = (max(wanted - first.power_error, 1e-6), min(wanted + first.power_error, 1 - 1 / DESIGN_RUNS))
+            low, high = (designs[0].smallest(power) for power in ends)
+            sizes.append(((low or first).samples, (high or first).samples))
+    pairs = zip(found, kept["fixed"], kept["sequential"], strict=True)
+    return [replace(one, fixed=fixed, sequential=looked) for one, fixed, looked in pairs], sizes
+
+
+def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, int]]:
+    """Truths in which an error can happen, around the middle of a truth, and how many studies of each.
+
+    Each arm in turn is the best, and all others are just beyond the tolerance; the control is the best, and all others
+    are within it; every agent has its own best arm; and the last agent is against all others.
+    """
+    problem, tolerance = instance.problem, instance.problem.tolerance
+    many, made = ERRORS * planner.replications, list[tuple[Scenario, int]]()
+    rates, gap = problem.noise.means_are_rates, max(2 * tolerance, instance.smallest_gap)
+    middle = float(np.median(instance.means))
+    level = min(middle, 0.99 - gap) if rates else middle
+
+    def best(name: str, places: Any, by: float, studies: int, low: float = level) -> None:
+        means = np.full((1, *problem.shape), low)
+        means[(0, *places)] += by
+        made.append((Scenario(name=name, means=means), studies))
+
+    def first(arm: int) -> tuple[Any, ...]:
+        return ((arm + np.arange(problem.top)) % problem.arm_count,)
+
+    beyond, agents = BEYOND * tolerance, np.arange(problem.agent_count)
+    if tolerance:
+        for arm, name in enumerate(problem.arms[:MOST_BEST]):
+            best(f"{name} best by {beyond:g}, just beyond the tolerance", first(arm), beyond, many)
+        if rates and level > LOW_RATE:
+            name = f"{problem.arms[0]} best by {beyond:g} at a low rate, {100 * LOW_RATE:g} % of the others"
+            best(name, first(0), beyond, many, LOW_RATE)
+    if tolerance and problem.control is not None:
+        for share in WITHIN:
+            by, name = share * tolerance, f"{problem.control} best by {share * tolerance:g}, within the tolerance"
+            best(name, first(problem.arms.index(problem.control)), by, planner.replications)
+    if problem.agent_count > 1 and problem.top == 1:
+        each = many if tolerance else planner.replications
+        best(OWN_BEST.format(gap), (agents % problem.arm_count, agents), gap, each)
+        apart = np.where(agents == agents[-1], 0, problem.arm_count - 1)
+        best(AGAINST.format(problem.agents[-1], gap), (apart, agents), gap, each)
+    return made
 
 
 def dossier_studies(planner: Planner, study: Study, gaps: Sequence[float]) -> int:
@@ -208,8 +351,10 @@ def dossier_studies(planner: Planner, study: Study, gaps: Sequence[float]) -> in
     truth, policy = _planned_truth(study, wanted), make_policy(planner.policy, problem, planner.options)
     pairs = 2 * (1 + len(operating_scenarios(problem, wanted)))
     rows = pairs + 2 + len(variations(truth, problem, policy)) + len(along_weights(problem)[1])
+    instance = truth.instances(problem)[0]
+    errors = sum(many for _, many in error_truths(planner, instance))
     tilted = 0 if problem.tolerance else TILTED * len(hardest_ties(problem)) * problem.question_count
-    return planner.replications * (rows + tilted)
+    return planner.replications * (rows + tilted) + errors
 
 
 def _planned_truth(study: Study, gaps: Sequence[float]) -> Scenario:
@@ -252,7 +397,7 @@ def _tilted(planner: Planner, policy: Policy) -> list[TiltedError]:
 def variations(truth: Scenario, problem: Problem, policy: Policy) -> list[tuple[str, str, Scenario, Problem]]:
     """What may be otherwise than planned: its name, its value, and the truth and the problem that it makes."""
     made: list[tuple[str, str, Scenario, Problem]] = []
-    instance, noise = truth.instances(problem)[0], problem.noise
+    instance, noise, most = truth.instances(problem)[0], problem.noise, problem.max_samples
     step = max(problem.tolerance, instance.smallest_gap)
     if noise.means_are_rates:
         for shift in (-0.05, 0.05):
@@ -266,12 +411,15 @@ def variations(truth: Scenario, problem: Problem, policy: Policy) -> list[tuple[
         scale = np.sqrt(np.broadcast_to(instance.cell_variances, instance.means.shape))
         for factor in (0.7, 1.4):
             made.append(("true scale", f"{factor:g} times", replace(truth, scale=factor * scale), problem))
+    changed: list[tuple[str, str, dict[str, Any]]] = []
+    if most is not None:
+        changed += [("largest size", number(size), {"max_samples": size}) for size in (most * 4 // 5, most * 5 // 4)]
     if problem.rate is not None:
-        for factor in (0.5, 2.0):
-            made.append(("recruitment", f"{factor:g} times", truth, problem.with_(rate=factor * problem.rate)))
+        changed += [("recruitment", f"{share:g} times", {"rate": share * problem.rate}) for share in (0.5, 2.0)]
+        changed += [("delay of outcomes", f"{days} days", {"delay": float(days)}) for days in (30, 90)]
     if "site_counts" in policy.supports and problem.site_counts != "exact":
-        for share in (0.1, 0.3):
-            made.append(("missing outcomes", f"{100 * share:.0f} %", truth, problem.with_(dropout=share)))
+        changed += [("missing outcomes", f"{100 * share:.0f} %", {"dropout": share}) for share in (0.1, 0.3)]
+    made += [(what, value, truth, problem.with_(**keys)) for what, value, keys in changed]
     drift = {"random walk between looks": Drift(step=step), "season of four looks": Drift(season=step)}
     for name, moves in drift.items():
         made.append((f"drift: {name}", f"of {step:.3g}", replace(truth, drift=moves), problem))
@@ -305,15 +453,24 @@ def best_along(instance: Instance) -> list[BestAlong]:
 
 
 class _Recorder:
-    """Keeps every phase of every study, and how each ended."""
+    """How each study ended, and every phase of it where estimates are wanted."""
 
-    def __init__(self, policy: Policy, count: int) -> None:
-        shape = (count, *policy.problem.shape)
-        self.policy, self.past = policy, list[Totals]()
-        self.active, self.statuses = np.ones(shape, dtype=np.bool_), np.full((count, shape[-1]), "open", dtype="U9")
-        self.worse, self.shape = np.zeros(count, dtype=np.bool_), shape
+    def __init__(self, policy: Policy, count: int, *, estimated: bool) -> None:
+        self.shape = (count, *policy.problem.shape)
+        self.policy, self.estimated, self.past = policy, estimated, list[Totals]()
+        self.active, self.counts = np.ones(self.shape, dtype=np.bool_), np.zeros(self.shape[:2], dtype=np.int64)
+        self.statuses, self.worse = (
+            np.full((count, self.shape[-1]), "open", dtype="U9"),
+            np.zeros(count, dtype=np.bool_),
+        )
 
     def __call__(self, members: IntArray, phase: int, fresh: Totals, state: State) -> None:
+        self.active[members], self.statuses[members] = state.active, self.policy.statuses(state)
+        self.counts[members] = state.counts.sum(axis=-1)
+        if not self.estimated:
+            return
+        out = self.policy.arm_statuses(state) == ArmStatus.RULED_OUT.value
+        self.worse[members] = out.any(axis=(-2, -1))
         if phase == len(self.past):
             self.past.append(
                 Totals(
@@ -323,19 +480,22 @@ class _Recorder:
         kept = self.past[phase]
         kept.counts[members], kept.sums[members] = fresh.counts, fresh.sums
         kept.require_squares()[members] = fresh.require_squares()
-        self.active[members], self.statuses[members] = state.active, self.policy.statuses(state)
-        out = self.policy.arm_statuses(state) == ArmStatus.RULED_OUT.value
-        self.worse[members] = out.any(axis=(-2, -1))
 
 
 def watch(
-    planner: Planner, policy: Policy, instance: Instance, name: str, *, max_samples: int | None = None
+    planner: Planner,
+    policy: Policy,
+    instance: Instance,
+    name: str,
+    *,
+    max_samples: int | None = None,
+    estimated: bool = True,
 ) -> Watched:
-    """Run studies of one truth and look at their answers and estimates when they end."""
-    problem = policy.problem
-    count = max(min(planner.replications, MOST_NUMBERS // instance.means.size), 20)
-    seen = _Recorder(policy, count)
-    simulate(
+    """Run studies of one truth and look at their answers and, where wanted, their estimates when they end."""
+    most = (1 if estimated else ERRORS) * MOST_NUMBERS // instance.means.size
+    count = max(min(planner.replications, most), 20)
+    seen = _Recorder(policy, count, estimated=estimated)
+    outcome = simulate(
         policy,
         instance,
         replications=count,
@@ -345,22 +505,20 @@ def watch(
         watch=seen,
     )
     answered = np.isin(seen.statuses, [end.value for end in OutcomeStatus if end.answered])
-    rows, all_hold = _estimate_errors(problem, instance, seen, answered)
-    return Watched(
+    ended = Watched(
         truth=name,
-        studies=count,
-        selected=(seen.active & answered[:, None]).mean(axis=0),
-        unanswered=1 - answered.mean(axis=0),
+        instance=instance,
+        outcome=outcome,
+        answers=seen.active & answered[:, None],
+        counts=seen.counts,
         ruled_out=int(seen.worse.sum()),
-        estimates=rows,
-        all_hold=all_hold,
     )
+    return _with_estimates(ended, seen, answered) if estimated else ended
 
 
-def _estimate_errors(
-    problem: Problem, instance: Instance, seen: _Recorder, answered: BoolArray
-) -> tuple[list[EstimateErrors], float]:
+def _with_estimates(ended: Watched, seen: _Recorder, answered: BoolArray) -> Watched:
     """Of the mean of every arm and of the answer, and of the answer's difference to the best other and the control."""
+    instance, problem = ended.instance, ended.instance.problem
     total = seen.past[0]
     for one in seen.past[1:]:
         total = total + one
@@ -374,20 +532,33 @@ def _estimate_errors(
 
     def row(what: str, name: str, chosen: BoolArray) -> EstimateErrors | None:
         kind, right = kinds[name]
-        chosen = chosen & np.isfinite(kind.error)
-        if not chosen.any():
-            return None
-        off = np.where(chosen, kind.value - right, 0.0)
+        chosen = chosen & np.isfinite(kind.error) & np.isfinite(kind.high - kind.low)
         each = chosen.sum(axis=(-2, -1))
         studies = each > 0
-        means = off.sum(axis=(-2, -1))[studies] / each[studies]
+        if not studies.any():
+            return None
+
+        def mean(values: FloatArray | BoolArray) -> tuple[float, float]:
+            """Over the studies, of the mean of a study's estimates; and its Monte Carlo error."""
+            means = np.where(chosen, values, 0.0).sum(axis=(-2, -1))[studies] / each[studies]
+            return float(means.mean()), float(means.std() / np.sqrt(len(means)))
+
+        off = np.where(chosen, kind.value - right, 0.0)
+        (bias, bias_error), (square, square_error) = mean(off), mean(np.square(off))
+        (usual, usual_error), (joint, joint_error) = mean(np.abs(off) <= quantile * kind.error), mean(inside[name])
         return EstimateErrors(
             what=what,
-            bias=float(means.mean()),
-            bias_error=float(means.std() / np.sqrt(len(means))),
-            rmse=float(np.sqrt(np.square(off).sum() / chosen.sum())),
-            usual=float((np.abs(off) <= quantile * kind.error)[chosen].mean()),
-            joint=float(inside[name][chosen].mean()),
+            studies=int(studies.sum()),
+            bias=bias,
+            bias_error=bias_error,
+            rmse=float(np.sqrt(square)),
+            rmse_error=float(square_error / (2 * np.sqrt(square))) if square else 0.0,
+            usual=usual,
+            usual_error=usual_error,
+            usual_width=mean(2 * quantile * kind.error)[0],
+            joint=joint,
+            joint_error=joint_error,
+            joint_width=mean(kind.high - kind.low)[0],
         )
 
     arms = np.arange(problem.arm_count)[:, None]
@@ -397,7 +568,10 @@ def _estimate_errors(
     rows.append(row("mean of the answer", "mean", is_leader & has))
     second = np.where(is_leader, -np.inf, found.mean.value).argmax(axis=-2)[:, None]
     rows.append(row("best other less the answer", "lead", (arms == second) & has))
+    superior = None
     if problem.control is not None:
-        control = problem.arms.index(problem.control)
-        rows.append(row(f"{problem.control} less the answer", "lead", (arms == control) & ~is_leader & has))
-    return [one for one in rows if one is not None], float(all_hold.mean())
+        against = (arms == problem.arms.index(problem.control)) & ~is_leader & has
+        rows.append(row(f"{problem.control} less the answer", "lead", against))
+        superior = float((against & (found.lead.high < 0)).any(axis=(-2, -1)).mean())
+    kept = [one for one in rows if one is not None]
+    return replace(ended, estimates=kept, all_hold=float(all_hold.mean()), superior=superior)

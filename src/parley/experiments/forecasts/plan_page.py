@@ -76,15 +76,15 @@ def _mean_and_range(figures: dict[str, float]) -> tuple[str, str]:
     return mean_text(figures), f"{figures['p10']:,.0f} to {figures['p90']:,.0f}"
 
 
-def operating_table(title: str, found: Sequence[Characteristic], *, designs: bool = True) -> Table:
-    """One row per truth; days where rates are stated, and the textbook's `designs` unless they stand elsewhere."""
+def operating_table(title: str, found: Sequence[Characteristic]) -> Table:
+    """One row per truth; days where rates are stated."""
     days = ("days, mean", "days, 90%") if found[0].study.study_costs.days is not None else ()
-    others = ("fixed size", f"{LOOKS} looks, mean") if designs else ()
+    others = ("fixed size", f"{LOOKS} looks, mean")
     head = ("truth", "power", "wrong", "samples, mean", "90%", "rounds", *days, *others, "alone, mean")
-    return Table.of_text(title, head, [_operating_row(one, designs=designs) for one in found])
+    return Table.of_text(title, head, [_operating_row(one) for one in found])
 
 
-def _operating_row(one: Characteristic, *, designs: bool) -> list[str]:
+def _operating_row(one: Characteristic) -> list[str]:
     study, costs = one.study, one.study.summary()
     sizes = (one.fixed.samples if one.fixed else None, one.sequential.mean if one.sequential else None)
     return [
@@ -95,7 +95,7 @@ def _operating_row(one: Characteristic, *, designs: bool) -> list[str]:
         f"{costs['samples']['p90']:,.0f}",
         f"{study.rounds.mean():.1f}",
         *([mean_text(costs["days"]), f"{costs['days']['p90']:,.0f}"] if "days" in costs else []),
-        *(map(number, sizes) if designs else ()),
+        *map(number, sizes),
         f"{'at least ' if one.alone.unfinished else ''}{mean_text(one.alone.summary()['samples'])}",
     ]
 
@@ -273,20 +273,23 @@ def operating_figure(found: Sequence[Characteristic], *, theme: str = "light") -
     places, names = np.arange(len(found)), [retold(one.study.scenario) for one in found]
     with canvas(theme, 11, 2.7 + 0.36 * len(found)) as (figure, style):
         power, cost = figure.subplots(1, 2, width_ratios=(1, 1.35), sharey=True)
-        power.plot([100 * one.study.power for one in found], places, "o-", color=style.colour(0), label="power")
+        power.plot([100 * one.study.power for one in found], places, "o", color=style.colour(0), label="power")
         wrong = [100 * one.study.error_rate for one in found]
-        power.plot(wrong, places, "s--", color=style.colour(1), label="wrong answers")
+        power.plot(wrong, places, "s", color=style.colour(1), label="wrong answers")
         power.set(xlim=(-4, 104), xlabel="studies, %", title="Power to find the best within the tolerance")
         _mean_to_p90(cost, places - 0.2, [one.study for one in found], style.colour(0), "this study, mean to 90%", "o")
         sized = [(one.fixed.samples, place) for place, one in zip(places, found, strict=True) if one.fixed]
         if sized:
             cost.plot(*zip(*sized, strict=True), "D", color=style.colour(2), label="fixed size, Bonferroni")
+        looked = [(one.sequential.mean, place) for place, one in zip(places, found, strict=True) if one.sequential]
+        if looked:
+            cost.plot(*zip(*looked, strict=True), "^", color=style.colour(3), label=f"{LOOKS} looks, mean")
         _mean_to_p90(
             cost, places + 0.2, [one.alone for one in found], style.colour(1), gettext("every agent alone"), "s"
         )
         cost.set_xscale("log")
         sample_axis(cost, "x")
-        cost.set(xlabel=gettext("samples of all agents"), title="What it costs")
+        cost.set(xlabel=f"{gettext('samples of all agents')} (logarithmic)", title="What it costs")
         power.set_yticks(places, names)
         power.set_ylim(len(found) - 0.5, -0.5)
         for panel in (power, cost):  # beneath: within, they would lie on the points

@@ -1,10 +1,12 @@
 """A document of one content and two renderings: text in a little Markdown with blocks by name, as HTML or as Markdown.
 
-The text has headings, paragraphs, lists, indented commands, tables, `code` and **stress**. Where a `token` stands, a
-block follows: a table, a picture (on a page alone: tables say the same), or another one for either rendering.
+The text has headings, paragraphs, lists, indented commands, tables, `code`, **stress** and *emphasis*. Where
+a `token` stands, a block follows: a table, a picture (on a page alone: tables say the same), or another one for either rendering.
 """
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 
 from markupsafe import Markup, escape
 
@@ -12,6 +14,7 @@ from parley.experiments.report_kit.tables import Table
 from parley.translation import gettext
 
 TOKEN = re.compile("\x00([a-z_]+) (\\d+)")
+REFERENCE = re.compile("\x01([a-z_]+)")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 SPECIAL = re.compile(r"([\\`*<>|\[\]#])")
 
@@ -22,6 +25,28 @@ Blocks = dict[tuple[str, int], Block]
 def token(name: str, place: int = 0) -> str:
     """Where a block stands in the text."""
     return f"\x00{name} {place}"
+
+
+def reference(name: str) -> str:
+    """Where the number of the first block of this name stands, in a text to be `numbered`."""
+    return f"\x01{name}"
+
+
+def numbered(text: str, blocks: Blocks, pictures: Mapping[str, str]) -> str:
+    """The text with a numbered caption before every table and picture: a table's title, or what `pictures` has."""
+    counts, numbers = Counter[str](), dict[str, int]()
+
+    def caption(found: re.Match[str]) -> str:
+        block = blocks.get((found[1], int(found[2])))
+        if block is None:
+            return ""
+        kind, title = ("Table", block.title) if isinstance(block, Table) else ("Figure", pictures[found[1]])
+        counts[kind] += 1
+        numbers.setdefault(found[1], counts[kind])
+        return f"**{kind} {counts[kind]}.** {title}\n\n{found[0]}"
+
+    text = TOKEN.sub(caption, text)
+    return REFERENCE.sub(lambda found: str(numbers.get(found[1], "")), text)
 
 
 def as_text(words: str) -> str:
@@ -76,15 +101,17 @@ def _part(part: str, blocks: Blocks) -> Markup:
         head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in part.split("\n") if line)
         return Table.of_text("", head, rows).html()
     if part.startswith("    "):
-        return Markup("<pre><code>{}</code></pre>").format("\n".join(line.strip() for line in part.splitlines()))
+        return Markup("<pre><code>{}</code></pre>").format("\n".join(line[4:] for line in part.splitlines()))
     if part.startswith("### "):
         return Markup("<h3>{}</h3>").format(_inline(part[4:]))
-    return Markup("<p>{}</p>").format(_inline(part.strip())) if part.strip() else Markup("")
+    kind = Markup(' class="caption"') if part.startswith(("**Table ", "**Figure ")) else ""
+    return Markup("<p{}>{}</p>").format(kind, _inline(part.strip())) if part.strip() else Markup("")
 
 
 def _inline(text: str) -> Markup:
-    """Escaped, with `code` and **stress**, and what `as_text` marked as it was."""
+    """Escaped, with `code`, **stress** and *emphasis*, and what `as_text` marked as it was."""
     shown = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", str(escape(text)))
+    shown = re.sub(r"(?<![\\*])\*(?=\S)([^*]+)(?<![\\\s])\*(?!\*)", r"<em>\1</em>", shown)
     shown = re.sub(r"(?<!\\)`([^`]+)`", r"<code>\1</code>", shown)
     return Markup(re.sub(r"\\(?=[^\w\s])", "", shown))
 

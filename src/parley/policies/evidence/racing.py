@@ -68,7 +68,7 @@ class EvidenceRacing(Elimination):
             value = getattr(self, key)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise InvalidInput(f"policy.{key}", found=value, allowed="a finite number above 0")
-        least, most = self._temper.smallest_growth, self._temper.growth
+        least, most = self.temper.smallest_growth, self.temper.growth
         if not 1 < least <= most < math.inf:
             found = f"smallest_growth {least:g}, growth {most:g}"
             raise InvalidInput("policy.growth", found=found, allowed="1 < smallest_growth <= growth, finite")
@@ -78,7 +78,8 @@ class EvidenceRacing(Elimination):
         return self.rounds or plan.affordable_rounds(self.problem, self._study_line, self.gap_scale)
 
     @once
-    def _temper(self) -> Temper:
+    def temper(self) -> Temper:
+        """What the options come to, those that were not given too."""
         given = (self.precision, self.growth, self.optimism, self.caution)
         precision, growth, optimism, caution = (
             usual if own is None else own for own, usual in zip(given, self.tempers[self._rounds], strict=True)
@@ -172,7 +173,7 @@ class EvidenceRacing(Elimination):
             if racing.size:
                 rounds = None if self.problem.max_rounds is None else self.problem.max_rounds - batch.phase[racing]
                 totals = batch.take(racing).totals
-                drawn[racing] = plan.further_draws(self.problem, contrasts.take(racing), totals, self._temper, rounds)
+                drawn[racing] = plan.further_draws(self.problem, contrasts.take(racing), totals, self.temper, rounds)
             quotas[wants] = drawn
         return quotas if self.largest_size is None else self._all_in(state, quotas)
 
@@ -226,7 +227,7 @@ class EvidenceRacing(Elimination):
     def _first_phase(self) -> IntArray:
         """`(arm, agent)`: the cheapest draws that give every mixed mean the wished standard error; they only inform."""
         problem, model = self.problem, self.problem.noise
-        allocation = plan.first_draws(problem, self._temper.precision, self._study_line, together=self.together)
+        allocation = plan.first_draws(problem, self.temper.precision, self._study_line, together=self.together)
         least = np.where(allocation > 0, model.least_draws, 0)
         quotas = np.broadcast_to(np.maximum(np.ceil(allocation), least), problem.shape)
         plan.require_possible(quotas.sum())

@@ -117,10 +117,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
         if racing.any():
             batch = state.take(racing)  # also a single study becomes a batch of one
             contrasts, costs = self.contrasts(batch), draw_costs(self.problem, batch)
-            line = planned_line(contrasts, self._stakes_of_error(batch), self._temper, LEAST_LINE)
+            line = planned_line(contrasts, self._stakes_of_error(batch), self.temper, LEAST_LINE)
             plan = replace(contrasts, missing=np.maximum(line - contrasts.wealth, LEAST_MISSING))
             explored[racing], length[racing] = exploration(
-                self.problem, plan, self._worth(batch, plan), batch, costs, self._temper, TIME_GROWTH[self._rounds]
+                self.problem, plan, self._worth(batch, plan), batch, costs, self.temper, TIME_GROWTH[self._rounds]
             )
         return explored, length
 
