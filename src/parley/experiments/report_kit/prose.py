@@ -1,7 +1,8 @@
 """A document of one content and two renderings: text in a little Markdown with blocks by name, as HTML or as Markdown.
 
 The text has headings, paragraphs, lists, indented commands, tables, `code`, **stress** and *emphasis*. Where
-a `token` stands, a block follows: a table, a picture (on a page alone: tables say the same), or another one for either rendering.
+a `token` stands, a block follows: a table, a picture (on a page alone: tables say the same), or another one for
+either rendering.
 """
 
 import re
