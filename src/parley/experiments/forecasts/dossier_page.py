@@ -40,7 +40,7 @@ from parley.problem import FloatArray
 from parley.protocol import StudyMessage
 from parley.simulation import Phase
 from parley.status import ArmStatus
-from parley.translation import gettext, reading, retold
+from parley.translation import reading, retold
 from parley.weights import alphas_of
 
 MOST_COLUMNS = 8  # agents that a table has beside each other
@@ -204,7 +204,7 @@ def weights_figure(dossier: Dossier, *, theme: str = "light") -> Figure:
         look: dict[str, Any] = {"fmt": "o-", "color": style.colour(0)}
         errors = [study.standard_error(study.samples) for study in studies]
         cost.errorbar(values, [study.samples.mean() for study in studies], yerr=errors, **look)
-        cost.set(ylim=(0, None), title="What it takes", ylabel=f"{gettext('draws')} in all, mean")
+        cost.set(ylim=(0, None), title="What it takes", ylabel=f"{words_of_reader()['draws']} in all, mean")
         sample_axis(cost)
         errors = [100 * study.standard_error(study.correct) for study in studies]
         power.errorbar(values, [100 * study.power for study in studies], yerr=errors, **look)
