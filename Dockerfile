@@ -18,7 +18,7 @@ RUN pip install --constraint constraints.txt .
 
 FROM build AS build-coordinator
 # `agent` is what `parley admin` and `parley qualify` talk to a coordinator with.
-RUN pip install --constraint constraints.txt '.[server,agent,timestamps]'
+RUN pip install --constraint constraints.txt '.[server,agent,timestamps,oidc]'
 
 FROM build AS build-agent
 RUN pip install --constraint constraints.txt '.[agent,privacy]'

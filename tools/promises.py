@@ -39,6 +39,7 @@ ROOMS = {
     "site": ("nothing that is entered at a site changes who gets which arm", "site.md"),
     "chain": ("a record that was changed does not fit its hash", "audit.md"),
     "time stamps": ("a log that was cut before a time stamped record, or rewritten, is noticed", "audit.md"),
+    "sign-in": ("whom a provider names gets the role that the operator gave, and nobody else gets in", "production.md"),
     "access": ("a token reaches its own study only", "api.md"),
     "webhooks": ("every phase and every end is told once, in order, signed, and to nobody else", "webhooks.md"),
     "feature flags": ("a flag gives everybody the arm of the plan", "feature-flags.md"),

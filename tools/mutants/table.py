@@ -45,6 +45,7 @@ ROUNDING = "tests/rewards/test_rounding.py::"
 PRIVATE = "tests/rewards/test_private.py::"
 NOISY = "tests/agent/test_private_reports.py::"
 STAMPS = "tests/coordinator/test_stamps.py::"
+OIDC = "tests/dashboard/test_oidc.py::"
 HOOKS = "tests/coordinator/test_webhooks.py::"
 SIGNED = "tests/coordinator/test_signed.py::"
 AUDIENCES = "tests/dashboard/test_audiences.py::"
@@ -402,6 +403,19 @@ MUTANTS = [
         ("a time stamp is of any head", "timestamps.py", "if imprint != stamp.head:", "if False:", STAMPS + "test_what_is_handed_in_is_a_stamp_of_a_record_of_the_log"),
         ("anybody's time stamp holds", "timestamps.py", "builder.build().verify(response, bytes.fromhex(stamp.head))", "pass",
          STAMPS + "test_a_stamp_that_does_not_hold_is_noticed"),
+    ),
+    *_of(
+        "sign-in",
+        ("a sign-in that another browser began is taken", "coordinator/access/oidc.py", 'if not secret or not hmac.compare_digest(answer.get("state", "").encode(), _derived(secret, "state").encode()):', "if False:",
+         OIDC + "test_an_answer_to_somebody_else_or_to_nobody_is_refused"),
+        ("an ID token of any nonce is taken", "coordinator/access/oidc.py", '{"nonce": _derived(secret, "nonce"), "client_id"', '{"client_id"',
+         OIDC + "test_an_id_token_that_does_not_hold_is_refused[nonce]"),
+        ("an ID token for another client is taken", "coordinator/access/oidc.py", '{"iss": known["issuer"], "aud": client}', '{"iss": known["issuer"]}',
+         OIDC + "test_an_id_token_that_does_not_hold_is_refused[audience]"),
+        ("a code without its challenge is bought", "coordinator/access/oidc.py", 'code_challenge=create_s256_code_challenge(_derived(secret, "verifier")),', "code_challenge=create_s256_code_challenge('0' * 64),",
+         OIDC + "test_somebody_whom_the_provider_knows_signs_in_and_out"),
+        ("who was revoked signs in again", "coordinator/access/tokens.py", "if row is not None and row.revoked_at is not None:", "if False:",
+         OIDC + "test_a_person_has_the_role_of_the_last_sign_in_and_none_once_revoked"),
     ),
     *_of(
         "access",

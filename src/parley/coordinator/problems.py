@@ -53,6 +53,7 @@ PROBLEMS: dict[str, Kind] = {
     "too-fast": Kind(429, "Too many requests of one token", retry=True),
     "internal": Kind(500, "The coordinator failed", retry=True),
     "too-busy": Kind(503, "The coordinator computes for others", retry=True),
+    "provider-unavailable": Kind(503, "The sign-in provider does not answer", retry=True),
     "storage-unavailable": Kind(503, "The database does not answer", retry=True),
 }
 

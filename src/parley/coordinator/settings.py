@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 from parley.checks import is_loopback
 from parley.errors import InvalidInput, need
@@ -19,6 +20,8 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 HOST_NAME = re.compile(r"(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}")
 TRANSITION = tuple(ipaddress.IPv6Network(one) for one in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"))
+
+PEOPLE = ("viewer", "analyst", "auditor", "administrator")  # roles of those who sign in
 
 
 def _setting(default: Any, help: str, *, least: float | None = None) -> Any:  # noqa: A002
@@ -104,6 +107,17 @@ class ServerSettings:
         "networks that they may resolve to (10.1.0.0/16). Empty: nowhere.",
     )
     public_url: str = _setting("", "Address at which people open the pages, for links in webhooks.")
+    oidc_issuer: str = _setting(
+        "", "OpenID Connect provider (URL of the issuer) with which people may sign in to the pages. Empty: none."
+    )
+    oidc_client_id: str = _setting("", "What the provider calls this server.")
+    oidc_secret_file: str = _setting("", "File with the client's secret; else PARLEY_OIDC_SECRET, or no secret.")
+    oidc_scope: str = _setting("openid profile email", "Scopes to ask the provider for.")
+    oidc_name: str = _setting("email", "Claim of the ID token by which the log names people; without it: sub.")
+    oidc_claim: str = _setting("groups", "Claim of the ID token that says who may what, or its path (realm.roles).")
+    oidc_roles: str = _setting(
+        "", "Values of that claim, separated by commas: VALUE=ROLE or VALUE=ROLE:STUDY; the first that fits counts."
+    )
     timestamp_authority: str = _setting(
         "", "RFC 3161 authority (URL) to stamp the head of a study's log after each decided phase. Empty: none."
     )
@@ -119,11 +133,13 @@ class ServerSettings:
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise InvalidInput("log_level", found=self.log_level, allowed="debug, info, warning or error")
         self.allowed_hosts  # noqa: B018  # read now, so that a typing error is found at the start
-        for name in ("public_url", "timestamp_authority"):
+        for name in ("public_url", "timestamp_authority", "oidc_issuer"):
             if (url := getattr(self, name)) and not url.startswith(("https://", "http://")):
                 raise InvalidInput(name, found=url, allowed="https://HOST")
         if self.timestamp_authority:
             need("rfc3161_client", extra="timestamps", purpose="timestamp_authority")
+        if self.oidc_issuer:
+            self._check_provider()
         self._check_files()
         if not (self.is_loopback or self.tls_cert or self.plain_http):
             raise InvalidInput(
@@ -133,6 +149,32 @@ class ServerSettings:
                 hint="Tokens would cross the network in the clear. Behind a TLS reverse proxy, say --plain-http",
             )
 
+    def _check_provider(self) -> None:
+        need("authlib", extra="oidc", purpose="oidc_issuer")
+        if not self.oidc_issuer.startswith("https://") and not is_loopback(urlsplit(self.oidc_issuer).hostname or ""):
+            raise InvalidInput("oidc_issuer", found=self.oidc_issuer, allowed="https://HOST")
+        for name in ("public_url", "oidc_client_id", "oidc_roles"):
+            if not getattr(self, name):
+                raise InvalidInput(name, found="nothing", allowed="a value, where there is an oidc_issuer")
+        self.provider_roles  # noqa: B018  # read now, so that a typing error is found at the start
+
+    @property
+    def provider_roles(self) -> list[tuple[str, str, str | None]]:
+        """Value of the provider's claim, role and study (None: all), in the order of the setting.
+
+        >>> ServerSettings(oidc_roles="staff=viewer:first, board=analyst").provider_roles
+        [('staff', 'viewer', 'first'), ('board', 'analyst', None)]
+        """
+        found = []
+        for entry in filter(None, map(str.strip, self.oidc_roles.split(","))):
+            value, _, scope = entry.rpartition("=")
+            role, _, study = scope.partition(":")
+            if not value or role not in PEOPLE or (study and role == "administrator"):
+                allowed = f"VALUE=ROLE or VALUE=ROLE:STUDY with a ROLE of {', '.join(PEOPLE)} (which is of no study)"
+                raise InvalidInput("oidc_roles", found=entry, allowed=allowed)
+            found.append((value, role, study or None))
+        return found
+
     def _check_files(self) -> None:
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidInput("tls_cert, tls_key", found="one of them", allowed="both or none")
@@ -140,10 +182,10 @@ class ServerSettings:
             raise InvalidInput("docs", found=f"no index.html in {self.docs}", allowed="a folder that `make docs` made")
         if self.tls_client_ca and not self.tls_cert:
             raise InvalidInput("tls_client_ca", found="no tls_cert", allowed="only with HTTPS (--tls-cert, --tls-key)")
-        for name in ("tls_cert", "tls_key", "tls_client_ca"):
+        for name in ("tls_cert", "tls_key", "tls_client_ca", "oidc_secret_file"):
             path = getattr(self, name)
             if path and not Path(path).is_file():
-                raise InvalidInput(name, found=f"no file at {path}", allowed="a PEM file")
+                raise InvalidInput(name, found=f"no file at {path}", allowed="a file (PEM, or the secret of a client)")
 
     @property
     def allowed_hosts(self) -> AllowedHosts:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import anyio.to_thread
 from cachetools import LRUCache
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from parley.coordinator.clock import utc_now
 from parley.coordinator.problems import Refusal
@@ -161,14 +161,22 @@ def list_tokens(transaction: Transaction, study: str | None = None) -> list[Toke
 
 
 def issue_token(
-    transaction: Transaction, *, role: Role, name: str, study: str | None, agent: str | None, by: str, at: str
+    transaction: Transaction,
+    *,
+    role: Role,
+    name: str,
+    study: str | None,
+    agent: str | None,
+    by: str,
+    at: str,
+    kid: str | None = None,
 ) -> tuple[str, TokenRow]:
-    """A new token: the text to hand over, once, and what is kept of it."""
+    """A new token: the text to hand over, once, and what is kept of it; with a random kid, unless one is given."""
     _check_scope(transaction, role, study, agent)
     principal = principal_name(role, name, study, agent)
     record = {"role": str(role), "principal": principal, "study": study, "agent": agent}
     # Appending first locks the server's chain, so that two rotations cannot both count one live token.
-    kid, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    kid, secret = kid or secrets.token_hex(8), secrets.token_urlsafe(32)
     ledger.append_server(transaction, "token-issued", {"kid": kid, **record}, actor=by, at=at)
     tokens = tables.tokens.c
     live = select(tokens.kid).where(tokens.principal == principal, tokens.revoked_at.is_(None))
@@ -186,6 +194,21 @@ def issue_token(
     )
     transaction.execute(insert(tables.tokens).values(asdict(row)))
     return f"parley_{kid}_{secret}", row
+
+
+def admit_person(
+    transaction: Transaction, kid: str, *, role: Role, name: str, study: str | None, agent: None, by: str, at: str
+) -> None:
+    """The token of somebody whom a sign-in provider names, with a secret that nobody gets; `kid` is that person's.
+
+    It has the role of the last sign-in. Once it is revoked, that person signs in no more.
+    """
+    row = get_token(transaction, kid)
+    if row is not None and row.revoked_at is not None:
+        raise Refusal("not-allowed", f"an administrator revoked the access of {row.principal}")
+    if row is None or (row.principal, row.study) != (principal_name(role, name, study, agent), study):
+        transaction.execute(delete(tables.tokens).where(tables.tokens.c.kid == kid))
+        issue_token(transaction, role=role, name=name, study=study, agent=agent, by=by, at=at, kid=kid)
 
 
 def _check_scope(transaction: Transaction, role: Role, study: str | None, agent: str | None) -> None:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from parley import __version__
 from parley.coordinator.access import sessions
+from parley.coordinator.access.oidc import Provider
 from parley.coordinator.access.tokens import TokenCache
 from parley.coordinator.clock import Clock, MonotonicClock, utc_now
 from parley.coordinator.http.context import Context, Readiness
@@ -52,6 +53,7 @@ def new_context(storage: Storage, settings: ServerSettings, *, clock: Clock = ut
         watch=watch,
         closer=Closer(storage, clock, metrics, watch.tell),
         sender=Sender(storage, settings, monotonic, metrics),
+        provider=Provider(settings, storage, clock, monotonic) if settings.oidc_issuer else None,
         tokens=TokenCache(storage),
         etags=ETags(),
         readiness=Readiness(storage),

@@ -13,6 +13,7 @@ from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.requests import Request
 
+from parley.coordinator.access.oidc import Provider
 from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, TokenCache, require_live
 from parley.coordinator.answers import StudyLine
 from parley.coordinator.clock import Clock, MonotonicClock
@@ -77,6 +78,7 @@ class Context:
     watch: Watch
     closer: Closer
     sender: Sender
+    provider: Provider | None  # with which people sign in
     tokens: TokenCache
     etags: ETags
     readiness: Readiness

@@ -1,7 +1,11 @@
 """Signing in and out, and tokens: issue, rotate, revoke. A new token is shown once."""
 
+import secrets
 from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, unquote
 
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from parley.coordinator.answers import IssuedToken
@@ -11,6 +15,7 @@ from parley.dashboard.session import ADMINISTRATORS, FORM_COOKIE, Page, page, se
 
 ROLES = ("viewer", "analyst", "auditor", "administrator", "agent")
 A_PAGE = 50
+BEGUN = 600  # seconds within which somebody comes back from the provider
 
 
 async def tokens_page(
@@ -71,7 +76,15 @@ async def sign_in_page(shown: Page) -> Response:
     following = local(shown.asked("next", "/"))
     if shown.who is not None:
         return RedirectResponse(following, status_code=303)
-    return await shown.show("sign_in.html", next=following, problem="")
+    return await _form(shown, following)
+
+
+async def _form(
+    shown: Page, following: str, *, problem: str = "", code: int = 200, signed_in: bool = False
+) -> Response:
+    provider = shown.context.provider
+    known: dict[str, Any] = {"next": following, "problem": problem, "signed_in": signed_in}
+    return await shown.show("sign_in.html", code=code, provider=provider and provider.host, **known)
 
 
 async def sign_in(shown: Page) -> Response:
@@ -89,11 +102,54 @@ async def sign_in(shown: Page) -> Response:
             if known
             else "This token is unknown or revoked. It looks like parley_0123…_…, all of it is needed."
         )
-        return await shown.show("sign_in.html", code=refusal.status, next=following, problem=problem)
-    response = RedirectResponse(following, status_code=303)
+        return await _form(shown, following, problem=problem, code=refusal.status)
+    return _entered(shown, RedirectResponse(following, status_code=303), made.session)
+
+
+def _entered(shown: Page, response: Response, session: str) -> Response:
     seconds = round(shown.context.settings.session_hours * 3600)
-    response.set_cookie(**session_cookie(shown.request), value=made.session, max_age=seconds)
+    response.set_cookie(**session_cookie(shown.request), value=session, max_age=seconds)
     response.delete_cookie(FORM_COOKIE)
+    return response
+
+
+def _provider_cookie(request: Request) -> dict[str, Any]:
+    """Of a sign-in that has begun: lax, since the provider's site sends the browser back."""
+    cookie = session_cookie(request)
+    return cookie | {"key": cookie["key"].replace("session", "provider"), "samesite": "lax"}
+
+
+async def to_provider(shown: Page) -> Response:
+    """Send the browser to the sign-in provider."""
+    following, provider = local(shown.asked("next", "/")), shown.context.provider
+    if provider is None or shown.who is not None:
+        return RedirectResponse(following if shown.who else "/sign-in", status_code=303)
+    secret = secrets.token_urlsafe(32)
+    try:
+        response = RedirectResponse(await provider.address(secret), status_code=303)
+    except Refusal as refusal:
+        return await _form(shown, following, problem=refusal.detail, code=refusal.status)
+    value = f"{secret}.{quote(following, safe='')}"
+    response.set_cookie(**_provider_cookie(shown.request), value=value, max_age=BEGUN)
+    return response
+
+
+async def from_provider(shown: Page) -> Response:
+    """Open a session for whom the provider names. A browser sends its cookie only to what a page of ours leads to: so
+    this is a page that leads on, not a redirection."""
+    provider, cookie = shown.context.provider, _provider_cookie(shown.request)
+    if provider is None:
+        return RedirectResponse("/sign-in", status_code=303)
+    secret, _, rest = shown.request.cookies.get(cookie["key"], "").partition(".")
+    following = local(unquote(rest) or "/")
+    try:
+        session = await provider.session(secret, shown.request.query_params)
+    except Refusal as refusal:
+        response = await _form(shown, following, problem=refusal.detail, code=refusal.status)
+    else:
+        response = _entered(shown, await _form(shown, following, signed_in=True), session)
+        response.headers["Refresh"] = f"0; url={quote(following, safe='/?=&%#')}"
+    response.delete_cookie(**cookie)
     return response
 
 
@@ -111,5 +167,7 @@ routes = [
     page("/tokens/revoke", revoke, "POST", only=ADMINISTRATORS),
     page("/sign-in", sign_in_page, open_to_all=True),
     page("/sign-in", sign_in, "POST", open_to_all=True),
+    page("/sign-in/oidc", to_provider, open_to_all=True),
+    page("/sign-in/oidc/done", from_provider, open_to_all=True),
     page("/sign-out", sign_out, "POST"),
 ]

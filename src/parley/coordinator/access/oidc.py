@@ -1,0 +1,167 @@
+"""Sign-in by an OpenID Connect provider: code flow with PKCE, state and nonce, as its discovery document says.
+
+Whom the provider names becomes a row of `tokens` whose secret nobody has: sessions, rights, limits, revocation and the
+log know that person as they know whoever holds a token. Requests are made by the client that the project has;
+Authlib builds the addresses and checks the claims, joserfc the signature.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx2 as httpx
+
+from parley.coordinator.access import sessions, tokens
+from parley.coordinator.access.tokens import Role
+from parley.coordinator.clock import Clock
+from parley.coordinator.observability import logger
+from parley.coordinator.problems import Refusal
+from parley.coordinator.record import Storage, Transaction
+from parley.coordinator.settings import ServerSettings
+
+DONE = "/sign-in/oidc/done"  # where the provider sends people back to
+ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"]
+SECONDS = 10.0  # that a request to the provider may take
+AT_ONCE = 8  # requests to it: anybody may knock
+KEPT = 600.0  # seconds for which its discovery document is taken as it was
+LEEWAY = 60  # seconds by which its clock may differ
+LONGEST = 100  # characters of a name
+
+
+class Provider:
+    """The provider that the operator chose. What a browser must prove is derived from one secret, in its cookie."""
+
+    def __init__(self, settings: ServerSettings, storage: Storage, clock: Clock, session_clock: Clock) -> None:
+        self._settings, self._storage, self._clock, self._session_clock = settings, storage, clock, session_clock
+        self._back = settings.public_url.rstrip("/") + DONE
+        secret = os.environ.get("PARLEY_OIDC_SECRET", "")
+        path = settings.oidc_secret_file
+        self._secret = Path(path).read_text(encoding="utf-8").strip() if path else secret
+        self._http = httpx.AsyncClient(timeout=SECONDS, limits=httpx.Limits(max_keepalive_connections=0))
+        self._few = asyncio.Semaphore(AT_ONCE)
+        self._known: tuple[float, dict[str, Any]] = (0.0, {})
+        self.host = urlsplit(settings.oidc_issuer).hostname or ""
+
+    async def address(self, secret: str) -> str:
+        """Where a browser with this secret goes to sign in."""
+        from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
+        from authlib.oauth2.rfc7636 import create_s256_code_challenge
+
+        address: str = prepare_grant_uri(
+            (await self._discovered())["authorization_endpoint"],
+            self._settings.oidc_client_id,
+            "code",
+            redirect_uri=self._back,
+            scope=self._settings.oidc_scope,
+            state=_derived(secret, "state"),
+            nonce=_derived(secret, "nonce"),
+            code_challenge=create_s256_code_challenge(_derived(secret, "verifier")),
+            code_challenge_method="S256",
+        )
+        return address
+
+    async def session(self, secret: str, answer: Mapping[str, str]) -> str:
+        """The secret of a new session, for what the provider sent the browser back with; else the refusal."""
+        if not secret or not hmac.compare_digest(answer.get("state", "").encode(), _derived(secret, "state").encode()):
+            raise Refusal("not-allowed", "this sign-in was not begun here, or too long ago: begin again")
+        if "code" not in answer:
+            words = answer.get("error_description") or answer.get("error") or "no reason"
+            raise Refusal("not-allowed", f"{self.host} did not sign you in: {words[:200]}")
+        claims = await self._claims(secret, answer["code"])
+        role, study = self._role(claims)
+        named, subject = claims.get(self._settings.oidc_name), str(claims["sub"])
+        name = named if isinstance(named, str) and named.isprintable() and 0 < len(named) <= LONGEST else subject
+        kid = hashlib.sha256(f"{self._settings.oidc_issuer} {subject}".encode()).hexdigest()[:16]
+
+        def work(transaction: Transaction) -> str:
+            by, at = f"oidc:{self.host}", self._clock()
+            scope: dict[str, Any] = {"role": role, "name": name[:LONGEST], "study": study, "agent": None}
+            tokens.admit_person(transaction, kid, **scope, by=by, at=at)
+            hours = self._settings.session_hours
+            return sessions.open_session(transaction, kid, at=self._session_clock(), hours=hours)[0]
+
+        return await asyncio.wrap_future(self._storage.submit(work))
+
+    def _role(self, claims: Mapping[str, Any]) -> tuple[Role, str | None]:
+        """The first role of the setting whose value is in the claim."""
+        claim = self._settings.oidc_claim
+        found: Any = claims.get(claim)
+        if found is None:  # a path, as in realm_access.roles
+            found = claims
+            for part in claim.split("."):
+                found = found.get(part) if isinstance(found, Mapping) else None
+        values = found if isinstance(found, list) else [found]
+        for value, role, study in self._settings.provider_roles:
+            if value in values:
+                return Role(role), study
+        words = f"{self.host} knows you, but its claim {claim!r} gives you no role here"
+        raise Refusal("not-allowed", f"{words}: ask whoever runs this server (--oidc-roles)")
+
+    async def _claims(self, secret: str, code: str) -> Mapping[str, Any]:
+        """What the ID token says, which a code buys; all of it checked."""
+        from authlib.oidc.core import CodeIDToken
+        from joserfc import jwt
+        from joserfc.errors import JoseError
+        from joserfc.jwk import KeySet
+
+        known, client = await self._discovered(), self._settings.oidc_client_id
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": self._back}
+        form |= {"code_verifier": _derived(secret, "verifier")}
+        options: dict[str, Any] = {}
+        if self._secret and "client_secret_basic" in known.get(
+            "token_endpoint_auth_methods_supported", ["client_secret_basic"]
+        ):
+            options["auth"] = (quote(client, safe=""), quote(self._secret, safe=""))
+        else:
+            form |= {"client_id": client} | ({"client_secret": self._secret} if self._secret else {})
+        bought = await self._asked("POST", known["token_endpoint"], data=form, **options)
+        keys = [key for key in (await self._asked("GET", known["jwks_uri"])).get("keys", []) if key.get("use") != "enc"]
+        expected: dict[str, Any] = {"iss": known["issuer"], "aud": client}
+        try:
+            token = jwt.decode(bought["id_token"], KeySet.import_key_set({"keys": keys}), algorithms=ALGORITHMS)
+            claims = CodeIDToken(
+                token.claims,
+                token.header,
+                {name: {"essential": True, "value": value} for name, value in expected.items()},
+                {"nonce": _derived(secret, "nonce"), "client_id": client, "access_token": bought.get("access_token")},
+            )
+            claims.validate(leeway=LEEWAY)
+        except (JoseError, ValueError, KeyError, TypeError) as error:
+            logger.warning("an ID token was refused", error=str(error) or type(error).__name__)
+            raise Refusal("not-allowed", f"{self.host} sent an ID token that does not hold: {error}"[:300]) from None
+        return dict(claims)
+
+    async def _discovered(self) -> dict[str, Any]:
+        issuer, (at, known) = self._settings.oidc_issuer, self._known
+        if not known or monotonic() - at > KEPT:
+            known = await self._asked("GET", issuer.rstrip("/") + "/.well-known/openid-configuration")
+            wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+            if known.get("issuer") != issuer or not all(isinstance(known.get(name), str) for name in wanted):
+                logger.warning("not the issuer's discovery document", issuer=issuer, found=str(known.get("issuer")))
+                raise Refusal("provider-unavailable", f"{self.host} does not describe itself as {issuer}")
+            self._known = monotonic(), known
+        return known
+
+    async def _asked(self, method: str, url: str, **options: Any) -> dict[str, Any]:
+        try:
+            async with self._few:
+                answer = await self._http.request(method, url, **options)
+            found = answer.json()
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            logger.warning("the sign-in provider does not answer", url=url, error=str(error) or type(error).__name__)
+            raise Refusal("provider-unavailable", f"{self.host} does not answer as it should: try again") from None
+        if not answer.is_success or not isinstance(found, dict):
+            words = str(found.get("error", "")) if isinstance(found, dict) else ""
+            logger.warning("the sign-in provider refused", url=url, status=answer.status_code, error=words)
+            raise Refusal("provider-unavailable", f"{self.host} refused: {answer.status_code} {words}"[:200].rstrip())
+        return found
+
+
+def _derived(secret: str, what: str) -> str:
+    return hmac.new(secret.encode(), what.encode(), hashlib.sha256).hexdigest()

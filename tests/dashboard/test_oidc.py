@@ -1,0 +1,215 @@
+"""Sign-in by an OpenID Connect provider: a real one, of Authlib's server parts, in a process of its own."""
+
+import json
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from tests.coordinator.support import House, study_message
+from tests.dashboard.provider import provider_process
+from tests.dashboard.site import form_token
+
+from parley.coordinator.record import open_storage
+from parley.coordinator.settings import ServerSettings
+from parley.errors import InvalidInput
+
+pytestmark = pytest.mark.servers
+PUBLIC = "http://parley.test"
+PEOPLE = {
+    "ada": {"sub": "1", "email": "ada@example.org", "groups": ["staff", "board"]},
+    "eve": {"sub": "2", "email": "eve@example.org", "groups": ["visitors"]},
+    "bob": {"sub": "3", "groups": "monitors"},
+    "ann": {"sub": "4", "email": "ann@example.org", "groups": ["board"]},
+    "nonce": {"sub": "5", "groups": ["board"], "nonce": "another"},
+    "audience": {"sub": "6", "groups": ["board"], "aud": ["somebody else"], "azp": "parley"},
+    "issuer": {"sub": "7", "groups": ["board"], "iss": "https://elsewhere.example"},
+    "late": {"sub": "8", "groups": ["board"], "exp": 1_600_000_000, "iat": 1_500_000_000},
+    "forged": {"sub": "9", "groups": ["board"], "forged": True},
+}
+ROLES = "board=administrator, monitors=viewer:trial, staff=analyst"
+
+
+@pytest.fixture(scope="module")
+def here(prepared_sqlite, tmp_path_factory):
+    """A house with a provider in front of its pages."""
+    folder = tmp_path_factory.mktemp("oidc")
+    (folder / "people.json").write_text(json.dumps(PEOPLE))
+    (folder / "secret").write_text("a secret: of 100%\n")
+    (folder / "parley.db").write_bytes(prepared_sqlite.read_bytes())
+    words = ("parley", "a secret: of 100%", f"{PUBLIC}/sign-in/oidc/done", folder / "people.json")
+    with provider_process(*words) as (issuer, process):
+        chosen = {"oidc_client_id": "parley", "oidc_secret_file": str(folder / "secret"), "oidc_roles": ROLES}
+        house = House(open_storage(str(folder / "parley.db")), public_url=PUBLIC, oidc_issuer=issuer, **chosen)
+        house.create(study_message(agents=1, arms=2, policy="uniform"))
+        yield SimpleNamespace(house=house, people=folder / "people.json", process=process, issuer=issuer)
+        house.close()
+        house.storage.close()
+
+
+def browser(here):
+    return httpx2.Client(base_url=PUBLIC, transport=here.house.application)
+
+
+def begin(pages, user, following="/"):
+    """Where the provider sends the browser back to, once `user` signed in there."""
+    begun = pages.get("/sign-in/oidc", params={"next": following})
+    assert begun.status_code == 303
+    answer = httpx2.get(begun.headers["location"] + f"&user={user}")
+    return urlsplit(answer.headers["location"])
+
+
+def sign_in(pages, user, following="/"):
+    back = begin(pages, user, following)
+    return pages.get(f"{back.path}?{back.query}")
+
+
+def test_somebody_whom_the_provider_knows_signs_in_and_out(here):
+    with browser(here) as pages:
+        assert f"Sign in at {urlsplit(here.issuer).hostname}" in pages.get("/sign-in").text
+        back = sign_in(pages, "ada", "/studies/trial?first=1")
+        assert (back.status_code, back.headers["refresh"]) == (200, "0; url=/studies/trial?first=1")
+        page = pages.get("/")
+        assert "ada@example.org" in page.text
+        assert "administrator" in page.text, "the first role of the setting that fits"
+        assert pages.post("/sign-out", data={"csrf": form_token(page)}).status_code == 303
+        assert pages.get("/").status_code == 303, "the session is over"
+    tokens = here.house.admin.request("GET", "tokens")["tokens"]
+    (row,) = [one for one in tokens if one["principal"] == "administrator:ada@example.org"]
+    assert row["created_by"] == "oidc:127.0.0.1"
+
+
+def test_the_request_has_a_challenge_a_state_and_a_nonce_of_this_browser_alone(here):
+    with browser(here) as one, browser(here) as other:
+        first, second = (
+            parse_qs(urlsplit(pages.get("/sign-in/oidc").headers["location"]).query) for pages in (one, other)
+        )
+    assert first["code_challenge_method"] == ["S256"]
+    assert first["scope"] == ["openid profile email"]
+    for name in ("code_challenge", "state", "nonce"):
+        assert first[name] != second[name]
+
+
+def test_roles_may_be_of_one_study_and_a_name_may_be_missing(here):
+    with browser(here) as pages:
+        sign_in(pages, "bob")
+        assert pages.get("/studies/trial").status_code == 200
+        assert pages.get("/studies/trial/audit").status_code == 403
+        assert pages.get("/tokens").status_code == 403
+    assert any(one["principal"] == "viewer:3" for one in here.house.admin.request("GET", "tokens")["tokens"])
+
+
+def test_who_has_no_role_is_told(here):
+    with browser(here) as pages:
+        back = sign_in(pages, "eve")
+        assert back.status_code == 403
+        assert "knows you, but its claim &#39;groups&#39; gives you no role here" in back.text
+        assert pages.get("/").status_code == 303
+
+
+def test_an_answer_to_somebody_else_or_to_nobody_is_refused(here):
+    with browser(here) as pages, browser(here) as other:
+        back = begin(pages, "ada")
+        for stranger in (other, httpx2.Client(base_url=PUBLIC, transport=here.house.application)):
+            assert "this sign-in was not begun here" in stranger.get(f"{back.path}?{back.query}").text
+        other.get("/sign-in/oidc")
+        assert other.get(f"{back.path}?{back.query}").status_code == 403
+        forged = re.sub("state=[^&]+", "state=" + "0" * 64, back.query)
+        assert pages.get(f"{back.path}?{forged}").status_code == 403
+        assert pages.get("/").status_code == 303
+
+
+def test_a_code_is_worth_nothing_without_its_verifier(here):
+    """Another browser's code, with a state of one's own: PKCE and the nonce bind it to who began."""
+    with browser(here) as pages, browser(here) as thief:
+        code = parse_qs(begin(pages, "ada").query)["code"][0]
+        state = parse_qs(urlsplit(thief.get("/sign-in/oidc").headers["location"]).query)["state"][0]
+        back = thief.get("/sign-in/oidc/done", params={"code": code, "state": state})
+        assert back.status_code == 503
+        assert "refused: 400 invalid_grant" in back.text
+        assert thief.get("/").status_code == 303
+
+
+@pytest.mark.parametrize("user", ["nonce", "audience", "issuer", "late", "forged"])
+def test_an_id_token_that_does_not_hold_is_refused(here, user):
+    with browser(here) as pages:
+        back = sign_in(pages, user)
+        assert back.status_code == 403
+        assert "sent an ID token that does not hold" in back.text
+        assert pages.get("/").status_code == 303
+
+
+def test_a_person_has_the_role_of_the_last_sign_in_and_none_once_revoked(here):
+    with browser(here) as pages:
+        sign_in(pages, "ann")
+        assert pages.get("/webhooks").status_code == 200
+        here.people.write_text(json.dumps(PEOPLE | {"ann": PEOPLE["ann"] | {"groups": ["staff"]}}))
+        with browser(here) as again:
+            sign_in(again, "ann")
+        assert pages.get("/webhooks").status_code == 403, "in every session"
+        here.people.write_text(json.dumps(PEOPLE))
+        tokens = here.house.admin.request("GET", "tokens")["tokens"]
+        (kid,) = [one["kid"] for one in tokens if one["principal"] == "analyst:ann@example.org"]
+        here.house.admin.request("DELETE", "tokens", kid)
+        assert pages.get("/").status_code == 303
+        assert "an administrator revoked the access of analyst:ann@example.org" in sign_in(pages, "ann").text
+
+
+def test_what_the_provider_says_of_a_refusal_is_told(here):
+    with browser(here) as pages:
+        state = parse_qs(urlsplit(pages.get("/sign-in/oidc").headers["location"]).query)["state"][0]
+        back = pages.get("/sign-in/oidc/done", params={"error": "access_denied", "state": state})
+        assert "did not sign you in: access_denied" in back.text
+
+
+def test_a_provider_that_is_down_is_told_and_tokens_still_work(prepared_sqlite, tmp_path):
+    (tmp_path / "parley.db").write_bytes(prepared_sqlite.read_bytes())
+    chosen = {"oidc_issuer": "http://127.0.0.1:1", "oidc_client_id": "parley", "oidc_roles": ROLES}
+    house = House(open_storage(str(tmp_path / "parley.db")), public_url=PUBLIC, **chosen)
+    try:
+        with browser(SimpleNamespace(house=house)) as pages:
+            answer = pages.get("/sign-in/oidc")
+            assert answer.status_code == 503
+            assert "127.0.0.1 does not answer as it should: try again" in answer.text
+            form = {"csrf": form_token(answer), "token": house.token, "next": "/"}
+            assert pages.post("/sign-in", data=form).status_code == 303
+            assert pages.get("/").status_code == 200
+    finally:
+        house.close()
+        house.storage.close()
+
+
+def test_settings_that_cannot_be_right_are_refused_at_the_start(tmp_path):
+    whole = {"public_url": PUBLIC, "oidc_issuer": "https://id.example", "oidc_client_id": "x", "oidc_roles": "a=viewer"}
+    assert ServerSettings(**whole).provider_roles == [("a", "viewer", None)]
+    for changes in (
+        {"public_url": ""},
+        {"oidc_client_id": ""},
+        {"oidc_roles": ""},
+        {"oidc_roles": "a=agent"},
+        {"oidc_roles": "a=administrator:trial"},
+        {"oidc_roles": "viewer"},
+        {"oidc_issuer": "http://id.example"},
+        {"oidc_issuer": "id.example"},
+        {"oidc_secret_file": str(tmp_path / "none")},
+    ):
+        with pytest.raises(InvalidInput):
+            ServerSettings(**whole | changes)
+
+
+def test_without_the_settings_nothing_of_it_is_there(prepared_sqlite, tmp_path):
+    (tmp_path / "parley.db").write_bytes(prepared_sqlite.read_bytes())
+    house = House(open_storage(str(tmp_path / "parley.db")))
+    try:
+        with browser(SimpleNamespace(house=house)) as pages:
+            for path in ("/sign-in/oidc", "/sign-in/oidc/done?code=1&state=2"):
+                assert pages.get(path).headers["location"] == "/sign-in"
+            assert "Or with a token" not in pages.get("/sign-in").text
+    finally:
+        house.close()
+        house.storage.close()
+    code = "import sys, parley.service.app, parley.dashboard.pages; sys.exit('authlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
