@@ -1,13 +1,15 @@
-"""Who signed: a deliberate act with the token entered again, kept in the log, named by every verification."""
+"""Who signed, with the token entered again, and who saw results while a study went on: in the log, told by `verify`."""
 
 import json
 
 import pytest
-from tests.coordinator.support import study_message
+from tests.coordinator.support import House, report_of, study_message
 from tests.coordinator.test_lost_sites import sound
 
-from parley.errors import NotAllowed, Rejected
+from parley.coordinator.http.operations import OPERATIONS
+from parley.errors import NotAllowed, NotThere, Rejected
 from parley.protocol import read_log, verify_log
+from parley.service.app import FORECASTS
 
 STUDY = study_message(agents=2, arms=2, policy="uniform")
 
@@ -73,3 +75,55 @@ def test_a_signature_that_was_changed_moved_or_removed_is_noticed(sqlite_house):
     assert verify_log(read_log(map(json.dumps, lines))).sound
     for log in forged:
         assert not verify_log(read_log(map(json.dumps, log))).sound
+
+
+def reads(house):
+    return [(one.actor, one.phase, one.operation) for one in sound(house).reads]
+
+
+def test_who_sees_results_while_the_study_goes_on_is_in_its_log_once_a_phase(house):
+    agents = house.create(STUDY)
+    viewer = house.issue("viewer", name="v", study="trial")
+    analyst = house.issue("analyst", name="a", study="trial")
+    for client in (viewer, analyst, *agents):
+        client.status("trial")
+    for blinded in ("board", "history", "signatures"):
+        viewer.request("GET", "studies", "trial", blinded)
+    for place, client in enumerate(agents):
+        report = report_of(client.plan("trial", f"agent {place + 1}"), place)
+        client.send(report)
+        client.report("trial", 1, f"agent {place + 1}")
+    with pytest.raises(NotThere):
+        analyst.request("GET", "studies", "trial", "certificate")
+    assert reads(house) == [], "viewers and agents see nothing that tells arms apart; what is not there is not seen"
+    for _ in range(2):
+        analyst.request("GET", "studies", "trial", "findings")
+        analyst.request("GET", "studies", "trial", "sensitivity")
+    written = house.admin.status("trial")["sequence"]
+    seen = [("analyst:a", 2, "get_findings")]
+    assert reads(house) == seen
+    second = House(house.storage, admin=house.token) if house.storage.exclusive else None
+    if second is not None:  # after a restart: nothing is known but what the log says
+        second.client(house.tokens["trial", None]).request("GET", "studies", "trial", "findings")
+        second.close()
+    assert house.admin.status("trial")["sequence"] == written, "a read that the log has costs no write"
+    exported = list(house.admin.export("trial"))
+    assert (json.loads(exported[-1])["kind"], json.loads(exported[-1])["actor"]) == (
+        "results-read",
+        "administrator:root",
+    )
+    house.run(STUDY, agents)
+    analyst.request("GET", "studies", "trial", "certificate")
+    assert reads(house) == [*seen, ("administrator:root", 2, "export_log")], "what was decided can be swayed no more"
+    told = house.admin.request("POST", "studies", "trial", "verify")["reads"]
+    assert [one["actor"] for one in told] == ["analyst:a", "administrator:root"]
+    without = [line for line in house.admin.export("trial") if '"analyst:a"' not in line]
+    assert not verify_log(read_log(without)).sound, "a read that was removed is noticed"
+
+
+def test_every_read_of_a_study_is_either_of_results_or_said_to_be_of_none():
+    """A new operation is one or the other: what viewers may not see is results."""
+    none = {"get_study", "get_document", "list_signatures", "follow_study", "preview_early_close", "verify_study"}
+    for operation in (*OPERATIONS, *FORECASTS):
+        looks = "{study}" in operation.path and (operation.method == "GET" or "preview" in operation.name)
+        assert operation.results is (looks and operation.name not in none), operation.name

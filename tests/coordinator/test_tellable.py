@@ -27,6 +27,7 @@ from parley.protocol.events import (
     ReportCorrected,
     ReportQuarantined,
     ReportRefused,
+    ResultsRead,
     Resumed,
     Signed,
     StepFailed,
@@ -69,6 +70,7 @@ def examples():
         Resumed(reason="why"),
         Disputed(agent="agent 1", sequence=1, head="a" * 64),
         Cancelled(reason="why"),
+        ResultsRead(phase=1, operation="get_findings"),
         Signed(name="Ada", meaning="why"),
         Certified(certificate=certificate),
     ]

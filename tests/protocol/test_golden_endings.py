@@ -12,7 +12,7 @@ from tests.protocol.test_minimum_cell import logged
 from tests.protocol.test_trial import reported
 
 from parley.protocol import Stage, read_log, verify_log
-from parley.protocol.events import Signed
+from parley.protocol.events import ResultsRead, Signed
 
 LOST = {"agent-frozen", "agent-thawed", "reweighed", "report-quarantined", "report-refused", "report-amended"}
 
@@ -118,7 +118,19 @@ def signed():
     return course
 
 
+def read():
+    """Somebody sees results in the first phase, and in the last."""
+    course = Kept("evidence", agents=2, means=[[0.9] * 2, [0.4] * 2, [0.0] * 2])
+    course.let(ResultsRead(phase=1, operation="get_findings"))
+    course.phase()
+    course.let(ResultsRead(phase=2, operation="get_log"))
+    course.to_the_end()
+    course.certify()
+    return course
+
+
 MADE = {
+    "read": read,
     "signed": signed,
     "corrected": corrected,
     "arms": arms_come_and_go,
@@ -129,6 +141,7 @@ MADE = {
     "blocked": blocked,
 }
 ENDS = {
+    "read": "decided",
     "signed": "decided",
     "arms": "decided",
     "corrected": "decided",
@@ -150,6 +163,8 @@ def test_golden_logs_stay_sound(name):
     if name == "arms":
         assert {record.kind for record in records} >= {"arm-opened", "arm-withdrawn"}
         assert (certificate["opened"], certificate["withdrawn"]) == ({"arm 2": 4, "arm 4": 2}, {"arm 4": 4})
+    if name == "read":
+        assert [(one.phase, one.operation) for one in found.reads] == [(1, "get_findings"), (2, "get_log")]
     if name == "signed":
         assert [one.meaning for one in found.signatures] == ["approved the protocol", "reviewed the results"]
         assert (found.signatures[0].sequence, found.signatures[1].sequence) == (2, len(records))

@@ -26,6 +26,7 @@ from parley.protocol.events import (
     ReportCorrected,
     ReportQuarantined,
     ReportRefused,
+    ResultsRead,
     Resumed,
     Reweighed,
     Signed,
@@ -150,6 +151,7 @@ def any_event(trial, kind):
         "resumed": lambda: Resumed(reason="why"),
         "disputed": lambda: Disputed(agent="a", sequence=1, head="0"),
         "cancelled": lambda: Cancelled(reason="why"),
+        "results-read": lambda: ResultsRead(phase=trial.phase, operation="get_findings"),
         "signed": lambda: Signed(name="Ada", meaning="approved the protocol"),
     }
     assert kind in made, f"any_event has no event of the kind {kind!r}"

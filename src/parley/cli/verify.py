@@ -75,6 +75,7 @@ def verify_command(
             | {"corrected": [asdict(one) for one in result.corrected]}
             | {"signatures": [asdict(one) for one in result.signatures]}
             | {"stamps": [one.to_json() for one in result.stamps], "stamped_at": [time.isoformat() for time in times]}
+            | {"reads": [asdict(one) for one in result.reads]}
         )
     elif result.sound:
         say(
@@ -94,17 +95,26 @@ def verify_command(
                 f"Corrected: the report of {found.agent!r} in phase {found.phase} was decided on as it was sent; "
                 f"{found.actor} corrected it since (record {found.sequence}): {found.reason}"
             )
-        if result.signatures:
-            say(f"{plural(len(result.signatures), 'signature')}, each of all records before its own:")
-        for signature in result.signatures:
-            say(
-                f"Signed: {signature.name}, {signature.meaning!r} "
-                f"({signature.actor}, {signature.at}, record {signature.sequence})"
-            )
+        _say_people(result)
     for warning in () if as_json else result.warnings:
         say(f"Warning: {warning}.")
     if not result.sound:
         raise BrokenChain(f"{study} is not sound: {result.problem}")
+
+
+def _say_people(result: Verification) -> None:
+    """Who signed, and who saw results while the study went on."""
+    if result.signatures:
+        say(f"{plural(len(result.signatures), 'signature')}, each of all records before its own:")
+    for signature in result.signatures:
+        say(
+            f"Signed: {signature.name}, {signature.meaning!r} "
+            f"({signature.actor}, {signature.at}, record {signature.sequence})"
+        )
+    for actor in dict.fromkeys(read.actor for read in result.reads):
+        mine = (read for read in result.reads if read.actor == actor)
+        seen = (f"{read.phase} ({read.operation}, {read.at}, record {read.sequence})" for read in mine)
+        say(f"Read: {actor} saw results while the study went on, in phase {', '.join(seen)}")
 
 
 def _verify(study: str, db: str | None, server: str | None, token_file: str | None, held: list[Proof]) -> Verification:

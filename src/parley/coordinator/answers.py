@@ -11,7 +11,7 @@ from parley.protocol.codec import Digest, Model
 from parley.protocol.corrections import CorrectionPreview
 from parley.protocol.messages import Correction, Receipt, Report
 from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
-from parley.protocol.verify import Signature
+from parley.protocol.verify import Read, Signature
 
 
 class Answer(Model):
@@ -536,6 +536,7 @@ class Verified(Answer):
     exact: bool  # every state agreed to the last bit
     certificate: str | None  # its digest
     signatures: tuple[Signature, ...]
+    reads: tuple[Read, ...]  # of results, while the study went on
 
 
 class WantedPower(Answer):

@@ -233,6 +233,14 @@ class Cancelled(_Event, tag="parley/event/cancelled/1"):
     reason: str
 
 
+class ResultsRead(_Event, tag="parley/event/results-read/1"):
+    """Somebody saw results while the study went on: written once a principal and phase, before they are shown."""
+
+    template: ClassVar[str] = "in phase {0.phase}, first by {0.operation}"
+    phase: Annotated[Phase, described("In progress, or the last one of a study that stalled.")]
+    operation: Annotated[str, described("Of the API, by which they were seen first.")]
+
+
 class Signed(_Event, tag="parley/event/signed/1"):
     """Somebody signed, with their token entered again. It covers the log up to here: its hash holds that of the record
     before.
@@ -275,6 +283,7 @@ Event: TypeAlias = (
     | Resumed
     | Disputed
     | Cancelled
+    | ResultsRead
     | Signed
     | Certified
 )

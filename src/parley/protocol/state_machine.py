@@ -27,6 +27,8 @@ Why the rules are what they are:
   arms); it takes no report and makes no decision, so nothing is decided on a state that somebody is looking into.
 - An arm is opened or withdrawn for everybody. Withdrawing never touches the phase in progress: sites that stop drawing
   the arm report none of it, for the reason "supply". Both fold what was recorded, so no act depends on those before.
+- Who sees results while a study may go on is told by the log, once a phase: what they know could sway what they do.
+  Once it is over nothing can be swayed, and nothing is told.
 - A finished study asks for nothing more: only its certificate, corrections, signatures, and reports kept for the record
   may follow.
 """
@@ -53,6 +55,7 @@ from parley.protocol.events import (
     ReportCorrected,
     ReportQuarantined,
     ReportRefused,
+    ResultsRead,
     Resumed,
     Reweighed,
     StepFailed,
@@ -121,6 +124,7 @@ TRANSITIONS: dict[tuple[Stage, str], frozenset[Stage]] = {
     **{(stage, "report-quarantined"): frozenset({stage}) for stage in Stage},
     **{(stage, "report-corrected"): frozenset({stage}) for stage in Stage},
     **{(stage, "signed"): frozenset({stage}) for stage in Stage},
+    **{(stage, "results-read"): frozenset({stage}) for stage in (R, C, P, S)},
 }
 
 
@@ -256,8 +260,8 @@ def admit(here: Situation, event: Event) -> Situation:
     match event:
         case ReportAccepted() | ReportAmended() | ReportRefused() | ReportQuarantined(stands=""):
             after = _report_admitted(here, event, kind)
-        case ReportCorrected():
-            _check_correction(here, event, kind)
+        case ReportCorrected() | ResultsRead():
+            _check_kept(here, event, kind)
             after = here
         case AgentFrozen() | AgentThawed():
             require(here.stage, kind)
@@ -461,6 +465,14 @@ def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -
         raise illegal(here.stage, kind, words, "not-found")
     if standing.digest != replaces:
         raise illegal(here.stage, kind, f"the report of {report.agent!r} that it replaces does not stand")
+
+
+def _check_kept(here: Situation, event: ReportCorrected | ResultsRead, kind: str) -> None:
+    """Refuse what cannot be so of what is kept beside the study, which goes on as it was."""
+    if isinstance(event, ResultsRead):
+        _require_phase(here, event.phase, kind)
+    else:
+        _check_correction(here, event, kind)
 
 
 def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> None:

@@ -25,6 +25,7 @@ from parley.protocol.events import (
     ReportAmended,
     ReportCorrected,
     ReportQuarantined,
+    ResultsRead,
     Signed,
     StudyCreated,
     read_event,
@@ -64,6 +65,17 @@ class Signature:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Read:
+    """Who saw results while the study went on."""
+
+    actor: str
+    phase: int
+    operation: str  # of the API, by which they were seen first
+    at: str
+    sequence: int  # of the record that says so
+
+
+@dataclass(frozen=True, kw_only=True)
 class Verification:
     """What a check found; `problem` is None when all is well."""
 
@@ -82,6 +94,7 @@ class Verification:
     warnings: tuple[str, ...] = ()  # where the data contradict what the study assumes
     signatures: tuple[Signature, ...] = ()
     stamps: tuple[Stamp, ...] = ()  # that were compared; who signed them, `parley.timestamps` checks
+    reads: tuple[Read, ...] = ()  # of results, while the study went on
 
     @property
     def sound(self) -> bool:
@@ -135,6 +148,7 @@ def verify_log(
         warnings=seen.warnings(trial) if trial else (),
         signatures=tuple(seen.signatures),
         stamps=stamps,
+        reads=tuple(seen.reads),
     )
 
 
@@ -153,6 +167,7 @@ class _Seen:
         self.amendments: list[Amendment] = []
         self.corrections: list[Amendment] = []
         self.signatures: list[Signature] = []
+        self.reads: list[Read] = []
         self.released = 1  # the most releases that a quarantined report of a private study tells
         self.sent: set[str] = set()  # digests of reports that were quarantined as they were sent
 
@@ -189,6 +204,15 @@ class _Seen:
         self._note_report(record, event)
         if isinstance(event, Signed):
             self.signatures.append(Signature.of(record))
+        if isinstance(event, ResultsRead):
+            read = Read(
+                actor=record.actor,
+                phase=event.phase,
+                operation=event.operation,
+                at=record.at,
+                sequence=record.sequence,
+            )
+            self.reads.append(read)
         if self.observe is not None:
             self.observe(record, event, before, self.trial)
 

@@ -122,6 +122,7 @@ FORECASTS = (
         path="/v1/studies/{study}/forecast",
         handler=get_forecast,
         roles=UNBLINDED,
+        results=True,
         query=SomeAgents,
         answer=Forecast,
     ),

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import anyio.to_thread
 import msgspec
+from cachetools import LRUCache
 from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -82,6 +83,8 @@ class Context:
     tokens: TokenCache
     etags: ETags
     readiness: Readiness
+    # (study, principal) -> the last phase in which the study's log has them as a reader of results
+    reads: LRUCache[tuple[str, str], int] = field(default_factory=lambda: LRUCache(10_000))
     heavy: Pool  # what is decided, verified, simulated or parsed at length
     changes: Pool  # commits: one of a token at a time
     pages: Pool  # from the first question to the last line: a large one holds a hundred megabytes meanwhile

@@ -7,6 +7,7 @@ then queued. Every failure is a problem document.
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from traceback import clear_frames
 from typing import Any
@@ -19,14 +20,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from parley.coordinator.access.sessions import resume
-from parley.coordinator.access.tokens import Principal, Role, authorize
+from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, authorize
 from parley.coordinator.http.context import LARGE_ANSWER, Call, Context, Place, context_of
 from parley.coordinator.http.limits import COSTLY, check_shape, cost_of, read_body
 from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import StorageUnavailable, studies
+from parley.coordinator.studies import acts
 from parley.errors import InvalidInput, ParleyError
 from parley.openapi import Endpoint
+from parley.protocol import TRANSITIONS
 from parley.protocol.codec import LARGE, Model, refused
 
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
@@ -61,6 +64,7 @@ class Operation(Endpoint):
     patient: bool = False  # the answer may take a minute
     server_wide: bool = False  # not for a token that is bound to one study
     secret: bool = False  # no cache may keep the answer
+    results: bool = False  # has what viewers may not see: who is shown it while the study goes on is told by its log
 
     @property
     def route(self) -> Route:
@@ -98,6 +102,8 @@ class Operation(Endpoint):
                     found = await self.handler(call)
                 else:
                     found = await self._answered(replace(call, headers=asked.request.headers, finish=encoded))
+                if self.results and principal.role in UNBLINDED:
+                    await _record_read(call, self.name)
             status = found.status_code if isinstance(found, Response) else self.status
         except Exception as error:  # every failure has a problem document
             found = settled(error)
@@ -244,6 +250,21 @@ def _require_clean(asked: Asked) -> None:
     for value in (*asked.place.values(), *asked.query.values()):
         if "\x00" in (text := str(value)) or any("\ud800" <= character <= "\udfff" for character in text):
             raise Refusal("not-found", "no such thing")
+
+
+async def _record_read(call: Call[Any, Any], operation: str) -> None:
+    """Keep in the study's log who sees its results: once a principal and phase, after they were read and before they
+    are shown, so that the phase is not an earlier one than theirs. Whoever is in the log already costs a look at a row.
+    """
+    context, key = call.context, (call.study, call.by.name)
+    row = await context.glance(lambda transaction: studies.get(transaction, call.study))
+    if row is None or (row.stage, "results-read") not in TRANSITIONS or context.reads.get(key) == row.phase:
+        return
+    # The log is searched before the study is locked; behind the lock only what came meanwhile is.
+    if not await context.read(partial(acts.already_read, row=row, actor=call.by.name)):
+        work = partial(acts.record_read, study=call.study, operation=operation, after=row.sequence)
+        row = await call.change(partial(work, actor=call.by.name, at=context.clock()), study=call.study)
+    context.reads[key] = row.phase
 
 
 async def _check_length(context: Context, study: str, length: int) -> None:

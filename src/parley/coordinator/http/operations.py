@@ -43,14 +43,14 @@ OPERATIONS: tuple[Operation, ...] = (
         "agents",
         _row(
             "GET", AGENT + "/plan", agents.get_agent_plan, AGENTS | UNBLINDED,
-            query=schemas.PlanQuery, answer=answers.AgentAssignment, patient=True,
+            query=schemas.PlanQuery, answer=answers.AgentAssignment, patient=True, results=True,
         ),
         _row(
             "PUT", REPORT, agents.put_report, AGENTS,
             body=Report, answer=Receipt, report=True, headers=RECEIPT, also={201: "Taken: the receipt."} | REFUSED,
         ),
-        _row("GET", REPORT, agents.get_report, AGENTS | UNBLINDED, answer=answers.ReportOfAgent),
-        _row("GET", PHASE + "/reports", agents.list_reports, UNBLINDED, answer=answers.Reports),
+        _row("GET", REPORT, agents.get_report, AGENTS | UNBLINDED, answer=answers.ReportOfAgent, results=True),
+        _row("GET", PHASE + "/reports", agents.list_reports, UNBLINDED, answer=answers.Reports, results=True),
     ),
     *_tagged(
         "studies",
@@ -62,26 +62,29 @@ OPERATIONS: tuple[Operation, ...] = (
         _row("GET", "/v1/events", studies.follow_studies, READERS, media_type=STREAM),
         _row("GET", STUDY, studies.get_study, EVERYONE, answer=answers.StudyStatus),
         _row("GET", STUDY + "/document", studies.get_document, EVERYONE, answer=StudyMessage),
-        _row("GET", STUDY + "/board", studies.get_board, READERS, query=schemas.SomeAgents, answer=answers.Board),
+        _row(
+            "GET", STUDY + "/board", studies.get_board, READERS,
+            query=schemas.SomeAgents, answer=answers.Board, results=True,
+        ),
         _row(
             "GET", STUDY + "/history", studies.get_history, READERS,
-            query=schemas.HistoryQuery, answer=answers.History,
+            query=schemas.HistoryQuery, answer=answers.History, results=True,
         ),
         _row(
             "GET", STUDY + "/findings", studies.get_findings, UNBLINDED,
-            query=schemas.FindingsQuery, answer=answers.Findings,
+            query=schemas.FindingsQuery, answer=answers.Findings, results=True,
         ),
         _row(
             "GET", STUDY + "/sensitivity", studies.get_sensitivity, UNBLINDED,
-            query=schemas.SomeAgents, answer=answers.Sensitivities,
+            query=schemas.SomeAgents, answer=answers.Sensitivities, results=True,
         ),
         _row(
             "GET", STUDY + "/conduct", studies.get_conduct, UNBLINDED,
-            query=schemas.SomeAgents, answer=answers.Conduct,
+            query=schemas.SomeAgents, answer=answers.Conduct, results=True,
         ),
-        _row("GET", PHASE + "/plan", studies.get_plan, AGENTS | UNBLINDED, answer=Plan),
-        _row("GET", PHASE + "/decision", studies.get_decision, UNBLINDED, answer=Decision),
-        _row("GET", STUDY + "/certificate", studies.get_certificate, UNBLINDED, answer=Certificate),
+        _row("GET", PHASE + "/plan", studies.get_plan, AGENTS | UNBLINDED, answer=Plan, results=True),
+        _row("GET", PHASE + "/decision", studies.get_decision, UNBLINDED, answer=Decision, results=True),
+        _row("GET", STUDY + "/certificate", studies.get_certificate, UNBLINDED, answer=Certificate, results=True),
         _row("GET", STUDY + "/events", studies.follow_study, READERS, media_type=STREAM),
     ),
     *_tagged(
@@ -94,25 +97,25 @@ OPERATIONS: tuple[Operation, ...] = (
             "POST", PHASE + "/close-early", admin.close_early, ADMINS,
             body=schemas.ConfirmBody, answer=answers.StudyLine,
         ),
-        _row("GET", AGENT + "/freeze", admin.preview_freeze, PLANNERS, answer=answers.PreviewedFreeze),
+        _row("GET", AGENT + "/freeze", admin.preview_freeze, PLANNERS, answer=answers.PreviewedFreeze, results=True),
         _row("POST", AGENT + "/freeze", admin.freeze_agent, ADMINS, body=schemas.FreezeBody, answer=answers.StudyLine),
         _row(
             "POST", STUDY + "/reweigh/preview", admin.preview_reweigh, PLANNERS,
-            body=schemas.ColumnsBody, answer=answers.PreviewedReweigh,
+            body=schemas.ColumnsBody, answer=answers.PreviewedReweigh, results=True,
         ),
         _row(
             "POST", STUDY + "/reweigh", admin.reweigh_study, ADMINS,
             body=schemas.ReweighBody, answer=answers.StudyLine,
         ),
-        _row("GET", AGENT + "/thaw", admin.preview_thaw, PLANNERS, answer=answers.PreviewedThaw),
+        _row("GET", AGENT + "/thaw", admin.preview_thaw, PLANNERS, answer=answers.PreviewedThaw, results=True),
         _row("POST", AGENT + "/thaw", admin.thaw_agent, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
-        _row("GET", ARM + "/open", admin.preview_open_arm, PLANNERS, answer=answers.PreviewedArm),
+        _row("GET", ARM + "/open", admin.preview_open_arm, PLANNERS, answer=answers.PreviewedArm, results=True),
         _row("POST", ARM + "/open", admin.open_arm, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
-        _row("GET", ARM + "/withdraw", admin.preview_withdraw_arm, PLANNERS, answer=answers.PreviewedArm),
+        _row("GET", ARM + "/withdraw", admin.preview_withdraw_arm, PLANNERS, answer=answers.PreviewedArm, results=True),
         _row("POST", ARM + "/withdraw", admin.withdraw_arm, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
         _row(
             "GET", STUDY + "/quarantine", admin.list_quarantine, UNBLINDED,
-            query=schemas.QuarantineQuery, answer=answers.Quarantine,
+            query=schemas.QuarantineQuery, answer=answers.Quarantine, results=True,
         ),
         _row(
             "POST", REPORT + "/amend", admin.amend_report, ADMINS,
@@ -120,21 +123,26 @@ OPERATIONS: tuple[Operation, ...] = (
         ),
         _row(
             "POST", REPORT + "/correct/preview", admin.preview_correction, PLANNERS,
-            body=schemas.CorrectionBody, answer=answers.PreviewedCorrection, report=True,
+            body=schemas.CorrectionBody, answer=answers.PreviewedCorrection, report=True, results=True,
         ),
         _row(
             "POST", REPORT + "/correct", admin.correct_report, ADMINS,
             body=schemas.CorrectBody, answer=answers.StudyLine, report=True,
         ),
-        _row("GET", STUDY + "/corrections", admin.list_corrections, UNBLINDED, answer=answers.Corrections),
+        _row(
+            "GET", STUDY + "/corrections", admin.list_corrections, UNBLINDED, answer=answers.Corrections, results=True,
+        ),
         _row(
             "POST", REPORT + "/refuse", admin.refuse_report, ADMINS,
             body=schemas.RefuseBody, answer=answers.StudyLine,
         ),
         _row("POST", STUDY + "/signatures", admin.sign_study, READERS, body=schemas.SignBody, answer=answers.StudyLine),
         _row("GET", STUDY + "/signatures", admin.list_signatures, READERS, answer=answers.Signatures),
-        _row("GET", STUDY + "/log", admin.get_log, INSPECTORS, query=schemas.StudyLogQuery, answer=answers.LogPage),
-        _row("GET", STUDY + "/export", admin.export_log, INSPECTORS, media_type="application/x-ndjson"),
+        _row(
+            "GET", STUDY + "/log", admin.get_log, INSPECTORS,
+            query=schemas.StudyLogQuery, answer=answers.LogPage, results=True,
+        ),
+        _row("GET", STUDY + "/export", admin.export_log, INSPECTORS, media_type="application/x-ndjson", results=True),
         _row("POST", STUDY + "/stamps", admin.add_stamp, ADMINS, body=Stamp, answer=Stamp, status=201),
         _row("POST", STUDY + "/verify", admin.verify_study, UNBLINDED, answer=answers.Verified),
         _row(

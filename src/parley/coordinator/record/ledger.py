@@ -162,11 +162,12 @@ def lines(transaction: Transaction, stream: str, **which: Any) -> list[tuple[int
 
 
 def of_kind(
-    transaction: Transaction, stream: str, kind: str | Collection[str], limit: int | None = None
+    transaction: Transaction, stream: str, kind: str | Collection[str], limit: int | None = None, **which: Any
 ) -> list[Record]:
-    """Every record of a kind or of some, in order; with a limit, the latest."""
-    found = [_read(row) for row in _found(transaction, stream, limit=limit, kind=kind, newest_first=True)]
-    return found[::-1]
+    """Every record of a kind or of some, in order; with a limit, the latest. `which` as `_found` has it."""
+    latest = limit is not None
+    found = [_read(row) for row in _found(transaction, stream, limit=limit, kind=kind, newest_first=latest, **which)]
+    return found[::-1] if latest else found
 
 
 def last(transaction: Transaction, stream: str) -> Record:

@@ -22,7 +22,16 @@ from parley.protocol import (
     require_readable,
 )
 from parley.protocol.codec import canonical
-from parley.protocol.events import Cancelled, Paused, ReportAmended, ReportRefused, Resumed, Signed, StudyCreated
+from parley.protocol.events import (
+    Cancelled,
+    Paused,
+    ReportAmended,
+    ReportRefused,
+    ResultsRead,
+    Resumed,
+    Signed,
+    StudyCreated,
+)
 
 ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 RESERVED = (ledger.SERVER,)
@@ -77,6 +86,22 @@ def resume_study(transaction: Transaction, study: str, reason: str, *, actor: st
 def sign_study(transaction: Transaction, study: str, name: str, meaning: str, *, actor: str, at: str) -> StudyRow:
     """Keep a signature in the log; it changes nothing else."""
     return enact(transaction, locked(transaction, study), Signed(name=name, meaning=meaning), actor=actor, at=at)
+
+
+def record_read(
+    transaction: Transaction, study: str, operation: str, *, after: int = 0, actor: str, at: str
+) -> StudyRow:
+    """Keep in the log that somebody sees results in this phase, unless it says so behind the record `after`."""
+    row = locked(transaction, study)
+    if (row.stage, "results-read") not in TRANSITIONS or already_read(transaction, row, actor, after=after):
+        return row
+    return enact(transaction, row, ResultsRead(phase=row.phase, operation=operation), actor=actor, at=at)
+
+
+def already_read(transaction: Transaction, row: StudyRow, actor: str, *, after: int = 0) -> bool:
+    """Whether the log says that somebody saw results in the phase in progress."""
+    found = ledger.of_kind(transaction, row.id, "results-read", actor=actor, after=after)
+    return bool(found) and found[-1].payload["phase"] == row.phase
 
 
 def draft_cancel(storage: Storage, study: str, reason: str, *, actor: str, at: str) -> Drafted | None:
