@@ -237,8 +237,12 @@ def test_a_study_is_signed_with_the_token_typed_again_and_verify_names_who_signe
     said = " ".join(run("verify", "trial", "--db", served.db).split())
     assert "1 signature, each of all records before its own: Signed: Ada Example, 'approved the protocol'" in said
     assert "administrator:root" in said
-    [told] = json.loads(run("verify", "trial", "--db", served.db, "--json"))["signatures"]
-    assert (told["name"], told["sequence"]) == ("Ada Example", 2)
+    assert "Read: " not in said
+    said = " ".join(run("verify", "trial", "--server", served.url).split())
+    assert "Read: administrator:root saw results while the study went on, in phase 1 (export_log, 2" in said
+    told = json.loads(run("verify", "trial", "--db", served.db, "--json"))
+    assert [(one["name"], one["sequence"]) for one in told["signatures"]] == [("Ada Example", 2)]
+    assert [(one["operation"], one["sequence"]) for one in told["reads"]] == [("export_log", 3)]
 
 
 def test_a_report_that_is_held_is_shown_refused_and_taken(served):

@@ -228,8 +228,8 @@ def test_a_look_at_unblinded_results_is_a_record(house):
     assert [look["preview"] for look in looks] == ["freeze-preview", "reweigh-preview", "thaw-preview"]
     assert [look["digest"] for look in looks] == [one["digest"] for one in shown]
     assert {look["study"] for look in looks} == {"trial"}
-    assert house.admin.status("trial")["sequence"] == before + 1, "a look moves no study: only the freeze did"
-    sound(house)
+    assert house.admin.status("trial")["sequence"] == before + 3, "the freeze, and once who looked: the two of them"
+    assert {read.actor for read in sound(house).reads} == {"analyst:ana", "administrator:root"}
 
 
 def test_who_sees_a_re_weighing(sqlite_house):

@@ -1,12 +1,14 @@
 """Who signed, with the token entered again, and who saw results while a study went on: in the log, told by `verify`."""
 
 import json
+from functools import partial
 
 import pytest
 from tests.coordinator.support import House, report_of, study_message
 from tests.coordinator.test_lost_sites import sound
 
 from parley.coordinator.http.operations import OPERATIONS
+from parley.coordinator.studies.acts import record_read
 from parley.errors import NotAllowed, NotThere, Rejected
 from parley.protocol import read_log, verify_log
 from parley.service.app import FORECASTS
@@ -119,6 +121,15 @@ def test_who_sees_results_while_the_study_goes_on_is_in_its_log_once_a_phase(hou
     assert [one["actor"] for one in told] == ["analyst:a", "administrator:root"]
     without = [line for line in house.admin.export("trial") if '"analyst:a"' not in line]
     assert not verify_log(read_log(without)).sound, "a read that was removed is noticed"
+
+
+def test_two_looks_at_once_are_one_record(house):
+    house.create(STUDY)
+    seen = house.admin.status("trial")["sequence"]
+    for _ in range(2):  # both had looked into the log before either was in it
+        work = partial(record_read, study="trial", operation="get_log", after=seen, actor="analyst:a", at="now")
+        house.storage.change(work)
+    assert reads(house) == [("analyst:a", 1, "get_log")]
 
 
 def test_every_read_of_a_study_is_either_of_results_or_said_to_be_of_none():

@@ -177,8 +177,8 @@ def _correction(call: Call[None, Any]) -> Propose[CorrectionPreview]:
 async def _previewed(call: Call[Any, Any], kind: Callable[..., A], propose: Propose[P], *, blind: bool = False) -> A:
     """What an act would do, and the digest with which to confirm it.
 
-    What is computed from rewards is a look at unblinded results, which the server's log keeps before it is shown. It is
-    not the study's own log: those who only look could keep a phase from closing there.
+    What is computed from rewards is a look at unblinded results, which the server's log keeps before it is shown. The
+    study's own log has only the first of a principal in a phase: those who look all the time could keep it from closing.
     """
 
     def work() -> tuple[dict[str, str], A]:
