@@ -178,7 +178,7 @@ async def _previewed(call: Call[Any, Any], kind: Callable[..., A], propose: Prop
     """What an act would do, and the digest with which to confirm it.
 
     What is computed from rewards is a look at unblinded results, which the server's log keeps before it is shown. The
-    study's own log has only the first of a principal in a phase: those who look all the time could keep it from closing.
+    study's own log has a principal's first of a phase only: those who look all the time could keep it from closing.
     """
 
     def work() -> tuple[dict[str, str], A]:
