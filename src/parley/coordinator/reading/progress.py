@@ -410,7 +410,8 @@ def _sensitivity(study: StudyMessage, found: Sensitivity, agent: int) -> AgentSe
     )
 
 
-ROUTINE = {"report-accepted", "phase-closed", "certified"}  # what happens in every study without anybody's decision
+# What happens in every study without anybody's decision.
+ROUTINE = {"report-accepted", "phase-closed", "certified", "results-read"}
 MOST_ACTS = 1_000
 
 
