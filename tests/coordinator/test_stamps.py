@@ -44,6 +44,7 @@ def stamped(prepared_sqlite, tmp_path_factory, authority):
     house = house_in(folder, prepared_sqlite)
     agents = house.create(study_message(agents=2, arms=2, policy="uniform"))
     agents[0].send(report_of(agents[0].plan("trial", "agent 1"), 0))
+    list(house.admin.export("trial"))  # a read of results, once a phase: the log has it before it is stamped
     house.admin.request("POST", "studies", "trial", "pause", json={"reason": "a harm is looked into"})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARLEY_TOKEN", house.token)
@@ -59,7 +60,7 @@ def stamped(prepared_sqlite, tmp_path_factory, authority):
 
 
 def test_a_stamp_is_kept_beside_the_log_and_checked(stamped, authority, tmp_path):
-    assert stamped.said.startswith("127.0.0.1 stamped record 3 of trial at 2")
+    assert stamped.said.startswith("127.0.0.1 stamped record 4 of trial at 2")
     *records, last = map(json.loads, stamped.lines)
     assert (last["schema"], last["head"]) == ("parley/stamp/1", records[-1]["hash"])
     said = run("verify", stamped.log, "--stamp-ca", authority.certificates)
@@ -79,7 +80,7 @@ def test_a_log_that_was_cut_after_its_last_receipt_is_noticed(stamped, authority
     cut, alone = tmp_path / "cut.ndjson", tmp_path / "alone.ndjson"
     cut.write_text("\n".join([*records[:-1], stamp]))
     alone.write_text("\n".join(records[:-1]))
-    ends = "a time stamp of 127.0.0.1 names record 3 with the hash .*, but the log ends before it"
+    ends = "a time stamp of 127.0.0.1 names record 4 with the hash .*, but the log ends before it"
     for words in ([cut], [alone, "--stamp", stamped.file], [alone, "--stamp", stamped.log]):
         with pytest.raises(BrokenChain, match=ends):
             run("verify", *words, "--stamp-ca", authority.certificates)
@@ -92,10 +93,10 @@ def test_a_log_that_goes_on_otherwise_is_noticed(stamped, prepared_sqlite, tmp_p
     """Cut, and continued: by a restore of an old backup, after which others do other things."""
     house = house_in(tmp_path, prepared_sqlite)
     house.create(study_message(agents=2, arms=2, policy="uniform"))
-    for act in ("pause", "resume"):
+    for act in ("pause", "resume", "pause"):
         house.admin.request("POST", "studies", "trial", act, json={"reason": "a restore"})
     try:
-        with pytest.raises(BrokenChain, match=r"names record 3 .*, but the log has another record there"):
+        with pytest.raises(BrokenChain, match=r"names record 4 .*, but the log has another record there"):
             run("verify", "trial", "--db", house.storage.path, "--stamp", stamped.file)
     finally:
         house.close()
@@ -105,7 +106,7 @@ def test_a_log_that_goes_on_otherwise_is_noticed(stamped, prepared_sqlite, tmp_p
 def test_a_stamp_that_does_not_hold_is_noticed(stamped, authority, tmp_path):
     with (
         Authority(tmp_path / "other") as other,
-        pytest.raises(BrokenChain, match="the time stamp of record 3 does not"),
+        pytest.raises(BrokenChain, match="the time stamp of record 4 does not"),
     ):
         run("verify", stamped.log, "--stamp-ca", other.certificates)
     forged, first = Stamp.read(stamped.lines[-1]), json.loads(stamped.lines[0])
@@ -138,7 +139,7 @@ def test_what_is_handed_in_is_a_stamp_of_a_record_of_the_log(stamped):
     with pytest.raises(NotAllowed):
         hand_in(stamped.issue("auditor", name="eve"))
     log = stamped.admin.request("GET", "log", params={"newest_first": True})["records"]
-    assert [one["payload"]["sequence"] for one in log if one["kind"] == "stamp-added"] == [3]
+    assert [one["payload"]["sequence"] for one in log if one["kind"] == "stamp-added"] == [4]
 
 
 def test_backups_have_the_stamps(stamped, authority, tmp_path):

@@ -218,8 +218,8 @@ def test_a_conflicting_report_that_could_never_have_been_taken_is_not_kept(house
             agents[0].send(report)
     with pytest.raises(Conflict, match="another plan"):
         agents[0].send(structs.replace(good, plan="a" * 64))
-    assert house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"] == []
     assert house.admin.request("GET", "studies", "trial")["sequence"] == 2
+    assert house.admin.request("GET", "studies", "trial", "quarantine")["quarantine"] == []
     other = structs.replace(good, sums=tuple(0.0 for _ in good.sums))
     for _ in range(2):  # one that could have been: kept, once
         with pytest.raises(Conflict, match="it stands"):
