@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,9 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
         with progress_bar("issuing tokens", len(message.agents), hidden=as_json) as advance:
             for place, agent in enumerate(message.agents, start=1):
                 files[agent] = str(Path(tokens) / f"{made['id']}-agent-{place}.token")
-                write_secret(files[agent], _agent_token(client, made["id"], agent))
+                body = {"role": "agent", "study": made["id"], "agent": agent}
+                # There may be more agents than the coordinator lets one token ask for at once.
+                write_secret(files[agent], paced(partial(client.request, "POST", "tokens", json=body))["token"])
                 advance(1)
     if as_json:
         print_json({**made, "token_files": files, "warning": warning})
@@ -83,12 +86,6 @@ def create_study(client: Client, study: str, study_id: str | None, tokens: str |
         say(f"  {agent}: {file}")
     if not files:
         say(f"Next: parley admin issue-token --role agent --study {made['id']} --agent NAME")
-
-
-def _agent_token(client: Client, study: str, agent: str) -> str:
-    """A new token for an agent; a study may have more agents than the coordinator lets one token ask for at once."""
-    body = {"role": "agent", "study": study, "agent": agent}
-    return str(paced(lambda: client.request("POST", "tokens", json=body))["token"])
 
 
 @admin_command.command("issue-token")
@@ -341,7 +338,7 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
         raise InvalidInput("--csv", found="--csv and --json", allowed="one of them")
     if client.request("GET", "whoami")["blinded"]:
         raise InvalidInput("token", found="one that is blinded", allowed="an analyst's or an administrator's")
-    found = _all_findings(client, study, phase)
+    found = _all_agents(client, study, "findings", **({} if phase is None else {"phase": phase}))
     document = _answer_document(found)
     if as_csv:
         click.echo(findings_csv(found), nl=False)
@@ -357,12 +354,7 @@ def answer(client: Client, study: str, as_csv: bool, phase: int | None, as_json:
 @with_client
 def weights(client: Client, study: str, as_json: bool) -> None:
     """Show for which weights the answers of STUDY stay, from everybody's reward equally to one's own alone."""
-    found: dict[str, Any] = {"agents": [], "agent_count": 1}
-    while len(found["agents"]) < found["agent_count"]:
-        part = client.request("GET", "studies", study, "sensitivity", params={"first": len(found["agents"])})
-        found = part | {"agents": [*found["agents"], *part["agents"]]}
-        if not part["agents"]:
-            break
+    found = _all_agents(client, study, "sensitivity")
     if as_json:
         print_json(found)
         return
@@ -383,31 +375,29 @@ def weights(client: Client, study: str, as_json: bool) -> None:
     say(f"{found['words']}. The level is {found['level']:g}.")
 
 
-def _all_findings(client: Client, study: str, phase: int | None) -> dict[str, Any]:
-    """The findings of every agent, asked for in parts where a study is large."""
-    found: dict[str, Any] = {"agents": [], "agent_count": 1, "change": None}
-    while len(found["agents"]) < found["agent_count"]:
-        asked = {"first": len(found["agents"])} | ({} if phase is None else {"phase": phase})
-        part = client.request("GET", "studies", study, "findings", params=asked)
-        changes = [one["change"] for one in (found, part) if one["change"]]
-        found = part | {
-            "agents": [*found["agents"], *part["agents"]],
-            "change": min(changes, key=lambda one: one["p"], default=None),
-        }
-    return found
+def _all_agents(client: Client, study: str, what: str, **asked: Any) -> dict[str, Any]:
+    """What is known of every agent, asked for in parts where a study is large; of changes over time, the clearest."""
+    agents: list[dict[str, Any]] = []
+    changes = []
+    while True:
+        part = client.request("GET", "studies", study, what, params={"first": len(agents), **asked})
+        agents += part["agents"]
+        changes += [part["change"]] if part.get("change") else []
+        if len(agents) >= part["agent_count"] or not part["agents"]:
+            clearest = {"change": min(changes, key=lambda one: one["p"], default=None)} if "change" in part else {}
+            return {**part, "agents": agents, **clearest}
 
 
 def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
     """Agent by agent: the end, the arms that are answers or remain, the leader, and its estimates."""
     agents = []
     for entry in found["agents"]:
-        end = OutcomeStatus(entry["end"])
-        leads = next((arm["mean"] for arm in entry["arms"] if arm["arm"] == entry["leader"]), None)
+        leads = _leading(entry)
         agents.append(
             {
                 "agent": entry["agent"],
-                "end": end.value,
-                "answered": end.answered,
+                "end": entry["end"],
+                "answered": OutcomeStatus(entry["end"]).answered,
                 "arms": [arm["arm"] for arm in entry["arms"] if arm["status"] in (ArmStatus.CHOSEN, ArmStatus.OPEN)],
                 "leader": entry["leader"],
                 "mixed_mean": leads and leads["estimate"],
@@ -419,20 +409,17 @@ def _answer_document(found: dict[str, Any]) -> dict[str, Any]:
     return {key: found[key] for key in keys} | {"end": study_end, "agents": agents}
 
 
+def _leading(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """The estimate of an agent's leader."""
+    return next((arm["mean"] for arm in entry["arms"] if arm["arm"] == entry["leader"]), None)
+
+
 def _show_answer(document: dict[str, Any], found: dict[str, Any], settings: dict[str, Any]) -> None:
     rows = []
-    for entry, findings in zip(document["agents"], found["agents"], strict=True):
+    for entry in document["agents"]:
         arms = ("" if entry["answered"] or not entry["arms"] else "candidates: ") + ", ".join(entry["arms"])
-        mean = next((arm["mean"] for arm in findings["arms"] if arm["arm"] == entry["leader"]), None)
-        rows.append(
-            (
-                entry["agent"],
-                OutcomeStatus(entry["end"]).description,
-                arms,
-                entry["leader"] or "",
-                estimate_text(mean, unit=unit_of("mean", rates=found["rates"])),
-            )
-        )
+        mean = estimate_text(_leading(entry["estimates"]), unit=unit_of("mean", rates=found["rates"]))
+        rows.append((entry["agent"], OutcomeStatus(entry["end"]).description, arms, entry["leader"] or "", mean))
     title = f"{document['study']}: {document['end']} after {plural(document['phase'], 'phase')}"
     show_table(title, ("agent", "end", "answer", "leader", "its mixed mean"), rows)
     if not OutcomeStatus(document["end"]).answered:

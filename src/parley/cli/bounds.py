@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from parley.bounds import Bound, Bounds, Guarantee, RegretUntil, expected_samples, lower_bounds
+from parley.bounds import Bound, Guarantee, RegretUntil, expected_samples, lower_bounds
 from parley.bounds.prices import priced_bounds
 from parley.cli.console import json_option, print_json, say, screen, show_table, study_argument
 from parley.errors import InvalidInput
@@ -19,13 +19,12 @@ TITLES = {
     "bai_relaxed": "identification, relaxed",
     "regret": "regret, C*",
     "regret_relaxed": "regret, relaxed",
-}
-PRICED = {
     "cost": "identification, money",
     "time": "identification, days",
     "time_and_money": "identification, days times day_cost, and money",
     "regret_and_money": "regret and money",
 }
+UNPRICED = list(TITLES)[:4]  # the others need prices or rates
 REGRET_ACCURACY = 1e-6  # of regret until a horizon: many programs, and only a yardstick
 
 
@@ -59,32 +58,40 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
     stated = problem.horizon
     asked = horizons or ((stated,) if isinstance(stated, int) else ())
     played = [RegretUntil.of(instance, horizon, accuracy=max(accuracy, REGRET_ACCURACY)) for horizon in asked]
+    # What the study is, and null for every bound: where arms tie they are infinite.
+    document = {"study": loaded.name, "top": problem.top, "delta": problem.delta, "smallest_gap": instance.smallest_gap}
+    document |= dict.fromkeys((*UNPRICED, "lower_bound", "wcpe_guarantee"))
+    until = [_until(one) for one in played]
     if played and instance.tied:
         if as_json:
-            print_json(_heading(loaded.name, instance) | {"regret_until": _until(played)})
+            print_json(document | {"regret_until": until})
         else:
-            _show_until(loaded.name, played)
+            _show_until(loaded.name, until)
         return
-    bounds = lower_bounds(instance, accuracy=accuracy)
-    priced = priced_bounds(instance, accuracy=accuracy)
-    guarantee = _guarantee(instance, bounds.bai)
+    found = lower_bounds(instance, accuracy=accuracy)
+    bounds: dict[str, Bound | None] = {key: getattr(found, key) for key in UNPRICED}
+    bounds |= priced_bounds(instance, accuracy=accuracy)
+    least = {key: expected_samples(b, problem.delta) for key in ("bai", "cost", "time") if (b := bounds.get(key))}
+    guarantee = _guarantee(instance, found.bai)
     if as_json:
-        print_json(_document(loaded.name, instance, bounds, priced, guarantee) | {"regret_until": _until(played)})
+        document |= {key: bound and _plain(bound) for key, bound in bounds.items()}
+        document |= {"lower_bound": least["bai"], "wcpe_guarantee": guarantee and vars(guarantee)}
+        print_json(document | {"regret_until": until})
         return
     rows = []
-    for key, name in TITLES.items():
-        bound: Bound | None = getattr(bounds, key)
-        rows.append((name, "infinite", "tie for a best arm") if bound is None else (name, *_value_and_proof(bound)))
-    rows += [(PRICED[key], *_value_and_proof(bound)) for key, bound in priced.items()]
+    for key, bound in bounds.items():
+        proof = "tie for a best arm" if bound is None else f"{bound.gap:.0e}" if bound.gap >= 1e-15 else "below 1e-15"
+        rows.append((TITLES[key], "infinite" if bound is None else f"{bound.value:,.5f}", proof))
     size = f"{size_text(problem.shape)}, top {problem.top}, smallest gap {instance.smallest_gap:.4g}"
     show_table(f"{loaded.name}: {size}", ("lower bound", "value", "proven gap"), rows)
     if played:
-        _show_until(loaded.name, played)
-    least = expected_samples(bounds.bai, problem.delta)
-    screen.print(f"At delta = {problem.delta:g} no algorithm can expect to draw fewer than {least:,.0f} samples.")
+        _show_until(loaded.name, until)
+    screen.print(
+        f"At delta = {problem.delta:g} no algorithm can expect to draw fewer than {least['bai']:,.0f} samples."
+    )
     for key, words in (("cost", "to pay less than {:,.0f}"), ("time", "to be done in less than {:,.1f} days")):
-        if key in priced:
-            screen.print(f"None can expect {words.format(expected_samples(priced[key], problem.delta))}.")
+        if key in least:
+            screen.print(f"None can expect {words.format(least[key])}.")
     if problem.noise.bound_note:
         say(f"These bounds are {problem.noise.bound_note}.")
     if guarantee:
@@ -95,7 +102,7 @@ def bounds_command(study: str, accuracy: float, allocation: bool, horizons: tupl
     if allocation:
         cells = [
             (name, *(f"{value:,.2f}" for value in row))
-            for name, row in zip(problem.arms, bounds.bai.allocation, strict=True)
+            for name, row in zip(problem.arms, found.bai.allocation, strict=True)
         ]
         show_table("Optimal allocation, per unit of log(1 / (2.4 delta))", ("arm", *problem.agents), cells)
 
@@ -109,56 +116,25 @@ def _guarantee(instance: Instance, bound: Bound) -> Guarantee | None:
     return Guarantee.of(instance, bound)
 
 
-def _value_and_proof(bound: Bound) -> tuple[str, str]:
-    return f"{bound.value:,.5f}", f"{bound.gap:.0e}" if bound.gap >= 1e-15 else "below 1e-15"
-
-
 def _plain(bound: Bound) -> dict[str, Any]:
     return {"value": bound.value, "gap": bound.gap, "allocation": bound.allocation.tolist()}
 
 
-def _heading(name: str, instance: Instance) -> dict[str, Any]:
-    """What the study is, and null for every bound: where arms tie they are infinite."""
-    problem = instance.problem
-    heading = {"study": name, "top": problem.top, "delta": problem.delta, "smallest_gap": instance.smallest_gap}
-    return heading | dict.fromkeys((*TITLES, "lower_bound", "wcpe_guarantee"))
+def _until(one: RegretUntil) -> dict[str, Any]:
+    return {
+        "horizon": one.horizon,
+        "log_bound": one.log_bound if math.isfinite(one.log_bound) else None,
+        "not_exploring": one.not_exploring,
+        "value": one.value,
+        "explored": one.explored.tolist(),
+    }
 
 
-def _until(played: list[RegretUntil]) -> list[dict[str, Any]]:
-    return [
-        {
-            "horizon": one.horizon,
-            "log_bound": one.log_bound if math.isfinite(one.log_bound) else None,
-            "not_exploring": one.not_exploring,
-            "value": one.value,
-            "explored": one.explored.tolist(),
-        }
-        for one in played
-    ]
-
-
-def _show_until(name: str, played: list[RegretUntil]) -> None:
+def _show_until(name: str, until: list[dict[str, Any]]) -> None:
+    keys = ("log_bound", "not_exploring", "value")
     rows = [
-        (
-            f"{one.horizon:,}",
-            *(f"{value:,.1f}" if math.isfinite(value) else "infinite" for value in (one.log_bound, one.not_exploring)),
-            f"{one.value:,.1f}",
-        )
-        for one in played
+        (f"{one['horizon']:,}", *("infinite" if one[key] is None else f"{one[key]:,.1f}" for key in keys))
+        for one in until
     ]
-    show_table(
-        f"{name}: regret until a horizon", ("draws per agent", "C* log T", "nothing explored", "what pays"), rows
-    )
-
-
-def _document(
-    name: str, instance: Instance, bounds: Bounds, priced: dict[str, Bound], guarantee: Guarantee | None
-) -> dict[str, Any]:
-    problem, document = instance.problem, _heading(name, instance)
-    for key in TITLES:
-        bound: Bound | None = getattr(bounds, key)
-        document[key] = bound and _plain(bound)
-    document |= {key: _plain(bound) for key, bound in priced.items()}
-    document["lower_bound"] = expected_samples(bounds.bai, problem.delta)
-    document["wcpe_guarantee"] = guarantee and vars(guarantee)
-    return document
+    head = ("draws per agent", "C* log T", "nothing explored", "what pays")
+    show_table(f"{name}: regret until a horizon", head, rows)

@@ -32,11 +32,13 @@ from parley.cli.console import (
 from parley.cli.simulate import least_of, summary
 from parley.errors import InvalidInput, ParleyError, Unreachable, needs
 from parley.experiments import demo
-from parley.formatting import plural
+from parley.experiments.report_kit.charts import elimination_timeline
+from parley.experiments.report_kit.pages import picture, render
+from parley.formatting import plural, size_text
 from parley.policies import POLICIES, Policy, make_policy
 from parley.policies.playing import Playing
 from parley.problem import Instance
-from parley.simulation import Phase, phases, simulate
+from parley.simulation import phases, simulate
 from parley.simulation.simulate import check_end
 from parley.status import OutcomeStatus
 from parley.study import Study, load_study, parse_study
@@ -111,7 +113,8 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
     check_end(problem, instance, None)
     policy = make_policy(study.policy, problem, study.options, instance)
     if not as_json:
-        screen.print(f"{study.name}: {demo.instance_size(instance)}")
+        size = f"{size_text(problem.shape)}, top {problem.top}, delta {problem.delta:g}"
+        screen.print(f"{study.name}: {size}, smallest gap {instance.smallest_gap:.3f}")
         screen.print(f"Policy {policy.name}: {policy.guarantee}.\n")
     run, reasons = [], []
     for phase in phases(policy, instance, seed=seed):
@@ -119,7 +122,11 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
         sentences = list(demo.eliminations(policy, phase))
         reasons += sentences
         if not as_json:
-            _show_phase(phase, sentences)
+            drawn, total = int(phase.quotas.sum()), int(phase.after.counts.sum())
+            spread = ", ".join(f"{int(count):,}" for count in phase.quotas.sum(axis=0))
+            screen.print(f"Phase {phase.number}: {plural(drawn, 'sample')} (per agent {spread}), {total:,} so far")
+            for sentence in sentences or [": no arm ruled out yet"]:
+                screen.print("  " + sentence.partition(": ")[2])
     last = run[-1].after
     certificate = policy.certificate(last)
     least = least_of(instance).get("samples")
@@ -127,11 +134,21 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
     results = _compare(study, instance, list(POLICIES), bounds, replications, seed, quiet=as_json)
     bound = "" if least is None else f"; no algorithm can expect fewer than {least:,.0f} samples"
     comparison = demo.comparison_table(f"{plural(replications, 'run')} each{bound}", results)
-    page = demo.demo_page(
+    answers = {
+        agent: [problem.arms[arm] for arm in np.flatnonzero(row)]
+        for agent, row in zip(problem.agents, last.answers.T, strict=True)
+    }
+    page = render(
+        "demo",
         title=f"Parley: {study.name}",
         command=command,
         policy=policy,
         run=run,
+        timeline=picture(
+            lambda theme: elimination_timeline(run, problem, theme=theme),
+            "Mixed means of every arm over the phases, one panel per agent",
+        ),
+        answers=answers,
         certificate=certificate,
         reasons=reasons,
         comparison=comparison,
@@ -142,12 +159,8 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
     answered = np.array([end.answered for end in ends])
     right = not (last.answers & ~instance.good & answered).any()
     if as_json:
-        chosen = {
-            agent: [problem.arms[arm] for arm in np.flatnonzero(row)]
-            for agent, row in zip(problem.agents, last.answers.T, strict=True)
-        }
         print_json(
-            {"study": study.name, "policy": policy.name, "answers": chosen, "correct": right}
+            {"study": study.name, "policy": policy.name, "answers": answers, "correct": right}
             | {"samples": int(last.counts.sum()), "rounds": len(run), "lower_bound": least, "policies": results}
             | {"report": str(path), "certificate": certificate}
         )
@@ -161,14 +174,6 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
     screen.print(
         "Next: copy examples/paper.toml, put in your own arms, agents and weights, and run `parley demo --study`."
     )
-
-
-def _show_phase(phase: Phase, reasons: list[str]) -> None:
-    drawn, total = int(phase.quotas.sum()), int(phase.after.counts.sum())
-    spread = ", ".join(f"{int(count):,}" for count in phase.quotas.sum(axis=0))
-    screen.print(f"Phase {phase.number}: {plural(drawn, 'sample')} (per agent {spread}), {total:,} so far")
-    for sentence in reasons or [": no arm ruled out yet"]:
-        screen.print("  " + sentence.partition(": ")[2])
 
 
 def _show_regret(study: Study, replications: int, seed: int, output: str, command: str, *, as_json: bool) -> None:
@@ -186,13 +191,17 @@ def _show_regret(study: Study, replications: int, seed: int, output: str, comman
     followed = demo.regret_phase_table(f"{study.name}: {policy.name}, one run", policy, run)
     title = f"{plural(replications, 'run')} each; C* log T is {least:,.0f}"
     comparison = demo.regret_comparison_table(title, results)
-    page = demo.regret_page(
+    page = render(
+        "regret",
         title=f"Parley, regret: {study.name}",
         command=command,
         policy=policy,
         phases=followed,
+        figure=picture(
+            lambda theme: demo.regret_figure(results, least, theme=theme),
+            "Mean regret of every policy over time, with bands of 80 % of the runs",
+        ),
         comparison=comparison,
-        results=results,
         lower_bound=least,
     )
     path = write_page(output, page)
@@ -345,29 +354,23 @@ def _follow(client: Any, study: str, notify: Callable[[str], None]) -> dict[str,
 
 
 def _result(client: Any, study: str, last: dict[str, Any], file: Study) -> dict[str, Any]:
-    certificate = client.request("GET", "studies", study, "certificate")
+    certificate, instance = client.request("GET", "studies", study, "certificate"), file.require_truth()
+    problem = instance.problem
     return {
         "study": study,
         "stage": last["stage"],
         "phases": certificate["phases"],
         "samples": certificate["samples"],
         "answers": certificate["answers"],
-        "correct": _correct(certificate["answers"], file),
+        "correct": all(  # the demo knows the truth; the coordinator did not
+            instance.best[problem.arms.index(arm), problem.agents.index(agent)]
+            for agent, arms in certificate["answers"].items()
+            for arm in arms
+        ),
         "dropped_in": client.request("GET", "studies", study, "board")["dropped_in"],
         "guarantee": certificate["guarantee"],
         "verification": client.request("POST", "studies", study, "verify"),
     }
-
-
-def _correct(answers: dict[str, list[str]], file: Study) -> bool:
-    """Whether the answers are among the true best arms, which the demo knows and the coordinator did not."""
-    instance = file.require_truth()
-    problem = instance.problem
-    return all(
-        instance.best[problem.arms.index(arm), problem.agents.index(agent)]
-        for agent, arms in answers.items()
-        for arm in arms
-    )
 
 
 def _show_live(study: str | None, *, seed: int, db: str | None, as_json: bool) -> None:

@@ -173,7 +173,7 @@ def plan_command(
     )
     path = write_page(output, page)
     if as_json:
-        document = problem.settings() | _document(plan) | _trade_off(timed)
+        document = problem.settings() | _document(plan, timed)
         if known:
             document["operating"] = operating_document(known)
         document |= {"largest_size": chosen.largest_size, "warning": warning}
@@ -272,26 +272,23 @@ def _write_report(
     screen.print(f"The dossier of {study.name}: {path.resolve()}", soft_wrap=True)
 
 
-def _trade_off(timed: Logistics | None) -> dict[str, Any]:
-    """Days against money, from the cheapest study to the fastest, whose `day_cost` is null."""
-    if timed is None:
-        return {}
-    points = [
-        {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.study.summary()
-        for point in timed.trade_off
-    ]
-    return {"trade": points}
-
-
-def _document(plan: CostPlan) -> dict[str, Any]:
-    return {
+def _document(plan: CostPlan, timed: Logistics | None) -> dict[str, Any]:
+    document: dict[str, Any] = {
         "scenarios": [
             _figures(estimate) | {"alone": _figures(alone)}
             for estimate, alone in zip(plan.scenarios, plan.alone, strict=True)
         ],
         f"by_{plan.level_axis}": [{plan.level_axis: value} | _figures(estimate) for value, estimate in plan.by_level],
         "by_weights": [{plan.weights_axis: value} | _figures(estimate) for value, estimate in plan.by_weights],
-    } | ({"by_rho": [{"rho": rho} | _figures(estimate) for rho, estimate in plan.by_rho]} if plan.by_rho else {})
+    }
+    if plan.by_rho:
+        document["by_rho"] = [{"rho": rho} | _figures(estimate) for rho, estimate in plan.by_rho]
+    if timed:  # from the cheapest study to the fastest, whose `day_cost` is null
+        document["trade"] = [
+            {"day_cost": None if math.isinf(point.day_cost) else point.day_cost} | point.study.summary()
+            for point in timed.trade_off
+        ]
+    return document
 
 
 def _figures(estimate: ScenarioCost) -> dict[str, Any]:

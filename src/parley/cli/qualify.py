@@ -25,7 +25,6 @@ from parley.cli.doctor import unmet
 from parley.cli.qualify_checks import CHECKS, Bench, Check, stored
 from parley.errors import InvalidInput, ParleyError, needs
 from parley.experiments.report_kit.pages import render
-from parley.experiments.report_kit.tables import Table
 from parley.files import write_whole
 from parley.formatting import plural
 
@@ -63,9 +62,15 @@ def qualify_command(
     checked_output(report)
     if Path(report).suffix == ".json":
         raise InvalidInput("--report", found=report, allowed="a name that does not end in .json: that is written too")
-    chosen = _chosen(only)
-    if key is not None:
-        _require_key(key)
+    names = [one.name for one in CHECKS]
+    for name in only:
+        if name not in names:
+            raise InvalidInput("--only", found=repr(name), allowed=", ".join(names))
+    chosen = [one for one in CHECKS if not only or one.name in only]
+    if key is not None and shutil.which("ssh-keygen") is None:
+        raise InvalidInput("--key", found="no ssh-keygen on this machine", allowed="OpenSSH 8.1 or newer, which signs")
+    if key is not None and not Path(key).is_file():
+        raise InvalidInput("--key", found=f"no file {key}", allowed="a private key that ssh-keygen made")
     if database is not None:
         _require_empty(database)
     results = []
@@ -87,21 +92,6 @@ def qualify_command(
         show_table("", ("check", "result", "found"), rows)
         say(f"{_verdict(document)} Written: {', '.join(map(str, written))}")
     return 0 if document["passed"] else 1
-
-
-def _chosen(only: tuple[str, ...]) -> list[Check]:
-    names = [one.name for one in CHECKS]
-    for name in only:
-        if name not in names:
-            raise InvalidInput("--only", found=repr(name), allowed=", ".join(names))
-    return [one for one in CHECKS if not only or one.name in only]
-
-
-def _require_key(key: str) -> None:
-    if shutil.which("ssh-keygen") is None:
-        raise InvalidInput("--key", found="no ssh-keygen on this machine", allowed="OpenSSH 8.1 or newer, which signs")
-    if not Path(key).is_file():
-        raise InvalidInput("--key", found=f"no file {key}", allowed="a private key that ssh-keygen made")
 
 
 def _require_empty(database: str) -> None:
@@ -150,6 +140,10 @@ def _document(results: list[dict[str, Any]], *, minutes: float, whole: bool) -> 
     """The report for programs: everything that the page says."""
     counts = {word: sum(one["result"] == word for one in results) for word in ("passed", "failed", "skipped")}
     installed = {one.name: one.version for one in metadata.distributions()}
+    try:
+        user = getpass.getuser()
+    except (ImportError, KeyError, OSError):  # a container may have a user without a name
+        user = "unknown"
     return {
         "schema": "parley/qualification/1",
         "passed": counts["failed"] == 0 < counts["passed"],
@@ -160,30 +154,16 @@ def _document(results: list[dict[str, Any]], *, minutes: float, whole: bool) -> 
         "python": platform.python_version(),
         "system": platform.platform(),
         "machine": platform.node(),
-        "user": _user(),
+        "user": user,
         "environment": sys.prefix,
         "minutes": minutes,
         "checks": results,
-        "promises": _matrix(results),
+        "promises": [  # of the docs, each with its tests, its mutants, and what was tried of it here
+            row | {"here": {one["name"]: one["result"] for one in results if row["key"] in one["covers"]}}
+            for row in stored("promises.json")["promises"]
+        ],
         "packages": dict(sorted(installed.items(), key=lambda one: one[0].lower())),
     }
-
-
-def _user() -> str:
-    """Who runs this; a container may have a user without a name."""
-    try:
-        return getpass.getuser()
-    except (ImportError, KeyError, OSError):
-        return "unknown"
-
-
-def _matrix(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every promise of the docs with its tests, its mutants, and what was tried of it here."""
-    rows = []
-    for row in stored("promises.json")["promises"]:
-        here = {one["name"]: one["result"] for one in results if row["key"] in one["covers"]}
-        rows.append(row | {"here": here})
-    return rows
 
 
 def _verdict(document: dict[str, Any]) -> str:
@@ -200,7 +180,17 @@ def _write(document: dict[str, Any], page: Path, key: str | None) -> list[Path]:
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     digest = hashlib.sha256(text.encode()).hexdigest()
     write_whole(beside, text)
-    write_whole(page, _page(document, digest, beside.name, signed=key is not None))
+    facts = {
+        "time": document["at"],
+        "Parley": f"{document['parley']}, in {document['environment']}",
+        "Python": document["python"],
+        "machine": f"{document['machine']}, {document['system']}",
+        "user": document["user"],
+        "record": f"{beside.name}, SHA-256 {digest}",
+        "signature": f"ssh-keygen, namespace {NAMESPACE}, in {beside.name}.sig" if key else "none: no key was named",
+    }
+    title, shown = f"Qualification of Parley {document['parley']}", {"verdict": _verdict(document), "facts": facts}
+    write_whole(page, render("qualification", title=title, command="parley qualify", **shown, **document))
     written = [page, beside]
     for file in (page, beside) if key is not None else ():
         signature = file.with_name(file.name + ".sig")
@@ -211,39 +201,3 @@ def _write(document: dict[str, Any], page: Path, key: str | None) -> list[Path]:
             raise ParleyError(f"the report is written, but not signed: ssh-keygen says {done.stderr.strip()}")
         written.append(signature)
     return written
-
-
-def _page(document: dict[str, Any], digest: str, beside: str, *, signed: bool) -> str:
-    facts = {
-        "result": _verdict(document),
-        "time": document["at"],
-        "Parley": f"{document['parley']}, in {document['environment']}",
-        "Python": document["python"],
-        "machine": f"{document['machine']}, {document['system']}",
-        "user": document["user"],
-        "record": f"{beside}, SHA-256 {digest}",
-        "signature": f"ssh-keygen, namespace {NAMESPACE}, in {beside}.sig" if signed else "none: no key was named",
-    }
-    checks = [
-        (one["name"], one["claim"], one["result"], one["detail"], f"{one['seconds']:.1f}") for one in document["checks"]
-    ]
-    promises = [
-        (row["promise"], row["page"], ", ".join(row["tests"]), str(len(row["mutants"])), _here(row["here"]))
-        for row in document["promises"]
-    ]
-    mutants = [(row["promise"], "; ".join(row["mutants"])) for row in document["promises"] if row["mutants"]]
-    return render(
-        "qualification",
-        title=f"Qualification of Parley {document['parley']}",
-        command="parley qualify",
-        facts=facts,
-        passed=document["passed"],
-        checks=Table.of_text("", ("check", "claim", "result", "found", "s"), checks),
-        promises=Table.of_text("", ("promise", "page", "tests", "mutants", "tried here"), promises),
-        mutants=Table.of_text("", ("promise", "flaws that its tests notice"), mutants),
-        packages=Table.of_text("", ("package", "version"), document["packages"].items()),
-    )
-
-
-def _here(tried: dict[str, str]) -> str:
-    return "; ".join(f"{name}: {result}" for name, result in tried.items()) or "–"

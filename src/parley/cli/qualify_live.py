@@ -65,31 +65,25 @@ def _small_study() -> StudyMessage:
     return StudyMessage.of(parse_study(study, default_name="qualification"))
 
 
+LIVE = ("server", "agent")  # the extras that these checks need
+
+
 @check(
     "kills, SQLite",
     "a server that is killed loses nothing acknowledged and takes nothing twice",
     "promise 1",
     "promise 2",
-    extras=("server", "agent"),
+    extras=LIVE,
 )
 def kills_sqlite(bench: Bench) -> str:
     """On an SQLite file that is removed afterwards."""
     return _kills(bench, str(bench.folder / "kills.db"))
 
 
-@check(
-    "kills, PostgreSQL",
-    "the same on PostgreSQL",
-    "promise 2",
-    "promise 1",
-    "promise 4",
-    extras=("server", "agent"),
-    postgres=True,
-)
+@check("kills, PostgreSQL", "the same on PostgreSQL", "promise 2", "promise 1", "promise 4", extras=LIVE, postgres=True)
 def kills_postgres(bench: Bench) -> str:
     """In the database that the user names, which must be empty."""
-    assert bench.database is not None
-    return _kills(bench, bench.database)
+    return _kills(bench, str(bench.database))
 
 
 def _kills(bench: Bench, database: str) -> str:
@@ -164,11 +158,7 @@ def _take_part(address: str, study: str, tokens: Mapping[str, str], received: li
 
 
 @check(
-    "access",
-    "nobody does more than the table of docs/api.md allows, in any study",
-    "promise 9",
-    "access",
-    extras=("server", "agent"),
+    "access", "nobody does more than the table of docs/api.md allows, in any study", "promise 9", "access", extras=LIVE
 )
 def access(bench: Bench) -> str:
     """Every operation, as everybody, in the study of the token and in another one, for oneself and for another."""
@@ -209,14 +199,8 @@ class Asked:
     @property
     def place(self) -> dict[str, str]:
         """Values of the path's parameters."""
-        known = {
-            "study": self.study,
-            "agent": self.agent,
-            "phase": "1",
-            "kid": "0" * 16,
-            "arm": "arm 1",
-            "webhook": "wh_0",
-        }
+        known = {"phase": "1", "kid": "0" * 16, "arm": "arm 1", "webhook": "wh_0"}
+        known |= {"study": self.study, "agent": self.agent}
         return {key: value for key, value in known.items() if f"{{{key}}}" in self.path}
 
 

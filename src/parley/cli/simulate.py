@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -22,12 +21,12 @@ from parley.cli.console import (
 )
 from parley.errors import InvalidInput
 from parley.formatting import plural
-from parley.policies import Policy, make_policy
+from parley.policies import make_policy
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.privacy import DELTA, epsilon
-from parley.problem import FloatArray, Instance, IntArray, Problem
+from parley.problem import FloatArray, Instance, IntArray
 from parley.simulation import ENVIRONMENTS, Outcome, Regret, simulate
-from parley.simulation.rare import RareError, Tie, hardest_ties, ruled_out_probability
+from parley.simulation.rare import hardest_ties, ruled_out_probability
 from parley.status import OutcomeStatus
 from parley.study import load_study
 
@@ -88,14 +87,12 @@ def simulate_command(
     rows.append(("replications per second", f"{replications / outcome.seconds:,.0f}"))
     title = f"{loaded.name}: {name}, {plural(replications, 'replication')}, seed {seed}"
     show_table(title, ("quantity", "value"), rows)
-    screen.print(_claim(chosen, instance))
-
-
-def _claim(policy: Policy, instance: Instance) -> str:
-    """What may be claimed of these runs: where means move, only what holds if they do."""
-    if not instance.drift or policy.allows_drift:
-        return f"Guarantee: {policy.guarantee}." + (f" Under drift: {policy.drift}." if instance.drift else "")
-    return f"Guarantee: {policy.drift}. If they stayed: {policy.guarantee}."
+    # Where means move, only what holds if they do may be claimed.
+    if instance.drift and not chosen.allows_drift:
+        screen.print(f"Guarantee: {chosen.drift}. If they stayed: {chosen.guarantee}.")
+    else:
+        drift = f" Under drift: {chosen.drift}." if instance.drift else ""
+        screen.print(f"Guarantee: {chosen.guarantee}.{drift}")
 
 
 def _figure_rows(document: Mapping[str, Any], instance: Instance) -> Iterator[tuple[str, str]]:
@@ -212,28 +209,6 @@ def spread(values: IntArray | FloatArray, lower_bound: float | None) -> dict[str
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Cell:
-    """One true top arm of one agent, at one tie."""
-
-    tie: Tie
-    agent: int
-    found: RareError
-
-    def document(self, problem: Problem) -> dict[str, Any]:
-        return {
-            "tie": self.tie.words,
-            "arm": problem.arms[self.tie.arm],
-            "agent": problem.agents[self.agent],
-            "delta": problem.delta,
-            "error": self.found.probability,
-            "standard_error": self.found.standard_error,
-            "effective_runs": self.found.effective,
-            "largest_share": self.found.largest_share,
-            "unresolved": self.found.unresolved,
-        }
-
-
 @click.command("audit-policy")
 @study_argument
 @click.option("--delta", type=float, help="Another delta than the study's own.")
@@ -258,49 +233,41 @@ def audit_policy_command(
         raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets say how errors come about")
     if only is not None and only not in problem.agents:
         raise InvalidInput("--agent", found=repr(only), allowed=f"one of {', '.join(problem.agents)}")
-    agents = _distinct(problem) if only is None else [problem.agents.index(only)]
+    # One agent of every distinct column of weights: the others err alike.
+    distinct = np.sort(np.unique(problem.weights, axis=1, return_index=True)[1]).tolist()
+    agents = distinct if only is None else [problem.agents.index(only)]
     ties = hardest_ties(problem)
-    cells = []
+    cells: list[dict[str, Any]] = []
     with progress_bar(f"audit of {loaded.name}", replications * len(ties) * len(agents), hidden=as_json) as advance:
         for tie in ties:
             for agent in agents:
                 found = ruled_out_probability(
                     policy, tie.instance, arm=tie.arm, agent=agent, replications=replications, seed=seed,
                     progress=advance,
-                )  # fmt: skip
-                cells.append(_Cell(tie=tie, agent=agent, found=found.require_believable()))
-    worst = max(cells, key=lambda cell: cell.found.probability)
+                ).require_believable()  # fmt: skip
+                cells.append(
+                    {
+                        "tie": tie.words,
+                        "arm": problem.arms[tie.arm],
+                        "agent": problem.agents[agent],
+                        "delta": problem.delta,
+                        "error": found.probability,
+                        "standard_error": found.standard_error,
+                        "effective_runs": found.effective,
+                        "largest_share": found.largest_share,
+                        "unresolved": found.unresolved,
+                    }
+                )
     if as_json:
-        print_json(
-            {
-                "study": loaded.name,
-                "policy": policy.name,
-                "delta": problem.delta,
-                "replications": replications,
-                "seed": seed,
-                "cells": [cell.document(problem) for cell in cells],
-                "worst": worst.document(problem),
-            }
-        )
+        named = {"study": loaded.name, "policy": policy.name, "delta": problem.delta}
+        worst = max(cells, key=lambda cell: cell["error"])
+        print_json(named | {"replications": replications, "seed": seed, "cells": cells, "worst": worst})
         return
     title = f"{loaded.name}: {policy.name} at delta {problem.delta:g}, {replications:,} tilted runs a cell, seed {seed}"
     head = ("tie", "agent", "arm", "ruled out with probability", "± standard error", "of delta")
-    rows = [
-        (
-            cell.tie.words,
-            problem.agents[cell.agent],
-            problem.arms[cell.tie.arm],
-            f"{cell.found.probability:.3g}",
-            f"{cell.found.standard_error:.1g}",
-            f"{cell.found.probability / problem.delta:.3f}",
-        )
-        for cell in cells
-    ]
+    rows = []
+    for cell in cells:
+        error = (f"{cell['error']:.3g}", f"{cell['standard_error']:.1g}", f"{cell['error'] / problem.delta:.3f}")
+        rows.append((cell["tie"], cell["agent"], cell["arm"], *error))
     show_table(title, head, rows)
     screen.print("An error of the study is one of these for some agent: their sum over the agents is at most delta.")
-
-
-def _distinct(problem: Problem) -> list[int]:
-    """One agent of every distinct column of weights: the others err alike."""
-    _, first = np.unique(problem.weights, axis=1, return_index=True)
-    return sorted(int(place) for place in first)

@@ -83,17 +83,9 @@ def sweep_command(
         raise click.exceptions.Abort from None
     if as_json:
         print_json(
-            {
-                "sweep": loaded.name,
-                "folder": str(folder.path),
-                "results": str(run.results),
-                "cells": run.cells,
-                "run": run.done,
-                "damaged": [str(path) for path in run.damaged],
-                "workers_lost": run.losses,
-                "engine": engine,
-                "seconds": run.seconds,
-            }
+            {"sweep": loaded.name, "folder": str(folder.path), "results": str(run.results), "cells": run.cells}
+            | {"run": run.done, "damaged": list(map(str, run.damaged)), "workers_lost": run.losses}
+            | {"engine": engine, "seconds": run.seconds}
         )
         return
     lost = f"; workers were lost {plural(run.losses, 'time')}" if run.losses else ""
@@ -108,16 +100,9 @@ def _dry_run(name: str, guess: Workload, engine: Engine, as_json: bool) -> None:
     workers = engine.workers or os.cpu_count() or 1
     seconds = guess.lasting(workers)
     if as_json:
-        print_json(
-            {
-                "sweep": name,
-                "cells": guess.cells,
-                "missing": guess.missing,
-                "damaged": [str(path) for path in guess.damaged],
-                "workers": workers,
-                "seconds": seconds,
-            }
-        )
+        damaged = list(map(str, guess.damaged))
+        document = {"sweep": name, "cells": guess.cells, "missing": guess.missing, "damaged": damaged}
+        print_json(document | {"workers": workers, "seconds": seconds})
         return
     say(
         f"{name}: {plural(guess.cells, 'cell')}, {guess.missing:,} of them to run; about {_duration(seconds)} "
@@ -176,15 +161,9 @@ def report_command(
     files = [file for name, draw in drawn.items() if figures for file in save_figure(draw, figures, name, title=made)]
     if as_json:
         summaries = found.astype(object).where(found.notna(), None).to_dict(orient="records")
-        print_json(
-            {"sweep": loaded.name, "cells": len(loaded.cells), "missing": loaded.missing}
-            | {
-                "damaged": list(loaded.damaged),
-                "summary": summaries,
-                "report": str(page),
-                "figures": list(map(str, files)),
-            }
-        )
+        document = {"sweep": loaded.name, "cells": len(loaded.cells), "missing": loaded.missing}
+        document |= {"damaged": list(loaded.damaged), "summary": summaries, "report": str(page)}
+        print_json(document | {"figures": list(map(str, files))})
         return
     other_costs = loaded.other_costs
     bound = "/ c*" if loaded.unit == "samples" else "/ C* log T"

@@ -1,4 +1,4 @@
-"""What `parley demo` says of a run: why arms are out, how it ended, what is proven; its tables, figures and pages."""
+"""What `parley demo` says of a run: why arms are out, how it ended, what is proven; its tables and figures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,23 +7,16 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from parley.experiments.report_kit.charts import DASHES, MARKERS, canvas, elimination_timeline
-from parley.experiments.report_kit.pages import picture, render
+from parley.experiments.report_kit.charts import DASHES, MARKERS, canvas
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import gap, real, size_text, status_text
+from parley.formatting import real
 from parley.policies import Policy
 from parley.policies.playing import Playing
-from parley.problem import Instance, Problem
+from parley.problem import Problem
 from parley.simulation import Phase
 from parley.status import ArmStatus, OutcomeStatus
 
 Results = Sequence[Mapping[str, Any]]  # a document of `parley simulate --json` for every policy
-
-
-def instance_size(instance: Instance) -> str:
-    """How large the question is, and how hard."""
-    problem, gap_text = instance.problem, f"smallest gap {instance.smallest_gap:.3f}"
-    return f"{size_text(problem.shape)}, top {problem.top}, delta {problem.delta:g}, {gap_text}"
 
 
 def eliminations(policy: Policy, phase: Phase) -> Iterator[str]:
@@ -82,7 +75,7 @@ def comparison_table(title: str, results: Results) -> Table:
     columns = {
         "policy": [result["policy"] for result in results],
         "samples, mean ± sd": [_mean_and_deviation(samples) for samples in drawn],
-        "rounds": [_mean_rounds(result) for result in results],
+        "rounds": [f"{result['rounds']['mean']:.2f}" for result in results],
         "wrong answers": [_errors(result) for result in results],
     }
     if all(samples["ratio"] is not None for samples in drawn):
@@ -95,25 +88,18 @@ def comparison_table(title: str, results: Results) -> Table:
 
 def regret_comparison_table(title: str, results: Results) -> Table:
     """The policies side by side: their regret at the horizon."""
-    rows = [
-        (
-            result["policy"],
-            _mean_and_deviation(result["regret"]),
-            f"{result['regret']['ratio']:.2f}",
-            _mean_rounds(result),
-            _errors(result),
-        )
-        for result in results
-    ]
-    return Table.of_text(title, ("policy", "regret, mean ± sd", "/ C* log T", "rounds", "a best arm ruled out"), rows)
+    columns = {
+        "policy": [result["policy"] for result in results],
+        "regret, mean ± sd": [_mean_and_deviation(result["regret"]) for result in results],
+        "/ C* log T": [f"{result['regret']['ratio']:.2f}" for result in results],
+        "rounds": [f"{result['rounds']['mean']:.2f}" for result in results],
+        "a best arm ruled out": [_errors(result) for result in results],
+    }
+    return Table.of_text(title, list(columns), zip(*columns.values(), strict=True))
 
 
 def _mean_and_deviation(figures: Mapping[str, float]) -> str:
     return f"{figures['mean']:,.0f} ± {figures['std']:,.0f}"
-
-
-def _mean_rounds(result: Mapping[str, Any]) -> str:
-    return f"{result['rounds']['mean']:.2f}"
 
 
 def _errors(result: Mapping[str, Any]) -> str:
@@ -140,99 +126,12 @@ def regret_phase_table(title: str, policy: Playing, run: Sequence[Phase]) -> Tab
     return Table.of_text(title, head, rows)
 
 
-def demo_page(
-    *,
-    title: str,
-    command: str,
-    policy: Policy,
-    run: Sequence[Phase],
-    certificate: dict[str, Any],
-    reasons: Sequence[str],
-    comparison: Table,
-    lower_bound: float | None,
-) -> str:
-    """One run as a picture, its phases, the certificate, and the policies side by side."""
-    problem, final = policy.problem, run[-1].after.answers
-    phases = [
-        (
-            str(phase.number),
-            f"{int(phase.quotas.sum()):,}",
-            f"{int(phase.after.counts.sum()):,}",
-            *(str(int(remaining)) for remaining in phase.after.active.sum(axis=0)),
-        )
-        for phase in run
-    ]
-    answers = [
-        (agent, ", ".join(arm for arm, chosen in zip(problem.arms, final[:, m], strict=True) if chosen))
-        for m, agent in enumerate(problem.agents)
-    ]
-    left = (f"arms left, {agent}" for agent in problem.agents)
-    return render(
-        "demo",
-        title=title,
-        command=command,
-        size=size_text(problem.shape),
-        problem=problem,
-        policy=policy,
-        timeline=picture(
-            lambda theme: elimination_timeline(run, problem, theme=theme),
-            "Mixed means of every arm over the phases, one panel per agent",
-        ),
-        phases=Table.of_text("", ("phase", "samples drawn", "so far", *left), phases),
-        answers=Table.of_text("", ("agent", "top arms"), answers),
-        reasons=reasons,
-        score=certificate["score"].split(";")[0],
-        line=certificate["line"],
-        tolerated=any(arm["status"] == ArmStatus.SET_ASIDE for agent in certificate["agents"] for arm in agent["arms"]),
-        certificate=certificate_table(certificate),
-        comparison=comparison,
-        lower_bound=lower_bound,
-    )
-
-
-def certificate_table(certificate: dict[str, Any]) -> Table:
-    """What decided about every arm of every agent."""
-    bounded = any("gap_at_least" in arm for agent in certificate["agents"] for arm in agent["arms"])
-    head = ["agent", "arm", "mixed mean", "status", "score"]
-    rows = []
-    for agent in certificate["agents"]:
-        for arm in agent["arms"]:
-            row = [agent["agent"], arm["arm"], real(arm["mixed_mean"]), status_text(arm), real(arm["score"], 2)]
-            if bounded:
-                beaten = arm["status"] == ArmStatus.RULED_OUT
-                row += [", ".join(arm["opponents"]), gap(arm["gap_at_least"])] if beaten else ["", ""]
-            rows.append(row)
-    return Table.of_text("", [*head, "beaten by", "worse than the chosen by at least"] if bounded else head, rows)
-
-
-def regret_page(
-    *, title: str, command: str, policy: Policy, phases: Table, comparison: Table, results: Results, lower_bound: float
-) -> str:
-    """One run phase by phase, and regret over time, policy by policy."""
-    return render(
-        "regret",
-        title=title,
-        command=command,
-        size=size_text(policy.problem.shape),
-        problem=policy.problem,
-        guarantee=policy.guarantee.capitalize(),
-        phases=phases,
-        figure=picture(
-            lambda theme: regret_figure(results, lower_bound, theme=theme),
-            "Mean regret of every policy over time, with bands of 80 % of the runs",
-        ),
-        lower_bound=lower_bound,
-        comparison=comparison,
-    )
-
-
 def regret_figure(results: Results, lower_bound: float, *, theme: str = "light") -> Figure:
     """Mean regret of all agents over time, with the band that holds 80 % of the runs; one line a policy."""
-    floor = lower_bound / 100
+    floor, curves = lower_bound / 100, [result["regret"]["curve"] for result in results]
     with canvas(theme, 8.5, 4.6) as (figure, style):
         panel = figure.subplots()
-        for place, result in enumerate(results):
-            curve = result["regret"]["curve"]
+        for place, (result, curve) in enumerate(zip(results, curves, strict=True)):
             panel.plot(
                 curve["times"],
                 curve["mean"],
@@ -246,15 +145,12 @@ def regret_figure(results: Results, lower_bound: float, *, theme: str = "light")
         panel.axhline(lower_bound, color=style.ink, linestyle=":", label="C* log T at the horizon")
         panel.set(xscale="log", yscale="log", xlabel="draws per agent", ylabel="regret of all agents together")
         panel.set_ylim(bottom=max(floor, 1e-9))
-        panel.set_xlim(left=_first_above(results, floor))
+        # What comes before the first curve is above the floor of the figure is empty.
+        seen = [
+            time for curve in curves for time, mean in zip(curve["times"], curve["mean"], strict=True) if mean > floor
+        ]
+        panel.set_xlim(left=max(min(seen, default=1.0), 1.0))
         for axis in (panel.xaxis, panel.yaxis):
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
         panel.legend(loc="upper left")
     return figure
-
-
-def _first_above(results: Results, floor: float) -> float:
-    """The draws after which the first curve is above the floor of the figure: what comes before is empty."""
-    curves = [result["regret"]["curve"] for result in results]
-    seen = [time for curve in curves for time, mean in zip(curve["times"], curve["mean"], strict=True) if mean > floor]
-    return max(min(seen, default=1.0), 1.0)

@@ -18,7 +18,7 @@ from parley.experiments.report_kit.charts import canvas, delta_axis, draw_boxes,
 from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.svg import calendar_chart
 from parley.experiments.report_kit.tables import Table
-from parley.formatting import DASH, number, share_text, size_text
+from parley.formatting import DASH, number, share_text
 from parley.harmonic.pace import agent_days
 from parley.privacy import epsilon
 from parley.problem import Problem
@@ -217,7 +217,6 @@ def plan_page(
         "plan",
         title=title,
         command=command,
-        size=size_text(problem.shape),
         problem=problem,
         policy=policy,
         guarantee=guarantee,

@@ -16,7 +16,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from parley.experiments.report_kit.charts import THEMES
-from parley.formatting import plural
+from parley.formatting import gap, number, plural, real, size_text, status_text
 
 FONT = files("parley") / "dashboard" / "static" / "fonts" / "inter.woff2"
 
@@ -43,7 +43,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals["font"] = base64.b64encode(FONT.read_bytes()).decode("ascii")  # the page may be sent to anybody
-    made.globals |= {"plural": plural, "series": {name: theme.series for name, theme in THEMES.items()}}
+    made.globals |= {"plural": plural, "size_text": size_text}
+    made.globals["series"] = {name: theme.series for name, theme in THEMES.items()}
+    made.filters |= {"number": number, "real": real, "gap": gap, "status_text": status_text}
     made.policies["json.dumps_kwargs"] = {"allow_nan": False}  # JavaScript reads no NaN
     return made
 
