@@ -1,9 +1,10 @@
 """What `parley reproduce` shows: each exhibit is a measurement, its tables, its figure and a few honest words."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,15 @@ REGRET_COLUMNS = (
 SEARCH_SEED = 1  # a run of six phases: the last one needs more draws than the search can reach
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Exhibit:
     """One answer of `parley reproduce`."""
 
     name: str
-    tables: tuple[Table, ...]
+    tables: Sequence[Table]
     words: str
-    rows: tuple[Row, ...]
-    searches: tuple[Search, ...] = field(default=())
+    rows: Sequence[Row]
+    searches: Sequence[Search] = ()
 
 
 def _runs(rows: list[Row]) -> str:
@@ -51,8 +52,7 @@ def _runs(rows: list[Row]) -> str:
 def _table(rows: list[Row], *, number: int, fixed: str, by: str) -> Exhibit:
     title = f"Table {number} of the paper: {fixed}, {_runs(rows)} (published: 100 runs)"
     name = f"table{number}"
-    table = _comparison(name, title, rows, by=(by,))
-    return Exhibit(name=name, tables=(table,), words=_verdict(rows), rows=tuple(rows))
+    return Exhibit(name, [_comparison(name, title, rows, by=(by,))], _verdict(rows), rows)
 
 
 def _baseline(rows: list[Row]) -> Exhibit:
@@ -65,7 +65,7 @@ def _baseline(rows: list[Row]) -> Exhibit:
     )
     title = f"The baseline, {_runs(rows)}"
     table = _comparison("baseline", title, rows, by=("alpha",), hide=("ratio",), against="published")
-    return Exhibit(name="baseline", tables=(table,), words=words, rows=tuple(rows))
+    return Exhibit("baseline", [table], words, rows)
 
 
 def _counts(rows: list[Row]) -> Exhibit:
@@ -88,14 +88,13 @@ def _counts(rows: list[Row]) -> Exhibit:
     title = f"Counts capped at {cap:,}, {_runs(rows)}"
     hide = ("ratio", "error_rate")
     capped = _comparison("counts", title, rows, by=("alpha", "delta"), hide=hide, against="published")
-    tables = (_search_table(found), capped)
-    return Exhibit(name="counts", tables=tables, words=words, rows=tuple(rows), searches=tuple(found))
+    return Exhibit("counts", [_search_table(found), capped], words, rows, found)
 
 
 def _regret(rows: list[Row]) -> Exhibit:
     first, second = ([row for row in rows if row.instance == name] for name in REGRET_TITLES)
-    words = f"{_performance(first)} {_enhancement(second)}"
-    return Exhibit(name="pf-ucb", tables=(_regret_table(first), _regret_table(second)), words=words, rows=tuple(rows))
+    tables = [_regret_table(first), _regret_table(second)]
+    return Exhibit("pf-ucb", tables, f"{_performance(first)} {_enhancement(second)}", rows)
 
 
 # Name -> what makes the exhibit, from the rows of the table of that name.
@@ -134,25 +133,26 @@ def _comparison(
         Column(title="c*", key="bound", people=False),
         Column(title="/ c*", key="ratio", show=fixed(1), people="ratio" not in hide),
     ]
-    values = [[_value(row, column.key, single) for column in columns] for row in rows]
     if against:
         columns.append(Column(title=f"from {against}, s.e.", key="distance", show=_errors))
-        for row, line in zip(rows, values, strict=True):
-            other = next(r for r in rows if (r.alpha, r.delta, r.source) == (row.alpha, row.delta, against))
-            line.append(None if row is other else row.distance(other))
-    return Table(
-        name=name,
-        title=title,
-        columns=tuple(columns),
-        rows=tuple(map(tuple, values)),
-        note=f"Published: {CITATION}.",
+
+    def distance(row: Row) -> float | None:
+        other = next(r for r in rows if (r.alpha, r.delta, r.source) == (row.alpha, row.delta, against))
+        return None if row is other else row.distance(other)
+
+    values = _values(
+        columns,
+        rows,
+        label=lambda row: row.source if single else f"{row.algorithm}, {row.source}",
+        spread=lambda row: f"{row.cost:,.0f} ± {row.cost_std:,.0f}",
+        distance=distance,
     )
+    return Table(name=name, title=title, columns=tuple(columns), rows=values, note=f"Published: {CITATION}.")
 
 
-def _value(row: Row, key: str, single: bool) -> Any:
-    if key == "label":
-        return row.source if single else f"{row.algorithm}, {row.source}"
-    return f"{row.cost:,.0f} ± {row.cost_std:,.0f}" if key == "spread" else getattr(row, key)
+def _values(columns: Sequence[Column], rows: list[Row], **made: Callable[[Row], Any]) -> tuple[tuple[Any, ...], ...]:
+    """The cells of a table: what a row has under the column's key, or what is `made` of it."""
+    return tuple(tuple(made.get(one.key, attrgetter(one.key))(row) for one in columns) for row in rows)
 
 
 def _search_table(found: list[Search]) -> Table:
@@ -221,17 +221,15 @@ def _regret_table(rows: list[Row]) -> Table:
         name=name,
         title=f"{title}: T = {horizon:,}, {_runs(rows)} (published: {REGRET_RUNS} runs)",
         columns=REGRET_COLUMNS,
-        rows=tuple(tuple(_regret_value(row, column.key, rows) for column in REGRET_COLUMNS) for row in rows),
+        rows=_values(
+            REGRET_COLUMNS,
+            rows,
+            label=lambda row: f"{row.algorithm}, {row.source}",
+            share=lambda row: row.cost / _published(row, rows),
+            standard_error=lambda row: None if row.source == "published" else row.standard_error,
+        ),
         note=f"Published: {REGRET_CITATION}.",
     )
-
-
-def _regret_value(row: Row, key: str, rows: list[Row]) -> Any:
-    if key == "label":
-        return f"{row.algorithm}, {row.source}"
-    if key == "share":
-        return row.cost / _published(row, rows)
-    return None if key == "standard_error" and row.source == "published" else getattr(row, key)
 
 
 def _published(row: Row, rows: list[Row]) -> float:

@@ -1,6 +1,6 @@
 """The exhibits of `parley reproduce` as pictures."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -123,16 +123,8 @@ def _alphas(panel: Axes, rows: Sequence[Row]) -> None:
 
 def draw_exhibit(exhibit: Exhibit, *, theme: str = "light") -> Figure:
     """An exhibit as a picture."""
-    return FIGURES[exhibit.name](exhibit, theme)
-
-
-FIGURES: dict[str, Callable[[Exhibit, str], Figure]] = {
-    "table1": _table1,
-    "table2": _table2,
-    "baseline": _baseline,
-    "counts": _counts,
-    "pf-ucb": _regret,
-}
+    drawn = {"table1": _table1, "table2": _table2, "baseline": _baseline, "counts": _counts, "pf-ucb": _regret}
+    return drawn[exhibit.name](exhibit, theme)
 
 
 def _series(panel: Axes, rows: Sequence[Row], style: Theme, *, x: str, y: str) -> None:

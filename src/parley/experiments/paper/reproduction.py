@@ -74,17 +74,22 @@ class Job:
 class Row:
     """One line of a table: an algorithm at one alpha and delta, printed by the paper or measured here."""
 
-    algorithm: str
+    policy: str
     source: str  # "published", or the source of a job
     alpha: float
     delta: float
+    instance: str
     replications: int
     cost: float  # mean samples, or mean regret
     cost_std: float
     rounds: float | None
     error_rate: float | None
     bound: float  # c* = T* log(1 / (2.4 delta)), the paper's own figure in its second table; C* log T of regret
-    instance: str = ""
+
+    @property
+    def algorithm(self) -> str:
+        """Its name in the paper."""
+        return ALGORITHMS[self.policy]
 
     @property
     def ratio(self) -> float:
@@ -243,17 +248,13 @@ def _measure(job: Job, replications: int, seed: int) -> Row:
     outcome = simulate(_policy(job, instance.problem), instance, replications=replications, seed=seed)
     costs = outcome.costs if outcome.regret is None else outcome.regret.totals
     return Row(
-        algorithm=ALGORITHMS[job.policy],
-        source=job.source,
-        alpha=job.alpha,
-        delta=job.delta,
+        **vars(job),
         replications=replications,
         cost=float(costs.mean()),
         cost_std=float(costs.std()),
         rounds=float(outcome.rounds.mean()),
         error_rate=outcome.error_rate,
         bound=lower_bound(alpha=job.alpha, delta=job.delta, instance=job.instance),
-        instance=job.instance,
     )
 
 
@@ -266,15 +267,6 @@ def _policy(job: Job, problem: Problem) -> Policy:
 
 
 def _printed(cell: Published) -> Row:
-    where: dict[str, Any] = {"alpha": cell.alpha, "delta": cell.delta, "instance": cell.instance}
-    return Row(
-        algorithm=ALGORITHMS[cell.policy],
-        source="published",
-        replications=REGRET_RUNS if cell.instance else PUBLISHED_RUNS,
-        cost=cell.cost,
-        cost_std=cell.cost_std,
-        rounds=cell.rounds,
-        error_rate=cell.error_rate,
-        bound=cell.bound or lower_bound(**where),
-        **where,
-    )
+    bound = cell.bound or lower_bound(alpha=cell.alpha, delta=cell.delta, instance=cell.instance)
+    runs = REGRET_RUNS if cell.instance else PUBLISHED_RUNS
+    return Row(**vars(cell) | {"source": "published", "replications": runs, "bound": bound})
