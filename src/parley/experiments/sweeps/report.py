@@ -4,13 +4,11 @@ Charts are drawn by plotly.js, which stands in the page; they follow the reader'
 a caption, and its numbers stand in a table too.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from markupsafe import Markup
 
 from parley.errors import need
@@ -27,127 +25,102 @@ DASHES = ("solid", "dash", "dashdot", "dot")
 COLOURS = 8  # of a theme; dashes change where they begin again
 MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
 FEW, LEAST_HEIGHT, LINE = 6, 430, 14
+LOGARITHMIC = {"type": "log", "dtick": "D2", "tickformat": ",.0f"}  # an axis of costs
 FONT = {"family": "Inter, system-ui, sans-serif", "size": 14}
 
 
 def lines(
-    curves: Sequence[figures.Curve],
-    *,
-    x: str,
-    y: str,
-    bounds: Sequence[figures.Curve] = (),
-    log_x: bool = False,
-    falling: bool = False,
-    log_y: bool = False,
+    curves: Sequence[figures.Curve], *, x: str, y: str, bounds: Sequence[figures.Curve] = (), log_y: bool = False
 ) -> dict[str, Any]:
-    """Curves with bands, and bounds as dotted lines in ink."""
-    figure = go.Figure()
+    """Curves with bands along an axis of the sweep, and bounds as dotted lines in ink."""
+    data: list[dict[str, Any]] = []
     for place, curve in enumerate(curves):
-        shared = {"legendgroup": curve.label, "meta": {"place": place}}
         around = np.concatenate([curve.high, curve.low[::-1]])
+        shared = {"legendgroup": curve.label, "meta": {"place": place}}
         if np.isfinite(around).all():
-            figure.add_scatter(
-                x=np.concatenate([curve.x, curve.x[::-1]]).tolist(),
-                y=around.tolist(),
-                fill="toself",
-                mode="lines",
-                line={"width": 0},
-                showlegend=False,
-                hoverinfo="skip",
-                **shared,
-            )
-        figure.add_scatter(
-            x=curve.x.tolist(),
-            y=curve.y.tolist(),
-            name=curve.label,
-            mode="lines+markers",
-            marker={"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 8},
-            line={"dash": DASHES[place // COLOURS % len(DASHES)], "width": 2.2},
-            hovertemplate="%{fullData.name}<br>%{x:.4~g}: %{y:,.5~g}<extra></extra>",
-            **shared,
-        )
+            band = {"x": [*curve.x, *curve.x[::-1]], "y": around.tolist(), "fill": "toself", "mode": "lines"}
+            data.append(shared | band | {"line": {"width": 0}, "showlegend": False, "hoverinfo": "skip"})
+        look = {
+            "marker": {"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 8},
+            "line": {"dash": DASHES[place // COLOURS % len(DASHES)], "width": 2.2},
+            "hovertemplate": "%{fullData.name}<br>%{x:.4~g}: %{y:,.5~g}<extra></extra>",
+        }
+        data.append(shared | _points(curve, "lines+markers") | look)
     for bound in bounds:
-        figure.add_scatter(
-            x=bound.x.tolist(),
-            y=bound.y.tolist(),
-            name=bound.label,
-            mode="lines",
-            line={"dash": "dot", "width": 2},
-            meta={"place": -1},
-            hovertemplate="lower bound<br>%{x:.4~g}: %{y:,.0f}<extra></extra>",
-        )
-    figure.update_xaxes(title=x, type="log" if log_x else "linear", autorange="reversed" if falling else True)
-    figure.update_yaxes(title=y, type="log" if log_y else "linear", rangemode="normal" if log_y else "tozero")
-    if log_y:
-        figure.update_yaxes(dtick="D2", tickformat=",.0f")
-    if log_x:
-        figure.update_xaxes(dtick=1, tickformat="~g" if falling else ",d")
-    return _document(figure)
+        look = {"line": {"dash": "dot", "width": 2}, "meta": {"place": -1}}
+        hover = "lower bound<br>%{x:.4~g}: %{y:,.0f}<extra></extra>"
+        data.append(_points(bound, "lines") | look | {"hovertemplate": hover})
+    falling = x == "delta"
+    along: dict[str, Any] = {"title": figures.TITLES.get(x, x), "autorange": "reversed" if falling else True}
+    if x in figures.LOGARITHMIC:
+        along |= {"type": "log", "dtick": 1, "tickformat": "~g" if falling else ",d"}
+    return _chart_of(data, along, LOGARITHMIC | {"title": y} if log_y else {"title": y, "rangemode": "tozero"})
+
+
+def _points(curve: figures.Curve, mode: str) -> dict[str, Any]:
+    known = [value if np.isfinite(value) else None for value in curve.y.tolist()]
+    return {"x": curve.x.tolist(), "y": known, "name": curve.label, "mode": mode}
 
 
 def box_plots(made: Sequence[figures.Boxes], *, y: str) -> dict[str, Any]:
     """Boxes by group, a colour for every policy; drawn from quartiles, so that a page stays small."""
-    figure = go.Figure()
+    data = []
     for place, one in enumerate(made):
         quartiles = np.array([np.quantile(values, [0.25, 0.5, 0.75]) for values in one.values])
-        reach = 1.5 * (quartiles[:, 2] - quartiles[:, 0])
+        low, middle, high = quartiles.T
+        reach = 1.5 * (high - low)
         inside = [
-            values[(values >= q[0] - r) & (values <= q[2] + r)]
-            for values, q, r in zip(one.values, quartiles, reach, strict=True)
+            values[(values >= down) & (values <= up)]
+            for values, down, up in zip(one.values, low - reach, high + reach, strict=True)
         ]
-        figure.add_box(
-            x=list(one.groups),
-            q1=quartiles[:, 0].tolist(),
-            median=quartiles[:, 1].tolist(),
-            q3=quartiles[:, 2].tolist(),
-            lowerfence=[float(values.min()) for values in inside],
-            upperfence=[float(values.max()) for values in inside],
-            name=one.label,
-            meta={"place": place},
-        )
-    figure.update_layout(boxmode="group")
-    figure.update_yaxes(title=y, type="log", dtick="D2", tickformat=",.0f")
-    return _document(figure)
+        box = {"type": "box", "x": list(one.groups), "name": one.label, "meta": {"place": place}}
+        box |= {"q1": low.tolist(), "median": middle.tolist(), "q3": high.tolist()}
+        box["lowerfence"] = [float(values.min()) for values in inside]
+        data.append(box | {"upperfence": [float(values.max()) for values in inside]})
+    return _chart_of(data, {}, LOGARITHMIC | {"title": y}, boxmode="group")
 
 
 def heat_maps(draws: Sequence[tuple[str, FloatArray]], problem: Problem) -> dict[str, Any]:
     """Arm x agent, one map at a time, chosen from a list: colour is the share of all draws, numbers are draws."""
-    figure = go.Figure()
-    for place, (title, values) in enumerate(draws):
-        figure.add_heatmap(
-            z=(100 * values / values.sum()).tolist(),
-            text=[[f"{value:,.0f}" for value in row] for row in values],
-            x=list(problem.agents),
-            y=list(problem.arms),
-            zmin=0,
-            colorscale="Cividis",
-            colorbar={"title": "share of<br>draws (%)"},
-            texttemplate="%{text}" if values.size <= 120 else None,
-            hovertemplate="%{y} by %{x}<br>%{text} draws, %{z:.1f}% of all<extra></extra>",
-            visible=place == 0,
-            name=title,
-        )
+    data = [
+        {
+            "type": "heatmap",
+            "z": (100 * values / values.sum()).tolist(),
+            "text": [[f"{value:,.0f}" for value in row] for row in values],
+            "x": list(problem.agents),
+            "y": list(problem.arms),
+            "zmin": 0,
+            "colorscale": "Cividis",
+            "colorbar": {"title": {"text": "share of<br>draws (%)"}},
+            "texttemplate": "%{text}" if values.size <= 120 else None,
+            "hovertemplate": "%{y} by %{x}<br>%{text} draws, %{z:.1f}% of all<extra></extra>",
+            "visible": place == 0,
+            "name": title,
+        }
+        for place, (title, values) in enumerate(draws)
+    ]
     buttons = [
         {"label": title, "method": "restyle", "args": [{"visible": [at == place for at in range(len(draws))]}]}
         for place, (title, _) in enumerate(draws)
     ]
     menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "font": {"color": "#1c1f24"}}
-    figure.update_layout(updatemenus=[menu | {"bgcolor": "#ffffff"}], margin=MARGIN | {"t": 60, "l": 110})
-    figure.update_yaxes(autorange="reversed")
-    return _document(figure)
+    room = {"updatemenus": [menu | {"bgcolor": "#ffffff"}], "margin": MARGIN | {"t": 60, "l": 110}}
+    return _chart_of(data, {}, {"autorange": "reversed"}, **room)
 
 
-def _document(figure: go.Figure) -> dict[str, Any]:
-    if figure.layout.margin.t is None:
-        figure.update_layout(margin=MARGIN)
-    named = sum(trace.showlegend is not False for trace in figure.data)
+def _chart_of(
+    data: list[dict[str, Any]], along: dict[str, Any], upright: dict[str, Any], **layout: Any
+) -> dict[str, Any]:
+    """A chart as plotly.js reads it, with its two axes."""
+    axes = {name: {"automargin": True} | axis for name, axis in (("xaxis", along), ("yaxis", upright))}
+    for axis in axes.values():
+        if "title" in axis:
+            axis["title"] = {"text": axis["title"], "standoff": 12}
+    named = sum(trace.get("showlegend", True) for trace in data)
     if named > FEW:  # the legend stands below, and takes its rows from the chart
-        figure.update_layout(height=LEAST_HEIGHT + LINE * named)
-    figure.update_layout(template="none", font=FONT, legend={"orientation": "h", "y": -0.2})
-    for axis in (figure.update_xaxes, figure.update_yaxes):
-        axis(automargin=True, title_standoff=12)
-    document: dict[str, Any] = json.loads(figure.to_json())
-    return {"data": document["data"], "layout": document["layout"]}
+        layout["height"] = LEAST_HEIGHT + LINE * named
+    shared = {"margin": MARGIN, "font": FONT, "legend": {"orientation": "h", "y": -0.2}}
+    return {"data": data, "layout": shared | layout | axes}
 
 
 UNTIL = {"samples": "samples until every agent has its answer", "regret": "regret of all agents at the horizon"}
@@ -200,30 +173,24 @@ def _chart(figure: dict[str, Any], caption: str, *, tall: bool = False) -> dict[
 
 
 def _along(results: Results, summary: pd.DataFrame, x: str, level: float) -> list[dict[str, Any]]:
-    title, bands = figures.TITLES.get(x, x), f"bands are {100 * level:g}% intervals."
-    scale: dict[str, Any] = {"log_x": x in figures.LOGARITHMIC, "falling": x == "delta"}
-    costs = lines(
-        figures.curves(results, summary, x, "cost", level=level),
-        bounds=figures.bound_curve(results, summary, x),
-        x=title,
-        y=f"mean {results.unit}",
-        log_y=True,
-        **scale,
-    )
-    rounds = lines(figures.curves(results, summary, x, "rounds", level=level), x=title, y="mean rounds", **scale)
+    bands = f"bands are {100 * level:g}% intervals."
+
+    def chart(name: str, caption: str, **more: Any) -> dict[str, Any]:
+        unit = results.unit if name == "cost" else name
+        drawn = lines(figures.curves(results, summary, x, name, level=level), x=x, y=f"mean {unit}", **more)
+        return _chart(drawn, f"Mean {caption}; {bands}")
+
     charts = [
-        _chart(costs, f"Mean {UNTIL[results.unit]}; {bands}"),
-        _chart(rounds, f"Mean rounds of communication; {bands}"),
+        chart("cost", UNTIL[results.unit], bounds=figures.bound_curve(results, summary, x), log_y=True),
+        chart("rounds", "rounds of communication"),
     ]
-    for name in (name for name in results.other_costs if summary[name].notna().all()):
-        drawn = lines(figures.curves(results, summary, x, name, level=level), x=title, y=f"mean {name}", **scale)
-        charts.append(_chart(drawn, f"Mean {name} of a study; {bands}"))
+    charts += [chart(name, f"{name} of a study") for name in results.other_costs if summary[name].notna().all()]
     if saved := figures.saving_curves(results, x):
         caption = (
             "The lower bound with every agent alone (W = Id) over the one together: above 1, collaborating saves "
             f"{results.unit}; below, an agent that cares about others has to learn about them."
         )
-        charts.append(_chart(lines(saved, x=title, y="lower bound alone / together", **scale), caption))
+        charts.append(_chart(lines(saved, x=x, y="lower bound alone / together"), caption))
     return charts
 
 
