@@ -73,10 +73,10 @@ def box_plots(made: Sequence[figures.Boxes], *, y: str) -> dict[str, Any]:
             values[(values >= down) & (values <= up)]
             for values, down, up in zip(one.values, low - reach, high + reach, strict=True)
         ]
-        box = {"type": "box", "x": list(one.groups), "name": one.label, "meta": {"place": place}}
-        box |= {"q1": low.tolist(), "median": middle.tolist(), "q3": high.tolist()}
+        box = {"q1": low.tolist(), "median": middle.tolist(), "q3": high.tolist()}
         box["lowerfence"] = [float(values.min()) for values in inside]
-        data.append(box | {"upperfence": [float(values.max()) for values in inside]})
+        box["upperfence"] = [float(values.max()) for values in inside]
+        data.append({"type": "box", "x": list(one.groups), "name": one.label, "meta": {"place": place}, **box})
     return _chart_of(data, {}, LOGARITHMIC | {"title": y}, boxmode="group")
 
 
