@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -28,15 +29,12 @@ if TYPE_CHECKING:
     from parley.agent.outbox import Outbox
     from parley.agent.site import Site
 
-
 _policy_option = click.option(
     "--policy",
     type=click.Path(dir_okay=False),
     envvar="PARLEY_POLICY",
     help="File with the site's own policy: smallest_cell, largest_rho, studies, hold.",
 )
-
-
 _corrected_option = click.option(
     "--output", default="corrected.json", show_default=True, help="Where a corrected report is written."
 )
@@ -116,7 +114,12 @@ def _open_site(
         from parley.agent.reporting import site_of
         from parley.agent.site import Site
     own = SitePolicy.load(policy) if policy else None
-    client = _client(server, token_file)
+    try:
+        client = connect(server, token_file)
+    except InvalidInput as error:
+        if error.key != "token":
+            raise
+        client = None  # most commands need the journal alone
     with client or nullcontext():
         if client is not None and study is not None and not any(Path(outbox).glob(f"{study}/*/journal")):
             agent = name or client.request("GET", "whoami")["agent"]
@@ -128,16 +131,6 @@ def _open_site(
             site = Site(outbox, study=known.study, agent=known.agent, policy=own)
         with site:
             yield _OpenSite(site, client, outbox)
-
-
-def _client(server: str, token_file: str | None) -> Client | None:
-    """A client, or None without a token: most commands need the journal alone."""
-    try:
-        return connect(server, token_file)
-    except InvalidInput as error:
-        if error.key != "token":
-            raise
-        return None
 
 
 @click.group(invoke_without_command=True)
@@ -171,13 +164,9 @@ def site_command(ctx: click.Context, /, host: str, port: int, code_file: str | N
     with _open_site(**options) as opened:
         if opened.client is None:
             raise InvalidInput("token", found="none", allowed="a token in a file, or in PARLEY_TOKEN")
-        signal.signal(signal.SIGTERM, _leave)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         runtime = SiteRuntime(opened.site, opened.client, opened.outbox)
         serve(runtime, settings, lambda address: say(f"Parley site at {address}"))
-
-
-def _leave(*_: object) -> None:
-    raise SystemExit(0)
 
 
 def _with_site(function: Callable[..., None]) -> Callable[..., None]:

@@ -212,13 +212,12 @@ def estimates(policy: str, options: Mapping[str, Any], problem: Problem) -> list
     if pairs > LARGEST_ESTIMATE:
         return []
     planner = Planner(policy=policy, options=options, replications=max(2, min(40, ESTIMATE_WORK // pairs)), seed=0)
-    return [_scenario(planner, problem, gap) for gap in usual_gaps(problem)]
-
-
-def _scenario(planner: Planner, problem: Problem, gap: float) -> dict[str, Any]:
-    together, alone = planner.together_and_alone(gap_scenario(problem, gap), problem)
-    whole, apart = (found.summary() | found.figures() for found in (together, alone))
-    return {"gap": gap, **whole, "alone": apart}
+    found = []
+    for gap in usual_gaps(problem):
+        pair = planner.together_and_alone(gap_scenario(problem, gap), problem)
+        whole, apart = (one.summary() | one.figures() for one in pair)
+        found.append({"gap": gap, **whole, "alone": apart})
+    return found
 
 
 def launch_warning(policy: str, options: Mapping[str, Any], problem: Problem) -> str:
@@ -303,16 +302,15 @@ def forecast_document(policy: Policy, state: State, frozen: Collection[str], *, 
         )
     except InvalidInput as error:
         return document | {"reason": str(error)}
-    low, middle, high = ahead.quantiles(0.1, 0.5, 0.9)
-    rounds = _quantiles(ahead.rounds, (0.1, 0.5, 0.9))
+    levels = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
     costs = ahead.study_costs.summary()
     if "money" in document:
         document["money"] |= costs["money"]
     return document | {
         "days_left": costs.get("days"),
         "regret_left": costs.get("regret"),
-        "total": {"p10": low, "p50": middle, "p90": high},
-        "rounds": {"p10": float(rounds[0]), "p50": float(rounds[1]), "p90": float(rounds[2])},
+        "total": dict(zip(levels, ahead.quantiles(*levels.values()), strict=True)),
+        "rounds": dict(zip(levels, _quantiles(ahead.rounds, levels.values()).tolist(), strict=True)),
         "total_per_agent": ahead.per_agent,
         "continuations": continuations,
         "unfinished": ahead.unfinished,

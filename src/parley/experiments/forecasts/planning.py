@@ -266,7 +266,11 @@ def trade_off(planner: Planner, problem: Problem, scenario: Scenario) -> list[Tr
     return [
         TradeOffPoint(
             day_cost=worth,
-            study=planner.estimate(scenario, problem, planned=_with_day_cost(problem, worth)),
+            study=planner.estimate(
+                scenario,
+                problem,
+                planned=problem.with_(price=0.0, day_cost=1.0) if math.isinf(worth) else problem.with_(day_cost=worth),
+            ),
             own=worth == problem.day_cost,
         )
         for worth in day_costs(problem, scenario)
@@ -295,8 +299,3 @@ def day_costs(problem: Problem, scenario: Scenario) -> list[float]:
     a_day = float(money_of(problem, bound.allocation) / days_needed(bound.allocation, stated_rates(problem)))
     digits = 1 - math.floor(math.log10(a_day))  # two figures: round worths are easier to choose from
     return sorted({0.0, problem.day_cost, math.inf, *(round(step * a_day, digits) for step in STEPS)})
-
-
-def _with_day_cost(problem: Problem, day_cost: float) -> Problem:
-    """The problem as its policy plans for it if a day is worth that much."""
-    return problem.with_(price=0.0, day_cost=1.0) if math.isinf(day_cost) else problem.with_(day_cost=day_cost)

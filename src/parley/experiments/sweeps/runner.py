@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
+from timeit import timeit
 
 import numpy as np
 
@@ -114,14 +116,9 @@ def workload(sweep: Sweep, folder: Folder) -> Workload:
 
 def _seconds(cell: Cell) -> float:
     """About how long a cell takes: what it costs to begin, and what every replication adds."""
-    few, more = (_timed(replace(cell, replications=min(count, cell.replications))) for count in (FEW, MORE))
+    counts = (min(count, cell.replications) for count in (FEW, MORE))
+    few, more = (timeit(partial(run_cell, replace(cell, replications=count)), number=1) for count in counts)
     if cell.replications <= MORE:
         return more
     each = max(more - few, 0.0) / (MORE - FEW)
     return more + each * (cell.replications - MORE)
-
-
-def _timed(cell: Cell) -> float:
-    begun = perf_counter()
-    run_cell(cell)
-    return perf_counter() - begun

@@ -116,12 +116,9 @@ class Folder:
         """The cells that are still to be run, and the files among them that are damaged."""
         missing, damaged = [], []
         for cell in cells:
-            path = self._file(cell.key)
-            if not path.exists():
+            if self.read(cell.key) is None:
                 missing.append(cell)
-            elif self.read(cell.key) is None:
-                missing.append(cell)
-                damaged.append(path)
+                damaged += [path for path in (self._file(cell.key),) if path.exists()]
         return missing, damaged
 
     def write(self, cell: Cell, result: CellResult, *, rows: str) -> None:
@@ -135,9 +132,7 @@ class Folder:
             "seconds": result.seconds,
         }
         metadata = {METADATA: canonical(described | {"checksum": _checksum(table, described)}).encode()}
-        buffer = io.BytesIO()
-        pq.write_table(table.replace_schema_metadata(metadata), buffer, compression="zstd")
-        write_whole(self._file(cell.key), buffer.getvalue())
+        _write(self._file(cell.key), table.replace_schema_metadata(metadata))
 
     def read(self, key: str) -> Stored | None:
         """A cell's file; None if it is damaged."""
@@ -153,13 +148,17 @@ class Folder:
     def write_together(self, cells: tuple[Cell, ...]) -> Path:
         """All rows in one file, in the order of the cells."""
         tables = [stored.rows for cell in cells if (stored := self.read(cell.key)) is not None]
-        buffer = io.BytesIO()
-        pq.write_table(pa.concat_tables(tables, promote_options="permissive"), buffer, compression="zstd")
-        write_whole(self.path / "results.parquet", buffer.getvalue())
-        return self.path / "results.parquet"
+        _write(path := self.path / "results.parquet", pa.concat_tables(tables, promote_options="permissive"))
+        return path
 
     def _file(self, key: str) -> Path:
         return self.path / "cells" / f"{key}.parquet"
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    write_whole(path, buffer.getvalue())
 
 
 def _plain(document: Any) -> Any:

@@ -1,16 +1,4 @@
-"""A sweep: a base study and axes, multiplied out into cells.
-
-    name = "cost against delta"
-    study = "paper.toml"              # the base study: a file beside this one, or a [study] section here
-    replications = 1000
-    seed = 0                          # of the rewards; the same in every cell, so that policies can be paired
-    rows = "replication"              # or "cell": what a row of the results is
-
-    [axes]
-    delta = [0.1, 0.05]
-    policy = ["wcpe", { name = "uniform", threshold = "heuristic" }]
-    weights = [{ label = "alone", kind = "identity" }, { label = "together", kind = "population", shares = [1, 1] }]
-    "truth.min_gap" = [0.05, 0.1]     # any key of the study file
+"""A sweep: a base study and axes, multiplied out into cells; docs/experiments.md shows the file.
 
 Every cell is checked before any is run. A cell is one study, one policy, many replications, known by the hash of all
 that its numbers depend on. It travels to a worker as plain data and comes back as a `CellResult`; workers write
@@ -53,6 +41,7 @@ KEYS = {
     "axes": Key(kinds=(dict,), meaning="axis -> its values", default=REQUIRED),
 }
 ROWS = ("replication", "cell")
+USUAL = {"replications": 1000, "seed": 0, "rows": ROWS[0], "environment": None, "max_samples": None}
 MOST_CELLS = 1_000_000
 # The short names of axes; any other axis is a key of the study file, such as "truth.min_gap" or "policy.accuracy".
 AXES = {
@@ -112,16 +101,9 @@ def parse_sweep(
     axes = {name: checked_axis(name, copy.deepcopy(values)) for name, values in document["axes"].items()}
     for section in axes.get("weights", ()):
         _inline_weights(section, folder)
-    whole = {
-        "name": document.get("name", default_name),
-        "study": base,
-        "replications": document.get("replications", 1000),
-        "seed": document.get("seed", 0),
-        "rows": document.get("rows", "replication"),
-        "environment": document.get("environment"),
-        "max_samples": document.get("max_samples"),
-        "axes": axes,
-    }
+    whole: dict[str, Any] = (
+        {"name": default_name, "study": base} | USUAL | dict(document) | {"study": base, "axes": axes}
+    )
     targets = [target(name) for name in axes]
     for key in targets:
         if targets.count(key) > 1:
@@ -130,18 +112,12 @@ def parse_sweep(
     count = math.prod(len(values) for values in axes.values())
     if count > MOST_CELLS:
         raise InvalidInput("axes", found=f"{count:,} cells", allowed=f"at most {MOST_CELLS:,}")
-    labels = {name: axis_labels(name, values) for name, values in axes.items()}
-    places = itertools.product(*(range(len(values)) for values in axes.values()))
-    cells = tuple(
-        _checked_cell(
-            whole,
-            {name: axes[name][at] for name, at in zip(axes, place, strict=True)},
-            {name: labels[name][at] for name, at in zip(axes, place, strict=True)},
-            made_by,
-        )
-        for place in places
-    )
-    return Sweep(name=whole["name"], document=whole, rows=whole["rows"], cells=cells)
+    labelled = [zip(values, axis_labels(name, values), strict=True) for name, values in axes.items()]
+    cells = []
+    for place in itertools.product(*labelled):
+        values, labels = (dict(zip(axes, part, strict=True)) for part in zip(*place, strict=True))
+        cells.append(_checked_cell(whole, values, labels, made_by))
+    return Sweep(name=whole["name"], document=whole, rows=whole["rows"], cells=tuple(cells))
 
 
 def _check_keys(document: Mapping[str, Any]) -> None:
@@ -356,9 +332,7 @@ class CellResult:
     finished: BoolArray
     draws: FloatArray  # (arm, agent): mean draws
     lower_bound: float | None  # on the expected samples, on regret with a horizon; None where it says nothing
-    isolated_bound: (
-        float | None
-    )  # on samples with W = Id, every agent alone; None where arms tie then, or with a horizon
+    isolated_bound: float | None  # with every agent alone; None where arms tie then, or with a horizon
     seconds: float
 
 
