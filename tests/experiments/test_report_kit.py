@@ -44,4 +44,4 @@ def test_the_words_of_a_picture_stay_words_in_the_page():
         figure.subplots().set_title(f"samples, {theme}")
         return figure
 
-    assert ">samples, dark</text>" in picture(draw, "a label")
+    assert ">samples, dark</text>" in picture("a label", draw)

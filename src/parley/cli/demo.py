@@ -145,8 +145,7 @@ def _show_samples(study: Study, replications: int, seed: int, output: str, comma
         policy=policy,
         run=run,
         timeline=picture(
-            lambda theme: elimination_timeline(run, problem, theme=theme),
-            "Mixed means of every arm over the phases, one panel per agent",
+            "Mixed means of every arm over the phases, one panel per agent", elimination_timeline, run, problem
         ),
         answers=answers,
         certificate=certificate,
@@ -198,8 +197,7 @@ def _show_regret(study: Study, replications: int, seed: int, output: str, comman
         policy=policy,
         phases=followed,
         figure=picture(
-            lambda theme: demo.regret_figure(results, least, theme=theme),
-            "Mean regret of every policy over time, with bands of 80 % of the runs",
+            "Mean regret of every policy over time, with bands of 80 % of the runs", demo.regret_figure, results, least
         ),
         comparison=comparison,
         lower_bound=least,

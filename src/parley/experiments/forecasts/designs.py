@@ -26,7 +26,8 @@ MOST = 2**40  # draws of a cell
 CELLS = 4_000_000  # arms x agents x runs x looks: what fits
 RUNS = 2000
 LOOKS = 5  # of a group-sequential design, as most have at most
-NODES, WIDEST = 96, 9.0  # of the integration, and how many standard deviations it reaches down
+NODES, SHARES = np.polynomial.legendre.leggauss(96)  # of the integration
+WIDEST = 9.0  # standard deviations that it reaches down
 
 
 def crossing_probabilities(line: float, looks: int, drift: float = 0.0) -> FloatArray:
@@ -38,19 +39,13 @@ def crossing_probabilities(line: float, looks: int, drift: float = 0.0) -> Float
     [0.025]
     """
     low = min(0.0, drift * looks) - WIDEST * math.sqrt(looks)
-    nodes, shares = _legendre()
-    places, weights = low + (line - low) * (nodes + 1) / 2, shares * (line - low) / 2
+    places, weights = low + (line - low) * (NODES + 1) / 2, SHARES * (line - low) / 2
     step, beyond = _normal(places[:, None] - places - drift), ndtr(places + drift - line)
     density, found = _normal(places - drift), [float(ndtr(drift - line))]
     for _ in range(looks - 1):
         found.append(float((weights * density * beyond).sum()))
         density = step @ (weights * density)
     return np.array(found)
-
-
-@cache
-def _legendre() -> tuple[FloatArray, FloatArray]:
-    return np.polynomial.legendre.leggauss(NODES)
 
 
 def _normal(values: FloatArray) -> FloatArray:

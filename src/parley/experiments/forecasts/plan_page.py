@@ -182,37 +182,25 @@ def plan_page(
     warning: str = "",
 ) -> str:
     """The whole plan on one page; `timed` is about time, where rates are stated."""
-    per_agent = [(cost.scenario, *(f"{value:,.0f}" for value in cost.per_agent)) for cost in plan.scenarios]
-    parts: dict[str, Any] = dict.fromkeys(("operating", "money_and_days", "trade_off", "calendar", "per_agent"))
-    if characteristics:
-        parts["operating"] = {
-            "table": operating_table("", characteristics),
+    operating = trade_off = calendar = per_agent = None
+    if known := characteristics:
+        operating = {
+            "table": operating_table("", known),
             "looks": LOOKS,
-            "largest_fixed_size": largest_fixed_size(characteristics),
-            "figure": picture(
-                lambda theme: operating_figure(characteristics, theme=theme),
-                "Power, wrong answers and samples by truth",
-            ),
-            "budgets": budget_table("", characteristics),
-            "by_budget": picture(
-                lambda theme: budget_figure(characteristics, theme=theme),
-                "Power and mean samples by budget, beside the fixed size",
-            ),
+            "largest_fixed_size": largest_fixed_size(known),
+            "figure": picture("Power, wrong answers and samples by truth", operating_figure, known),
+            "budgets": budget_table("", known),
+            "by_budget": picture("Power and mean samples by budget, beside the fixed size", budget_figure, known),
         }
-    money_and_days = money_and_days_table("", plan)
-    if money_and_days.rows:
-        parts["money_and_days"] = money_and_days
     if timed and timed.trade_off:
-        label = "Mean days against mean money, by what a day is worth"
-        parts["trade_off"] = {
-            "table": trade_off_table("", timed),
-            "figure": picture(lambda theme: trade_off_figure(timed, theme=theme), label),
-        }
+        drawn = picture("Mean days against mean money, by what a day is worth", trade_off_figure, timed)
+        trade_off = {"table": trade_off_table("", timed), "figure": drawn}
     if timed and timed.timeline:
         days = agent_days(np.stack(timed.timeline), stated_rates(problem)).tolist()
-        parts["calendar"] = calendar_chart(problem.agents, days, problem.delay.tolist(), problem.round_days)
+        calendar = calendar_chart(problem.agents, days, problem.delay.tolist(), problem.round_days)
     if problem.horizon is None:  # with a horizon, everybody draws to the end
-        parts["per_agent"] = Table.of_text("", ("scenario, mean draws", *problem.agents), per_agent)
+        rows = [(cost.scenario, *(f"{value:,.0f}" for value in cost.per_agent)) for cost in plan.scenarios]
+        per_agent = Table.of_text("", ("scenario, mean draws", *problem.agents), rows)
     return render(
         "plan",
         title=title,
@@ -222,11 +210,15 @@ def plan_page(
         guarantee=guarantee,
         warning=warning,
         unusual="".join(f" {sentence[:1].upper()}{sentence[1:]}." for sentence in problem.descriptions().values()),
-        figure=picture(lambda theme: plan_figure(plan, theme=theme), "Samples by scenario, by delta and by weights"),
+        figure=picture("Samples by scenario, by delta and by weights", plan_figure, plan),
         costs=cost_table("", plan),
+        operating=operating,
+        money_and_days=money_and_days_table("", plan),
+        trade_off=trade_off,
+        calendar=calendar,
+        per_agent=per_agent,
         reference=plan.scenarios[-1].scenario,
         sensitivity=sensitivity_table("", plan),
-        **parts,
     )
 
 

@@ -96,7 +96,11 @@ def prior_scenario(
     ):
         if not allowed:
             raise InvalidInput(key, found=value, allowed="above 0 (heterogeneity: between 0 and 1)")
-    _require_room(problem, spread)
+    low, high, centre = problem.noise.low, problem.noise.high, problem.noise.usual_mean
+    room = np.inf if low is None or high is None else 2 * min(centre - low, high - centre)
+    if spread > room:
+        within = f"at most {room:g}: means lie between {low:g} and {high:g}"
+        raise InvalidInput("spread", found=f"{spread:g} around {centre:g}", allowed=within)
     generator = np.random.default_rng(seed)
     kept = [_draw(problem, generator, spread, heterogeneity, min_gap) for _ in range(instances)]
     return Scenario(name=f"prior, spread {spread:g}", means=np.stack(kept))
@@ -117,17 +121,6 @@ def _draw(
         found=f"{min_gap:g}, which none of {MAX_DRAWS:,} draws from the prior reached",
         allowed="a smaller gap",
     )
-
-
-def _require_room(problem: Problem, spread: float) -> None:
-    """Where rewards have bounds, means around the usual one must stay within."""
-    low, high, centre = problem.noise.low, problem.noise.high, problem.noise.usual_mean
-    if low is not None and high is not None and spread / 2 > min(centre - low, high - centre):
-        raise InvalidInput(
-            "spread",
-            found=f"{spread:g} around {centre:g}",
-            allowed=f"at most {2 * min(centre - low, high - centre):g}: means lie between {low:g} and {high:g}",
-        )
 
 
 def with_weights(problem: Problem, weights: FloatArray) -> Problem:

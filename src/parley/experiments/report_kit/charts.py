@@ -17,7 +17,7 @@ return matplotlib `Figure` objects: nothing is shown, saved or kept in a global;
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,13 +43,11 @@ MOST_TICKS = 7
 class Theme:
     """Ground, ink and series colours of a figure."""
 
-    name: str
     ground: str
     ink: str
     faint: str  # grid lines and frames
     muted: str  # what is named but not in focus: published figures, arms that are out
     series: tuple[str, ...]
-    heat: str = field(default="cividis")  # a map that is even in lightness, also without colour
 
     def colour(self, place: int) -> str:
         """The colour of the n-th series; they repeat after the last.
@@ -88,25 +86,20 @@ class Theme:
 
 
 THEMES = {
-    theme.name: theme
-    for theme in (
-        Theme(
-            name="light",
-            ground="#ffffff",
-            ink="#1c1f24",
-            faint="#d5d9e0",
-            muted="#737985",
-            series=("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b07d00", "#3f97c7", "#5b5b5b", "#882255"),
-        ),
-        Theme(
-            name="dark",
-            ground="#14171c",
-            ink="#e8eaee",
-            faint="#3a404a",
-            muted="#9aa1ad",
-            series=("#56b4e9", "#ff8c42", "#2fc79b", "#e39ac6", "#f0e442", "#8fa8ff", "#c4c4c4", "#ff7f9c"),
-        ),
-    )
+    "light": Theme(
+        ground="#ffffff",
+        ink="#1c1f24",
+        faint="#d5d9e0",
+        muted="#737985",
+        series=("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b07d00", "#3f97c7", "#5b5b5b", "#882255"),
+    ),
+    "dark": Theme(
+        ground="#14171c",
+        ink="#e8eaee",
+        faint="#3a404a",
+        muted="#9aa1ad",
+        series=("#56b4e9", "#ff8c42", "#2fc79b", "#e39ac6", "#f0e442", "#8fa8ff", "#c4c4c4", "#ff7f9c"),
+    ),
 }
 
 

@@ -50,16 +50,15 @@ def _environment() -> Environment:
     return made
 
 
-def picture(draw: Callable[[str], Figure], label: str) -> Markup:
-    """A figure in both themes, of which the reader's setting shows one; `draw` is given the theme's name."""
-    both = (Markup('<div class="{}">{}</div>').format(theme, _svg(draw(theme))) for theme in ("light", "dark"))
-    return Markup('<figure role="img" aria-label="{}">{}</figure>').format(label, Markup("").join(both))
-
-
-def _svg(figure: Figure) -> Markup:
-    """A figure as SVG to stand inside a page."""
-    buffer = io.StringIO()
-    with rc_context({"svg.fonttype": "none"}):  # text stays text, in the page's typeface
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-    text = buffer.getvalue()
-    return Markup(text[text.index("<svg") :])  # matplotlib escapes what it writes
+def picture(label: str, draw: Callable[..., Figure], *values: Any) -> Markup:
+    """A figure of these values in both themes, of which the reader's setting shows one."""
+    both = Markup("")
+    for theme in ("light", "dark"):
+        buffer = io.StringIO()
+        figure = draw(*values, theme=theme)
+        with rc_context({"svg.fonttype": "none"}):  # text stays text, in the page's typeface
+            figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+        text = buffer.getvalue()
+        drawn = Markup(text[text.index("<svg") :])  # matplotlib escapes what it writes
+        both += Markup('<div class="{}">{}</div>').format(theme, drawn)
+    return Markup('<figure role="img" aria-label="{}">{}</figure>').format(label, both)

@@ -227,14 +227,14 @@ def allocation(draws: Sequence[tuple[str, FloatArray]], problem: Problem, *, the
     rows = -(-len(shown) // columns)
     arms, agents = problem.shape
     width, height = 1.5 + columns * (0.9 + 0.75 * min(agents, 12)), 1.2 + rows * (0.9 + 0.42 * min(arms, 16))
-    with charts.canvas(theme, max(width, 4.5), max(height, 3.2)) as (figure, style):
+    with charts.canvas(theme, max(width, 4.5), max(height, 3.2)) as (figure, _):
         panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
         shares = [100 * values / values.sum() for _, values in shown]
         top = max(float(share.max()) for share in shares)
         image = None
         for panel, (title, values), share in zip(panels, shown, shares, strict=False):
             panel.grid(visible=False)
-            image = panel.imshow(share, aspect="auto", cmap=style.heat, vmin=0, vmax=top)
+            image = panel.imshow(share, aspect="auto", cmap="cividis", vmin=0, vmax=top)
             panel.set_title(title)
             panel.set_xticks(range(agents), problem.agents, rotation=30, ha="right")
             panel.set_yticks(range(arms), problem.arms)
