@@ -265,14 +265,25 @@ def parley_process(
                 running.kill()
 
 
-def announced(server: subprocess.Popen[str], log: Path) -> str:
-    """The address the server announces on its first line."""
-    assert server.stdout is not None
-    line = server.stdout.readline()
-    if " at http" not in line:
-        server.wait(timeout=PATIENCE)
-        raise ParleyError(f"the coordinator did not start: {log.read_text(encoding='utf-8')[-500:]}")
-    return line.rsplit(" at ", 1)[1].strip()
+@contextmanager
+def serving(database: str, log: Path, **variables: str) -> Iterator[str]:
+    """A coordinator on this database, at any port that is free; yields its address."""
+    with parley_process(["serve", "--db", database, "--port", "0"], log, heard=True, **variables) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        if " at http" not in line:
+            server.wait(timeout=PATIENCE)
+            raise ParleyError(f"the coordinator did not start: {log.read_text(encoding='utf-8')[-500:]}")
+        yield line.rsplit(" at ", 1)[1].strip()
+
+
+def administrator(database: str, name: str) -> str:
+    """A new token of an administrator; the database is made if there is none."""
+    with needs("server", "a live study"):
+        from parley.coordinator.access.tokens import prepare
+    token = prepare(database, name=name, new_token=True)[2]
+    assert token is not None
+    return token
 
 
 def run_live(
@@ -287,8 +298,6 @@ def run_live(
     `study_file` needs a [truth]; left out, it is the paper's instance. `db` may be a PostgreSQL address; left out, an
     SQLite file that is removed afterwards with everything else.
     """
-    with needs("server", "a live demo"):
-        from parley.coordinator.access.tokens import prepare
     with needs("agent", "a live demo"):
         from parley.agent.client import Client
     from parley.protocol import StudyMessage
@@ -301,11 +310,9 @@ def run_live(
         study = load_study(path)
         study.require_truth()
         database = db or str(folder / "parley.db")
-        token = prepare(database, name=f"live-demo-{os.getpid()}", new_token=True)[2]
-        assert token is not None
-        log = folder / "server.log"
-        server = stack.enter_context(parley_process(["serve", "--db", database, "--port", "0"], log, heard=True))
-        client = stack.enter_context(Client(announced(server, log), token))
+        token = administrator(database, f"live-demo-{os.getpid()}")
+        address = stack.enter_context(serving(database, folder / "server.log"))
+        client = stack.enter_context(Client(address, token))
         notify(f"coordinator at {client.server}, database {'PostgreSQL' if db else 'SQLite'}")
         body = {"id": f"live-{os.urandom(4).hex()}", "study": StudyMessage.of(study).to_json()}
         made = _patiently(lambda: client.request("POST", "studies", json=body))

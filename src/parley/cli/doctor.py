@@ -3,6 +3,7 @@
 import platform
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,8 @@ def _database(address: str) -> dict[str, Any]:
     shown = parse_url(address).render_as_string(hide_password=True)
     answer: dict[str, Any] = {"address": shown, "answers": False, "schema": None, "studies": None, "problem": ""}
     try:
-        storage = open_for_reading(address)
-        try:
+        with closing(open_for_reading(address)) as storage:
             count = storage.read(lambda connection: connection.execute(text("SELECT count(*) FROM studies")).scalar())
-        finally:
-            storage.close()
     except ParleyError as error:  # of a schema that is not ours we know, because the database answered
         answers = isinstance(error, InvalidInput) and error.key == SCHEMA
         return answer | {"answers": answers, "problem": str(error)}

@@ -6,15 +6,15 @@ the code that is tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
-from parley.cli.demo import announced, parley_process
+from parley.cli.demo import administrator, serving
 from parley.cli.qualify_checks import Bench, Flaw, check, require, stored
 from parley.errors import Unreachable
 from parley.formatting import plural
@@ -42,21 +42,10 @@ BODIES: dict[str, Any] = {
 }
 
 
-@contextmanager
-def _serving(bench: Bench, database: str, **variables: str) -> Iterator[str]:
-    """A real server process; its address."""
-    log = bench.folder / "server.log"
+def _serving(bench: Bench, database: str, **variables: str) -> AbstractContextManager[str]:
+    """A real server process that never asks for patience; its address."""
     quick = {"PARLEY_RATE": "1000000", "PARLEY_BURST": "1000000", "PARLEY_LOG_LEVEL": "error"}
-    with parley_process(["serve", "--db", database, "--port", "0"], log, heard=True, **quick, **variables) as server:
-        yield announced(server, log)
-
-
-def _administrator(database: str) -> str:
-    from parley.coordinator.access.tokens import prepare
-
-    token = prepare(database, name="qualification", new_token=True)[2]
-    assert token is not None
-    return token
+    return serving(database, bench.folder / "server.log", **quick, **variables)
 
 
 def _small_study() -> StudyMessage:
@@ -88,7 +77,7 @@ def kills_postgres(bench: Bench) -> str:
 
 def _kills(bench: Bench, database: str) -> str:
     """Studies whose server dies at one point after the other; agents send again until they are answered."""
-    token, deaths = _administrator(database), [*DEATHS] * max(int(bench.minutes), 1)
+    token, deaths = administrator(database, "qualification"), [*DEATHS] * max(int(bench.minutes), 1)
     planned, studies, acknowledged = len(deaths), 0, 0
     while deaths:
         before = len(deaths)
@@ -129,11 +118,8 @@ def _stored_study(database: str, study: str, received: list[Receipt]) -> Verific
     from parley.coordinator.record import open_for_reading
     from parley.coordinator.record.audit import verify_stored
 
-    storage = open_for_reading(database)
-    try:
+    with closing(open_for_reading(database)) as storage:
         found = verify_stored(storage, study, received)
-    finally:
-        storage.close()
     if found is None:
         raise Flaw(f"{study} is not in the database any more")
     return found
@@ -167,7 +153,7 @@ def access(bench: Bench) -> str:
     from parley.agent.client import Client
 
     database, message = str(bench.folder / "access.db"), _small_study()
-    tokens: dict[str | None, str] = {None: "", "administrator": _administrator(database)}
+    tokens: dict[str | None, str] = {None: "", "administrator": administrator(database, "qualification")}
     with _serving(bench, database) as address, Client(address, tokens["administrator"]) as root:
         for study in ("mine", "other"):
             root.request("POST", "studies", json={"id": study, "study": message.to_json()})

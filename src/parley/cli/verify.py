@@ -1,5 +1,6 @@
 """`parley verify`: believe nothing, replay everything."""
 
+from contextlib import closing
 from dataclasses import asdict, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -126,11 +127,8 @@ def _verify(study: str, db: str | None, server: str | None, token_file: str | No
         with needs("server", "parley verify --db"):
             from parley.coordinator.record import open_for_reading
             from parley.coordinator.record.audit import verify_stored
-        storage = open_for_reading(db)
-        try:
+        with closing(open_for_reading(db)) as storage:
             found = verify_stored(storage, study, held)
-        finally:
-            storage.close()
         if found is None:
             raise InvalidInput("study", found=f"no study {study!r} in the database", allowed="a study's id")
         return found
