@@ -183,16 +183,11 @@ def _left(dossier: Dossier, run: Sequence[Phase]) -> str:
 def _pictures(dossier: Dossier) -> Blocks:
     known, first = [dossier.planned, *dossier.operating], dossier.examples[0][2]
     drawn = {
-        "operating_figure": picture(
-            lambda theme: operating_figure(known, theme=theme), "Power, wrong answers and samples by truth"
-        ),
-        "timeline": picture(
-            lambda theme: elimination_timeline(first, dossier.problem, theme=theme), "The first example, look by look"
-        ),
+        "operating_figure": picture("Power, wrong answers and samples by truth", operating_figure, known),
+        "timeline": picture("The first example, look by look", elimination_timeline, first, dossier.problem),
     }
     if dossier.by_weights:
-        label = "Mean samples and power by the weights"
-        drawn["weights_figure"] = picture(lambda theme: weights_figure(dossier, theme=theme), label)
+        drawn["weights_figure"] = picture("Mean samples and power by the weights", weights_figure, dossier)
     return {(name, 0): shown for name, shown in drawn.items()}
 
 
