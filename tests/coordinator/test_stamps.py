@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 from tests.coordinator.authority import Authority
 from tests.coordinator.support import House, report_of, study_message
+from tests.coordinator.test_webhooks import eventually
 
 from parley.cli.main import main
 from parley.coordinator.http import app
@@ -17,6 +20,8 @@ from parley.coordinator.record import open_storage, stamps
 from parley.coordinator.record.backup import backup
 from parley.errors import BrokenChain, Conflict, InvalidInput, NotAllowed, NotThere, ParleyError
 from parley.protocol import Stamp
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "recompute_chain.py"
 
 
 def run(*words):
@@ -64,14 +69,19 @@ def test_a_stamp_is_kept_beside_the_log_and_checked(stamped, authority, tmp_path
     *records, last = map(json.loads, stamped.lines)
     assert (last["schema"], last["head"]) == ("parley/stamp/1", records[-1]["hash"])
     said = run("verify", stamped.log, "--stamp-ca", authority.certificates)
-    assert "1 time stamp checked; the last is of 2" in said
-    assert "The log has 0 records later than the stamped." in said
+    assert "1 time stamp checked, the last of 2" in said
+    assert "No record came after the last one." in said
     assert "was not checked: give the authority's certificates, --stamp-ca FILE" in run("verify", stamped.log)
     whole = run("verify", stamped.log, "--stamp", stamped.file, "--stamp-ca", authority.certificates, "--json")
     assert [len(json.loads(whole)[key]) for key in ("stamps", "stamped_at")] == [2, 2]
     (tmp_path / "answer.tsr").write_bytes(base64.b64decode(last["response"]))  # as the docs say, without our code
     authority.openssl("ts", "-verify", "-in", tmp_path / "answer.tsr", "-digest", last["head"],
                       "-CAfile", authority.certificates)  # fmt: skip
+
+
+def test_the_chain_of_a_log_with_stamps_is_recomputed_without_our_code(stamped):
+    done = subprocess.run([sys.executable, SCRIPT, stamped.log], check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("3 records and 0 receipts fit")
 
 
 def test_a_log_that_was_cut_after_its_last_receipt_is_noticed(stamped, authority, tmp_path):
@@ -117,6 +127,8 @@ def test_a_stamp_that_does_not_hold_is_noticed(stamped, authority, tmp_path):
     moved.write_text(replace(forged, study="another").text)
     with pytest.raises(InvalidInput, match="no time stamp of the study 'trial'"):
         run("verify", stamped.log, "--stamp", moved)
+    with pytest.raises(InvalidInput, match=r"--stamp: found .*: line 1 is no record"):
+        run("verify", stamped.log, "--stamp", authority.certificates)
     with pytest.raises(InvalidInput, match="certificates: found none"):
         run("verify", stamped.log, "--stamp-ca", moved)
 
@@ -150,12 +162,10 @@ def test_backups_have_the_stamps(stamped, authority, tmp_path):
 
 
 @pytest.mark.servers
-def test_logs_are_stamped_after_each_decided_phase_and_a_dead_authority_harms_nothing(
-    prepared_sqlite, tmp_path, authority, monkeypatch
-):
+def test_logs_are_stamped_after_each_decided_phase_and_a_dead_authority_harms_nothing(storage, authority, monkeypatch):
     monkeypatch.setattr(app, "STAMP", 0.01)
     authority.down, before = True, authority.asked
-    house = house_in(tmp_path, prepared_sqlite, timestamp_authority=authority.url)
+    house = House(storage, timestamp_authority=authority.url)
     try:
         message = study_message(agents=1, arms=2, policy="uniform", max_rounds=2)
         (agent,) = house.create(message)
@@ -176,23 +186,16 @@ def test_logs_are_stamped_after_each_decided_phase_and_a_dead_authority_harms_no
         asked = authority.asked
         time.sleep(0.1)
         assert before < asked == authority.asked, "nothing was decided since: nobody is asked"
+        monkeypatch.setattr(app, "STAMP", 60)  # nothing is read any more when the database is closed
+        time.sleep(0.1)
     finally:
         authority.down = False
         house.close()
-        house.storage.close()
 
 
 def due(agent):
     plan = agent.plan("trial", "agent 1")
     return plan if plan.due else None
-
-
-def eventually(what, seconds=20):
-    until = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.01)
-    return found
 
 
 def test_an_authority_that_is_none_is_told(stamped, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """`parley verify`: believe nothing, replay everything."""
 
+from collections import deque
 from contextlib import closing
 from dataclasses import asdict, fields, replace
 from datetime import datetime
@@ -162,27 +163,30 @@ def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) ->
         if asked:
             say("No time stamp is with this log: --stamp-ca had nothing to check.")
         return
-    last = max(result.stamps, key=lambda stamp: stamp.sequence)
-    after = f"{plural(result.records - last.sequence, 'record')} later"
+    later = result.records - max(stamp.sequence for stamp in result.stamps)
+    after = (
+        f"{plural(later, 'record')} came after the last stamped one" if later else "No record came after the last one"
+    )
     if asked:
-        when = f"{max(times):%Y-%m-%d %H:%M:%S} UTC"
-        say(f"{plural(len(times), 'time stamp')} checked; the last is of {when}. The log has {after} than the stamped.")
+        say(f"{plural(len(times), 'time stamp')} checked, the last of {max(times):%Y-%m-%d %H:%M:%S} UTC. {after}.")
     else:
         say(
-            f"{plural(len(result.stamps), 'time stamp')} fit the log, which has {after} than the last stamped one. Who "
-            "signed them, and when, was not checked: give the authority's certificates, --stamp-ca FILE."
+            f"{plural(len(result.stamps), 'time stamp')} compared with the log. {after}. Who signed, and when, was not "
+            "checked: give the authority's certificates, --stamp-ca FILE."
         )
 
 
 def _stamps(path: Path, study: str) -> list[Stamp]:
     """The time stamps of this study in a file, which may have records too."""
     found: list[Proof] = []
+    allowed = "a file of `parley admin timestamp --output`, or an export with time stamps"
     with path.open("rb") as lines:
-        for _ in read_log(lines, found):
-            pass
+        try:
+            deque(read_log(lines, found), maxlen=0)
+        except BrokenChain as error:
+            raise InvalidInput("--stamp", found=f"{path}: {error}", allowed=allowed) from None
     mine = [one for one in found if isinstance(one, Stamp) and one.study == study]
     if not mine:
-        allowed = "a file of `parley admin timestamp --output`, or an export with time stamps"
         raise InvalidInput("--stamp", found=f"no time stamp of the study {study!r} in {path}", allowed=allowed)
     return mine
 

@@ -29,7 +29,7 @@ DONE = "/sign-in/oidc/done"  # where the provider sends people back to
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"]
 SECONDS = 10.0  # that a request to the provider may take
 AT_ONCE = 8  # requests to it: anybody may knock
-KEPT = 600.0  # seconds for which its discovery document is taken as it was
+KEPT = 60.0  # seconds for which its discovery document is taken as it was
 LEEWAY = 60  # seconds by which its clock may differ
 LONGEST = 100  # characters of a name
 
