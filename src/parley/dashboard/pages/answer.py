@@ -140,7 +140,7 @@ async def sign(shown: Page) -> Response:
     except Refusal as refusal:
         if refusal.status not in (403, 422):
             raise
-        return await answer_page(shown, problem=refusal.sentence, code=refusal.status)
+        return await answer_page(shown, problem=refusal.detail, code=refusal.status)
     return RedirectResponse(f"/studies/{quote(shown.study, safe='')}/answer#signatures-title", status_code=303)
 
 
