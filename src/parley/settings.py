@@ -409,6 +409,10 @@ class StudySettings:
         "0 only together with `day_cost`",
         section="sampling", sentence="a draw costs {span}",
     )
+    currency: str = setting(
+        "", (str,), text(20), 'the unit of `price` and `day_cost`, as in `"EUR"`; nothing is decided by it',
+        default="not stated", section="sampling", sentence="money is in {value}",
+    )
     rate: FloatArray | None = setting(
         None, NUMBERS, or_none(per_agent),
         "draws a day: a number, or one per agent; 0 only for an agent without weight",

@@ -132,6 +132,13 @@ def test_where_the_plan_must_be_met_the_missing_are_replaced_by_people_drawn_fro
         report = site(plan(draws=(2, 2)))
         assert report.totals == Totals.of([[1.0, 1.0], [1.0, 1.0]])
         assert sorted(report.missing) == [0, 1]
+        assert report.outside == 1 + len(more) - 1, "who came late, and the reserve"
+        assert not site.assign("later").counted
+        site.begin(phase=2, plan="c" * 64, arms=("x", "y"), draws=(0, 1))
+        site.outcome(site.assign("next").participant, 1.0)
+        assert not site.assign("last").counted
+        again = site(plan(phase=2, draws=(0, 1), plan="c" * 64))
+        assert again.outside == 2, "those who came since the report before"
 
 
 def test_a_reserve_takes_the_next_place_of_its_arm(tmp_path):

@@ -10,7 +10,9 @@ from parley.agent.plans import AgentPlan, Delivery
 from parley.dashboard.charts import forest_chart
 from parley.protocol import Report
 
-TRIAL = TWO.replace("[weights]", 'audience = "trial"\ntolerance = 0.3\n\n[sampling]\nprice = [40, 2]\n\n[weights]')
+TRIAL = TWO.replace(
+    "[weights]", 'audience = "trial"\ntolerance = 0.3\n\n[sampling]\nprice = [40, 2]\ncurrency = "EUR"\n\n[weights]'
+)
 REASON = "a *holiday* | <b>really</b>\n\n![x](https://elsewhere.example/x.png)"
 
 
@@ -20,7 +22,7 @@ def short(here, study, name):
     plan = AgentPlan.from_json(here.call("GET", f"studies/{study}/agents/{name}/plan", token=token))
     counts = np.array(plan.draws) - [1, 0, 0]
     totals = exactly(counts, np.array([0.9, 0.1, 0.4]))
-    given = Delivery(totals=totals, missing=(1, 0, 0), reason="missing-outcomes", final=True)
+    given = Delivery(totals=totals, missing=(1, 0, 0), outside=3, reason="missing-outcomes", final=True)
     where = f"studies/{study}/phases/{plan.phase}/reports/{name}"
     here.call("PUT", where, token=token, json=plan.report(given).to_json())
 
@@ -65,6 +67,7 @@ def test_the_flow_is_what_the_reports_add_up_to(here, told):
     flow, board = found["flow"], here.call("GET", f"studies/{study}/board")
     assert flow["counted"] == board["counts"]
     assert sum(found["by_arm"]["counted"]) == status["samples"]
+    assert (found["outside"], found["outside_in_all"]) == ([3, 0], 3)
     assert flow["missing"] == [[1, 0], [0, 0], [0, 0]]
     assert sum(found["by_arm"]["planned"]) == status["samples"] + 1
     assert flow["corrected"] == [[0, 0], [corrected, 0], [0, 0]]
@@ -105,12 +108,20 @@ def test_page_and_file_have_the_same_sections_and_tables(here, told):
         assert any(section.endswith(name) for section in sections), name
     status, certificate = (here.call("GET", f"studies/{study}{end}") for end in ("", "/certificate"))
     digest = here.call("POST", f"studies/{study}/verify")["certificate"]
-    for words in (digest, certificate["head"], status["digest"], "parley verify told.ndjson", "created and launched"):
+    for words in (
+        digest,
+        certificate["head"],
+        status["digest"],
+        "parley verify told.ndjson",
+        "created and launched",
+        " EUR.",
+    ):
         assert words in page, words
         assert words in file, words
     assert "| North | 0.75 | 0.25 |" in file
     assert f"| Phase {certificate['phases']} |".lower() in file.lower()
     assert ">assigned: " in page, "the picture of the flow"
+    assert ">outside of the study: 3<" in page
 
 
 def test_a_tolerance_is_drawn_where_arms_are_compared(here, told):

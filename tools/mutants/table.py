@@ -50,6 +50,7 @@ HOOKS = "tests/coordinator/test_webhooks.py::"
 SIGNED = "tests/coordinator/test_signed.py::"
 AUDIENCES = "tests/dashboard/test_audiences.py::"
 CLAIMS = "tests/dashboard/test_claims.py::"
+REPORT = "tests/dashboard/test_report.py::"
 ESTIMATES = "tests/test_estimates.py::test_at_ties_they_hold_together_and_a_width_that_is_off_by_a_third_is_noticed"
 GAUSSIAN_END = "return np.where(known, centre - radius, -np.inf), np.where(known, centre + radius, np.inf)"
 DIFFERENCE_END = "ends = np.where(found, centre + sign * out, sign * np.inf)"
@@ -297,6 +298,8 @@ MUTANTS = [
     ),
     *_of(
         "site",
+        ("who came outside is told again with every report", "agent/site.py", "for person in people.persons.values()) - earlier + book.reserve", "for person in people.persons.values()) + book.reserve",
+         SITE + "test_where_the_plan_must_be_met_the_missing_are_replaced_by_people_drawn_from_the_whole_plan"),
         ("a mark as missing gives its place to the next person", "agent/people.py", "if not self.full:",
          "if True:\n            return [max(n - given + gone, 0) for n, given, gone in zip(self.asked, self.assigned, self.missing)]\n        if not self.full:", SITE + "test_nobody_chooses_an_arm_by_marking_people_as_missing"),
         ("an arm that was withdrawn is given on", "agent/people.py", "return [given if arm in self.closed_arms else asked for arm, asked, given in lines]",
@@ -430,6 +433,11 @@ MUTANTS = [
     ),
     *_of(
         "pages",
+        ("what users wrote is markup in the final report", "experiments/report_kit/prose.py", 'return SPECIAL.sub(r"\\\1", ', 'return SPECIAL.sub(r"\1", ',
+         REPORT + "test_it_says_who_decided_what_and_why"),
+        ("draws of a phase that is not decided count", "coordinator/reading/progress.py", 'flow["undecided"][:, place] += ', 'flow["counted"][:, place] += ',
+         REPORT + "test_the_flow_is_what_the_reports_add_up_to"),
+        ("the tolerance is drawn on one side", "dashboard/charts.py", 'band = {"x": x(-within)', 'band = {"x": x(0.0)', REPORT + "test_a_tolerance_is_drawn_where_arms_are_compared"),
         ("a policy without a guarantee has an error probability", "dashboard/render.py", 'if "NO GUARANTEE" in guarantee:', "if False:",
          CLAIMS + "test_the_error_probability_is_that_of_the_guarantee"),
         ("a guarantee that is withdrawn has an error probability", "dashboard/render.py", 'if guarantee.startswith("withdrawn"):', "if False:",

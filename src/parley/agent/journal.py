@@ -131,6 +131,7 @@ class Reported(Message, omit_defaults=False, tag="parley/site/reported/1"):
     squares: tuple[float, ...]
     missing: tuple[int, ...]
     reason: str = ""  # why the counts are not the plan's
+    outside: int = 0  # people since the report before who are not counted
 
 
 Entry: TypeAlias = (

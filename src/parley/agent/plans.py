@@ -33,6 +33,7 @@ class Delivery:
     rewards: Sequence[Sequence[float]] = ()
     releases: int | None = None  # of sums of this phase, where this is not the first
     missing: tuple[int, ...] = ()
+    outside: int = 0
     reason: str = ""
     final: bool = False
 
@@ -106,6 +107,7 @@ class AgentPlan(Model, forbid_unknown_fields=False):
             agent=self.agent,
             plan=self.plan,
             missing=delivery.missing,
+            outside=delivery.outside,
             releases=delivery.releases,
             reason=delivery.reason,
             final=delivery.final,

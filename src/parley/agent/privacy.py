@@ -198,6 +198,7 @@ class Disclosure:
             totals=Totals.of(rewards),
             rewards=rewards,
             missing=earlier.missing,
+            outside=earlier.outside,
             reason=earlier.reason,
             final=earlier.final,
         )

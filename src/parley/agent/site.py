@@ -451,7 +451,14 @@ def closing(people: People, book: PhaseBook, smallest_cell: int) -> journal.Repo
         squares=tuple(totals.require_squares().tolist()),
         missing=tuple(book.missing),
         reason=stopped if short <= book.closed_arms else book.closed or "missing-outcomes",
+        outside=_outside(people, book),
     )
+
+
+def _outside(people: People, book: PhaseBook) -> int:
+    """How many came since the report before and are not counted: when nobody was needed, or as a reserve."""
+    earlier = sum(one.reported.outside - one.reserve for one in people.phases.values() if one.reported)
+    return sum(not person.counted for person in people.persons.values()) - earlier + book.reserve
 
 
 def delivery(entry: journal.Reported, draws: tuple[int, ...], rewards: Sequence[Sequence[float]] = ()) -> Delivery:
@@ -467,6 +474,7 @@ def delivery(entry: journal.Reported, draws: tuple[int, ...], rewards: Sequence[
         ),
         rewards=rewards,
         missing=entry.missing if any(entry.missing) else (),
+        outside=entry.outside,
         reason=entry.reason,
         final=bool(entry.reason) and any(got < asked for got, asked in zip(entry.counts, draws, strict=True)),
     )

@@ -378,6 +378,8 @@ class Conduct(Answer):
     ended_at: str | None
     flow: Flow  # [arm][agent]
     by_arm: Flow  # of all agents
+    outside: list[int]  # per agent: people who came when nobody was needed, as far as its reports say
+    outside_in_all: int
     acts: list[Act]  # oldest first; of very many, the latest
 
 

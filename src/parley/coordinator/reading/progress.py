@@ -418,7 +418,7 @@ MOST_ACTS = 1_000
 def conduct(transaction: Transaction, row: StudyRow, *, columns: Columns) -> Conduct:
     """The flow of all draws so far, of some agents and in all, and what was done to the study."""
     study, some = studies.message(transaction, row), columns.slice
-    flow = _flow(transaction, row, study)
+    flow, outside = _flow(transaction, row, study), reports.outside(transaction, row.id)
     acts = ledger.of_kind(transaction, row.id, EVENTS.keys() - ROUTINE, limit=MOST_ACTS)
     return Conduct(
         study=row.id,
@@ -429,6 +429,8 @@ def conduct(transaction: Transaction, row: StudyRow, *, columns: Columns) -> Con
         ended_at=ledger.last_at(transaction, row.id, "certified") if row.stage in OVER else None,
         flow=Flow(**{name: found[:, some].tolist() for name, found in flow.items()}),
         by_arm=Flow(**{name: found.sum(axis=1).tolist() for name, found in flow.items()}),
+        outside=[outside.get(name, 0) for name in study.agents[some]],
+        outside_in_all=sum(outside.values()),
         acts=[
             Act(
                 sequence=record.sequence,

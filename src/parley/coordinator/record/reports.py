@@ -88,6 +88,21 @@ def of_phase(
     return {row.agent: _taken(row) for row in rows}
 
 
+def outside(transaction: Transaction, study: str) -> dict[str, int]:
+    """agent -> people who came to its site and are not counted, of all reports that count; those without are left out.
+
+    A report writes the key only where there are any, so most need not be read.
+    """
+    later = reports.alias()
+    same = and_(*(later.c[key] == reports.c[key] for key in ("study", "phase", "agent")))
+    amended = select(later.c.revision).where(same, later.c.revision > reports.c.revision).exists()
+    query = select(reports.c.body).where(reports.c.study == study, reports.c.body.contains('"outside":'), ~amended)
+    found: dict[str, int] = {}
+    for one in map(Report.read, transaction.execute(query).scalars()):
+        found[one.agent] = found.get(one.agent, 0) + one.outside
+    return found
+
+
 def reported_agents(transaction: Transaction, study: str, phase: int) -> dict[str, str]:
     """agent -> when its report came."""
     here = and_(reports.c.study == study, reports.c.phase == phase, reports.c.revision == 0)

@@ -243,8 +243,10 @@ def _totals(names: Sequence[str], flow: Mapping[str, Sequence[int]]) -> list[tup
 def _flow_agents(conduct: Conduct, w: Mapping[str, str]) -> Table:
     columns = {key: [sum(column) for column in zip(*rows, strict=True)] for key, rows in conduct.flow.to_json().items()}
     rows = _totals(conduct.agents, columns)
+    outside = [*map(number, conduct.outside), number(conduct.outside_in_all)]
+    rows = [(*row, came) for row, came in zip(rows, outside, strict=True)]
     rows = rows if len(conduct.agents) == conduct.agent_count else rows[:-1]
-    return _table(f"By {w['agent']}", (w["agent"], *FLOW.values()), rows)
+    return _table(f"By {w['agent']}", (w["agent"], *FLOW.values(), "outside"), rows)
 
 
 def _counted(conduct: Conduct) -> list[list[str]]:
@@ -263,8 +265,11 @@ def _flow_figure(conduct: Conduct, w: Mapping[str, str]) -> Markup:
     planned, assigned, missing, undecided, counted, corrected = _row(flow)
     short = flow["planned"] - flow["counted"] - flow["undecided"] - flow["missing"]
     lost = [f"missing: {missing}", *([f"in a phase that is not decided: {undecided}"] if flow["undecided"] else [])]
+    others = [f"not assigned or not reported: {number(short)}"] if short > 0 else []
+    if conduct.outside_in_all:
+        others.append(f"outside of the study: {number(conduct.outside_in_all)}")
     trunk = [
-        ([f"planned {w['draws']}: {planned}"], [f"not assigned or not reported: {number(short)}"] if short > 0 else []),
+        ([f"planned {w['draws']}: {planned}"], others),
         ([f"assigned: {assigned}"], lost),
         ([f"counted: {counted}"], [f"corrected after the decision: {corrected}"] if flow["corrected"] else []),
     ]
