@@ -198,7 +198,7 @@ class Disclosure:
             totals=Totals.of(rewards),
             rewards=rewards,
             missing=earlier.missing,
-            outside=earlier.outside,
+            outside=earlier.outside or 0,
             reason=earlier.reason,
             final=earlier.final,
         )

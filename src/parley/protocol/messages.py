@@ -178,9 +178,9 @@ class Report(Message, tag="parley/report/1"):
         bool, described("Fewer draws than planned, and that is all: this agent's part of the phase is closed.")
     ] = False
     outside: Annotated[
-        Count,
-        described("People who came since the report before and are not counted: nobody was needed, or a reserve."),
-    ] = 0
+        Count | None,
+        described("People who came since the report before and are not counted, if any: nobody was needed."),
+    ] = None
     releases: Annotated[
         Count | None,
         described("How often sums of this phase left the site with noise of their own, where more than once."),

@@ -99,7 +99,7 @@ def outside(transaction: Transaction, study: str) -> dict[str, int]:
     query = select(reports.c.body).where(reports.c.study == study, reports.c.body.contains('"outside":'), ~amended)
     found: dict[str, int] = {}
     for one in map(Report.read, transaction.execute(query).scalars()):
-        found[one.agent] = found.get(one.agent, 0) + one.outside
+        found[one.agent] = found.get(one.agent, 0) + (one.outside or 0)
     return found
 
 
