@@ -153,7 +153,7 @@ def test_prices_and_rates_are_arrays_that_cannot_be_changed():
         ({"sampling": {"round_days": 2.5}}, "sampling.round_days: found 2.5; allowed: 0.0 without sampling.rate"),
         (
             {"sampling": {"speed": 5}},
-            r"key in \[sampling\]: found 'speed'; allowed: one of currency, day_cost, delay, dropout, price",
+            r"key in \[sampling\]: found 'speed'; allowed: one of day_cost, delay, dropout, price, price_unit",
         ),
         ({"sites": {"counts": "any"}}, 'sites.counts: found \'any\'; allowed: "exact" or "flexible"'),
         ({"sites": {"between": "any"}}, "sites.between: found 'any'; allowed: "),

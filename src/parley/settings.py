@@ -409,7 +409,7 @@ class StudySettings:
         "0 only together with `day_cost`",
         section="sampling", sentence="a draw costs {span}",
     )
-    currency: str = setting(
+    price_unit: str = setting(
         "", (str,), text(20), 'the unit of `price` and `day_cost`, as in `"EUR"`; nothing is decided by it',
         default="not stated", section="sampling", sentence="money is in {value}",
     )

@@ -11,7 +11,7 @@ from parley.dashboard.charts import forest_chart
 from parley.protocol import Report
 
 TRIAL = TWO.replace(
-    "[weights]", 'audience = "trial"\ntolerance = 0.3\n\n[sampling]\nprice = [40, 2]\ncurrency = "EUR"\n\n[weights]'
+    "[weights]", 'audience = "trial"\ntolerance = 0.3\n\n[sampling]\nprice = [40, 2]\nprice_unit = "EUR"\n\n[weights]'
 )
 REASON = "a *holiday* | <b>really</b>\n\n![x](https://elsewhere.example/x.png)"
 
