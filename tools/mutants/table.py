@@ -433,7 +433,7 @@ MUTANTS = [
     ),
     *_of(
         "pages",
-        ("what users wrote is markup in the final report", "experiments/report_kit/prose.py", 'return SPECIAL.sub(r"\\\1", ', 'return SPECIAL.sub(r"\1", ',
+        ("what users wrote is markup in the final report", "experiments/report_kit/prose.py", "block.markdown(as_text)", "block.markdown()",
          REPORT + "test_it_says_who_decided_what_and_why"),
         ("draws of a phase that is not decided count", "coordinator/reading/progress.py", 'flow["undecided"][:, place] += ', 'flow["counted"][:, place] += ',
          REPORT + "test_the_flow_is_what_the_reports_add_up_to"),
