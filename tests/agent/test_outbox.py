@@ -91,6 +91,7 @@ def _write_until_killed(folder):
             (folder / "reached").write_text(str(phase))
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("delay", [0.02, 0.05, 0.11])
 def test_a_kill_at_any_moment_leaves_whole_files(tmp_path, delay):
     process = multiprocessing.get_context("spawn").Process(target=_write_until_killed, args=(tmp_path,))

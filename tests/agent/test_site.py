@@ -289,6 +289,7 @@ for number in range(int(sys.argv[2]), 40, 2):
 """
 
 
+@pytest.mark.servers
 def test_two_processes_share_a_journal(tmp_path):
     open_site(tmp_path, draws=(20, 20)).close()
     both = [

@@ -42,6 +42,7 @@ def demo(monkeypatch, capsys, tmp_path):
     return called
 
 
+@pytest.mark.simulations
 def test_within_a_tolerance_an_answer_is_good_and_no_bound_is_told(demo):
     told, page = demo("tolerance = 0.4", TIE)
     assert "all are within 0.4 of the best" in told

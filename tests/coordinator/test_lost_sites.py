@@ -248,6 +248,7 @@ def test_who_sees_a_re_weighing(sqlite_house):
                 client.request(parts[0], "studies", "trial", *parts[1:], json={} if parts[0] == "POST" else None)
 
 
+@pytest.mark.servers
 def test_a_study_with_every_event_is_backed_up_and_restored_to_either_database(request, database, house, tmp_path):
     """Held, refused, taken, frozen, blocked, re-weighed, thawed, without an arm, with it again: sound anywhere."""
     agents = house.create(STUDY)

@@ -1,5 +1,6 @@
 """Promise 7: tampering shows."""
 
+import shutil
 import sqlite3
 
 import pytest
@@ -16,16 +17,38 @@ from parley.errors import Conflict, Unreachable
 from parley.protocol import Receipt, read_log, verify_log
 
 
+@pytest.fixture(scope="module")
+def ended(prepared_sqlite, tmp_path_factory):
+    """A database with a finished study, its log and an administrator's token: made once, only copies are changed."""
+    path = shutil.copy(prepared_sqlite, tmp_path_factory.mktemp("ended") / "parley.db")
+    storage = open_storage(str(path))
+    house, message = House(storage), study_message(policy="uniform")
+    house.run(message, house.create(message))
+    log = list(house.admin.export("trial"))
+    house.close()
+    storage.close()
+    return path, log, house.token
+
+
 @pytest.fixture
-def finished(sqlite_house):
+def finished(ended):
     """A finished study's log, and a receipt of its last phase."""
-    message = study_message(policy="uniform")
-    sqlite_house.run(message, sqlite_house.create(message))
-    return list(read_log(sqlite_house.admin.export("trial")))
+    return list(read_log(ended[1]))
 
 
-def test_the_log_as_it_is_is_sound(finished):
+@pytest.fixture
+def ended_house(ended, tmp_path):
+    """A running coordinator over a copy."""
+    storage = open_storage(str(shutil.copy(ended[0], tmp_path / "parley.db")))
+    house = House(storage, admin=ended[2])
+    yield house
+    house.close()
+    storage.close()
+
+
+def test_the_log_as_it_is_is_sound_and_so_are_the_tables_of_a_copy(finished, ended_house):
     assert verify_log(finished, receipts_of(finished)).sound
+    assert verify_stored(ended_house.storage, "trial", receipts_of(finished)).sound
 
 
 @pytest.mark.simulations
@@ -98,10 +121,8 @@ def test_an_amended_report_leaves_both_receipts_good(sqlite_house):
         "UPDATE reports SET body = replace(body, '.1', '.2')",
     ],
 )
-def test_tables_that_do_not_say_what_the_log_says_are_found(sqlite_house, statement):
-    message = study_message(policy="uniform")
-    sqlite_house.run(message, sqlite_house.create(message))
-    address = sqlite_house.storage.url
+def test_tables_that_do_not_say_what_the_log_says_are_found(ended_house, statement):
+    address = ended_house.storage.url
     engine = create_engine(parse_url(address))
     with engine.begin() as connection:
         connection.execute(text(statement))
@@ -120,14 +141,12 @@ def test_tables_that_do_not_say_what_the_log_says_are_found(sqlite_house, statem
         ('payload = \'{"schema":"x",\' || substr(payload, 2)', "record 2 is stored as another text"),  # a key twice
     ],
 )
-def test_a_record_changed_in_the_file_behind_the_triggers_is_found(sqlite_house, change, problem):
-    message = study_message(policy="uniform")
-    sqlite_house.run(message, sqlite_house.create(message))
-    with sqlite3.connect(sqlite_house.storage.path) as connection:
+def test_a_record_changed_in_the_file_behind_the_triggers_is_found(ended_house, change, problem):
+    with sqlite3.connect(ended_house.storage.path) as connection:
         connection.execute("DROP TRIGGER log_no_update")
         connection.execute(f"UPDATE log SET {change} WHERE sequence = 2")
     connection.close()
-    found = sqlite_house.admin.request("POST", "studies", "trial", "verify")
+    found = ended_house.admin.request("POST", "studies", "trial", "verify")
     assert not found["sound"]
     assert problem in found["problem"]
 

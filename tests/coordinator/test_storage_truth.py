@@ -164,6 +164,7 @@ def test_however_many_ask_one_commit_a_moment_answers(house):
     assert len(asked) <= 2 + (time.monotonic() - begun) / context.MOMENT
 
 
+@pytest.mark.servers
 def test_without_its_lock_file_a_database_is_still_locked(tmp_path):
     path = tmp_path / "parley.db"
     initialise(str(path))

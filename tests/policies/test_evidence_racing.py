@@ -37,6 +37,7 @@ def test_the_papers_instance_costs_no_more_than_promised(alpha, delta, noise, mo
     assert outcome.error_rate <= delta
 
 
+@pytest.mark.simulations
 def test_rounds_trade_for_samples():
     study = paper_study()
     outcomes = [

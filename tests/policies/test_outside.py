@@ -1,5 +1,6 @@
 """Policies of other packages: found by an entry point, imported when a study asks for one, refused in plain words."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -7,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.test_commands import parley
 from tests.recipes.test_policy import DOUBLING
+
+from parley import policies
 
 ROOT = Path(__file__).parents[2]
 STUDY = str(ROOT / "examples" / "paper.toml")
@@ -30,12 +34,32 @@ def run(beside: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
-def simulate(beside: Path, policy: str) -> subprocess.CompletedProcess[str]:
-    return run(beside, "parley", "simulate", STUDY, "--policy", policy, "--replications", "20", "--seed", "1", "--json")
+def simulation(policy: str) -> tuple[str, ...]:
+    return ("simulate", STUDY, "--policy", policy, "--replications", "20", "--seed", "1", "--json")
+
+
+@pytest.fixture
+def simulate(monkeypatch):
+    """The same without a new interpreter: it finds the packages of a folder, and forgets them."""
+
+    def forget():
+        importlib.invalidate_caches()
+        policies._offered.cache_clear()
+        policies._loaded.cache_clear()
+        for name in ("ours", "theirs"):
+            sys.modules.pop(name, None)
+
+    def call(beside: Path, policy: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.syspath_prepend(beside)
+        forget()
+        return parley(*simulation(policy))
+
+    yield call
+    forget()
 
 
 def test_a_study_may_ask_for_the_policy_of_an_installed_package(tmp_path):
-    done = simulate(installed(tmp_path, "doubling = ours:Doubling"), "doubling")
+    done = run(installed(tmp_path, "doubling = ours:Doubling"), "parley", *simulation("doubling"))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["policy"] == "doubling"
@@ -67,14 +91,14 @@ def test_the_conformance_suite_runs_over_it(tmp_path):
         ("doubling = ours:Doubling", DOUBLING, "douling", "found 'douling'; allowed: one of doubling, evidence"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_plain_words(tmp_path, points, module, asked, says):
+def test_what_cannot_be_used_is_refused_in_plain_words(tmp_path, simulate, points, module, asked, says):
     done = simulate(installed(tmp_path, points, module=module), asked)
     assert done.returncode == 2
     assert says in " ".join((done.stdout + done.stderr).split())
     assert "Traceback" not in done.stderr
 
 
-def test_two_packages_with_one_name_are_told_apart_by_nobody(tmp_path):
+def test_two_packages_with_one_name_are_told_apart_by_nobody(tmp_path, simulate):
     installed(tmp_path, "doubling = ours:Doubling")
     done = simulate(installed(tmp_path, "doubling = theirs:Doubling", name="theirs"), "doubling")
     assert done.returncode == 2

@@ -212,6 +212,7 @@ def test_the_phase_that_chooses_the_shares_settles_no_pair():
     assert (np.exp(state.log_pairs[:, 0, 0]) <= 1).all()
 
 
+@pytest.mark.simulations
 def test_no_wealth_begins_anew_when_another_arm_leads():
     problem = Problem(arms=3, weights=[[1.0]], tolerance=0.05)
     policy, instance = make_policy("evidence", problem), Instance(problem=problem, means=[[0.5], [0.5], [0.1]])
@@ -247,6 +248,7 @@ def test_an_arm_may_be_drawn_for_any_pair_and_a_pair_on_the_line_asks_for_nothin
     assert found.accepted.tolist() == [True]
 
 
+@pytest.mark.simulations
 def test_a_study_whose_budget_came_first_keeps_the_leader_and_what_it_has_not_covered():
     problem = Problem(arms=4, weights=[[1.0]], tolerance=0.05, max_samples=2500)
     instance = Instance(problem=problem, means=[[0.5], [0.5], [0.0], [-0.2]])

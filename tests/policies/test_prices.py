@@ -51,6 +51,7 @@ def test_a_plan_by_time_is_faster_and_a_plan_by_money_cheaper_in_no_more_rounds(
         assert outcome.error_rate <= 0.1
 
 
+@pytest.mark.simulations
 @settings(deadline=None, max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.floats(1e-6, 1e6), st.sampled_from(["evidence", "oracle"]))
 def test_multiplying_all_prices_changes_no_decision(seed, factor, name):

@@ -61,7 +61,7 @@ def test_the_oracle_pays_the_lower_bound():
     assert (state.answers == instance.best).all()
 
 
-@pytest.mark.parametrize("gap", [0.0, 0.01, 0.05])
+@pytest.mark.parametrize("gap", [0.0, *(pytest.param(gap, marks=pytest.mark.simulations) for gap in (0.01, 0.05))])
 def test_wrong_answers_cost_what_was_allowed_and_no_more(gap):
     """The theorem of docs/regret.md where wrong answers are likely: two arms, one agent, small gaps, a large `loss`."""
     horizon, runs = 20_000, 4_000

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from parley.cli.main import main
@@ -48,6 +49,7 @@ def test_long_delays_make_for_fewer_rounds():
     assert first[1] > first[0]
 
 
+@pytest.mark.simulations
 def test_parley_plan_takes_a_delay(tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(

@@ -132,6 +132,7 @@ def test_every_reward_model_is_played_for_less_than_by_committing(noise):
     assert lost["evidence-regret"] < 0.6 * lost["explore-then-commit"]
 
 
+@pytest.mark.simulations
 def test_a_plan_of_play_is_in_regret(tmp_path):
     study = tmp_path / "play.toml"
     study.write_text("arms = 3\nagents = 2\nhorizon = 2000\n[noise]\nscale = 1.0\n", encoding="utf-8")

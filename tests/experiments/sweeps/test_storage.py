@@ -160,6 +160,7 @@ def test_a_dry_run_counts_and_writes_nothing(small, tmp_path):
     assert workload(small, folder).missing == 0
 
 
+@pytest.mark.engines
 def test_no_room_is_said_and_nothing_is_lost(sweep_file, tmp_path):
     """A limit on file sizes stands in for a full disk: a write fails half way."""
     path = sweep_file("delta = [0.1, 0.05]", replications=4000)
