@@ -27,12 +27,14 @@ def samples(noise: dict, scale=None, replications=150) -> float:
     return float(outcome.costs.mean())
 
 
+@pytest.mark.simulations
 def test_not_knowing_the_scale_costs_next_to_nothing():
     known = samples({"scale": 1.0})
     for scope, more in zip(SCOPES, (1.06, 1.08, 1.12), strict=True):
         assert samples({"scale": scope}) < more * known
 
 
+@pytest.mark.simulations
 def test_uneven_scales_are_found_out_by_themselves():
     known = samples({"scale": UNEVEN})
     assert samples({"scale": "unknown per agent"}, UNEVEN) < 1.1 * known

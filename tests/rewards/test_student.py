@@ -90,6 +90,7 @@ def exact_under_the_normal(stakes: list[float], log_cap: float) -> mpmath.mpf:
     return floor / 2 + between + cap * phi(-low)
 
 
+@pytest.mark.simulations
 def test_the_multiplier_is_never_too_large_with_50_digits():
     rng = np.random.default_rng(3)
     with mpmath.workdps(DIGITS):

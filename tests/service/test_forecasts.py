@@ -26,6 +26,7 @@ def here(request, tmp_path_factory):
         yield made
 
 
+@pytest.mark.servers
 def test_the_api_alone_knows_no_page():
     """Neither the pages nor what they are drawn with are loaded where nobody wants them."""
     words = """

@@ -94,6 +94,7 @@ def test_the_command_prints_regret(tmp_path):
     assert "samples" not in shown.output
 
 
+@pytest.mark.simulations
 def test_the_demo_plays_and_compares(tmp_path):
     page = tmp_path / "demo.html"
     told = CliRunner().invoke(main, ["demo", "--regret", "--replications", "8", "--output", str(page), "--json"])
