@@ -122,6 +122,7 @@ def test_variations_are_those_that_the_study_can_have():
 
 
 def test_the_little_markdown_of_the_template_becomes_escaped_html():
+    assert _inline("*A* 2 * 3 * 4") == "<em>A</em> 2 * 3 * 4"
     assert _inline("**A.** `x < 1` & b") == "<strong>A.</strong> <code>x &lt; 1</code> &amp; b"
     made = _html("one\n\n- two\n- three\n\n| a | b |\n|---|---|\n| <i> | 2 |\n\n    parley plan\n", {})
     assert made.startswith("<p>one</p>\n<ul><li>two</li>\n<li>three</li></ul>")
@@ -167,7 +168,11 @@ def test_page_and_markdown_have_the_same_numbers_and_the_words_of_the_audience()
     tables = [int(number) for number in re.findall(r"^\*\*Table (\d+)\.", text, re.MULTILINE)]
     assert tables == list(range(1, len(tables) + 1))
     assert not re.search(r"Table\W*[^\W\d]", text.replace("Tables", "")), "every table that the text refers to is there"
-    assert page.count("<figure") == 3
+    assert page.count("<figure") == page.count("<strong>Figure ") == 3
+    assert {fixed.samples for one in (made.planned, *made.operating) if (fixed := one.fixed)} == {
+        made.planned.fixed.samples
+    }, "a textbook's design is sized once"
+    assert len(made.beyond) == 2
 
 
 @pytest.mark.simulations

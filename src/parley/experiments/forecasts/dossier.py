@@ -180,6 +180,7 @@ class Dossier:
     best_along: Sequence[BestAlong]
     sizes: Sequence[tuple[int, int]]  # between which the two designs' sizes are, for one Monte Carlo error of the power
     examples: Sequence[tuple[str, int, Sequence[Phase]]]  # truth, seed, phases
+    beyond: Sequence[DesignSize] = ()  # the two designs under the first truth of `errors`, with a tolerance
     source: Sequence[str] = ()  # lines of the study file
 
     @property
@@ -238,8 +239,10 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
     planned = characteristics(planner, problem, {_gap(truth, problem): truth}, by_budget=False)[0]
     others = operating_scenarios(problem, wanted)
     operating = characteristics(planner, problem, others, by_budget=False)
-    (planned, *operating), sizes = _carried(planner, problem, [planned, *operating], [truth, *others.values()])
     policy, instance = make_policy(planner.policy, problem, planner.options), truth.instances(problem)[0]
+    hard = error_truths(planner, instance)
+    truths = [truth, *others.values(), *([hard[0][0]] if problem.tolerance else [])]
+    (planned, *operating), sizes, beyond = _carried(planner, problem, [planned, *operating], truths)
     endless = not (problem.tolerance or problem.max_samples or problem.max_rounds)
     capped = TIE_FACTOR * int(planned.study.samples.mean()) if endless else None
     tie = tie_scenario(problem, float(np.median(instance.means)))
@@ -260,7 +263,7 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
         ],
         errors=[
             watch(replace(planner, replications=many), policy, one.instances(problem)[0], one.name, estimated=False)
-            for one, many in error_truths(planner, instance)
+            for one, many in hard
         ],
         capped=capped,
         tilted=_tilted(planner, policy),
@@ -274,6 +277,7 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
         else [],
         best_along=best_along(instance) if problem.agent_count > 1 else [],
         sizes=sizes,
+        beyond=beyond,
         examples=[
             (one.name, seed, list(islice(phases(policy, one.instances(problem)[0], seed=seed), MOST_PHASES)))
             for one, seed in seeds
@@ -283,15 +287,15 @@ def make_dossier(planner: Planner, study: Study, gaps: Sequence[float]) -> Dossi
 
 def _carried(
     planner: Planner, problem: Problem, found: Sequence[Characteristic], truths: Sequence[Scenario]
-) -> tuple[list[Characteristic], list[tuple[int, int]]]:
+) -> tuple[list[Characteristic], list[tuple[int, int]], list[DesignSize]]:
     """With the textbook's designs sized once, for the first truth and the study's power there, under every truth.
 
-    And between which sizes each lies: those of a power one Monte Carlo error below and above.
+    And between which sizes each lies: those of a power one Monte Carlo error below and above. And what they do under
+    the last of the truths, where there is one more than are `found`.
     """
     wanted = min(found[0].study.power, 1 - 1 / (2 * len(found[0].study.samples)))
-    kept: dict[str, list[DesignSize | None]] = {"fixed": [], "sequential": []}
-    sizes = []
-    for rows, looks in zip(kept.values(), (1, LOOKS), strict=True):
+    kept, sizes = (list[DesignSize | None](), list[DesignSize | None]()), []
+    for rows, looks in zip(kept, (1, LOOKS), strict=True):
         designs = [
             TextbookDesign.of(one.instances(problem), seed=planner.seed, looks=looks, runs=DESIGN_RUNS)
             for one in truths
@@ -302,8 +306,9 @@ def _carried(
             ends = (max(wanted - first.power_error, 1e-6), min(wanted + first.power_error, 1 - 1 / DESIGN_RUNS))
             low, high = (designs[0].smallest(power) for power in ends)
             sizes.append(((low or first).samples, (high or first).samples))
-    pairs = zip(found, kept["fixed"], kept["sequential"], strict=True)
-    return [replace(one, fixed=fixed, sequential=looked) for one, fixed, looked in pairs], sizes
+    pairs = zip(found, *kept, strict=False)
+    rest = [size for rows in kept for size in rows[len(found) :] if size is not None]
+    return [replace(one, fixed=fixed, sequential=looked) for one, fixed, looked in pairs], sizes, rest
 
 
 def error_truths(planner: Planner, instance: Instance) -> list[tuple[Scenario, int]]:

@@ -29,6 +29,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from parley.errors import InvalidInput, UnknownName
+from parley.experiments.report_kit.prose import words_of_reader
 from parley.problem import Problem
 from parley.simulation import Phase
 
@@ -213,11 +214,15 @@ def elimination_timeline(phases: Sequence[Phase], problem: Problem, *, theme: st
             _draw_timeline(panel, phases, problem, agent, style)
         for panel in panels[shown:]:
             panel.set_axis_off()
+        for panel in panels[max(shown - columns, 0) : shown]:  # with no panel below
+            panel.tick_params(labelbottom=True)
+            panel.set_xlabel(f"phase, and {words_of_reader()['draws']} so far", size=9)
         legend_below(figure, panels[0])
-        aside = " or set it aside" if problem.tolerance else ""
-        title = f"Timeline of one run: a cross marks the phase that ruled an arm out{aside}"
-        hidden = problem.agent_count - shown
-        figure.suptitle(f"{title} (first {shown} agents of {problem.agent_count})" if hidden else title, size=11)
+        aside = " or set aside" if problem.tolerance else ""
+        words, hidden = words_of_reader(), problem.agent_count - shown
+        title = f"Timeline of one run: a cross marks the phase in which the {words['arm']} was ruled out{aside}"
+        of = f" (first {shown} {words['agents']} of {problem.agent_count})" if hidden else ""
+        figure.suptitle(title + of, size=11)
     return figure
 
 
@@ -243,16 +248,16 @@ def _draw_timeline(panel: Axes, phases: Sequence[Phase], problem: Problem, agent
             end = means[numbers == last, arm]
             panel.plot(last, end, "x", color=style.ink, markersize=9, markeredgewidth=1.6, zorder=5)
     remaining = [name for arm, name in enumerate(problem.arms) if not dropped[arm]]
-    answer = ", ".join(remaining) if len(remaining) == problem.top else f"{len(remaining)} arms left"
+    answer = (
+        ", ".join(remaining) if len(remaining) == problem.top else f"{len(remaining)} {words_of_reader()['arms']} left"
+    )
     panel.set_title(f"{problem.agents[agent]}: {answer}")
     ticks = phases[:: math.ceil(len(phases) / MOST_TICKS)]
     labels = [f"{phase.number}\n{_thousands(int(phase.after.counts.sum()))}" for phase in ticks]
     panel.set_xticks([phase.number for phase in ticks], labels)
     panel.set_xlim(numbers[0] - 0.25, numbers[-1] + 0.25)
-    if panel.get_subplotspec().is_last_row():  # type: ignore[union-attr]
-        panel.set_xlabel("phase, and samples drawn so far by all agents")
     if panel.get_subplotspec().is_first_col():  # type: ignore[union-attr]
-        panel.set_ylabel("estimated mixed mean (reward)")
+        panel.set_ylabel(f"mean {words_of_reader()['reward']}, weighted")
 
 
 def _thousands(count: int) -> str:

@@ -6,8 +6,6 @@ either rendering.
 """
 
 import re
-from collections import Counter
-from collections.abc import Mapping
 
 from markupsafe import Markup, escape
 
@@ -15,7 +13,6 @@ from parley.experiments.report_kit.tables import Table
 from parley.translation import gettext
 
 TOKEN = re.compile("\x00([a-z_]+) (\\d+)")
-REFERENCE = re.compile("\x01([a-z_]+)")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 SPECIAL = re.compile(r"([\\`*<>|\[\]#])")
 
@@ -26,28 +23,6 @@ Blocks = dict[tuple[str, int], Block]
 def token(name: str, place: int = 0) -> str:
     """Where a block stands in the text."""
     return f"\x00{name} {place}"
-
-
-def reference(name: str) -> str:
-    """Where the number of the first block of this name stands, in a text to be `numbered`."""
-    return f"\x01{name}"
-
-
-def numbered(text: str, blocks: Blocks, pictures: Mapping[str, str]) -> str:
-    """The text with a numbered caption before every table and picture: a table's title, or what `pictures` has."""
-    counts, numbers = Counter[str](), dict[str, int]()
-
-    def caption(found: re.Match[str]) -> str:
-        block = blocks.get((found[1], int(found[2])))
-        if block is None:
-            return ""
-        kind, title = ("Table", block.title) if isinstance(block, Table) else ("Figure", pictures[found[1]])
-        counts[kind] += 1
-        numbers.setdefault(found[1], counts[kind])
-        return f"**{kind} {counts[kind]}.** {title}\n\n{found[0]}"
-
-    text = TOKEN.sub(caption, text)
-    return REFERENCE.sub(lambda found: str(numbers.get(found[1], "")), text)
 
 
 def as_text(words: str) -> str:
@@ -99,7 +74,8 @@ def _part(part: str, blocks: Blocks) -> Markup:
         block = blocks.get((found[1], int(found[2])), Markup(""))
         return block.html() if isinstance(block, Table) else block[0] if isinstance(block, tuple) else block
     if part.lstrip().startswith("|"):
-        head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in part.split("\n") if line)
+        lines = (_plain(line.strip()[2:-2].replace(" | ", "\0")).split("\0") for line in part.split("\n") if line)
+        head, _, *rows = ([cell.strip() for cell in line] for line in lines)
         return Table.of_text("", head, rows).html()
     if part.startswith("    "):
         return Markup("<pre><code>{}</code></pre>").format("\n".join(line[4:] for line in part.splitlines()))
@@ -114,7 +90,12 @@ def _inline(text: str) -> Markup:
     shown = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", str(escape(text)))
     shown = re.sub(r"(?<![\\*])\*(?=\S)([^*]+)(?<![\\\s])\*(?!\*)", r"<em>\1</em>", shown)
     shown = re.sub(r"(?<!\\)`([^`]+)`", r"<code>\1</code>", shown)
-    return Markup(re.sub(r"\\(?=[^\w\s])", "", shown))
+    return Markup(_plain(shown))
+
+
+def _plain(text: str) -> str:
+    """Without the marks of `as_text`."""
+    return re.sub(r"\\(?=[^\w\s])", "", text)
 
 
 def words_of_reader() -> dict[str, str]:
