@@ -38,7 +38,7 @@ CLIPPED = {"scale": 1.0, "clip": [-3, 5]}
 )
 def test_rho_says_how_much_noise_a_sum_has(noise, variance, grid, ends):
     problem = parse_study(STUDY | {"noise": noise}).problem
-    assert (problem.rho, problem.noise_variance, problem.noise.grid, problem.reward_range) == (
+    assert (problem.rho, problem.noise_variance, problem.noise.grid, (problem.noise.low, problem.noise.high)) == (
         0.05,
         variance,
         grid,

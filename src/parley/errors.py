@@ -1,34 +1,11 @@
-"""Every exception that Parley raises on purpose.
+"""Every exception that Parley raises on purpose; catch `ParleyError` to catch them all.
 
-    ParleyError                     catch this one to catch them all
-    ├── InvalidInput                a value that the caller can fix (also a ValueError); the command line exits with 2
-    │   ├── InvalidStudy            in a study file: which file, which key
-    │   ├── OtherResults            a results folder that belongs to another sweep
-    │   ├── MissingPackage          an optional package that is not installed; says what to install
-    │   ├── NoCluster               a cluster address that does not answer
-    │   ├── UnknownName             a name that is not in a registry; lists the names that are
-    │   ├── TiedArms                arms tie at an agent's top-N boundary: the question has no answer
-    │   └── ImpossibleReport        counts other than the plan's, or sums that no rewards can have
-    ├── NotConverged                a solver ran out of steps; holds its best certified solution
-    ├── EngineFailed                workers or a cluster were lost repeatedly
-    ├── NoRoom                      a file could not be written: disk, quota or file size
-    ├── IllegalMove                 an event that is not allowed in the current stage; the study is unchanged
-    ├── BrokenChain                 a log that was changed after it was written
-    ├── DamagedJournal              a site's journal that was changed after it was written
-    ├── NotNow                      a site cannot do this in the current state of its study; nothing was written
-    │   └── SimilarKey              a new participant's key reads like a known one; it must be said that it is another
-    ├── SourceFailed                the user's own function or program failed while drawing
-    ├── StorageUnavailable          a coordinator's database did not answer; try again
-    ├── Interrupted                 an agent began a draw, and its result is unknown
-    └── CoordinatorError            a client's request to a coordinator failed
-        ├── Unreachable             no answer, or "try later": sending the same request again is safe
-        │   └── Blocked             a proxy refuses, or a certificate is not trusted: first somebody must change that
-        ├── NotAllowed              the token is unknown, revoked, or not for this
-        ├── NotThere                no such study, phase, agent or report
-        ├── Conflict                the study is in another state: another plan, a report already there, a closed phase
-        ├── Rejected                the request itself is wrong; sending it again cannot help
-        ├── WrongPlan               a plan for another study or agent than the one that asked: do not draw it
-        └── WrongReceipt            a receipt for another report than the one that was sent: do not trust it
+    ParleyError
+    ├── InvalidInput      InvalidStudy, UnknownName, TiedArms, ImpossibleReport, OtherResults, MissingPackage, NoCluster
+    ├── CoordinatorError  Unreachable (and Blocked), NotAllowed, NotThere, Conflict, Rejected, WrongPlan, WrongReceipt
+    ├── NotNow            SimilarKey
+    └── IllegalMove, BrokenChain, DamagedJournal, SourceFailed, StorageUnavailable, Interrupted, NotConverged,
+        EngineFailed, NoRoom
 
 An error says what was found, what is allowed and, if it is not obvious, what to do.
 """
@@ -52,7 +29,7 @@ class ParleyError(Exception):
 
 
 class InvalidInput(ParleyError, ValueError):
-    """A value that cannot be used, with its key, what was found and what is allowed.
+    """A value that the caller can fix: its key, what was found, what is allowed. The command line exits with 2.
 
     >>> print(InvalidInput("delta", found=2.0, allowed="a number strictly between 0 and 1"))
     delta: found 2.0; allowed: a number strictly between 0 and 1

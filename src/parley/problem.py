@@ -101,12 +101,6 @@ class Problem(StudySettings):
         return self.arm_count, self.agent_count
 
     @property
-    def reward_range(self) -> tuple[float, float] | None:
-        """Where all rewards lie; None where the model has no range."""
-        low, high = self.noise.low, self.noise.high
-        return None if low is None or high is None else (low, high)
-
-    @property
     def noise_variance(self) -> float:
         """Of the noise that a private report adds to every sum, in units of the sum; 0 without `rho`.
 

@@ -22,23 +22,13 @@ LARGEST_COUNT = 2**53  # up to here every reader of JSON can tell whole numbers 
 NUMBERS = (int, float, list)
 SMALLEST_DELTA = 1e-300
 REQUIRED = "required"
-WORDS: dict[type, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    list: "a list",
-    dict: "a section",
-}
-
-
-SCHEMA_TYPES: dict[type, str] = {
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    str: "string",
-    list: "array",
-    dict: "object",
+TYPES: dict[type, tuple[str, str]] = {  # in words, and in JSON Schema
+    int: ("a whole number", "integer"),
+    float: ("a number", "number"),
+    bool: ("true or false", "boolean"),
+    str: ("text", "string"),
+    list: ("a list", "array"),
+    dict: ("a section", "object"),
 }
 
 
@@ -66,7 +56,7 @@ class Key:
         >>> Key(kinds=(int, float), meaning="a share", default="0.5", limits={"maximum": 1}).schema
         {'type': 'number', 'description': 'a share (default: 0.5)', 'maximum': 1}
         """
-        names = [SCHEMA_TYPES[kind] for kind in self.kinds if not (kind is int and float in self.kinds)]
+        names = [name for _, name in self._types]
         meaning, default = self.plain
         about = meaning if default in ("", REQUIRED) else f"{meaning} (default: {default})"
         return {"type": names[0] if len(names) == 1 else names, "description": about, **self.limits}
@@ -74,7 +64,11 @@ class Key:
     @property
     def allowed(self) -> str:
         """The types in words."""
-        return " or ".join(WORDS[kind] for kind in self.kinds if not (kind is int and float in self.kinds))
+        return " or ".join(words for words, _ in self._types)
+
+    @property
+    def _types(self) -> list[tuple[str, str]]:
+        return [TYPES[kind] for kind in self.kinds if not (kind is int and float in self.kinds)]
 
     @property
     def plain(self) -> tuple[str, str]:
@@ -97,7 +91,9 @@ def full_name(section: str, key: str) -> str:
     return f"{section}.{key}" if section else key
 
 
-def check_section(name: str, section: Mapping[str, Any], known: Mapping[str, Key]) -> None:
+def check_section(
+    name: str, section: Mapping[str, Any], known: Mapping[str, Key], *, open_to_others: bool = False
+) -> None:
     """Raise for an unknown key, or a value of the wrong type; the error names the key and what is allowed.
 
     >>> check_section("privacy", {"cell": 3}, {"minimum_cell": Key(kinds=(int,), meaning="")})
@@ -105,16 +101,10 @@ def check_section(name: str, section: Mapping[str, Any], known: Mapping[str, Key
         ...
     parley.errors.UnknownName: key in [privacy]: found 'cell'; allowed: one of minimum_cell
     """
-    for key in section:
-        if key not in known:
-            raise UnknownName(f"key in [{name}]" if name else "key", key, known)
-    check_kinds(name, section, known)
-
-
-def check_kinds(name: str, section: Mapping[str, Any], known: Mapping[str, Key]) -> None:
-    """Check the types of the values whose keys are known, and ignore the others."""
     for key, value in section.items():
         row = known.get(key)
+        if row is None and not open_to_others:
+            raise UnknownName(f"key in [{name}]" if name else "key", key, known)
         if row is not None and (
             not isinstance(value, row.kinds) or (isinstance(value, bool) and bool not in row.kinds)
         ):

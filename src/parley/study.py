@@ -17,7 +17,7 @@ from parley.checks import LARGEST_SCALE, FloatArray, number, whole
 from parley.errors import InvalidInput, InvalidStudy, UnknownName
 from parley.problem import Drift, Instance, Problem, top_gaps
 from parley.rewards import noise_keys, study_model
-from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_kinds, check_section
+from parley.settings import NUMBER, REQUIRED, SETTINGS, Key, check_section
 from parley.weights import LARGEST_SEED, WEIGHTS, weights_of
 
 DEFAULT_POLICY = "evidence"
@@ -205,21 +205,19 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
     for key in ("arms", "agents"):
         if key not in document:
             raise InvalidInput(key, found="nothing", allowed="a whole number or a list of names")
-    inner = {"": document} | {name: _section(document, name) for name in SECTIONS if name}
-    agents = document["agents"]
-    agent_count = agents if isinstance(agents, int) else len(agents)
-    for key, count, most in (
-        ("agents", agent_count, MOST_AGENTS),
-        ("arms", document["arms"] if isinstance(document["arms"], int) else len(document["arms"]), MOST_ARMS),
-    ):
-        if not 1 <= count <= most:
-            raise InvalidInput(key, found=count, allowed=f"from 1 to {most:,}")
+    inner = {name: document.get(name, {}) if name else document for name in SECTIONS}
+    for name in filter(None, SECTIONS):
+        check_section(name, inner[name], SECTIONS[name], open_to_others=name == "policy")
+    counts = {key: given if isinstance(given := document[key], int) else len(given) for key in ("agents", "arms")}
+    for key, most in (("agents", MOST_AGENTS), ("arms", MOST_ARMS)):
+        if not 1 <= counts[key] <= most:
+            raise InvalidInput(key, found=counts[key], allowed=f"from 1 to {most:,}")
     noise = study_model(inner["noise"])
     settings = {name: inner[row.section][row.key] for name, row in SETTINGS.items() if row.key in inner[row.section]}
     problem = Problem(
         arms=document["arms"],
-        agents=agents,
-        weights=weights_of(inner["weights"], agent_count, folder),
+        agents=document["agents"],
+        weights=weights_of(inner["weights"], counts["agents"], folder),
         noise=noise,
         **{"largest_gap": noise.usual_gap} | settings,
     )
@@ -233,12 +231,6 @@ def parse_study(document: Mapping[str, Any], *, folder: Path = Path(), default_n
         instance=truth_of(inner["truth"], problem) if "truth" in document else None,
         reason=inner["weights"].get("reason", ""),
     )
-
-
-def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    section: Mapping[str, Any] = document.get(name, {})
-    (check_kinds if name == "policy" else check_section)(name, section, SECTIONS[name])
-    return section
 
 
 def paper_means(problem: Problem, *, seed: int = 0, min_gap: float = 0.05) -> FloatArray:

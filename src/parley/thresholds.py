@@ -22,11 +22,6 @@ THRESHOLDS = {
 }
 
 
-def guaranteed(name: str) -> bool:
-    """Whether a threshold keeps the error below delta."""
-    return name == "paper"
-
-
 @lru_cache(maxsize=1024)
 def mixture_constant(delta: float, arms: int, agents: int) -> float:
     """g_M(delta / (K M)) of Lemma 2: `M * C(log(K M / delta) / M)`, C a minimum over lambda in (1/2, 1).

@@ -15,6 +15,7 @@ from parley.policies import Policy, State, make_policy, policy_class, policy_nam
 from parley.policies.playing import Playing
 from parley.problem import Instance, Problem
 from parley.rewards import Gaussian, Noise
+from parley.simulation import simulate
 from parley.totals import Totals
 
 LAWS = settings(deadline=None, max_examples=5)
@@ -421,3 +422,10 @@ def test_arms_that_scatter_differently_are_drawn_by_their_own_scale(name):
     first, second = policy.plan(policy.start())
     assert (second >= 8.5 * first).all()
     assert (second <= 10 * first).all()
+
+
+def test_uniform_goes_on_where_agents_scatter_differently():
+    """A row of scales: once arms had other proxy gaps than the rest, the shapes of `uniform` did not fit."""
+    problem = Problem(arms=4, weights=np.eye(2), noise=Gaussian(scale=[0.3, 0.5]))
+    instance = Instance(problem=problem, means=[[0.9, 0.1], [0.5, 0.8], [0.3, 0.3], [0.1, 0.2]])
+    assert simulate(make_policy("uniform", problem), instance, replications=3, seed=1).correct.all()

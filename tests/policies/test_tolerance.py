@@ -116,7 +116,7 @@ def test_without_a_tolerance_nothing_of_it_is_run(name, monkeypatch):
     def never(*_, **__):
         raise AssertionError("nobody asked for a tolerance")
 
-    for place in ("evidence.tolerance.pairs", "evidence.tolerance.answered", "wcpe._accept", "wcpe._leading"):
+    for place in ("evidence.tolerance.pairs", "evidence.tolerance.answered", "wcpe._accept", "wcpe.best_estimates"):
         monkeypatch.setattr(f"parley.policies.{place}", never)
     study, last = paper_study(), []
     for asked in ({}, {"tolerance": 0.0}):

@@ -1,9 +1,4 @@
-"""The coordinator's API in Python, sync and async. Failures are typed: `parley.errors` draws the tree.
-
-client = Client(server, token)
-plan = client.plan("trial", "Lyon")
-receipt = client.send(plan.report(Totals.of(rewards)))
-"""
+"""The coordinator's API in Python, sync and async. Failures are typed: `parley.errors` has the tree."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -169,7 +164,6 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Give the connections back."""
         self._http.close()
 
     def request(self, method: str, *parts: object, **options: Any) -> Any:
@@ -254,11 +248,9 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Give the connections back."""
         await self._http.aclose()
 
     async def request(self, method: str, *parts: object, **options: Any) -> Any:
-        """Any operation by its path below /v1; the answer's JSON."""
         return _json(await self._send(method, _path(*parts), **options))
 
     async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
@@ -273,18 +265,15 @@ class AsyncClient:
             raise self._network.failure(self.server, error) from None
 
     async def plan(self, study: str, agent: str, *, after: int = 0, wait: float = 0) -> AgentPlan:
-        """What is asked of an agent."""
         query = {"after": after, "wait": wait}
         path = ("studies", study, "agents", agent, "plan")
         found = await self.request("GET", *path, params=query, timeout=TIMEOUT + wait)
         return meant(_understood(AgentPlan.from_json, found), study, agent)
 
     async def send(self, report: Report, *, receipt: Receipt | None = None) -> Receipt:
-        """Send a report, as often as needed."""
         path = _path("studies", report.study, "phases", report.phase, "reports", report.agent)
         body = {"content": report.text.encode(), "headers": {**_headers(receipt), "Content-Type": "application/json"}}
         return proven(_understood(Receipt.from_json, _json(await self._send("PUT", path, **body))), report)
 
     async def status(self, study: str) -> Mapping[str, Any]:
-        """Where a study is, whom it waits for and since when."""
         return _understood(_object, await self.request("GET", "studies", study))

@@ -188,7 +188,6 @@ class Journal:
         sync_folder(path.parent)
 
     def close(self) -> None:
-        """Close the file."""
         with self._mine:
             if self._file >= 0:
                 os.close(self._file)

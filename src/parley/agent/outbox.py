@@ -64,7 +64,6 @@ class Outbox:
         self.close()
 
     def close(self) -> None:
-        """Release it to other processes."""
         self._lock.release()
 
     def begin(self, phase: int, *, repeatable: bool) -> None:
@@ -139,7 +138,6 @@ class Outbox:
         return path.exists() and path.read_text(encoding="utf-8") == report.text
 
     def pending(self) -> Report | None:
-        """The oldest report without a receipt."""
         waiting = set(self._phases("draws")) - set(self._phases("receipts"))
         return self.report(min(waiting)) if waiting else None
 
@@ -149,11 +147,9 @@ class Outbox:
         return path.exists() and path.read_text(encoding="utf-8") == report.digest
 
     def acknowledge(self, receipt: Receipt) -> None:
-        """Keep a receipt."""
         write_whole(self.folder / "receipts" / f"{receipt.phase}.json", receipt.text, mode=SECRET)
 
     def receipts(self) -> list[Receipt]:
-        """Every receipt, oldest first."""
         texts = (self.folder / "receipts" / f"{phase}.json" for phase in self._phases("receipts"))
         return [Receipt.read(path.read_text(encoding="utf-8")) for path in texts]
 

@@ -36,7 +36,6 @@ class Person:
 
     @property
     def counted(self) -> bool:
-        """In the study, not outside."""
         return self.probability is not None
 
     @property
@@ -73,7 +72,6 @@ class PhaseBook:
 
     @property
     def full(self) -> bool:
-        """Whether all places of the plan were given out."""
         return not any(self._left)
 
     @property
@@ -108,7 +106,6 @@ class PhaseBook:
 
     @property
     def over(self) -> bool:
-        """Nothing of it can change any more."""
         return self.reported is not None or self.lost
 
 

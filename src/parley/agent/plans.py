@@ -66,7 +66,6 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
     @property
     def over(self) -> bool:
-        """Nothing will be asked any more."""
         return self.stage in OVER
 
     @property
@@ -78,11 +77,9 @@ class AgentPlan(Model, forbid_unknown_fields=False):
 
     @property
     def due(self) -> bool:
-        """Something is to be drawn and reported now."""
         return self.stage == "running" and self.draws is not None and not self.reported and not self.frozen
 
     def report(self, drawn: Totals | Delivery) -> Report:
-        """The report that answers this plan."""
         if self.plan is None or self.draws is None:
             raise InvalidInput("plan", found="nothing asked", allowed="a plan with draws")
         delivery = drawn if isinstance(drawn, Delivery) else Delivery(totals=drawn)

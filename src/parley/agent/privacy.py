@@ -224,7 +224,12 @@ class Disclosure:
         steps = [math.floor(value / grid + Fraction(1, 2)) for value in sums]
 
         def drawn(number: int) -> list[int]:
-            self._require_allowed(number)
+            rho, most = self._study.rho or 0.0, self._policy.largest_rho
+            if most is not None and number * rho > most * (1 + 1e-12):
+                raise Withheld(
+                    f"this site's policy allows rho up to {most:g} in all releases together (this would be release "
+                    f"{number} of its phase, with {rho:g} each)"
+                )
             assert self._noise is not None
             fresh = iter(self._noise.added([step for step, count in zip(steps, counts, strict=True) if count]))
             found = [next(fresh) if count else 0 for count in counts]
@@ -234,12 +239,3 @@ class Disclosure:
         noisy, releases = outbox.noisy(phase, {"counts": counts, "steps": steps}, drawn)
         values = np.array([float(step * grid) for step in noisy])
         return Totals(counts=np.array(counts, dtype=np.int64), sums=values), releases
-
-    def _require_allowed(self, number: int) -> None:
-        """Raise unless the policy allows so many releases of a phase."""
-        rho, most = self._study.rho or 0.0, self._policy.largest_rho
-        if most is not None and number * rho > most * (1 + 1e-12):
-            raise Withheld(
-                f"this site's policy allows rho up to {most:g} in all releases together (this would be release "
-                f"{number} of its phase, with {rho:g} each)"
-            )

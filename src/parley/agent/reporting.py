@@ -111,11 +111,9 @@ class SiteRuntime:
         self._warning = ""  # what somebody must look into, until a report of this site is acknowledged
 
     def start(self) -> None:
-        """Talk to the coordinator from now on."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop reporting; close the journal and the outbox."""
         self._stop.set()
         self._something.set()
         if self._thread.is_alive():
@@ -130,11 +128,9 @@ class SiteRuntime:
 
     @property
     def silence(self) -> float | None:
-        """Seconds since the coordinator last answered; None if it never did."""
         return None if self._contact is None else time.monotonic() - self._contact
 
     def receipts(self) -> dict[int, Receipt]:
-        """What the coordinator acknowledged, by phase."""
         return {receipt.phase: receipt for receipt in self._outbox.receipts()}
 
     @property
@@ -149,7 +145,6 @@ class SiteRuntime:
         self._something.set()
 
     def release(self, phase: int) -> None:
-        """Let the held report of a phase out."""
         release(self._folder, study=self.site.study, agent=self.site.agent, phase=phase)
         self._something.set()
 

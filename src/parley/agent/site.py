@@ -80,7 +80,6 @@ class Site:
         self.close()
 
     def close(self) -> None:
-        """Close the journal."""
         self._journal.close()
 
     def begin(self, *, phase: int, plan: str, arms: tuple[str, ...], draws: tuple[int, ...]) -> None:
@@ -196,7 +195,7 @@ class Site:
         """The arms of a reported phase, and for each the rewards as they are known now."""
         with self._journal.turn():
             book = self.people.phases[phase]
-            return book.plan.arms, kept_rewards(self.people, book, self.policy.smallest_cell)
+            return book.plan.arms, self._kept(book)
 
     def totals(self) -> Totals:
         """Of the outcomes so far in the phase in progress, or the last."""
@@ -215,13 +214,40 @@ class Site:
                 raise NotYet(f"{needed} people to assign, {awaited} outcomes to come")
             if book.reported is None and (at := self._sends_at(book)) > self.clock():
                 raise NotYet(f"complete; what is entered can be changed until {at:%Y-%m-%d %H:%M} UTC")
-            entry = self._closed(book, write)
-            return delivery(entry, plan.draws, kept_rewards(self.people, book, self.policy.smallest_cell))
+            closed = self._closed(book, write)
+            counts = np.array(closed.counts, dtype=np.int64)
+            return Delivery(
+                totals=Totals(counts=counts, sums=np.array(closed.sums), squares=np.array(closed.squares)),
+                rewards=self._kept(book),
+                missing=closed.missing if any(closed.missing) else (),
+                reason=closed.reason,
+                final=bool(closed.reason) and bool((counts < plan.draws).any()),
+            )
+
+    def _kept(self, book: PhaseBook) -> Sequence[Sequence[float]]:
+        """By arm, as the study counts them. A cell below its minimum, or the site's own, is reported as none."""
+        rules, rewards = self.people.rules, self.people.rewards(book.plan.phase)
+        least = max(rules.minimum_cell, self.policy.smallest_cell)
+        return rules.clipped([values if len(values) >= least else [] for values in rewards])
 
     def _closed(self, book: PhaseBook, write: journal.Write) -> journal.Reported:
         """What a complete phase adds up to; from here on nothing of it changes."""
         if book.reported is None:
-            write(closing(self.people, book, self.policy.smallest_cell))
+            totals = Totals.of(self._kept(book))
+            counts = tuple(totals.counts.tolist())
+            short = {arm for arm, n, asked in zip(book.plan.arms, counts, book.plan.draws, strict=True) if n != asked}
+            # Of an arm that is withdrawn no reason is needed; but it may be open again when the report comes.
+            stopped = "supply" if short and self.people.rules.flexible else ""
+            write(
+                journal.Reported(
+                    phase=book.plan.phase,
+                    counts=counts,
+                    sums=tuple(totals.sums.tolist()),
+                    squares=tuple(totals.require_squares().tolist()),
+                    missing=tuple(book.missing),
+                    reason=stopped if short <= book.closed_arms else book.closed or "missing-outcomes",
+                )
+            )
             reached("site-phase-closed")
         assert book.reported is not None
         return book.reported
@@ -265,16 +291,38 @@ class Site:
 
     @property
     def due(self) -> bool:
-        """Whether the phase is to be reported now."""
         at = self.sends_at
         return at is not None and at <= self.clock()
 
     def status(self) -> dict[str, Any]:
-        """How far it is; no count is by arm."""
+        """How far it is. No count is by arm, so by itself it tells no arm; who also saw all arms can guess the last
+        ones (docs/site.md), so the page rounds what is asked for.
+        """
         with self._journal.turn():
-            found = standing(self.people, replaces=self._replaces)
-            at = self.sends_at
-            return {"study": self.study, "agent": self.agent, **found, "sends_at": at and at.isoformat()}
+            people, at = self.people, self.sends_at
+            book = people.current or PhaseBook(plan=journal.PhaseBegun(phase=0, plan="", arms=(), draws=()))
+            gone, asked = sum(book.missing), zip(book.plan.arms, book.plan.draws, strict=True)
+            return {
+                "study": self.study,
+                "agent": self.agent,
+                "stage": people.stage.stage,
+                "reason": people.stage.reason,
+                "phase": book.plan.phase,
+                "asked": sum(book.plan.draws),
+                "assigned": len(book.keys),
+                "to_assign": book.to_assign(replace_missing=self._replaces),
+                "pending": people.awaited(book),
+                "observed": len(book.keys) - book.pending - gone,
+                "missing": gone,
+                "withdrawn": book.withdrawn,
+                "late": book.late,
+                "reserve": book.reserve,
+                "reported": book.reported is not None,
+                "closed": book.closed,
+                "closed_arms": [arm for arm, draws in asked if draws and arm in book.closed_arms],
+                "outside": sum(not person.counted for person in people.persons.values()),
+                "sends_at": at and at.isoformat(),
+            }
 
     @property
     def contact(self) -> str:
@@ -398,83 +446,3 @@ def _shown(reward: object) -> str:
 
 
 YES_OR_NO = (0.0, 1.0)  # the rewards of a study whose outcomes are yes or no
-
-
-def standing(people: People, *, replaces: bool) -> dict[str, Any]:
-    """How far it is. No count is by arm, so by itself it tells no arm; who also saw all arms can guess the last ones
-    (docs/site.md), so the page rounds what is asked for.
-    """
-    book = people.current or PhaseBook(plan=journal.PhaseBegun(phase=0, plan="", arms=(), draws=()))
-    gone = sum(book.missing)
-    return {
-        "stage": people.stage.stage,
-        "reason": people.stage.reason,
-        "phase": book.plan.phase,
-        "asked": sum(book.plan.draws),
-        "assigned": len(book.keys),
-        "to_assign": book.to_assign(replace_missing=replaces),
-        "pending": people.awaited(book),
-        "observed": len(book.keys) - book.pending - gone,
-        "missing": gone,
-        "withdrawn": book.withdrawn,
-        "late": book.late,
-        "reserve": book.reserve,
-        "reported": book.reported is not None,
-        "closed": book.closed,
-        "closed_arms": [
-            name for name, n in zip(book.plan.arms, book.plan.draws, strict=True) if n and name in book.closed_arms
-        ],
-        "outside": sum(not person.counted for person in people.persons.values()),
-    }
-
-
-def kept_rewards(people: People, book: PhaseBook, smallest_cell: int) -> Sequence[Sequence[float]]:
-    """By arm, as the study counts them. A cell below the study's minimum, or the site's own, is reported as none."""
-    least = max(people.rules.minimum_cell, smallest_cell)
-    kept = [rewards if len(rewards) >= least else [] for rewards in people.rewards(book.plan.phase)]
-    return people.rules.clipped(kept)
-
-
-def closing(people: People, book: PhaseBook, smallest_cell: int) -> journal.Reported:
-    """What a phase adds up to."""
-    kept = kept_rewards(people, book, smallest_cell)
-    totals = Totals.of(kept)
-    counts = tuple(totals.counts.tolist())
-    lines = zip(book.plan.arms, counts, book.plan.draws, strict=True)
-    short = {arm for arm, got, asked in lines if got != asked}
-    # Of an arm that is withdrawn no reason is needed; but it may be open again when the report comes.
-    stopped = "supply" if short and people.rules.flexible else ""
-    return journal.Reported(
-        phase=book.plan.phase,
-        counts=counts,
-        sums=tuple(totals.sums.tolist()),
-        squares=tuple(totals.require_squares().tolist()),
-        missing=tuple(book.missing),
-        reason=stopped if short <= book.closed_arms else book.closed or "missing-outcomes",
-        outside=_outside(people, book),
-    )
-
-
-def _outside(people: People, book: PhaseBook) -> int:
-    """How many came since the report before and are not counted: when nobody was needed, or as a reserve."""
-    earlier = sum(one.reported.outside - one.reserve for one in people.phases.values() if one.reported)
-    return sum(not person.counted for person in people.persons.values()) - earlier + book.reserve
-
-
-def delivery(entry: journal.Reported, draws: tuple[int, ...], rewards: Sequence[Sequence[float]] = ()) -> Delivery:
-    """A closed phase as the worker hands it over.
-
-    >>> few = journal.Reported(phase=1, counts=(1,), sums=(0.5,), squares=(0.25,), missing=(1,), reason="supply")
-    >>> delivery(few, (2,)).final
-    True
-    """
-    return Delivery(
-        totals=Totals(
-            counts=np.array(entry.counts, dtype=np.int64), sums=np.array(entry.sums), squares=np.array(entry.squares)
-        ),
-        rewards=rewards,
-        missing=entry.missing if any(entry.missing) else (),
-        outside=entry.outside,
-        reason=entry.reason,
-        final=bool(entry.reason) and any(got < asked for got, asked in zip(entry.counts, draws, strict=True)),
-    )

@@ -19,6 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
+from parley.agent.outbox import Outbox
 from parley.agent.plans import AgentPlan, Delivery, NotYet
 from parley.agent.tables import Row, Table, Warehouse, arm_in, number_in, read_table
 from parley.errors import InvalidInput, SourceFailed
@@ -155,16 +156,6 @@ PARQUET = b"PAR1"  # how such a file begins
 SAME = 1e-9  # relative: sums that were added up in another order
 
 
-class RowMemory(Protocol):
-    """Where a source remembers; `Outbox` is one."""
-
-    def keep_rows(self, phase: int, text: str) -> None:
-        """Remember what a phase took, before its report is kept."""
-
-    def rows_before(self, phase: int) -> tuple[int, str] | None:
-        """What the newest earlier phase that has a report took, and which it was."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Line:
     """A row as it is compared: `reward` is None while the cell is empty."""
@@ -187,12 +178,10 @@ def _hash(*parts: str) -> str:
 class CsvSource:
     """A CSV or Parquet file that grows, with the columns `arm` and `reward`, and `id` if it has one.
 
-    A phase takes the next rows of every arm. Each row is used once, whatever somebody does to the file in between.
-    What a phase took is remembered in the outbox: every row up to the last one that was used, by a hash of its arm and
-    reward, and by its id where the file has a column `id`. When the next phase reads the file, those rows must still be
-    there, in the same order and with the same content. A re-sorted, changed or cut file is refused with the first line
-    that differs: rows could be counted twice, or be chosen by their rewards. With an id a row that was not used yet may
-    still be corrected; without one, only an empty reward may still be filled in.
+    A phase takes the next rows of every arm, each row once. What it took is remembered in the outbox: every row up to
+    the last one that was used, by a hash of its arm and reward, and by its id. When the next phase reads the file, they
+    must still be there as they were (docs/site.md). With an id a row that was not used yet may still be corrected;
+    without one, only an empty reward may still be filled in.
 
     `taken` has the report of an earlier phase (None: nothing was asked) or raises; where the memory is new, its counts
     tell which rows were used, and its sums whether they still are those rows.
@@ -200,7 +189,7 @@ class CsvSource:
 
     repeatable = True  # the same rows are there again
 
-    def __init__(self, path: str, taken: Callable[[int], Report | None], memory: RowMemory) -> None:
+    def __init__(self, path: str, taken: Callable[[int], Report | None], memory: Outbox) -> None:
         self._path, self._taken, self._memory = Path(path), taken, memory
 
     def __call__(self, plan: AgentPlan) -> Delivery:
@@ -329,7 +318,7 @@ class SqlSource(CsvSource):
     Rewards are added up here, without rounding, as those of a file are. Sums of a query are the database's.
     """
 
-    def __init__(self, warehouse: Warehouse, taken: Callable[[int], Report | None], memory: RowMemory) -> None:
+    def __init__(self, warehouse: Warehouse, taken: Callable[[int], Report | None], memory: Outbox) -> None:
         super().__init__(warehouse.answer, taken, memory)
         self._warehouse = warehouse
 
@@ -376,7 +365,7 @@ def make_source(
     seed: int,
     whole_plan: Callable[[int], tuple[tuple[int, ...], ...]],
     taken: Callable[[int], Report | None],
-    memory: RowMemory,
+    memory: Outbox,
 ) -> Source:
     """A source by its words: `python:m:f`, `command:...`, `csv:file`, `sql:file.toml` or `simulate:study.toml`."""
     kind, _, rest = text.partition(":")

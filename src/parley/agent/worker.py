@@ -58,12 +58,10 @@ class Backoff:
         self._limit = first
 
     def next(self) -> float:
-        """How long to wait this time."""
         wait, self._limit = self._limit * self._chance(), min(2 * self._limit, self._most)
         return wait
 
     def reset(self) -> None:
-        """It worked: begin from the start next time."""
         self._limit = self._first
 
 

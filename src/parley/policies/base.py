@@ -170,7 +170,7 @@ class Policy(ABC):
         state = type(self.start()).from_json(document)
         blank = self.start(state.phase.shape)
         for field in fields(blank):
-            found, allowed = (_shape(getattr(one, field.name)) for one in (state, blank))
+            found, allowed = (getattr(getattr(one, field.name), "shape", None) for one in (state, blank))
             if found != allowed:
                 raise InvalidInput(f"state.{field.name}", found=f"shape {found}", allowed=f"{allowed}")
         return state
@@ -242,15 +242,10 @@ class Policy(ABC):
         accepted = np.zeros_like(answered) if state.accepted is None else state.accepted
         over = np.broadcast_to(state.finished[..., None], answered.shape)
         left = np.broadcast_to(~self._asked, answered.shape)
-        words = [
-            OutcomeStatus.ACCEPTED.value,
-            OutcomeStatus.DECIDED.value,
-            OutcomeStatus.LEFT.value,
-            OutcomeStatus.EXHAUSTED.value,
-            OutcomeStatus.SETTLED.value,
-        ]
+        end = OutcomeStatus
+        words = [end.ACCEPTED.value, end.DECIDED.value, end.LEFT.value, end.EXHAUSTED.value, end.SETTLED.value]
         cases = [answered & accepted, answered, left, over, self.settled(state)]
-        return np.select(cases, words, default=OutcomeStatus.OPEN.value)
+        return np.select(cases, words, default=end.OPEN.value)
 
     def rounds_of(self, state: State) -> IntArray:
         """`(...)`: rounds of communication so far: phases whose reports could still change something."""
@@ -382,6 +377,12 @@ def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:
     return np.partition(masked, place, axis=-2)[..., place : place + 1, :]
 
 
+def best_estimates(mixed: FloatArray, among: BoolArray, top: int) -> BoolArray:
+    """`(..., arm, agent)`: the N best estimates among some arms; equal ones by position, so never more than N."""
+    order = np.argsort(np.where(among, -mixed, np.inf), axis=-2, kind="stable")
+    return np.asarray(among & (np.argsort(order, axis=-2, kind="stable") < top))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Elimination(Policy):
     """Subclasses say which arms to keep. An arm is only dropped on data; an agent always keeps at least N arms.
@@ -410,7 +411,3 @@ class Elimination(Policy):
     def _finished(self, state: State) -> BoolArray:
         """Every agent that asks has its top N."""
         return np.asarray(((state.active.sum(axis=-2) <= self.problem.top) | ~self._asked).all(axis=-1))
-
-
-def _shape(array: NDArray[Any] | None) -> tuple[int, ...] | None:
-    return None if array is None else array.shape

@@ -18,14 +18,21 @@ from parley.costs import CostModel
 from parley.errors import InvalidInput, UnknownName
 from parley.harmonic import solve
 from parley.once import once
-from parley.policies.base import Elimination, Explanation, State, nth_largest
-from parley.problem import BoolArray, FloatArray, Instance, IntArray
+from parley.policies.base import Elimination, Explanation, State, best_estimates, nth_largest
+from parley.problem import BoolArray, Instance, IntArray, Problem
 from parley.quotas import whole_counts
 
 SIZES = {
     "guaranteed": "enough for the chosen error, by a union bound over the comparisons",
     "paper": "ceil(T* log(1 / (2.4 delta))), as in the paper's experiment: NO GUARANTEE on the error",
 }
+
+
+def require_truth(problem: Problem, instance: Instance) -> None:
+    """Raise unless an oracle for this problem can go by the instance."""
+    if instance.problem.shape != problem.shape:
+        raise InvalidInput("instance", found=instance.problem.shape, allowed=str(problem.shape))
+    instance.require_distinct()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +48,7 @@ class Oracle(Elimination):
     def __post_init__(self) -> None:
         if self.size not in SIZES:
             raise UnknownName("size", self.size, SIZES)
-        if self.instance.problem.shape != self.problem.shape:
-            raise InvalidInput("instance", found=self.instance.problem.shape, allowed=str(self.problem.shape))
-        self.instance.require_distinct()
+        require_truth(self.problem, self.instance)
 
     @property
     def guarantee(self) -> str:
@@ -87,12 +92,5 @@ class Oracle(Elimination):
 
     def _keep(self, before: State, after: State) -> BoolArray:
         enough = np.all(after.counts >= self._counts, axis=(-2, -1), keepdims=True)
-        return np.asarray(~enough | self._top_estimates(after.means, before.active))
-
-    def _top_estimates(self, means: FloatArray, active: BoolArray) -> BoolArray:
-        """The N best estimates of every agent; equal ones by position, so that there are never more than N."""
-        mixed = np.where(active, self.problem.mixed(means), -np.inf)
-        order = np.argsort(-mixed, axis=-2, kind="stable")
-        best = np.zeros(mixed.shape, dtype=np.bool_)
-        np.put_along_axis(best, order[..., : self.problem.top, :], True, axis=-2)
-        return best
+        mixed = self.problem.mixed(after.means)
+        return np.asarray(~enough | best_estimates(mixed, before.active, self.problem.top))

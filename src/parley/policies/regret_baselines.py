@@ -13,10 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from parley.bounds import regret
-from parley.errors import InvalidInput, UnknownName
+from parley.errors import UnknownName
 from parley.once import once
 from parley.policies.base import Explanation, State, nth_largest
 from parley.policies.evidence.racing import EvidenceRacing
+from parley.policies.oracle import require_truth
 from parley.policies.pf_ucb_bai import personalization
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
@@ -151,9 +152,7 @@ class OracleRegret(Playing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.instance.problem.shape != self.problem.shape:
-            raise InvalidInput("instance", found=self.instance.problem.shape, allowed=str(self.problem.shape))
-        self.instance.require_distinct()
+        require_truth(self.problem, self.instance)
 
     @property
     def guarantee(self) -> str:

@@ -12,10 +12,10 @@ import numpy as np
 from parley.bounds import oracle
 from parley.errors import InvalidInput, UnknownName
 from parley.once import once
-from parley.policies.base import Elimination, Explanation, State, nth_largest
+from parley.policies.base import Elimination, Explanation, State, best_estimates, nth_largest
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import smallest_counts
-from parley.thresholds import THRESHOLDS, Threshold, guaranteed, make_threshold, radius
+from parley.thresholds import THRESHOLDS, Threshold, make_threshold, radius
 from parley.totals import Totals
 from parley.translation import marked
 
@@ -54,7 +54,7 @@ class Wcpe(Elimination):
 
     @property
     def guarantee(self) -> str:
-        return super().guarantee if guaranteed(self.threshold) else f"NO GUARANTEE: {THRESHOLDS[self.threshold]}"
+        return super().guarantee if self.threshold == "paper" else f"NO GUARANTEE: {THRESHOLDS[self.threshold]}"
 
     @once
     def _beta(self) -> Threshold:
@@ -146,7 +146,7 @@ class Wcpe(Elimination):
 
     def _settled(self, state: State, mixed: FloatArray, half: FloatArray) -> tuple[BoolArray, BoolArray]:
         """The leaders, and which arms do not reach above the lowest of their intervals by more than the tolerance."""
-        leaders = _leading(mixed, state.active, self.problem.top)
+        leaders = best_estimates(mixed, state.active, self.problem.top)
         lowest = np.where(leaders, mixed - half, np.inf).min(axis=-2, keepdims=True)
         return leaders, np.asarray(mixed + half <= lowest + self.problem.tolerance)
 
@@ -182,12 +182,6 @@ class Wcpe(Elimination):
         return oracle(self.problem, np.sqrt(2) * proxies, accuracy=self.accuracy)
 
 
-def _leading(mixed: FloatArray, active: BoolArray, top: int) -> BoolArray:
-    """`(..., arm, agent)`: the N best estimates among the candidates; equal ones by position."""
-    order = np.argsort(np.where(active, -mixed, np.inf), axis=-2, kind="stable")
-    return np.asarray(active & (np.argsort(order, axis=-2, kind="stable") < top))
-
-
 def _accept(before: State, after: State, leaders: BoolArray, settled: BoolArray, top: int) -> State:
     """The state after a phase's eliminations, with the answers of those agents whose every claim is `settled`.
 
@@ -221,7 +215,8 @@ class Uniform(Wcpe):
         if isinstance(variance, float):
             variances = variance * self.problem.squared_weights.sum(axis=0)
         else:
-            variances = self.problem.mixed_variances(np.ones(self.problem.shape, dtype=np.int64))
+            arms = self.problem.arm_count if self._by_arm else 1
+            variances = self.problem.mixed_variances(np.ones((arms, self.problem.agent_count), dtype=np.int64))
         needed = (variances / np.square(proxies)).max(axis=-1, keepdims=True)
         weighed = self.problem.squared_weights.any(axis=1)  # nobody asks for draws that nobody's mix holds
         return np.asarray(needed * weighed)

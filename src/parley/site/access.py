@@ -109,7 +109,6 @@ class Access:
         return self._sign(f"form {own}") if own else ""
 
     async def form(self, request: Request) -> Mapping[str, str]:
-        """The fields of one of our forms."""
         text = (await self.body(request)).decode("utf-8", "replace")
         try:
             fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
@@ -130,7 +129,6 @@ class Access:
         return found
 
     async def body(self, request: Request) -> bytes:
-        """Of a bounded size."""
         parts, size = [], 0
         async for part in request.stream():
             size += len(part)

@@ -305,36 +305,24 @@ def operations(api: Api, flags: Flags) -> tuple[Endpoint, ...]:
     def row(method: str, path: str, handler: Handler, **more: Any) -> Endpoint:
         return Endpoint(method=method, path=path, handler=handler, **more)
 
-    people = {"tag": "people", "body": Participant}
+    people = {"tag": "people"}
     ofrep = {"tag": "feature flags", "body": EvaluationRequest, "failure": EvaluationFailure}
-    again, silent = {200: "The same arm as before."}, {503: "No answer of the coordinator for two minutes."}
-    known, same = {"If-None-Match": "ETags of answers that the client has."}, {304: "What the client has still holds."}
+    new = {"status": 201, "also": {200: "The same arm as before."}}
+    silent = {503: "No answer of the coordinator for two minutes."}
+    tagged = {
+        "headers": {"If-None-Match": "ETags of answers that the client has."},
+        "also": {304: "What the client has still holds."},
+    }
     return (
-        row(
-            "POST",
-            "/v1/assignments",
-            api.assign,
-            **people | {"body": Newcomer},
-            answer=Assignment,
-            status=201,
-            also=again,
-        ),
-        row("POST", "/v1/outcomes", api.note_outcome, **people | {"body": Outcome}, answer=Outcome),
-        row("POST", "/v1/outcomes/bulk", api.note_outcomes, **people | {"body": OutcomeRows}, answer=RowAnswers),
-        row("POST", "/v1/missing", api.note_missing, **people, answer=Gone),
+        row("POST", "/v1/assignments", api.assign, **people, body=Newcomer, answer=Assignment, **new),
+        row("POST", "/v1/outcomes", api.note_outcome, **people, body=Outcome, answer=Outcome),
+        row("POST", "/v1/outcomes/bulk", api.note_outcomes, **people, body=OutcomeRows, answer=RowAnswers),
+        row("POST", "/v1/missing", api.note_missing, **people, body=Participant, answer=Gone),
         row("GET", "/v1/status", api.get_status, tag="site", answer=SiteStatus),
         row("GET", "/v1/openapi.json", api.openapi, public=True, hidden=True),
         row("GET", "/healthz", api.healthz, tag="site", answer=Contact, also=silent, public=True),
         row("POST", "/ofrep/v1/evaluate/flags/{key}", flags.evaluate_flag, **ofrep, answer=Evaluation),
-        row(
-            "POST",
-            "/ofrep/v1/evaluate/flags",
-            flags.evaluate_flags,
-            **ofrep,
-            answer=Evaluations,
-            headers=known,
-            also=same,
-        ),
+        row("POST", "/ofrep/v1/evaluate/flags", flags.evaluate_flags, **ofrep, answer=Evaluations, **tagged),
     )
 
 

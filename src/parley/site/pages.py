@@ -64,7 +64,6 @@ class Pages:
             return await anyio.to_thread.run_sync(self._answer, request, fields)
 
     def refused(self, request: Request, status: int, words: str) -> Response:
-        """A request that was not let in."""
         with self._reading(request):
             return self._show(request, "refused.html", status=status, detail=retold(words))
 

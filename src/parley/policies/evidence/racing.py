@@ -15,7 +15,7 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.once import once
-from parley.policies.base import Elimination, Explanation, State
+from parley.policies.base import Elimination, Explanation, State, best_estimates
 from parley.policies.evidence import plan, tolerance
 from parley.policies.evidence.plan import TEMPERS, Temper
 from parley.policies.evidence.sets import carried, scores
@@ -462,6 +462,10 @@ class EvidenceRacing(Elimination):
         reached = (paid >= missing) & model.boosted  # a capped payoff ends on the line
         goal = self.line if line is None else np.broadcast_to(line, wealth.shape)[betting]
         wealth[betting] = np.where(reached, goal, wealth[betting] + paid)
+        return self._spoken(wealth, betting & (y > 0), line)
+
+    def _spoken(self, wealth: FloatArray, against_it: BoolArray, line: FloatArray | None) -> FloatArray:  # noqa: ARG002
+        """What slots hold, given which ones the phase itself speaks `against_it`, the arm."""
         return wealth
 
     def _keep(self, before: State, after: State) -> BoolArray:
@@ -471,10 +475,8 @@ class EvidenceRacing(Elimination):
         keep = before.active & ~out
         # All slots of too many arms on the line at once can only follow an error: keep the N best estimates then.
         short = keep.sum(axis=-2, keepdims=True) < self.problem.top
-        mixed = self.problem.mixed(before.means)
-        order = np.argsort(np.where(before.active, -mixed, np.inf), axis=-2, kind="stable")
-        best = np.argsort(order, axis=-2, kind="stable") < self.problem.top
-        return np.where(short, before.active & best, keep)
+        best = best_estimates(self.problem.mixed(before.means), before.active, self.problem.top)
+        return np.where(short, best, keep)
 
     def _beyond(self, state: Wealth) -> FloatArray:
         """`(..., arm, agent)`: how far the evidence against an arm lies beyond what rules it out.

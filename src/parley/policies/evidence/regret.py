@@ -22,7 +22,6 @@ from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth, both
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
-from parley.totals import Totals
 from parley.translation import marked
 
 LEAST_LINE = math.log(2)  # the best arm goes with a chance of one in two at most, however little is left to lose
@@ -160,21 +159,10 @@ class EvidenceRegret(Playing, EvidenceRacing):
         line = np.maximum(np.log(weight * np.sqrt(v)), LEAST_LINE)
         return replace(contrasts, missing=np.maximum(line - contrasts.wealth, 1e-3)), line
 
-    def _paid(
-        self,
-        contrasts: Contrasts,
-        y: FloatArray,
-        v: FloatArray,
-        betting: BoolArray,
-        past: Totals,
-        fresh: Totals,
-        line: FloatArray | None = None,
-        last: BoolArray | None = None,
-    ) -> FloatArray:
-        paid = super()._paid(contrasts, y, v, betting, past, fresh, line, last)
+    def _spoken(self, wealth: FloatArray, against_it: BoolArray, line: FloatArray | None) -> FloatArray:
+        """Only a phase that itself speaks against the arm may rule it out: the second case of the proof."""
         assert line is not None
-        # Only a phase that itself speaks against the arm may rule it out: the second case of the proof.
-        return np.where(betting & (y > 0), paid, np.minimum(paid, line - 1e-9))
+        return np.where(against_it, wealth, np.minimum(wealth, line - 1e-9))
 
     def _extra_state(self, state: Wealth, line: FloatArray | None, racing: BoolArray) -> dict[str, Any]:
         assert isinstance(state, Lined)
