@@ -78,10 +78,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """Every mean, its difference to the agent's leader and, if the problem names a control, to the control.
-
-    Differences take longer than means: each is computed when it is asked for.
-    """
+    """Every mean, and its difference to the leader and to the control, if there is one; computed when asked for."""
 
     problem: Problem
     agents: tuple[str, ...]  # whose estimates these are

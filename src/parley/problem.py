@@ -102,12 +102,7 @@ class Problem(StudySettings):
 
     @property
     def noise_variance(self) -> float:
-        """Of the noise that a private report adds to every sum, in units of the sum; 0 without `rho`.
-
-        >>> from parley.rewards import Binary
-        >>> Problem(arms=2, weights=[[1.0]], noise=Binary(), rho=0.05).noise_variance
-        10.0
-        """
+        """Of the noise that a private report adds to every sum, in units of the sum; 0 without `rho`."""
         return self.noise.noise_variance
 
     @once

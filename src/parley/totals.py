@@ -131,9 +131,7 @@ class Totals:
         return np.asarray(2 * self.loss * self.require_squares())
 
     def mixed_rounding(self, weights: FloatArray) -> FloatArray:
-        """`(..., arm, agent)`: at most what a mixed mean is off by the rounding of sums; no mean of |x| exceeds the
-        root of that of squares.
-        """
+        """`(..., arm, agent)`: at most what a mixed mean is off by the rounding of sums (docs/rewards.md)."""
         lost = self.loss + len(weights) * UNIT
         return np.asarray((lost * np.sqrt(self.require_squares() / np.maximum(self.counts, 1))) @ weights)
 

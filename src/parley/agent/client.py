@@ -56,10 +56,7 @@ def _headers(receipt: Receipt | None) -> dict[str, str]:
 
 
 def _checked(response: httpx.Response) -> httpx.Response:
-    """The response, or the typed error that its problem document means.
-
-    No coordinator redirects, nor refuses without a problem of its own: what does stands between, and may be gone later.
-    """
+    """The response, or the typed error that its problem document means; what has none is no coordinator's answer."""
     if response.is_success:
         return response
     if response.is_redirect:
@@ -100,9 +97,7 @@ def _whole(response: httpx.Response, body: bytearray) -> httpx.Response:
 
 
 def _understood(read: Callable[[Any], T], answer: Any) -> T:
-    """What an answer says. A 200 that says nothing of the kind is not the coordinator's (a captive portal's, a
-    proxy's), and the same may be asked again.
-    """
+    """What an answer says. A 200 that says nothing of the kind is a captive portal's, or a proxy's: ask again."""
     try:
         return read(answer)
     except (LookupError, TypeError, ValueError, RecursionError) as error:
@@ -144,11 +139,7 @@ def _options(server: str, token: str, network: Network) -> dict[str, Any]:
 
 
 class Client:
-    """A coordinator seen by one token. Use it as a context manager, or close it.
-
-    `network` names proxy and certificates; `transport` replaces the network, for instance by an application in the same
-    process.
-    """
+    """A coordinator seen by one token, to be closed. `transport` replaces the network, for instance in a test."""
 
     def __init__(
         self, server: str, token: str, *, network: Network | None = None, transport: httpx.BaseTransport | None = None

@@ -31,13 +31,7 @@ KEPT = re.compile(r"[1-9][0-9]{0,15}\.json")
 
 
 class Outbox:
-    """The durable memory of one agent in one study. One process at a time may hold it.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, Outbox(folder, study="s", agent="x") as outbox:
-    ...     outbox.pending() is None, outbox.last_receipt() is None
-    (True, True)
-    """
+    """The durable memory of one agent in one study. One process at a time may hold it."""
 
     def __init__(self, folder: str | Path, *, study: str, agent: str) -> None:
         self.folder = agent_folder(folder, study=study, agent=agent)
@@ -100,11 +94,7 @@ class Outbox:
         return (max(drawn), path.read_text(encoding="utf-8")) if drawn and path.exists() else None
 
     def noisy(self, phase: int, exact: Mapping[str, Any], draw: Callable[[int], list[int]]) -> tuple[list[int], int]:
-        """What `draw` gives for a phase's exact sums, and how many releases the phase has had.
-
-        It is drawn once for the same sums, and on the disk before anybody hears of it. `draw` gets the number of the
-        release.
-        """
+        """What `draw` gives for a phase's exact sums, drawn once and kept before anybody hears of it; and its releases."""
         path = self.folder / "noise" / f"{phase}.json"
         known = read_json(path.read_text(encoding="utf-8"), "noise")["releases"] if path.exists() else []
         for one in known:

@@ -76,9 +76,7 @@ class PhaseBook:
 
     @property
     def _left(self) -> list[int]:
-        """Per arm: the places that nobody has. An arm that was closed for a while may lack some where another has more
-        people than places, who replace the missing.
-        """
+        """Per arm: the places that nobody has; those beyond the places of an arm replace the missing."""
         return [max(asked - given, 0) for asked, given in zip(self.asked, self.assigned, strict=True)]
 
     @property
@@ -137,9 +135,7 @@ class People:
         return self.phases[max(self.phases)] if self.phases else None
 
     def is_new(self, plan: journal.PhaseBegun) -> bool:
-        """Whether a plan begins a phase. One for a phase that is known as another, or was passed over, is refused: what
-        people were given was given by another plan.
-        """
+        """Whether a plan begins a phase; `WrongPlan` if people were assigned by another one of it, or of a later phase."""
         known = self.phases.get(plan.phase)
         if known is None and plan.phase > max(self.phases, default=0):
             return True

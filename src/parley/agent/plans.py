@@ -39,10 +39,7 @@ class Delivery:
 
 
 class AgentPlan(Model, forbid_unknown_fields=False):
-    """Where a study is for one agent; `draws` is None when nothing is asked of it now.
-
-    It is read from the coordinator's answer; keys that a later version adds are ignored.
-    """
+    """Where a study is for one agent; `draws` is None when nothing is asked now. Keys of later versions are ignored."""
 
     study: str
     agent: str

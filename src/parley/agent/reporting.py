@@ -62,10 +62,7 @@ def make_worker(
     heard: Callable[[AgentPlan], None] = lambda _: None,
     **options: Any,
 ) -> Worker:
-    """What fetches the site's plans and hands its phases over; the site notes where the study is.
-
-    With every question goes how far the site is: people and outcomes, none of them by arm.
-    """
+    """What fetches the site's plans, tells how far it is (nothing by arm), hands over, and notes where the study is."""
 
     def far() -> dict[str, int | str]:
         found = site.status()

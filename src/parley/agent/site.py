@@ -132,9 +132,7 @@ class Site:
             write(*self._noted(participant, checked_reward(self.people.rules, reward)))
 
     def missing(self, participant: str) -> None:
-        """No outcome will come of a person. An outcome takes it back until the phase is reported; where the missing are
-        replaced, only until somebody was assigned after it.
-        """
+        """No outcome will come of a person. An outcome takes it back until the report, or until the place is given."""
         with self._journal.turn() as write:
             write(*self._noted(participant, None))
 
@@ -144,12 +142,6 @@ class Site:
         """Outcomes of many people, None for a missing one: all of them, or none if one is wrong; per row what is.
 
         `partly` takes those that are right. If not to `take` them, it only says what is wrong.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, Site(folder, study="s", agent="x") as site:
-        ...     site.begin(phase=1, plan="ab", arms=("A",), draws=(1,))
-        ...     site.assign("p-001").counted, site.record([("p-001", 1.0)]), site.totals().sums.tolist()
-        (True, [None], [1.0])
         """
         seen: set[str] = set()
         with self._journal.turn() as write:
@@ -161,9 +153,7 @@ class Site:
     def _judged(
         self, participant: str, reward: float | None, seen: set[str]
     ) -> list[journal.Observed | journal.Missing] | InvalidInput | NotNow:
-        """What a row leaves in the journal, or what is wrong with it. All are judged by what was known before them, so
-        that each person may be `seen` in one only.
-        """
+        """What a row leaves in the journal, or what is wrong with it; all are judged by what was known before them."""
         try:
             key = checked_key(participant)
             if key in seen:
@@ -174,8 +164,8 @@ class Site:
             return error
 
     def correct(self, outcomes: Sequence[tuple[str, float]]) -> int:
-        """Put outcomes of one reported phase right, in the journal; returns the phase. The report stays as it was sent:
-        the study's administrator gets another one (`corrected_rewards`).
+        """Put outcomes of one reported phase right, in the journal alone: its report stays as it was sent. Returns the
+        phase.
         """
         with self._journal.turn() as write:
             checked = [(checked_key(key), checked_reward(self.people.rules, reward)) for key, reward in outcomes]
@@ -267,9 +257,7 @@ class Site:
                 self._closed(book, write)
 
     def finish(self, reason: str) -> None:
-        """Assign nobody more in this phase, for one of the `CLOSING_REASONS`; the report then goes out
-        when everybody assigned is accounted for. The study must take other counts than planned.
-        """
+        """Assign nobody more in this phase, for one of the `CLOSING_REASONS`; the study must take other counts."""
         if reason not in CLOSING_REASONS:
             raise InvalidInput("reason", found=repr(reason)[:60], allowed=", ".join(CLOSING_REASONS))
         with self._journal.turn() as write:
@@ -391,10 +379,7 @@ GONE = marked("{key!r} was marked as missing and others were assigned since: the
 
 
 class Assignment(Model):
-    """What a person gets, as the service answers it: an arm's name, or None outside of the study.
-
-    The journal has its probability. It stays there: it would tell how much is left of the arm.
-    """
+    """What a person gets: an arm's name, or None outside of the study. Its probability stays in the journal."""
 
     participant: str
     phase: int

@@ -196,9 +196,7 @@ UNITS = {True: "1", False: "0", None: ""}
 
 @dataclass(frozen=True, kw_only=True)
 class Warehouse:
-    """A database and what to ask it. It is asked in a transaction that only reads where the database can promise that,
-    and that is rolled back in any case.
-    """
+    """A database and what to ask it, in a transaction that only reads where it can, and is rolled back."""
 
     name: str  # of the file that says so: errors begin with it
     query: str

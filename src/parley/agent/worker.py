@@ -217,9 +217,7 @@ class Worker:
             )
 
     def _answer(self, plan: AgentPlan) -> AgentPlan | None:
-        """Draw, unless it was drawn before. Then the coordinator has lost the report: it is sent again, and the receipt
-        that goes with it tells the coordinator so.
-        """
+        """Draw, unless it was drawn before: then the coordinator lost the report, which is sent again with its receipt."""
         drawn = self._outbox.report(plan.phase)
         if drawn is not None:
             return self._hand_over(drawn)

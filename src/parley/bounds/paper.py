@@ -171,10 +171,7 @@ class RegretUntil:
 
     @classmethod
     def of(cls, instance: Instance, horizon: int, *, accuracy: float = 1e-6) -> RegretUntil:
-        """Starts with C* and lets go of an agent's nearest arm while that saves more than it loses until the horizon.
-
-        It keeps the best of all that it passes. Another set of arms may be a little better still.
-        """
+        """Lets go of an agent's nearest arm while that saves more than it loses; keeps the best that it passes."""
         single = best_arm_only(instance, strict=False)
         losses = single.mixed_means.max(axis=0) - single.mixed_means
         common, own = _common(single.variances)

@@ -59,9 +59,7 @@ class PfUcbBai(Elimination):
         return math.log(1 / self.problem.delta)
 
     def _wanted(self, state: State) -> IntArray:
-        """The phase's fixed lengths. Its radius asks for at least these, so more draws, by a rule fixed in advance, fit
-        under it: a minimum cell can only touch the short first phases.
-        """
+        """The phase's fixed lengths. The radius holds with more, by a rule fixed in advance, such as a minimum cell."""
         effort = (np.exp2(state.phase + 1.0) * self._log_delta)[..., None, None]
         everyone = np.ceil((1 - self.alpha) * effort)
         own = np.ceil(self.alpha * self.problem.agent_count * effort)

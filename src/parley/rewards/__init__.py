@@ -15,11 +15,10 @@ from parley.rewards.binary import Binary
 from parley.rewards.binary_normal import BinaryNormal
 from parley.rewards.bounded import Bounded
 from parley.rewards.bounded_variance import BoundedVariance
-from parley.rewards.gaussian import ClippedGaussian, Gaussian
+from parley.rewards.gaussian import ClippedGaussian, Gaussian, SubGaussian
 from parley.rewards.intervals import PhaseContrasts
 from parley.rewards.plausibility import Flaw, Past
 from parley.rewards.sampling import Sampler
-from parley.rewards.subgaussian import SubGaussian
 from parley.rewards.unknown_scale import UnknownScale
 from parley.settings import Key
 

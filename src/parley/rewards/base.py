@@ -266,17 +266,11 @@ class RewardModel(ABC):
         return plausibility.flaw(count, total, square, self.low, self.high)
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray | None:  # noqa: ARG002
-        """`(arm, agent)`: the largest variances after so many phases, inf where unknown; None for rewards in a range.
-
-        It holds with the share of `plausibility.LEVEL` that is set aside for it.
-        """
+        """`(arm, agent)`: the largest variances, at a share of `plausibility.LEVEL`; inf: unknown, None: in a range."""
         return None
 
     def past(self, totals: Totals, latest: Totals, phases: int) -> Past | None:
-        """What all decided phases, and the latest of them, say of every cell, to compare reports with.
-
-        None for rewards in a range.
-        """
+        """What the decided phases, and the latest of them, say of every cell; None for rewards in a range."""
         ceiling = self.variance_ceiling(totals, phases)
         return None if ceiling is None else Past(latest=latest, ceiling=ceiling, phases=phases)
 

@@ -84,9 +84,8 @@ def boosted_stakes(bets: Bets) -> FloatArray:
 def faster_growing(
     logs: FloatArray, expected: FloatArray, contrast: FloatArray, gaps: FloatArray, variance: FloatArray
 ) -> FloatArray:
-    """`(bet, mixture)`: `logs`, or the sub-Gaussian payoff of this variance where that should grow by more.
-
-    The choice rests on what was `expected` before the data, so it is fair.
+    """`(bet, mixture)`: `logs`, or the sub-Gaussian payoff of this variance where, before the data, it should grow
+    more.
     """
     stakes = gaps / variance[:, None]
     plain = stakes * contrast[:, None] - np.square(stakes) * variance[:, None] / 2

@@ -103,10 +103,7 @@ class Binary(RewardModel):
         return 0.5 if self.rate is None else self.rate
 
     def first_gap(self, largest_gap: float) -> float:
-        """Rates of 4 % are studied for lifts of a few tenths, with many people; a rate of a quarter may differ by much.
-
-        So the first phase of rare events is large, and that of common ones small: stating a rate must not cost people.
-        """
+        """Rare events have a large first phase, common ones a small one: stating a rate must not cost people."""
         return largest_gap if self.rate is None else min(largest_gap, RARE * min(self.rate, 1 - self.rate) ** 2)
 
     def usual_gaps(self, largest_gap: float) -> list[float]:
@@ -144,9 +141,8 @@ class Binary(RewardModel):
         )
 
     def _noisy_rates(self, past: Totals, overall: FloatArray) -> FloatArray:
-        """The same from private sums: a cell counts for the draws that would tell as much without the noise.
-
-        No rate is taken to be nearer to 0 or 1 than the noise lets see, or than the rate over all.
+        """The same from private sums: a cell counts for the draws that would tell as much, and no rate is nearer to 0
+        or 1 than the noise lets see.
         """
         spread, cells = math.sqrt(self.noise_variance), past.counts.shape[-2] * past.counts.shape[-1]
         unseen = UNRESOLVED * spread * math.sqrt(cells) / np.maximum(past.counts.sum(axis=(-2, -1), keepdims=True), 1)

@@ -55,10 +55,7 @@ class BinaryNormal(Binary):
         return paid
 
     def approximates(self, bets: Bets) -> BoolArray:
-        """`(bet,)`: whether the variance will be known well enough for what is missing, whatever the phase's rewards.
-
-        A relative variance e of the estimated variance makes a tail at the quantile c heavier by about exp(c^4 e / 8).
-        """
+        """`(bet,)`: whether the variance will be known well enough for what is missing, whatever the rewards."""
         rates, draws = self.rates(bets.past), np.maximum(bets.past.counts + bets.fresh.counts, 1)
         variances = rates * (1 - rates) / draws
         if self.rho:  # of the two sums, about: the past's and the phase's

@@ -1,4 +1,4 @@
-"""Gaussian rewards of a known scale: one for all, one per agent, or one per arm and agent; and clipped to a range."""
+"""Rewards of a known scale (one for all, per agent, or per arm and agent): Gaussian, clipped to a range, sub-Gaussian."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -59,6 +59,19 @@ class Scaled(RewardModel):
     def samplers(self, means: FloatArray, scale: Scale | None = None) -> Mapping[str, Callable[[], Sampler]]:
         true = np.array(self.scale if scale is None else scale)
         return {"gaussian": lambda: sampling.gaussian(means, float(true) if true.ndim == 0 else true)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubGaussian(Scaled):
+    """Tails no heavier than a Gaussian's of this scale, as in the paper; nothing else is known: nothing is boosted.
+
+    >>> SubGaussian().boosted
+    False
+    """
+
+    kind: ClassVar[str] = "subgaussian"
+    description: ClassVar[str] = "tails no heavier than a Gaussian's of that scale"
+    keys: ClassVar[Mapping[str, Key]] = {"scale": SCALE}
 
 
 @dataclass(frozen=True, kw_only=True)

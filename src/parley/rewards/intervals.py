@@ -308,11 +308,11 @@ def _bets(summary: ContrastSummary, line: float, each: FloatArray, horizon: Floa
 
 
 def noise_toll(stakes: FloatArray, noise: FloatArray, reach: FloatArray) -> FloatArray:
-    """At least what the noise of private reports is worth to a bet: sum over the cells of c^2 s^2 / 2.
+    """At least what the noise of private reports is worth to a bet (docs/privacy.md): sum over the cells of c^2 s^2 /
+    2.
 
-    The logarithm of a bet on rewards in a range is linear in a cell's sum, with a coefficient c of at most
-    y + y^2 / 2 + y^3 / 3 + ... = -log(1 - y), y = stake times share of the cell times width of the range: at most
-    `reach`, below 1. So |c| is at most y times -log(1 - reach) / reach. `noise` is s^2 times the sum of squared shares.
+    The coefficient c is at most y times -log(1 - reach) / reach, y = stake times share of the cell times width of the
+    range. `noise` is s^2 times the sum of squared shares.
     """
     steeper = -np.log1p(-reach) / np.maximum(reach, 1e-300)
     return np.asarray(np.square(stakes * np.where(reach > 1e-9, steeper, 1 + reach)) * noise * (0.5 + ROUNDED_UP))
@@ -364,10 +364,8 @@ def betting_bound(
 ) -> Bound:
     """Where rewards lie in a range of this `width`; `around (..., arm, agent)` is the sum of (x - r)^2 of each cell.
 
-    exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is fair for the gap s, with U = sum a^2 around and B at least every
-    |a| times the width, since psi(y) <= y^2 / (2 (1 - y)). Its stake lam is fixed by the past. `signal` adds up
-    logarithms, `information` stakes. With sums that have `noise` of this variance, squares are linear in them: the
-    coefficient of a sum is at most lam |a| (1 + lam B / (2 (1 - lam B))).
+    exp(lam (Y - s) - lam^2 U / (2 (1 - lam B))) is fair for the gap s (docs/rewards.md). `signal` adds up logarithms,
+    `information` stakes. With `noise`, the coefficient of a sum is at most lam |a| (1 + lam B / (2 (1 - lam B))).
     """
     each = phase.fresh.per_draw
     penalty = phase.both((around * each**2) @ phase.weights**2)

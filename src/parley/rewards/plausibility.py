@@ -296,10 +296,8 @@ def skew_product(
     """`(..., arm, agent)`: a cell's mean in a phase against that before, times its variance against that before, each
     as a normal score; the square of the first score; and whether there is enough to compare, 0 or 1.
 
-    Means and variances of Gaussian rewards are independent, so the product is 0 on average, whatever means do: they may
-    drift. Those of skewed rewards go together: the product is then about the skewness over the square root of 2, times
-    the square. A move of all arms of an agent by more than `LARGEST_MOVE` standard errors is drift and taken off; what
-    is left of an arm's move is cut there.
+    For Gaussian rewards the product is 0 on average, whatever means do. A move of all arms of an agent by more than
+    `LARGEST_MOVE` standard errors is drift and taken off; what is left of an arm's move is cut there.
     """
     known = (fresh.counts >= LEAST_COMPARED) & (degrees >= LEAST_COMPARED) & (scatter > fresh.rounding)
     count, before, nu = (np.where(known, part, LEAST_COMPARED) for part in (fresh.counts, draws, degrees))
@@ -318,11 +316,8 @@ def skew_product(
 def skewed(
     leans: FloatArray, squares: FloatArray, turns: FloatArray, draws: FloatArray
 ) -> tuple[FloatArray, BoolArray]:
-    """The skewness of rewards by sums of `skew_product`, `turns` of them, and whether it is cause for a warning.
-
-    It is where it is no chance, since E exp(s z y) = exp(s^2 z^2 / 2) for a normal score y of the variance, whatever
-    the score z of the mean, and large enough for so many draws that the mean of a phase is skewed too. A diagnostic: it
-    says nothing of other ways not to be Gaussian, and is no part of the guarantee.
+    """The skewness of rewards by sums of `skew_product`, `turns` of them, and whether it is cause for a warning: no
+    chance, and large enough for so many draws that the mean of a phase is skewed too. No part of the guarantee.
     """
     logs = SKEWS * leans[..., None] - np.square(SKEWS) / 2 * squares[..., None]
     evidence = np.logaddexp.reduce(logs, axis=-1) - np.log(len(SKEWS))

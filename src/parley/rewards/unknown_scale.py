@@ -124,10 +124,7 @@ class UnknownScale(RewardModel):
         return np.broadcast_to(variances, fresh.counts.shape), np.broadcast_to(degrees, fresh.counts.shape)
 
     def payoff(self, bets: Bets) -> FloatArray:
-        """The bet on Student's t, by its normal score; it abstains without degrees of freedom.
-
-        Stakes come from the past's scale; V is estimated by the phase alone, independent of its means.
-        """
+        """The bet on Student's t of the phase, by its normal score; it abstains without degrees of freedom."""
         score, nu = self.scores(bets)
         paid, _ = log_floored_bet(score, boosted_stakes(bets), LOG_SHARES, bets.missing)
         return np.where(nu > 0, paid, 0.0)
@@ -187,10 +184,7 @@ class UnknownScale(RewardModel):
         return np.sqrt(self.cell_variances(past))
 
     def variance_ceiling(self, past: Totals, phases: int) -> FloatArray:
-        """By the scatter of the past around its own mean: no less than that of each phase, of which it has the degrees
-        of freedom. The largest of an agent's arms: rare or skewed rewards may look alike in the first phases, and a
-        report is held for what no arm of its agent can be.
-        """
+        """By the past's scatter around its own mean; of an agent's arms the largest: rare rewards may look alike."""
         axes = self.shared_axes
         scatter, lost = _pooled(past.scatter, axes), _pooled(past.rounding, axes)
         degrees = np.maximum(past.counts - phases, 0).astype(np.float64)

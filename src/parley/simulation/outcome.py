@@ -16,13 +16,7 @@ POINTS = 41  # of a curve
 
 
 def draw_losses(instance: Instance) -> FloatArray:
-    """`(arm, agent)`: the regret of one draw of each arm by each agent.
-
-    >>> from parley.problem import Problem
-    >>> problem = Problem(arms=2, weights=[[0.8, 0.3], [0.2, 0.7]])
-    >>> draw_losses(Instance(problem=problem, means=[[1.0, 0.0], [0.0, 0.5]])).round(6).tolist()
-    [[0.0, 0.05], [0.7, 0.0]]
-    """
+    """`(arm, agent)`: the regret of one draw of each arm by each agent."""
     return np.asarray(instance.mixed_means.max(axis=-2, keepdims=True) - instance.mixed_means)
 
 

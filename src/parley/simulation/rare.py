@@ -82,14 +82,6 @@ def ruled_out_probability(
 
     Where sets are tested: P(one of N is), which are `arm` and the N - 1 best of the others. A run that has neither
     ruled it out nor made it safe after 400 times the samples of its first phase is left open.
-
-    >>> from parley.policies import make_policy
-    >>> from parley.problem import Problem
-    >>> tie = Instance(problem=Problem(arms=2, weights=[[1.0]], delta=1e-8), means=[[0.0], [0.0]])
-    >>> race = make_policy("evidence", tie.problem)
-    >>> found = ruled_out_probability(race, tie, arm=0, agent=0, replications=300, seed=0)
-    >>> 0.4e-8 < found.probability < 1e-8
-    True
     """
     if not isinstance(policy, EvidenceRacing):
         raise InvalidInput("policy", found=policy.name, allowed="evidence: only its bets say how errors come about")
@@ -205,10 +197,7 @@ def _bet(
     agent: int,
     variances: FloatArray,
 ) -> _Bet:
-    """The bet that makes an error rare, as a tilt: that of the set of the true top N, or of the arm.
-
-    `variances (..., arm, agent)` are the true ones of the phase's rewards.
-    """
+    """The bet that makes an error rare, as a tilt; `variances (..., arm, agent)` are the true ones of the rewards."""
     contrasts, weights = policy.contrasts(state), instance.problem.weights[:, agent]
     runs = np.arange(len(quotas))
     slot, arm = _slot(instance, contrasts, members, agent)

@@ -164,15 +164,6 @@ def simulate_truths(
     """`simulate` for several truths of one problem, with seeds `seed`, `seed + 1`, ...; the outcomes are the same.
 
     All of them go through the policy in one batch, which is many times faster where replications are few.
-
-    >>> from parley.policies import make_policy
-    >>> from parley.problem import Problem
-    >>> problem = Problem(arms=2, weights=[[1.0]])
-    >>> truths = [Instance(problem=problem, means=[[gap], [0.0]]) for gap in (0.9, 0.3)]
-    >>> policy = make_policy("evidence", problem)
-    >>> wide, near = simulate_truths(policy, truths, replications=5, seed=1)
-    >>> near.costs.tolist() == simulate(policy, truths[1], replications=5, seed=2).costs.tolist()
-    True
     """
     if replications < 1:
         raise InvalidInput("replications", found=replications, allowed="at least 1")

@@ -333,9 +333,7 @@ async def _elsewhere(_: Request, error: Exception) -> Response:
 
 
 def create_app(runtime: SiteRuntime, access: Access, *, flag: str = "") -> Starlette:
-    """The application; `access` decides who comes in, and `flag` is the key of its feature flag: the study's id, if
-    none is named.
-    """
+    """The application; `access` decides who comes in, `flag` is the key of its feature flag, or else the study's id."""
     api, pages = Api(runtime, access), Pages(runtime, access)
     flags = Flags(api.given, access, flag=flag or runtime.site.study, site=runtime.site)
 
@@ -388,9 +386,7 @@ CONNECTIONS = 512  # a ward has a few tablets; more than this are held open by s
 
 @dataclass(frozen=True, kw_only=True)
 class SiteSettings:
-    """Where it listens. Beyond this machine it asks for a code, and for TLS unless `plain_http` says that something in
-    front of it has that.
-    """
+    """Where it listens. Beyond this machine it needs a code, and TLS unless `plain_http`: then a proxy has it."""
 
     host: str = "127.0.0.1"
     port: int = 8643

@@ -163,9 +163,7 @@ class Pages:
         )
 
     def _listed(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        """A page of the people who are awaited, those overdue first; of all of this phase; or of all who were ever
-        here and whose key has what is sought in it.
-        """
+        """A page of those awaited (overdue first), of all of this phase, or of all whose key has what is sought."""
         people, sought, which = self._site.people, shown.get("sought", "").strip(), shown.get("which", "")
         book = people.current
         of_phase = [people.persons[key] for key in book.keys] if book and not book.over else []
@@ -306,14 +304,6 @@ def words_of_tables(*messages: str) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrongRow:
-    """What is wrong in a line, and where."""
-
-    line: int
-    words: str
-
-
 @dataclass(kw_only=True)
 class Taken:
     """What became of the rows of a table. If one is wrong, none was taken."""
@@ -321,7 +311,7 @@ class Taken:
     outcomes: int = 0
     missing: int = 0
     ignored: list[int] = field(default_factory=list)  # lines that say nothing yet
-    wrong: list[WrongRow] = field(default_factory=list)
+    wrong: list[tuple[int, str]] = field(default_factory=list)  # lines, and what is wrong in them
 
 
 def take_table(site: Site, text: str, source: str = "table") -> Taken:
@@ -355,11 +345,11 @@ def take_table(site: Site, text: str, source: str = "table") -> Taken:
             seen[key] = row.line
             lines.append(row.line)
         except InvalidInput as error:
-            taken.wrong.append(WrongRow(line=row.line, words=error_text(error, place=False)))
+            taken.wrong.append((row.line, error_text(error, place=False)))
     found = site.record(rows, take=not taken.wrong)
     refused = ((at, error) for at, error in zip(lines, found, strict=True) if error is not None)
-    taken.wrong += [WrongRow(line=at, words=error_text(error, place=False)) for at, error in refused]
-    taken.wrong.sort(key=lambda one: one.line)
+    taken.wrong += [(at, error_text(error, place=False)) for at, error in refused]
+    taken.wrong.sort()
     if not taken.wrong:
         taken.missing = sum(reward is None for _, reward in rows)
         taken.outcomes = len(rows) - taken.missing

@@ -87,10 +87,9 @@ def cheapest_means(problem: Problem, rows: FloatArray, variances: FloatArray | N
 def first_draws(problem: Problem, precision: float, line: float, *, together: bool = False) -> FloatArray:
     """`(arm, agent)`, or one row for all arms: the cheapest first phase; it informs and is no evidence.
 
-    Where agents answer `together` it tells who leads, and must do so for all of them: more agents, a smaller error.
-    Mixed means get a standard error of about `precision` gaps, longer studies a smaller one. It must stay small against
-    the study, whatever was stated: a fortieth of what a tie takes where there is a tolerance, a tenth of the budget,
-    and not much where all that is known is that gaps are small against the noise: they may still be as large as that.
+    Mixed means get a standard error of about `precision` gaps, longer studies and more agents that answer `together` a
+    smaller one. It must stay small against the study, whatever was stated: a fortieth of what a tie takes where there
+    is a tolerance, a tenth of the budget, and not much where all that is known is that gaps are small.
     """
     variance = problem.noise.first_variance
     common, own = (variance, None) if isinstance(variance, float) else (1.0, variance)
@@ -146,19 +145,16 @@ def _first_gap(problem: Problem) -> float:
 def further_draws(
     problem: Problem, contrasts: Contrasts, past: Totals, temper: Temper, rounds_left: IntArray | None = None
 ) -> IntArray:
-    """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis.
+    """`(batch, arm, agent)`: fresh draws of the next phase, with one batch axis; docs/evidence-racing.md says why.
 
-    A contrast with gap D crosses the line when D / sqrt(V) is the stake that wins what is missing. Gaps are taken as
-    sqrt(estimate^2 + (optimism * error)^2): a chance near-tie then asks for a moderate phase, not a huge one.
-
-    Each contrast has a safety margin, in standard deviations. Raising it costs more draws in proportion to the
-    contrast's share q of the total (its multiplier) and makes a further round less likely; balancing the two gives
-    margin = sqrt(2 log(caution / q)). So cheap contrasts are made nearly sure to end, and only dear ones gamble. Shares
-    and margins depend on each other: three solves, each from the last one's multipliers.
+    Gaps are taken as sqrt(estimate^2 + (optimism * error)^2): a chance near-tie then asks for a moderate phase. Each
+    contrast has a safety margin of sqrt(2 log(caution / q)) standard deviations, q its share of the cost: cheap
+    contrasts are made nearly sure to end, and only dear ones gamble. Shares and margins depend on each other: three
+    solves, each from the last one's multipliers.
 
     With `rounds_left (batch,)` a phase may grow faster than the temper allows: fast enough to get there in time. Where
-    a round takes days of its own, or reports are private, a phase is large enough to be worth a round, or the noise,
-    however little is missing. The least cell and the accuracy of the last solve are what docs/cost-theorem.md needs.
+    a round takes days of its own, or reports are private, a phase is large enough to be worth a round, or the noise.
+    The least cell and the accuracy of the last solve are what docs/cost-theorem.md needs.
     """
     cost_model = CostModel.of(problem)
     counts = past.counts

@@ -280,12 +280,10 @@ class EvidenceRacing(Elimination):
         )
 
     def _joint_lines(self, state: Wealth, rank: IntArray, stuck: BoolArray | None) -> tuple[FloatArray, FloatArray]:
-        """`(..., 1, arm, agent)`, by the present leaders: what bets aim at, and what the slots need.
-
-        A joint answer names N arms for every agent. Its wealth is the mean of its arms' by their shares. The one that
-        has k at one agent and the leaders everywhere else is rejected when k's slot wins back what the leaders hold:
-        log(1 / delta) + log(1 + shares of the other agents' leaders / k's share). Bets aim a little higher where
-        leaders may still change, by how likely that is: an arm that is likely to take the place has a larger share.
+        """`(..., 1, arm, agent)`, by the present leaders: what bets aim at, and what the slots need
+        (docs/evidence-racing.md): log(1 / delta) + log(1 + shares of the other agents' leaders / k's share). Bets aim a
+        little higher where leaders may still change, by how likely that is: an arm that is likely to take the place has
+        a larger share.
         """
         assert state.log_shares is not None
         top, shares = self.problem.top, np.exp(state.log_shares)

@@ -291,9 +291,8 @@ def worthwhile(
 ) -> tuple[FloatArray, BoolArray]:
     """`(batch, arm, agent)`: the cheapest plan that nobody pays more for than it is worth, and the cells it touches.
 
-    `worth (..., opponent, arm, agent)` is what every contrast may cost. Contrasts share the draws of a plan, and its
-    cost by their multipliers. Those whose share is too large are dropped. The plan gets cheaper by that, but the others
-    share it among fewer: so this goes on until every share is worth it.
+    Contrasts whose share of the cost is above their `worth (..., opponent, arm, agent)` are dropped. The others then
+    share the plan among fewer: so this goes on until every share is worth it.
     """
     losing, plan = contrasts.losing.copy(), np.zeros(costs.draws.shape)
     touched = np.zeros(plan.shape, dtype=np.bool_)

@@ -219,11 +219,7 @@ def answered(problem: Problem, before: Pairs, after: Pairs, line: float) -> Pair
 
 
 def narrowed(problem: Problem, state: Pairs, over: BoolArray, line: float) -> Pairs:
-    """Where the budget is used up, `over (...)`: keep the N arms that came farthest and those they have not covered.
-
-    N of them are within the tolerance of the N-th best, but for an error that is counted already: either all of the
-    true top N are there, or one is not, and then no arm of the N is worse than it by more than the tolerance.
-    """
+    """Where the budget is used up, `over (...)`: keep the N arms that came farthest and those they have not covered."""
     assert state.accepted is not None
     chosen, missing, _ = _covered(problem, state, line)
     undecided = state.active.sum(axis=-2) > problem.top
