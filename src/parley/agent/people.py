@@ -135,7 +135,7 @@ class People:
         return self.phases[max(self.phases)] if self.phases else None
 
     def is_new(self, plan: journal.PhaseBegun) -> bool:
-        """Whether a plan begins a phase; `WrongPlan` if people were assigned by another one of it, or of a later phase."""
+        """Whether a plan begins a phase; `WrongPlan` if people were assigned by another one of it, or of a later."""
         known = self.phases.get(plan.phase)
         if known is None and plan.phase > max(self.phases, default=0):
             return True

@@ -153,7 +153,7 @@ class Disclosure:
         return self._policy.hold and not outbox.is_released(report)
 
     def report(self, plan: AgentPlan, drawn: Totals | Delivery, outbox: Outbox) -> Report:
-        """The report of what was drawn, clipped where rewards are known; `Withheld` where the policy does not allow it."""
+        """The report of what was drawn, clipped where rewards are known; `Withheld` if the policy does not allow it."""
         delivery = drawn if isinstance(drawn, Delivery) else Delivery(totals=drawn)
         rewards = self._study.clipped(delivery.rewards)
         totals, releases = Totals.of(rewards) if rewards else delivery.totals, 1

@@ -217,7 +217,7 @@ class Worker:
             )
 
     def _answer(self, plan: AgentPlan) -> AgentPlan | None:
-        """Draw, unless it was drawn before: then the coordinator lost the report, which is sent again with its receipt."""
+        """Draw, unless it was drawn before: then the coordinator lost the report, and it is sent again."""
         drawn = self._outbox.report(plan.phase)
         if drawn is not None:
             return self._hand_over(drawn)

@@ -1,4 +1,4 @@
-"""Rewards of a known scale (one for all, per agent, or per arm and agent): Gaussian, clipped to a range, sub-Gaussian."""
+"""Rewards of a known scale, one for all or of each agent or cell: Gaussian, clipped to a range, sub-Gaussian."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
