@@ -139,7 +139,7 @@ def test_an_end_is_where_the_bet_reaches_its_line(name):
 
 def exact_log_wealth(problem, phases, every, line, theta):
     """Of 0/1 rewards, run by run and draw by draw: the product of 1 + y, and by the range alone as a quadrature."""
-    each, first = every.weights(every.observed)
+    each, first, *_ = every.pooled(every.observed)
     parts, past = [], Totals.zero(phases[0].counts.shape)
     rates = []
     for fresh in phases:

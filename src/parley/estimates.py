@@ -112,14 +112,13 @@ class Estimates:
         ends = self.problem.noise.difference_interval(pairs, joint_line(self.problem))
         # Ends that have crossed prove that the difference has changed: all between them is shown then.
         low, high = _widened((np.minimum(*ends), np.maximum(*ends)), both(self.rounding))
-        weights, first = pairs.weights(pairs.observed & (pairs.variance > 0))
-        divisor = np.where(first > 0, weights.sum(axis=0), 1.0)
+        weights, first, information, value = pairs.pooled(pairs.observed & (pairs.variance > 0))
         squares = (np.square(weights) * np.where(weights > 0, both(self.scatter), 0.0)).sum(axis=0)
         return Estimate(
-            value=np.where(itself, 0.0, (weights * pairs.contrast).sum(axis=0) / divisor),
+            value=np.where(itself, 0.0, value),
             low=np.where(itself, 0.0, low),
             high=np.where(itself, 0.0, high),
-            error=np.where(itself, 0.0, np.where(first > 0, np.sqrt(squares) / divisor, np.inf)),
+            error=np.where(itself, 0.0, np.where(first > 0, np.sqrt(squares) / information, np.inf)),
         )
 
     @once

@@ -143,7 +143,7 @@ def test_an_interval_of_rates_is_what_fair_bets_leave(counts, rates, past, rho):
         (summary, rates[0]),
         (summary.against(np.ones((len(sums), 1), dtype=np.int64)), rates[0] - rates[1]),
     ):
-        each, first = shown.weights(shown.observed & (shown.variance > 0))
+        each, first, *_ = shown.pooled(shown.observed & (shown.variance > 0))
         laid = _bets(shown, line, each, 32 * np.where(first > 0, first, 1.0))
         fair = np.exp(laid.won - laid.rate * truth)[:, :, 0, 0]
         assert fair @ chance == pytest.approx(np.minimum(fair @ chance, 0.95), rel=1e-9)

@@ -75,7 +75,7 @@ def slack(runs: int = 20, delta: float = 0.1) -> tuple[float, float, float]:
     for _ in range(runs):
         found = estimates(problem, run(problem, instance.means, rng))
         pairs = found.every.against(found.leader)
-        each, _ = pairs.weights(pairs.observed & (pairs.variance > 0))
+        each, *_ = pairs.pooled(pairs.observed & (pairs.variance > 0))
         known = found.lead.error > 0
         root = np.sqrt(each.sum(axis=0)[known])
         looks.append(((found.lead.high - found.lead.low)[known] / 2 * root / together).mean())

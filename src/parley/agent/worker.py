@@ -40,29 +40,25 @@ class Coordinator(Protocol):
         """Hand over."""
 
 
-LONGEST_WAIT = 30.0  # seconds
+FIRST_WAIT, LONGEST_WAIT = 0.2, 30.0  # seconds
 
 
 class Backoff:
     """Waiting times that double up to a limit, each drawn at random below it, so that agents do not come back as one.
 
-    >>> waits = Backoff(first=1.0, most=4.0, chance=lambda: 1.0)
-    >>> [waits.next() for _ in range(4)]
-    [1.0, 2.0, 4.0, 4.0]
+    >>> waits = Backoff()
+    >>> [waits.next() <= limit for limit in (0.2, 0.4, 0.8, 1.6)]
+    [True, True, True, True]
     """
 
-    def __init__(
-        self, *, first: float = 0.2, most: float = LONGEST_WAIT, chance: Callable[[], float] = random.random
-    ) -> None:
-        self._first, self._most, self._chance = first, most, chance
-        self._limit = first
+    _limit = FIRST_WAIT
 
     def next(self) -> float:
-        wait, self._limit = self._limit * self._chance(), min(2 * self._limit, self._most)
+        wait, self._limit = self._limit * random.random(), min(2 * self._limit, LONGEST_WAIT)
         return wait
 
     def reset(self) -> None:
-        self._limit = self._first
+        self._limit = FIRST_WAIT
 
 
 AGAIN = f"trying again, at least every {LONGEST_WAIT:g} s"

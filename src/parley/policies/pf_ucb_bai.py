@@ -36,6 +36,13 @@ def personalization(problem: Problem, policy: str) -> float:
     return alpha
 
 
+def phase_lengths(problem: Problem, state: State, alpha: float, effort: FloatArray) -> FloatArray:
+    """`(..., arm, agent)`: what a phase of this `effort (..., 1, 1)` draws. Who has found its arm asks no more."""
+    contested = state.active & (state.active.sum(axis=-2, keepdims=True) > 1)
+    everyone = np.ceil((1 - alpha) * effort) * contested.any(axis=-1, keepdims=True)
+    return np.asarray(everyone + np.ceil(alpha * problem.agent_count * effort) * contested)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PfUcbBai(Elimination):
     """No options. Personalized weights with one alpha, and the single best arm, only: its radius holds nowhere else."""
@@ -61,15 +68,7 @@ class PfUcbBai(Elimination):
     def _wanted(self, state: State) -> IntArray:
         """The phase's fixed lengths. The radius holds with more, by a rule fixed in advance, such as a minimum cell."""
         effort = (np.exp2(state.phase + 1.0) * self._log_delta)[..., None, None]
-        everyone = np.ceil((1 - self.alpha) * effort)
-        own = np.ceil(self.alpha * self.problem.agent_count * effort)
-        contested = self._contested(state)
-        wanted = everyone * contested.any(axis=-1, keepdims=True) + own * contested
-        return whole_counts(wanted)
-
-    def _contested(self, state: State) -> BoolArray:
-        """An agent that has found its arm asks for nothing more: the paper empties its set."""
-        return np.asarray(state.active & (state.active.sum(axis=-2, keepdims=True) > 1))
+        return whole_counts(phase_lengths(self.problem, state, self.alpha, effort))
 
     def explain(self, state: State) -> Explanation:
         mixed, half, bar = self._intervals(state, state.active)

@@ -18,7 +18,7 @@ from parley.once import once
 from parley.policies.base import Explanation, State, nth_largest
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.oracle import require_truth
-from parley.policies.pf_ucb_bai import personalization
+from parley.policies.pf_ucb_bai import personalization, phase_lengths
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
 from parley.quotas import whole_counts
@@ -62,12 +62,9 @@ class PfUcb(Playing):
     def _explored(self, state: State) -> tuple[IntArray, IntArray]:
         """The phase's fixed lengths; a minimum cell only adds to what the radius asks for."""
         effort = (np.exp2(np.minimum(state.phase + 1.0, LAST_EFFORT)) * self._log_horizon)[..., None, None]
-        contested = state.active & (state.active.sum(axis=-2, keepdims=True) > 1)
-        everyone = np.ceil((1 - self.alpha) * effort) * contested.any(axis=-1, keepdims=True)
-        own = np.ceil(self.alpha * self.problem.agent_count * effort) * contested
+        wanted = self._scaled(state, phase_lengths(self.problem, state, self.alpha, effort))
         remaining = self.remaining(state.counts)
-        most = np.maximum(remaining, 1)[..., None, :].astype(np.float64)
-        explored = whole_counts(np.minimum(self._scaled(state, everyone + own), most))
+        explored = whole_counts(np.minimum(wanted, np.maximum(remaining, 1)[..., None, :].astype(np.float64)))
         length = explored.sum(axis=-2).max(axis=-1)
         return explored, np.where(self._decided(state), remaining.max(axis=-1), length)
 

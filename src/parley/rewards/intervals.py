@@ -87,11 +87,14 @@ class ContrastSummary:
             degrees=np.minimum(self.degrees, other(self.degrees)),
         )
 
-    def weights(self, observed: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """`(phase, ...)`: one over the variance of every phase, 0 where nothing was observed; and the first of them."""
+    def pooled(self, observed: BoolArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """`(phase, ...)` one over the variance of every phase, 0 where nothing was observed; then `(...)` the first of
+        them, 0 if there is none; their sum, or 1; and the contrast by all phases.
+        """
         each = np.where(observed, 1 / np.where(observed, self.variance, 1.0), 0.0)
         first = np.take_along_axis(each, np.argmax(observed, axis=0)[None], axis=0)[0]
-        return each, first
+        information = np.where(first > 0, each.sum(axis=0), 1.0)
+        return each, first, information, (each * self.contrast).sum(axis=0) / information
 
 
 def stack_phases(phases: list[ContrastSummary]) -> ContrastSummary:
@@ -144,11 +147,8 @@ def _between(centre: FloatArray, radius: FloatArray, known: BoolArray) -> Interv
 
 def gaussian_interval(summary: ContrastSummary, line: float) -> Interval:
     """Sub-Gaussian contrasts of known variance; `line` is the log of one over the level."""
-    each, first = summary.weights(summary.observed)
-    information = each.sum(axis=0)
-    divisor = np.where(first > 0, information, 1.0)
-    centre = (each * summary.contrast).sum(axis=0) / divisor
-    return _between(centre, phase_reach(information, first, line) / divisor, first > 0)
+    each, first, information, centre = summary.pooled(summary.observed)
+    return _between(centre, phase_reach(each.sum(axis=0), first, line) / information, first > 0)
 
 
 def staked_interval(
@@ -166,7 +166,7 @@ def staked_interval(
     `payoff(scores, stakes, missing)` is the log of what a stake pays before it is capped at what is `missing`. It rises
     with the score and with what was won before: so theta is ruled out outside an end, and nowhere inside.
     """
-    each, first = summary.weights(observed)
+    each, first, information, centre = summary.pooled(observed)
     horizons, shares = (np.array(list(part)) for part in (FEW_PHASES, FEW_PHASES.values()))
     shape = (len(horizons), 2, *first.shape)  # (stake, side, ...)
     start = np.broadcast_to(np.log(shares / 2).reshape(-1, *(1,) * (first.ndim + 1)), shape)
@@ -185,8 +185,6 @@ def staked_interval(
             won = np.minimum(won, line)
         return most - line
 
-    information = np.where(first > 0, each.sum(axis=0), 1.0)
-    centre = (each * summary.contrast).sum(axis=0) / information
     step = np.sqrt(2 * line * np.square(each * root).sum(axis=0)) / information
     return outer_ends(excess, centre, step, first > 0)
 
@@ -259,7 +257,7 @@ class _Bets:
 
 def range_interval(summary: ContrastSummary, line: float, horizon: float) -> Interval:
     """Where contrasts lie; `horizon` is the information of a usual study, in that of its first phase."""
-    each, first = summary.weights(summary.observed)
+    each, first, *_ = summary.pooled(summary.observed)
     known = first > 0
     bets = _bets(summary, line, each, horizon * np.where(known, first, 1.0))
     divisor = np.where(known, bets.information, 1.0)

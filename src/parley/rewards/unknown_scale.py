@@ -248,12 +248,10 @@ def student_quantile_bound(log_level: FloatArray | float, degrees: FloatArray) -
 def student_interval(summary: ContrastSummary, line: float) -> Interval:
     """Gaussian rewards of unknown scale: normal scores of every phase's own Student's t, added up."""
     observed = summary.observed & (summary.degrees > 0)
-    each, first = summary.weights(observed)
+    each, first, information, centre = summary.pooled(observed)
     stakes, root = np.sqrt(each), np.sqrt(np.where(observed, summary.estimated, 1.0))
     reach = intervals.phase_reach(each.sum(axis=0), first, line)
-    divisor = np.where(first > 0, each.sum(axis=0), 1.0)
-    centre = (each * summary.contrast).sum(axis=0) / divisor
-    step = np.sqrt(np.square(each * root).sum(axis=0)) / divisor
+    step = np.sqrt(np.square(each * root).sum(axis=0)) / information
     degrees = np.where(observed, summary.degrees, 0.0)
 
     def excess(theta: FloatArray, sign: FloatArray) -> FloatArray:
