@@ -13,7 +13,7 @@ from scipy.stats import norm
 from tests.support import random_weights
 
 from parley import Instance, Problem, Totals, make_policy, simulate
-from parley.policies.evidence import racing, tolerance
+from parley.policies.evidence import plan, tolerance
 from parley.policies.evidence.tolerance import Pairs, endowment, standing
 from parley.rewards import Bets, make_model
 from parley.simulation import phases
@@ -166,7 +166,7 @@ def test_the_state_is_that_of_the_judge(kind, seed, arms, agents, top):
         tolerance=float(rng.uniform(0.05, 0.5)), noise=make_model(**MODELS[kind]),
     )  # fmt: skip
     policy, judge = make_policy("evidence", problem), Judge(problem)
-    with patch.object(racing, "size_of_ties", lambda *_: None):  # the judge knows no last look
+    with patch.object(plan, "size_of_ties", lambda *_: None):  # the judge knows no last look
         assert policy.largest_size is None
     state = policy.start()
     for _ in range(5):
@@ -278,7 +278,7 @@ def test_with_many_arms_some_have_rows_and_one_that_looks_best_later_gets_one(to
     assert outcome.finished.all()
     assert outcome.error_rate <= 0.1
     policy = make_policy("evidence", problem)
-    with patch.object(racing, "size_of_ties", lambda *_: None):
+    with patch.object(plan, "size_of_ties", lambda *_: None):
         assert policy.largest_size is None
     counts = np.full((20, 2), 50)
     state = policy.update(policy.start(), Totals(counts=counts, sums=50 * means))

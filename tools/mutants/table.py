@@ -298,7 +298,7 @@ MUTANTS = [
     ),
     *_of(
         "site",
-        ("who came outside is told again with every report", "agent/site.py", "for person in people.persons.values()) - earlier + book.reserve", "for person in people.persons.values()) + book.reserve",
+        ("who came outside is told again with every report", "agent/site.py", "for person in self.people.persons.values()) - earlier + book.reserve", "for person in self.people.persons.values()) + book.reserve",
          SITE + "test_where_the_plan_must_be_met_the_missing_are_replaced_by_people_drawn_from_the_whole_plan"),
         ("a mark as missing gives its place to the next person", "agent/people.py", "if not self.full:",
          "if True:\n            return [max(n - given + gone, 0) for n, given, gone in zip(self.asked, self.assigned, self.missing)]\n        if not self.full:", SITE + "test_nobody_chooses_an_arm_by_marking_people_as_missing"),

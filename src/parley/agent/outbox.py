@@ -94,7 +94,7 @@ class Outbox:
         return (max(drawn), path.read_text(encoding="utf-8")) if drawn and path.exists() else None
 
     def noisy(self, phase: int, exact: Mapping[str, Any], draw: Callable[[int], list[int]]) -> tuple[list[int], int]:
-        """What `draw` gives for a phase's exact sums, drawn once and kept before it is told; and its releases so far."""
+        """What `draw` gives for a phase's exact sums, drawn once and kept before it is told; and its releases."""
         path = self.folder / "noise" / f"{phase}.json"
         known = read_json(path.read_text(encoding="utf-8"), "noise")["releases"] if path.exists() else []
         for one in known:

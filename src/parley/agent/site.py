@@ -210,6 +210,7 @@ class Site:
                 totals=Totals(counts=counts, sums=np.array(closed.sums), squares=np.array(closed.squares)),
                 rewards=self._kept(book),
                 missing=closed.missing if any(closed.missing) else (),
+                outside=closed.outside,
                 reason=closed.reason,
                 final=bool(closed.reason) and bool((counts < plan.draws).any()),
             )
@@ -236,11 +237,17 @@ class Site:
                     squares=tuple(totals.require_squares().tolist()),
                     missing=tuple(book.missing),
                     reason=stopped if short <= book.closed_arms else book.closed or "missing-outcomes",
+                    outside=self._outside(book),
                 )
             )
             reached("site-phase-closed")
         assert book.reported is not None
         return book.reported
+
+    def _outside(self, book: PhaseBook) -> int:
+        """How many came since the report before and are not counted: when nobody was needed, or as a reserve."""
+        earlier = sum(one.reported.outside - one.reserve for one in self.people.phases.values() if one.reported)
+        return sum(not person.counted for person in self.people.persons.values()) - earlier + book.reserve
 
     def _sends_at(self, book: PhaseBook) -> datetime:
         """When a complete phase is reported: the grace after its last entry. Where nobody came, nothing is mended."""
