@@ -35,8 +35,9 @@ def blocks(page, *kinds):
 
 def typed(page):
     """Every `parley ...` of a page's blocks, fenced or indented, without what stands before and the comment behind."""
-    lines = [line for text in blocks(page, "", "sh", "bash") for line in text.splitlines()]
-    lines += re.findall(r"^    (?!  )(.+)$", FENCED.sub("", page.read_text("utf-8")), flags=re.MULTILINE)
+    page = re.sub(r"\\\n\s*", "", page.read_text("utf-8"))  # a command may go on in the next line
+    lines = [line for kind, text in FENCED.findall(page) if kind in ("", "sh", "bash") for line in text.splitlines()]
+    lines += re.findall(r"^    (?!  )(.+)$", FENCED.sub("", page), flags=re.MULTILINE)
     found = [re.match(r"(?:PARLEY_\w+=\S+ |#\s+)?(?:\.venv/bin/)?parley ([a-z].*)", line) for line in lines]
     return [shlex.split(one[1], comments=True) for one in found if one]
 
