@@ -278,6 +278,8 @@ MUTANTS = [
         ("an arm opens with the wealth of another", "policies/evidence/racing.py", "log_wealth=np.where(racing, wealth, state.log_wealth),",
          "log_wealth=np.where(racing, np.where(self._new(state)[..., None, :, :], wealth.max(axis=-2, keepdims=True), wealth), state.log_wealth),",
          ARMS + "test_the_first_draws_of_a_new_arm_only_inform"),
+        ("errors are looked for where none can happen", "experiments/forecasts/dossier.py", "BEYOND, WITHIN = 1.05,", "BEYOND, WITHIN = 0.95,",
+         "tests/experiments/forecasts/test_dossier.py::test_errors_are_looked_for_where_they_can_happen"),
         ("none of many studies is taken for never", "experiments/forecasts/scenarios.py", "betaincinv(count + 1, studies - count, CONFIDENCE)", "betaincinv(count + 1e-9, studies - count, CONFIDENCE)",
          "tests/experiments/forecasts/test_dossier.py::test_none_of_many_still_has_a_bound"),
         ("looks of a group-sequential design share no error", "experiments/forecasts/designs.py", "math.log(crossing_probabilities(at, looks).sum() / level)", "math.log(crossing_probabilities(at, looks).max() / level)",

@@ -48,7 +48,7 @@ MOST_BEST = 6  # arms that are each the best in a truth of their own
 DESIGN_RUNS = 10_000  # of the textbook's designs
 TILTED = 5  # tilted runs for every study that is simulated: they are cheap, and few of them carry an estimate
 TIE_FACTOR = 20  # a tie without an end is stopped at this many times what the planned study costs
-OWN_BEST, AGAINST = "each has a best of its own, by {:g}", "{} against all others, by {:g}"  # where agents differ
+OWN_BEST, AGAINST = "each has a best of its own, by {:.3g}", "{} against all others, by {:.3g}"  # where agents differ
 FINE = 1001  # values of alpha at which the truth's best arm is looked up
 
 

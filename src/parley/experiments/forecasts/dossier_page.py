@@ -139,6 +139,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "retold": retold,
     "number": number,
     "listed": _listed,
+    "a": lambda word: f"{'an' if word[0] in 'aeiou' else 'a'} {word}",
     "cell": as_text,
     "right": right_text,
     "wrong": wrong_text,
