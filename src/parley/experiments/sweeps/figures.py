@@ -31,7 +31,7 @@ MOST_HEAT_MAPS = 6
 INSTANCES = ("seed", "truth.seed")  # an axis of instances is averaged over, not drawn along
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Curve:
     """One line of a figure, with its interval."""
 
@@ -42,7 +42,7 @@ class Curve:
     high: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Boxes:
     """The costs of one policy at every value of an axis, one entry a replication."""
 
@@ -77,17 +77,8 @@ def curves(results: Results, summary: pd.DataFrame, x: str, y: str, *, level: fl
     made = []
     others = [name for name in results.grouping if name not in (x, *INSTANCES)]
     for key, group in grouped(summary, others):
-        points = [(float(place), part) for place, part in group.groupby(x)]  # type: ignore[arg-type]
-        ends = [_between(part, y, level) for _, part in points]
-        made.append(
-            Curve(
-                label=_label(others, key, summary),
-                x=np.array([place for place, _ in points]),
-                y=np.array([part[y].mean() for _, part in points]),
-                low=np.array([low for low, _ in ends]),
-                high=np.array([high for _, high in ends]),
-            )
-        )
+        points = [(place, part[y].mean(), *_between(part, y, level)) for place, part in group.groupby(x)]
+        made.append(Curve(_label(others, key, summary), *np.array(points, dtype=np.float64).T))
     return made
 
 
@@ -113,9 +104,10 @@ def saving_curves(results: Results, x: str) -> list[Curve]:
     if frame.empty:
         return []
     others = [name for name in results.grouping if name not in (x, "policy", *INSTANCES)]
-    made = []
-    for key, group in grouped(frame, others):
-        made.append(_mean_curve(_label(others, key, frame) or "T* alone / T* together", group, x, "saving"))
+    made = [
+        _mean_curve(_label(others, key, frame) or "T* alone / T* together", group, x, "saving")
+        for key, group in grouped(frame, others)
+    ]
     flat = all(np.ptp(curve.y) < 1e-3 * curve.y.max() for curve in made)
     return [] if flat else made  # a saving that does not depend on x is no picture
 
@@ -124,7 +116,7 @@ def _mean_curve(label: str, group: pd.DataFrame, x: str, y: str) -> Curve:
     """The means of `y` along `x`, without an interval."""
     means = group.groupby(x)[y].mean()
     values = means.to_numpy(np.float64)
-    return Curve(label=label, x=means.index.to_numpy(np.float64), y=values, low=values, high=values)
+    return Curve(label, means.index.to_numpy(np.float64), values, values, values)
 
 
 def boxes(results: Results, x: str | None) -> list[Boxes]:
@@ -135,13 +127,8 @@ def boxes(results: Results, x: str | None) -> list[Boxes]:
     made = []
     for policy, group in frame.groupby("policy", sort=False):
         parts = [(f"{x} = {typed(value)}", part) for value, part in group.groupby(x)] if x else [("all cells", group)]
-        made.append(
-            Boxes(
-                label=str(policy),
-                groups=tuple(name for name, _ in parts),
-                values=tuple(part["cost"].to_numpy(np.float64) for _, part in parts),
-            )
-        )
+        names, groups = zip(*parts, strict=True)
+        made.append(Boxes(str(policy), names, tuple(part["cost"].to_numpy(np.float64) for part in groups)))
     return made
 
 

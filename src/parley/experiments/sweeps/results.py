@@ -140,8 +140,6 @@ def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.D
     rows = []
     for key, group in grouped(frame, results.grouping):
         costs, rounds = group["cost"].to_numpy(np.float64), group["rounds"].to_numpy(np.float64)
-        low, high = interval(costs, level=level, method=method)
-        rounds_low, rounds_high = interval(rounds, level=level, method=method)
         wrong = int(group["mistaken"].sum())
         errors = stats.binomtest(wrong, len(group)).proportion_ci(level)
         bound = group["lower_bound"].iloc[0]
@@ -149,14 +147,10 @@ def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.D
             {
                 **dict(zip(results.grouping, key, strict=True)),
                 "replications": len(group),
-                "cost": costs.mean(),
-                "cost_low": low,
-                "cost_high": high,
+                **_mean("cost", costs, level, method),
                 "cost_std": costs.std(ddof=1) if len(costs) > 1 else 0.0,
                 "cost_median": float(np.median(costs)),
-                "rounds": rounds.mean(),
-                "rounds_low": rounds_low,
-                "rounds_high": rounds_high,
+                **_mean("rounds", rounds, level, method),
                 "error_rate": wrong / len(group),
                 "error_low": errors.low,
                 "error_high": errors.high,
@@ -170,16 +164,19 @@ def summary(results: Results, *, level: float = 0.95, method: str = "t") -> pd.D
     return pd.DataFrame(rows)
 
 
+def _mean(name: str, values: FloatArray, level: float, method: str) -> dict[str, float]:
+    low, high = interval(values, level=level, method=method)
+    return {name: float(values.mean()), f"{name}_low": low, f"{name}_high": high}
+
+
 def _other_costs(group: pd.DataFrame, level: float, method: str) -> dict[str, float]:
     """Money and days of a cell, where they are stated: means with intervals, one study in ten, nine in ten."""
     made: dict[str, float] = {}
     for name in OTHER_COSTS:
         if name in group and group[name].notna().all():
             values = group[name].to_numpy(np.float64)
-            low, high = interval(values, level=level, method=method)
-            tenth, ninth = np.quantile(values, (0.1, 0.9))
-            made |= {name: float(values.mean()), f"{name}_low": low, f"{name}_high": high}
-            made |= {f"{name}_p10": float(tenth), f"{name}_p90": float(ninth)}
+            tenth, ninth = np.quantile(values, (0.1, 0.9)).tolist()
+            made |= _mean(name, values, level, method) | {f"{name}_p10": tenth, f"{name}_p90": ninth}
     return made
 
 
@@ -217,14 +214,8 @@ def compare(results: Results, *, axis: str = "policy", against: Any = None, leve
         wide = group.pivot_table(index="replication", columns=axis, values="cost")
         for value in (value for value in values if value != reference and value in wide and reference in wide):
             mine, theirs = wide[value].to_numpy(np.float64), wide[reference].to_numpy(np.float64)
-            rows.append(
-                {
-                    **dict(zip(others, key, strict=True)),
-                    axis: value,
-                    "against": reference,
-                    **_paired(mine, theirs, level),
-                }
-            )
+            where = dict(zip(others, key, strict=True)) | {axis: value, "against": reference}
+            rows.append(where | _paired(mine, theirs, level))
     made = pd.DataFrame(rows)
     for name in ("t_p", "wilcoxon_p"):
         if len(made):
@@ -234,13 +225,10 @@ def compare(results: Results, *, axis: str = "policy", against: Any = None, leve
 
 def _paired(mine: FloatArray, theirs: FloatArray, level: float) -> dict[str, float]:
     difference = mine - theirs
-    low, high = interval(difference, level=level)
     constant = np.ptp(difference) == 0
     return {
         "pairs": len(difference),
-        "difference": float(difference.mean()),
-        "difference_low": low,
-        "difference_high": high,
+        **_mean("difference", difference, level, "t"),
         "saving": float(theirs.mean() / mine.mean()),
         "cheaper": float((difference < 0).mean()),
         "t_p": float(difference[0] == 0) if constant else float(stats.ttest_rel(mine, theirs).pvalue),
