@@ -178,33 +178,28 @@ def make_plan(
     name, levels = _levels(problem)
     found = {_OWN: together[-1], _ALONE: alone[-1]}
 
-    def at_level(level: float) -> ScenarioCost:
-        own = level == getattr(problem, name)
-        return found[_OWN] if own else planner.estimate(reference, problem.with_(**{name: level}))
-
-    def at_weights(moved: Problem) -> ScenarioCost:
-        same = _same_weights(problem, moved)
-        return found[same] if same else planner.estimate(reference, moved, max_samples=cap)
-
-    def at_noise(rho: float | None) -> ScenarioCost:
-        return found[_OWN] if rho == problem.rho else planner.estimate(reference, problem.with_(rho=rho))
+    def cost(moved: Problem, most: int | None = None) -> ScenarioCost:
+        same = _same_question(problem, moved)
+        return found[same] if same else planner.estimate(reference, moved, max_samples=most)
 
     return CostPlan(
         scenarios=together,
         alone=alone,
-        by_level=[(level, at_level(level)) for level in levels],
+        by_level=[(level, cost(problem.with_(**{name: level}))) for level in levels],
         level_axis=name,
-        by_weights=[(value, at_weights(moved)) for value, moved in problems],
+        by_weights=[(value, cost(moved, cap)) for value, moved in problems],
         weights_axis=axis,
-        by_rho=[(rho, at_noise(rho)) for rho in _noises(problem)],
+        by_rho=[(rho, cost(problem.with_(rho=rho))) for rho in _noises(problem)],
     )
 
 
 _OWN, _ALONE = "own", "alone"
 
 
-def _same_weights(problem: Problem, moved: Problem) -> str | None:
-    """Whether other weights are the study's own after all, or everyone alone."""
+def _same_question(problem: Problem, moved: Problem) -> str | None:
+    """Whether a problem that was varied is the study's own after all, or everyone alone."""
+    if any(getattr(moved, key) != getattr(problem, key) for key in ("delta", "horizon", "rho")):
+        return None
     if np.array_equal(moved.weights, problem.weights):
         return _OWN
     return _ALONE if np.array_equal(moved.weights, identity(problem.agent_count)) else None
@@ -227,7 +222,7 @@ def plan_studies(planner: Planner, problem: Problem, scenarios: Sequence[Scenari
     pairs = sum(len(scenario.means) for scenario in scenarios if scenario.name not in known)
     name, levels = _levels(problem)
     varied = sum(bool(level != getattr(problem, name)) for level in levels)
-    varied += sum(_same_weights(problem, moved) is None for _, moved in along_weights(problem)[1])
+    varied += sum(_same_question(problem, moved) is None for _, moved in along_weights(problem)[1])
     varied += max(len(_noises(problem)) - 1, 0)
     return planner.replications * (2 * pairs + varied * len(scenarios[-1].means))
 

@@ -191,7 +191,7 @@ def characteristics(
     """
     found, designs = [], []
     for gap, truth in truths.items():
-        study, alone = replace(planner, replications=_each(planner, truth)).together_and_alone(truth, problem)
+        study, alone = _enough(planner, truth).together_and_alone(truth, problem)
         wanted = min(study.power, 1 - 1 / (2 * len(study.samples)))
         instances = truth.instances(problem)
         design, looks = (TextbookDesign.of(instances, seed=planner.seed, looks=count) for count in (1, LOOKS))
@@ -199,10 +199,15 @@ def characteristics(
         found.append(Characteristic(gap=gap, study=study, alone=alone, fixed=sizes[0], sequential=sizes[1], budgets=()))
         designs.append(design)
     budgets = _budgets(problem, [one.fixed.samples for one in found if one.fixed]) if by_budget else []
-    return [
-        replace(one, budgets=_points(planner, problem, truth, one.study, design, budgets))
-        for one, truth, design in zip(found, truths.values(), designs, strict=True)
-    ]
+    by_truth = []
+    for one, truth, design in zip(found, truths.values(), designs, strict=True):
+        points = []
+        for most in budgets:
+            own = most == problem.max_samples
+            study = one.study if own else _enough(planner, truth).estimate(truth, problem.with_(max_samples=most))
+            points.append(BudgetPoint(max_samples=most, study=study, fixed=design.within(most)))
+        by_truth.append(replace(one, budgets=points))
+    return by_truth
 
 
 def _budgets(problem: Problem, sizes: Sequence[int]) -> list[int]:
@@ -213,33 +218,15 @@ def _budgets(problem: Problem, sizes: Sequence[int]) -> list[int]:
     return sorted({*(max(int(float(f"{budget:.2g}")), 1) for budget in tried), *own})
 
 
-def _points(
-    planner: Planner,
-    problem: Problem,
-    truth: Scenario,
-    own: ScenarioCost,
-    design: TextbookDesign,
-    budgets: Sequence[int],
-) -> list[BudgetPoint]:
-    enough = replace(planner, replications=_each(planner, truth))
-    return [
-        BudgetPoint(
-            max_samples=most,
-            study=own if most == problem.max_samples else enough.estimate(truth, problem.with_(max_samples=most)),
-            fixed=design.within(most),
-        )
-        for most in budgets
-    ]
-
-
-def _each(planner: Planner, truth: Scenario) -> int:
-    """Replications of each of a scenario's instances."""
-    return max(planner.replications, -(-STUDIES // len(truth.means)))
+def _enough(planner: Planner, truth: Scenario) -> Planner:
+    """With as many replications of each of a scenario's instances as make enough studies of it."""
+    return replace(planner, replications=max(planner.replications, -(-STUDIES // len(truth.means))))
 
 
 def operating_studies(planner: Planner, truths: Mapping[float | None, Scenario]) -> int:
     """How many studies `characteristics` simulates at most."""
-    return sum((2 + BUDGETS) * len(truth.means) * _each(planner, truth) for truth in truths.values())
+    studies = (len(truth.means) * _enough(planner, truth).replications for truth in truths.values())
+    return (2 + BUDGETS) * sum(studies)
 
 
 def operating_document(found: Sequence[Characteristic]) -> list[dict[str, Any]]:
