@@ -111,12 +111,7 @@ class RewardModel(ABC):
 
     @property
     def grid(self) -> float:
-        """The step of the noise, and of private sums: a whole reward, or a power of two about a millionth of the range.
-
-        >>> from parley.rewards import make_model
-        >>> make_model(kind="binary").grid, make_model(kind="bounded", low=0, high=10).grid * 2**20
-        (1.0, 8.0)
-        """
+        """The step of the noise, and of private sums: a whole reward, or a power of two about a millionth of the range."""
         if self.low is None or self.high is None:
             raise InvalidInput("noise", found=f"kind {self.kind!r} without a range", allowed="rewards in a range")
         if self.values:

@@ -29,12 +29,6 @@ def make_environment(instance: Instance, name: str | None = None, shifts: FloatA
     """An environment by name. The default is the reward model's own: Gaussian rewards, or two-valued ones in a range.
 
     `shifts` move the means, `(..., 1, agent)`: how far each replication has drifted.
-
-    >>> import numpy as np
-    >>> from parley.problem import Problem
-    >>> draw = make_environment(Instance(problem=Problem(arms=2, weights=[[1.0]]), means=[[0.9], [0.1]]))
-    >>> draw(np.random.default_rng(0), np.array([[0], [3]])).counts.tolist()
-    [[0], [3]]
     """
     model = instance.problem.noise
     means = instance.means if shifts is None else instance.means + shifts

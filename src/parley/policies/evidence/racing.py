@@ -212,14 +212,7 @@ class EvidenceRacing(Elimination):
 
     @once
     def largest_size(self) -> int | None:
-        """`max_samples`, or with a tolerance what a tie of all arms can take, whichever is smaller.
-
-        >>> from parley.policies import make_policy
-        >>> from parley.problem import Problem
-        >>> tolerant = make_policy("evidence", Problem(arms=3, weights=[[1.0]], tolerance=0.1))
-        >>> tolerant.largest_size, make_policy("evidence", Problem(arms=3, weights=[[1.0]])).largest_size
-        (9259, None)
-        """
+        """`max_samples`, or with a tolerance what a tie of all arms can take, whichever is smaller."""
         stated, named = self.problem.max_samples, plan.size_of_ties(self.problem, self.line)
         return min((size for size in (stated, named) if size is not None), default=None)
 
