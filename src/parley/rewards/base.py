@@ -111,7 +111,7 @@ class RewardModel(ABC):
 
     @property
     def grid(self) -> float:
-        """The step of the noise, and of private sums: a whole reward, or a power of two about a millionth of the range."""
+        """The step of noise and of private sums: a whole reward, or a power of two about a millionth of the range."""
         if self.low is None or self.high is None:
             raise InvalidInput("noise", found=f"kind {self.kind!r} without a range", allowed="rewards in a range")
         if self.values:
