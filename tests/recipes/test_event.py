@@ -9,7 +9,7 @@ def test_an_event_is_at_most_eight_files(product):
         '    """A note for those who read the log; it changes nothing."""\n\n    reason: str\n\n\n',
         before='class Cancelled(_Event, tag="parley/event/cancelled/1"):',
     )
-    product.put(protocol, "    | Noted\n", before="    | Cancelled\n    | Certified\n)")
+    product.put(protocol, "    | Noted\n", before="    | Cancelled\n")
     product.put(
         "protocol/state_machine.py",
         '    **{(stage, "noted"): frozenset({stage}) for stage in Stage},\n',
@@ -32,9 +32,8 @@ def test_an_event_is_at_most_eight_files(product):
     )
     product.put(
         "coordinator/http/operations.py",
-        '        _row("POST", STUDY + "/note", admin.note, ADMINS, body=schemas.ReasonBody,'
-        " answer=answers.StudyLine),\n",
-        before='        _row("POST", STUDY + "/pause"',
+        '        _act(STUDY + "/note", admin.note, schemas.ReasonBody),\n',
+        before='        _act(STUDY + "/pause"',
     )
     product.put(
         "cli/admin_changes.py",

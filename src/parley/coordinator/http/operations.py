@@ -33,6 +33,22 @@ def _row(method: str, path: str, handler: Any, roles: frozenset[Role] = frozense
     return Operation(method=method, path=path, handler=handler, roles=roles, **more)
 
 
+def _act(path: str, handler: Any, body: Any, roles: frozenset[Role] = ADMINS, **more: Any) -> Operation:
+    """What changes a study, and answers its line."""
+    return _row("POST", path, handler, roles, body=body, answer=answers.StudyLine, **more)
+
+
+def _preview(path: str, handler: Any, answer: Any, *, results: bool = True, **more: Any) -> Operation:
+    """What an act would do; with a body, POST."""
+    method = "POST" if "body" in more else "GET"
+    return _row(method, path, handler, PLANNERS, answer=answer, results=results, **more)
+
+
+def _results(path: str, handler: Any, answer: Any, roles: frozenset[Role] = UNBLINDED, **more: Any) -> Operation:
+    """What is read of a study that viewers may not see."""
+    return _row("GET", path, handler, roles, answer=answer, results=True, **more)
+
+
 def _tagged(tag: str, *rows: Operation) -> tuple[Operation, ...]:
     return tuple(replace(row, tag=tag) for row in rows)
 
@@ -49,8 +65,8 @@ OPERATIONS: tuple[Operation, ...] = (
             "PUT", REPORT, agents.put_report, AGENTS,
             body=Report, answer=Receipt, report=True, headers=RECEIPT, also={201: "Taken: the receipt."} | REFUSED,
         ),
-        _row("GET", REPORT, agents.get_report, AGENTS | UNBLINDED, answer=answers.ReportOfAgent, results=True),
-        _row("GET", PHASE + "/reports", agents.list_reports, UNBLINDED, answer=answers.Reports, results=True),
+        _results(REPORT, agents.get_report, answers.ReportOfAgent, AGENTS | UNBLINDED),
+        _results(PHASE + "/reports", agents.list_reports, answers.Reports),
     ),
     *_tagged(
         "studies",
@@ -62,86 +78,47 @@ OPERATIONS: tuple[Operation, ...] = (
         _row("GET", "/v1/events", studies.follow_studies, READERS, media_type=STREAM),
         _row("GET", STUDY, studies.get_study, EVERYONE, answer=answers.StudyStatus),
         _row("GET", STUDY + "/document", studies.get_document, EVERYONE, answer=StudyMessage),
-        _row(
-            "GET", STUDY + "/board", studies.get_board, READERS,
-            query=schemas.SomeAgents, answer=answers.Board, results=True,
-        ),
-        _row(
-            "GET", STUDY + "/history", studies.get_history, READERS,
-            query=schemas.HistoryQuery, answer=answers.History, results=True,
-        ),
-        _row(
-            "GET", STUDY + "/findings", studies.get_findings, UNBLINDED,
-            query=schemas.FindingsQuery, answer=answers.Findings, results=True,
-        ),
-        _row(
-            "GET", STUDY + "/sensitivity", studies.get_sensitivity, UNBLINDED,
-            query=schemas.SomeAgents, answer=answers.Sensitivities, results=True,
-        ),
-        _row(
-            "GET", STUDY + "/conduct", studies.get_conduct, UNBLINDED,
-            query=schemas.SomeAgents, answer=answers.Conduct, results=True,
-        ),
-        _row("GET", PHASE + "/plan", studies.get_plan, AGENTS | UNBLINDED, answer=Plan, results=True),
-        _row("GET", PHASE + "/decision", studies.get_decision, UNBLINDED, answer=Decision, results=True),
-        _row("GET", STUDY + "/certificate", studies.get_certificate, UNBLINDED, answer=Certificate, results=True),
+        _results(STUDY + "/board", studies.get_board, answers.Board, READERS, query=schemas.SomeAgents),
+        _results(STUDY + "/history", studies.get_history, answers.History, READERS, query=schemas.HistoryQuery),
+        _results(STUDY + "/findings", studies.get_findings, answers.Findings, query=schemas.FindingsQuery),
+        _results(STUDY + "/sensitivity", studies.get_sensitivity, answers.Sensitivities, query=schemas.SomeAgents),
+        _results(STUDY + "/conduct", studies.get_conduct, answers.Conduct, query=schemas.SomeAgents),
+        _results(PHASE + "/plan", studies.get_plan, Plan, AGENTS | UNBLINDED),
+        _results(PHASE + "/decision", studies.get_decision, Decision),
+        _results(STUDY + "/certificate", studies.get_certificate, Certificate),
         _row("GET", STUDY + "/events", studies.follow_study, READERS, media_type=STREAM),
     ),
     *_tagged(
         "oversight",
-        _row("POST", STUDY + "/pause", admin.pause_study, ADMINS, body=schemas.ReasonBody, answer=answers.StudyLine),
-        _row("POST", STUDY + "/resume", admin.resume_study, ADMINS, body=schemas.ReasonBody, answer=answers.StudyLine),
-        _row("POST", STUDY + "/cancel", admin.cancel_study, ADMINS, body=schemas.ReasonBody, answer=answers.StudyLine),
-        _row("GET", PHASE + "/close-early", admin.preview_early_close, PLANNERS, answer=answers.PreviewedEarlyClose),
-        _row(
-            "POST", PHASE + "/close-early", admin.close_early, ADMINS,
-            body=schemas.ConfirmBody, answer=answers.StudyLine,
+        _act(STUDY + "/pause", admin.pause_study, schemas.ReasonBody),
+        _act(STUDY + "/resume", admin.resume_study, schemas.ReasonBody),
+        _act(STUDY + "/cancel", admin.cancel_study, schemas.ReasonBody),
+        _preview(PHASE + "/close-early", admin.preview_early_close, answers.PreviewedEarlyClose, results=False),
+        _act(PHASE + "/close-early", admin.close_early, schemas.ConfirmBody),
+        _preview(AGENT + "/freeze", admin.preview_freeze, answers.PreviewedFreeze),
+        _act(AGENT + "/freeze", admin.freeze_agent, schemas.FreezeBody),
+        _preview(
+            STUDY + "/reweigh/preview", admin.preview_reweigh, answers.PreviewedReweigh, body=schemas.ColumnsBody,
         ),
-        _row("GET", AGENT + "/freeze", admin.preview_freeze, PLANNERS, answer=answers.PreviewedFreeze, results=True),
-        _row("POST", AGENT + "/freeze", admin.freeze_agent, ADMINS, body=schemas.FreezeBody, answer=answers.StudyLine),
-        _row(
-            "POST", STUDY + "/reweigh/preview", admin.preview_reweigh, PLANNERS,
-            body=schemas.ColumnsBody, answer=answers.PreviewedReweigh, results=True,
+        _act(STUDY + "/reweigh", admin.reweigh_study, schemas.ReweighBody),
+        _preview(AGENT + "/thaw", admin.preview_thaw, answers.PreviewedThaw),
+        _act(AGENT + "/thaw", admin.thaw_agent, schemas.ConfirmBody),
+        _preview(ARM + "/open", admin.preview_open_arm, answers.PreviewedArm),
+        _act(ARM + "/open", admin.open_arm, schemas.ConfirmBody),
+        _preview(ARM + "/withdraw", admin.preview_withdraw_arm, answers.PreviewedArm),
+        _act(ARM + "/withdraw", admin.withdraw_arm, schemas.ConfirmBody),
+        _results(STUDY + "/quarantine", admin.list_quarantine, answers.Quarantine, query=schemas.QuarantineQuery),
+        _act(REPORT + "/amend", admin.amend_report, schemas.AmendBody, report=True),
+        _preview(
+            REPORT + "/correct/preview", admin.preview_correction, answers.PreviewedCorrection,
+            body=schemas.CorrectionBody, report=True,
         ),
-        _row(
-            "POST", STUDY + "/reweigh", admin.reweigh_study, ADMINS,
-            body=schemas.ReweighBody, answer=answers.StudyLine,
-        ),
-        _row("GET", AGENT + "/thaw", admin.preview_thaw, PLANNERS, answer=answers.PreviewedThaw, results=True),
-        _row("POST", AGENT + "/thaw", admin.thaw_agent, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
-        _row("GET", ARM + "/open", admin.preview_open_arm, PLANNERS, answer=answers.PreviewedArm, results=True),
-        _row("POST", ARM + "/open", admin.open_arm, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
-        _row("GET", ARM + "/withdraw", admin.preview_withdraw_arm, PLANNERS, answer=answers.PreviewedArm, results=True),
-        _row("POST", ARM + "/withdraw", admin.withdraw_arm, ADMINS, body=schemas.ConfirmBody, answer=answers.StudyLine),
-        _row(
-            "GET", STUDY + "/quarantine", admin.list_quarantine, UNBLINDED,
-            query=schemas.QuarantineQuery, answer=answers.Quarantine, results=True,
-        ),
-        _row(
-            "POST", REPORT + "/amend", admin.amend_report, ADMINS,
-            body=schemas.AmendBody, answer=answers.StudyLine, report=True,
-        ),
-        _row(
-            "POST", REPORT + "/correct/preview", admin.preview_correction, PLANNERS,
-            body=schemas.CorrectionBody, answer=answers.PreviewedCorrection, report=True, results=True,
-        ),
-        _row(
-            "POST", REPORT + "/correct", admin.correct_report, ADMINS,
-            body=schemas.CorrectBody, answer=answers.StudyLine, report=True,
-        ),
-        _row(
-            "GET", STUDY + "/corrections", admin.list_corrections, UNBLINDED, answer=answers.Corrections, results=True,
-        ),
-        _row(
-            "POST", REPORT + "/refuse", admin.refuse_report, ADMINS,
-            body=schemas.RefuseBody, answer=answers.StudyLine,
-        ),
-        _row("POST", STUDY + "/signatures", admin.sign_study, READERS, body=schemas.SignBody, answer=answers.StudyLine),
+        _act(REPORT + "/correct", admin.correct_report, schemas.CorrectBody, report=True),
+        _results(STUDY + "/corrections", admin.list_corrections, answers.Corrections),
+        _act(REPORT + "/refuse", admin.refuse_report, schemas.RefuseBody),
+        _act(STUDY + "/signatures", admin.sign_study, schemas.SignBody, READERS),
         _row("GET", STUDY + "/signatures", admin.list_signatures, READERS, answer=answers.Signatures),
-        _row(
-            "GET", STUDY + "/log", admin.get_log, INSPECTORS,
-            query=schemas.StudyLogQuery, answer=answers.LogPage, results=True,
-        ),
+        _results(STUDY + "/log", admin.get_log, answers.LogPage, INSPECTORS, query=schemas.StudyLogQuery),
         _row("GET", STUDY + "/export", admin.export_log, INSPECTORS, media_type="application/x-ndjson", results=True),
         _row("POST", STUDY + "/stamps", admin.add_stamp, ADMINS, body=Stamp, answer=Stamp, status=201),
         _row("POST", STUDY + "/verify", admin.verify_study, UNBLINDED, answer=answers.Verified),

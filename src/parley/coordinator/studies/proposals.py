@@ -7,7 +7,7 @@ only where the log still is where it was seen.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage
@@ -16,26 +16,16 @@ from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies.certify import certify
 from parley.coordinator.studies.phases import close_if_due, load_trial, preview
-from parley.protocol import FreezePreview, Report, Stage, Trial, admit, freeze_preview, require_readable
+from parley.protocol import Event, Report, Trial, admit, previews, require_readable
 from parley.protocol.codec import canonical
 from parley.protocol.corrections import CorrectionPreview, correction_preview
 from parley.protocol.events import AgentFrozen, PhaseClosedEarly, ReportCorrected
-from parley.protocol.previews import (
-    ArmPreview,
-    EarlyClosePreview,
-    ReweighPreview,
-    ThawPreview,
-    early_close_preview,
-    open_arm_preview,
-    reweigh_preview,
-    thaw_preview,
-    withdraw_arm_preview,
-)
-from parley.protocol.state_machine import CONCLUDED, OVER, require
+from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
+from parley.protocol.state_machine import OVER, require
 from parley.protocol.trial import Anew, open_arm, reweigh, thaw, withdraw_arm
 
 P = TypeVar("P", ArmPreview, CorrectionPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
-Enactment: TypeAlias = Callable[..., StudyRow]  # of a locked row: transaction, row, by keyword actor and at
+Made: TypeAlias = tuple[Event, dict[str, Any]]  # what happens, and the texts of the states that it leaves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,15 +34,21 @@ class Proposal(Generic[P]):
 
     preview: P
     seen: int
-    prepare: Callable[[str], Enactment]  # with the reason: what takes time is done here
+    make: Callable[[str], Made]  # with the reason: what takes time is done here
 
     def change(self, reason: str) -> Callable[..., StudyRow | None]:
         """The change for a transaction; it returns None if the log has moved on from where the preview was seen."""
-        enactment = self.prepare(reason)
+        event, states = self.make(reason)
+        require_readable(event)
 
         def change(transaction: Transaction, *, actor: str, at: str) -> StudyRow | None:
             row = locked(transaction, self.preview.study)
-            return None if row.sequence != self.seen else enactment(transaction, row, actor=actor, at=at)
+            if row.sequence != self.seen:
+                return None
+            row = enact(transaction, row, event, actor=actor, at=at, **states)
+            if row.stage in OVER:
+                return certify(transaction, row, load_trial(transaction, row), at)
+            return close_if_due(transaction, row, at)
 
         return change
 
@@ -62,112 +58,80 @@ def propose_early_close(storage: Storage, study: str, phase: int) -> Proposal[Ea
 
     def look(trial: Trial) -> EarlyClosePreview:
         admit(trial.situation(), PhaseClosedEarly(phase=phase, reason="", without=trial.awaited, consequences=""))
-        return early_close_preview(trial)
+        return previews.early_close_preview(trial)
 
     seen, shown = preview(storage, study, look)
 
-    def prepare(reason: str) -> Enactment:
-        event = PhaseClosedEarly(phase=shown.phase, reason=reason, without=shown.awaited, consequences=shown.digest)
+    def make(reason: str) -> Made:
+        without, digest = shown.awaited, shown.digest
+        return PhaseClosedEarly(phase=shown.phase, reason=reason, without=without, consequences=digest), {}
 
-        def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
-            row = enact(transaction, row, event, actor=actor, at=at)
-            return close_if_due(transaction, row, at)
-
-        return enacted
-
-    return Proposal(preview=shown, seen=seen, prepare=prepare)
+    return Proposal(preview=shown, seen=seen, make=make)
 
 
 def propose_freeze(storage: Storage, study: str, agent: str) -> Proposal[FreezePreview]:
     """Ask nothing more of an agent; its counts stay."""
-    seen, shown, _ = _preview(storage, study, "agent-frozen", lambda trial: freeze_preview(trial, agent), agent=agent)
+    look = previews.freeze_preview
+    seen, shown, _ = _preview(storage, study, "agent-frozen", lambda trial: look(trial, agent), agent=agent)
 
-    def prepare(reason: str) -> Enactment:
-        event = AgentFrozen(agent=agent, reason=reason, consequences=shown.digest)
+    def make(reason: str) -> Made:
+        return AgentFrozen(agent=agent, reason=reason, consequences=shown.digest), {}
 
-        def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
-            row = enact(transaction, row, event, actor=actor, at=at)
-            return close_if_due(transaction, row, at)
-
-        return enacted
-
-    return Proposal(preview=shown, seen=seen, prepare=prepare)
+    return Proposal(preview=shown, seen=seen, make=make)
 
 
 def propose_reweigh(storage: Storage, study: str, given: Mapping[str, Sequence[float]]) -> Proposal[ReweighPreview]:
     """Ask anew without the frozen agents, with `given` columns or without."""
-    seen, shown, trial = _preview(storage, study, "reweighed", lambda trial: reweigh_preview(trial, given))
+    look = previews.reweigh_preview
+    seen, shown, trial = _preview(storage, study, "reweighed", lambda trial: look(trial, given))
     return _ask_anew(seen, shown, lambda: reweigh(trial, shown.weights))
 
 
 def propose_open_arm(storage: Storage, study: str, arm: str) -> Proposal[ArmPreview]:
     """Make an arm that is dormant or withdrawn a candidate of everybody."""
-    seen, shown, trial = _preview(storage, study, "arm-opened", lambda trial: open_arm_preview(trial, arm), arm=arm)
+    look = previews.open_arm_preview
+    seen, shown, trial = _preview(storage, study, "arm-opened", lambda trial: look(trial, arm), arm=arm)
     return _ask_anew(seen, shown, lambda: open_arm(trial, arm))
 
 
 def propose_withdraw_arm(storage: Storage, study: str, arm: str) -> Proposal[ArmPreview]:
     """Ask for an arm no more; what it had beaten may be the best of those that remain."""
-    seen, shown, trial = _preview(
-        storage, study, "arm-withdrawn", lambda trial: withdraw_arm_preview(trial, arm), arm=arm
-    )
+    look = previews.withdraw_arm_preview
+    seen, shown, trial = _preview(storage, study, "arm-withdrawn", lambda trial: look(trial, arm), arm=arm)
     return _ask_anew(seen, shown, lambda: withdraw_arm(trial, arm))
 
 
 def _ask_anew(seen: int, shown: P, ask: Callable[[], Anew]) -> Proposal[P]:
     """Another question: the fold of all recorded phases under it is made outside of the lock."""
 
-    def prepare(reason: str) -> Enactment:
+    def make(reason: str) -> Made:
         anew = ask()
-        event, texts = anew.event(reason, shown.digest), [canonical(state.to_json()) for state in anew.states]
         start = canonical(anew.trial.policy.start().to_json())  # other arms are candidates from the first phase on
-        require_readable(event)
+        states = [canonical(state.to_json()) for state in anew.states]
+        return anew.event(reason, shown.digest), {"state": start, "states": states}
 
-        def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
-            row = enact(transaction, row, event, actor=actor, at=at, state=start, states=texts)
-            return certify(transaction, row, load_trial(transaction, row), at) if row.stage in CONCLUDED else row
-
-        return enacted
-
-    return Proposal(preview=shown, seen=seen, prepare=prepare)
+    return Proposal(preview=shown, seen=seen, make=make)
 
 
 def propose_thaw(storage: Storage, study: str, agent: str) -> Proposal[ThawPreview]:
     """Ask a frozen agent again; a plan is made if one is due."""
-    seen, shown, trial = _preview(storage, study, "agent-thawed", lambda trial: thaw_preview(trial, agent), agent=agent)
-
-    def prepare(reason: str) -> Enactment:
-        event = thaw(trial, agent).event(reason, shown.digest)
-
-        def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
-            row = enact(transaction, row, event, actor=actor, at=at)
-            return certify(transaction, row, load_trial(transaction, row), at) if row.stage is Stage.STALLED else row
-
-        return enacted
-
-    return Proposal(preview=shown, seen=seen, prepare=prepare)
+    look = previews.thaw_preview
+    seen, shown, trial = _preview(storage, study, "agent-thawed", lambda trial: look(trial, agent), agent=agent)
+    return Proposal(preview=shown, seen=seen, make=lambda reason: (thaw(trial, agent).event(reason, shown.digest), {}))
 
 
 def propose_correction(storage: Storage, report: Report) -> Proposal[CorrectionPreview]:
     """Put a report of a decided phase right. Decisions stand; a study that is over gets another certificate."""
+    study, agent = report.study, report.agent
     seen, shown, _ = _preview(
-        storage,
-        report.study,
-        "report-corrected",
-        lambda trial: correction_preview(trial, report),
-        agent=report.agent,
+        storage, study, "report-corrected", lambda trial: correction_preview(trial, report), agent=agent
     )
 
-    def prepare(reason: str) -> Enactment:
-        event = ReportCorrected(report=report, replaces=shown.replaces, reason=reason, consequences=shown.digest)
+    def make(reason: str) -> Made:
+        replaces, digest = shown.replaces, shown.digest
+        return ReportCorrected(report=report, replaces=replaces, reason=reason, consequences=digest), {}
 
-        def enacted(transaction: Transaction, row: StudyRow, *, actor: str, at: str) -> StudyRow:
-            row = enact(transaction, row, event, actor=actor, at=at)
-            return certify(transaction, row, load_trial(transaction, row), at) if row.stage in OVER else row
-
-        return enacted
-
-    return Proposal(preview=shown, seen=seen, prepare=prepare)
+    return Proposal(preview=shown, seen=seen, make=make)
 
 
 def _preview(

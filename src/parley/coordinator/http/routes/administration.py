@@ -3,7 +3,7 @@
 What an act would do is previewed first; the preview's digest confirms it.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -17,28 +17,16 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import PAGE, log_page, quarantined, require_study, signatures
 from parley.coordinator.record import Transaction, ledger, reports, stamps
 from parley.coordinator.record.audit import verify_stored
-from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.studies import acts, proposals
 from parley.coordinator.studies.phases import load_trial
 from parley.coordinator.studies.proposals import Proposal
 from parley.protocol import Report, Stamp, Trial
 from parley.protocol.certificate import corrections_of, reading
-from parley.protocol.corrections import CorrectionPreview
-from parley.protocol.previews import ArmPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview
 from parley.timestamps import read_response
 
 ATTEMPTS = 10
-A = TypeVar(
-    "A",
-    answers.PreviewedArm,
-    answers.PreviewedCorrection,
-    answers.PreviewedEarlyClose,
-    answers.PreviewedFreeze,
-    answers.PreviewedReweigh,
-    answers.PreviewedThaw,
-)
-P = TypeVar("P", ArmPreview, CorrectionPreview, EarlyClosePreview, FreezePreview, ReweighPreview, ThawPreview)
-Propose: TypeAlias = Callable[[], Proposal[P]]
+A = TypeVar("A")
+Propose: TypeAlias = Callable[..., Proposal[Any]]  # of a storage, and of what it is about
 
 
 async def pause_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLine:
@@ -66,17 +54,19 @@ async def cancel_study(call: Call[None, schemas.ReasonBody]) -> answers.StudyLin
 
 async def preview_early_close(call: Call[None, None]) -> answers.PreviewedEarlyClose:
     """What closing the phase in progress with the reports that are in would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedEarlyClose, _early_close(call), blind=True)
+    return await _previewed(
+        call, answers.PreviewedEarlyClose, proposals.propose_early_close, call.study, call.at.phase, blind=True
+    )
 
 
 async def close_early(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
     """Close the phase in progress with the reports that are in. Refused unless the preview is the one that was seen."""
-    return call.line((await _confirmed(call, _early_close(call)))[1])
+    return await _confirmed(call, proposals.propose_early_close, call.study, call.at.phase)
 
 
 async def preview_freeze(call: Call[None, None]) -> answers.PreviewedFreeze:
     """What freezing an agent would do to termination and guarantee, and both ways to go on; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedFreeze, _freeze(call))
+    return await _previewed(call, answers.PreviewedFreeze, proposals.propose_freeze, call.study, call.at.agent)
 
 
 async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLine:
@@ -84,23 +74,25 @@ async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLin
 
     With `reweigh`, everybody else's question is asked anew without it, with the weights that the preview showed.
     """
-    shown = (await call.compute(_freeze(call))).preview if call.body.reweigh else None
-    wanted, had = (None, ()) if shown is None or shown.keep is None else (shown.reweigh, shown.keep.answered)
-    if call.body.reweigh and wanted is None:
-        raise Refusal("illegal-move", "nothing was frozen: the others cannot be re-weighed as they are asked")
-    _, row = await _confirmed(call, _freeze(call))
+    storage, place = call.context.storage, (call.study, call.at.agent)
+    wanted, had = None, tuple[str, ...]()
+    if call.body.reweigh:
+        shown = (await call.compute(partial(proposals.propose_freeze, storage, *place))).preview
+        if shown.reweigh is None or shown.keep is None:
+            raise Refusal("illegal-move", "nothing was frozen: the others cannot be re-weighed as they are asked")
+        wanted, had = shown.reweigh, shown.keep.answered
+    frozen = await _confirmed(call, proposals.propose_freeze, *place)
     if wanted is None:
-        return call.line(row)
-    call.context.changed(row)
+        return frozen
     try:
         # Its costs may be others now: the freeze may have been what a phase waited for. Its effect on the answers that
         # there were may not; those that the phase brought were seen by nobody.
-        anew = await call.compute(_reweigh(call, {}))
-        if anew.preview.weights != wanted.weights:
+        anew = (await call.compute(partial(proposals.propose_reweigh, storage, call.study, {}))).preview
+        if anew.weights != wanted.weights:
             raise Refusal("changed-meanwhile", "the weights are others than those that were shown")
-        if not set(anew.preview.withdrawn) & set(had) <= set(wanted.withdrawn):
+        if not set(anew.withdrawn) & set(had) <= set(wanted.withdrawn):
             raise Refusal("changed-meanwhile", "it would withdraw answers that were not shown")
-        return call.line((await _confirmed(call, _reweigh(call, {}), anew.preview.digest))[1])
+        return await _confirmed(call, proposals.propose_reweigh, call.study, {}, digest=anew.digest)
     except Refusal as refusal:
         words = f"{call.at.agent} is frozen. The others are not re-weighed: {refusal}"
         raise Refusal(refusal.slug, words, **refusal.extra) from None
@@ -108,73 +100,47 @@ async def freeze_agent(call: Call[None, schemas.FreezeBody]) -> answers.StudyLin
 
 async def preview_reweigh(call: Call[None, schemas.ColumnsBody]) -> answers.PreviewedReweigh:
     """What asking anew without the frozen agents would do, with given columns or without; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedReweigh, _reweigh(call, call.body.columns))
+    return await _previewed(call, answers.PreviewedReweigh, proposals.propose_reweigh, call.study, call.body.columns)
 
 
 async def reweigh_study(call: Call[None, schemas.ReweighBody]) -> answers.StudyLine:
     """Ask anew without the frozen agents: the state is the fold of all recorded phases under the new weights."""
-    return call.line((await _confirmed(call, _reweigh(call, call.body.columns)))[1])
+    return await _confirmed(call, proposals.propose_reweigh, call.study, call.body.columns)
 
 
 async def preview_thaw(call: Call[None, None]) -> answers.PreviewedThaw:
     """What asking a frozen agent again would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedThaw, _thaw(call))
+    return await _previewed(call, answers.PreviewedThaw, proposals.propose_thaw, call.study, call.at.agent)
 
 
 async def thaw_agent(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
     """Ask a frozen agent again. Refused unless the preview is the one that was seen."""
-    return call.line((await _confirmed(call, _thaw(call)))[1])
+    return await _confirmed(call, proposals.propose_thaw, call.study, call.at.agent)
 
 
 async def preview_open_arm(call: Call[None, None]) -> answers.PreviewedArm:
     """What making a dormant or withdrawn arm a candidate would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedArm, _open_arm(call))
+    return await _previewed(call, answers.PreviewedArm, proposals.propose_open_arm, call.study, call.at.arm)
 
 
 async def open_arm(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
     """Make a dormant or withdrawn arm a candidate. Refused unless the preview is the one that was seen."""
-    return call.line((await _confirmed(call, _open_arm(call)))[1])
+    return await _confirmed(call, proposals.propose_open_arm, call.study, call.at.arm)
 
 
 async def preview_withdraw_arm(call: Call[None, None]) -> answers.PreviewedArm:
     """What going on without an arm would do; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedArm, _withdraw_arm(call))
+    return await _previewed(call, answers.PreviewedArm, proposals.propose_withdraw_arm, call.study, call.at.arm)
 
 
 async def withdraw_arm(call: Call[None, schemas.ConfirmBody]) -> answers.StudyLine:
     """Go on without an arm: the state is the fold of all recorded phases without it."""
-    return call.line((await _confirmed(call, _withdraw_arm(call)))[1])
+    return await _confirmed(call, proposals.propose_withdraw_arm, call.study, call.at.arm)
 
 
-def _early_close(call: Call[Any, Any]) -> Propose[EarlyClosePreview]:
-    return partial(proposals.propose_early_close, call.context.storage, call.study, call.at.phase)
-
-
-def _freeze(call: Call[Any, Any]) -> Propose[FreezePreview]:
-    return partial(proposals.propose_freeze, call.context.storage, call.study, call.at.agent)
-
-
-def _reweigh(call: Call[Any, Any], columns: Mapping[str, Sequence[float]]) -> Propose[ReweighPreview]:
-    return partial(proposals.propose_reweigh, call.context.storage, call.study, columns)
-
-
-def _thaw(call: Call[Any, Any]) -> Propose[ThawPreview]:
-    return partial(proposals.propose_thaw, call.context.storage, call.study, call.at.agent)
-
-
-def _open_arm(call: Call[Any, Any]) -> Propose[ArmPreview]:
-    return partial(proposals.propose_open_arm, call.context.storage, call.study, call.at.arm)
-
-
-def _withdraw_arm(call: Call[Any, Any]) -> Propose[ArmPreview]:
-    return partial(proposals.propose_withdraw_arm, call.context.storage, call.study, call.at.arm)
-
-
-def _correction(call: Call[None, Any]) -> Propose[CorrectionPreview]:
-    return partial(proposals.propose_correction, call.context.storage, _addressed(call))
-
-
-async def _previewed(call: Call[Any, Any], kind: Callable[..., A], propose: Propose[P], *, blind: bool = False) -> A:
+async def _previewed(
+    call: Call[Any, Any], kind: Callable[..., A], propose: Propose, *about: Any, blind: bool = False
+) -> A:
     """What an act would do, and the digest with which to confirm it.
 
     What is computed from rewards is a look at unblinded results, which the server's log keeps before it is shown. The
@@ -182,7 +148,7 @@ async def _previewed(call: Call[Any, Any], kind: Callable[..., A], propose: Prop
     """
 
     def work() -> tuple[dict[str, str], A]:
-        shown = propose().preview
+        shown = propose(call.context.storage, *about).preview
         what = {"preview": shown.schema.split("/")[1], "digest": shown.digest}
         return what, call.finish(kind(preview=shown, digest=shown.digest))
 
@@ -194,17 +160,17 @@ async def _previewed(call: Call[Any, Any], kind: Callable[..., A], propose: Prop
 
 
 async def _confirmed(
-    call: Call[None, Any], propose: Propose[P], digest: str | None = None
-) -> tuple[Proposal[P], StudyRow]:
+    call: Call[None, Any], propose: Propose, *about: Any, digest: str | None = None
+) -> answers.StudyLine:
     """Do what was confirmed, if that is still what would happen."""
     for _ in range(ATTEMPTS):  # reports may come while the preview is computed, and mostly do not change it
-        proposal = await call.compute(propose)
+        proposal = await call.compute(partial(propose, call.context.storage, *about))
         if proposal.preview.digest != (digest or call.body.preview):
             break
         change = await call.compute(partial(proposal.change, call.body.reason))
         row = await call.change(partial(change, actor=call.by.name, at=call.context.clock()))
         if row is not None:
-            return proposal, row
+            return call.line(row)
     raise Refusal("changed-meanwhile", "the preview is not the one that was confirmed: look again")
 
 
@@ -234,12 +200,12 @@ def _addressed(call: Call[None, Any]) -> Report:
 
 async def preview_correction(call: Call[None, schemas.CorrectionBody]) -> answers.PreviewedCorrection:
     """What correcting a report of a decided phase would tell, and whose answer would change; `digest` confirms it."""
-    return await _previewed(call, answers.PreviewedCorrection, _correction(call))
+    return await _previewed(call, answers.PreviewedCorrection, proposals.propose_correction, _addressed(call))
 
 
 async def correct_report(call: Call[None, schemas.CorrectBody]) -> answers.StudyLine:
     """Put a report of a decided phase right. Both are kept, and decisions stand; a certificate is issued anew."""
-    return call.line((await _confirmed(call, _correction(call)))[1])
+    return await _confirmed(call, proposals.propose_correction, _addressed(call))
 
 
 async def list_corrections(call: Call[None, None]) -> answers.Corrections:
