@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,6 +14,7 @@ from tests.coordinator.support import House, study_message
 from tests.dashboard.provider import provider_process
 from tests.dashboard.site import form_token
 
+from parley.coordinator.clock import later, utc_now
 from parley.coordinator.record import open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.errors import InvalidInput
@@ -43,9 +45,11 @@ def here(prepared_sqlite, tmp_path_factory):
     words = ("parley", "a secret: of 100%", f"{PUBLIC}/sign-in/oidc/done", folder / "people.json")
     with provider_process(*words) as (issuer, process):
         chosen = {"oidc_client_id": "parley", "oidc_secret_file": str(folder / "secret"), "oidc_roles": ROLES}
-        house = House(open_storage(str(folder / "parley.db")), public_url=PUBLIC, oidc_issuer=issuer, **chosen)
+        ahead = SimpleNamespace(hours=0.0)
+        chosen |= {"public_url": PUBLIC, "oidc_issuer": issuer, "clock": lambda: later(utc_now(), ahead.hours)}
+        house = House(open_storage(str(folder / "parley.db")), **chosen)
         house.create(study_message(agents=1, arms=2, policy="uniform"))
-        yield SimpleNamespace(house=house, people=folder / "people.json", process=process, issuer=issuer)
+        yield SimpleNamespace(house=house, people=folder / "people.json", process=process, issuer=issuer, ahead=ahead)
         house.close()
         house.storage.close()
 
@@ -128,8 +132,8 @@ def test_a_code_is_worth_nothing_without_its_verifier(here):
         code = parse_qs(begin(pages, "ada").query)["code"][0]
         state = parse_qs(urlsplit(thief.get("/sign-in/oidc").headers["location"]).query)["state"][0]
         back = thief.get("/sign-in/oidc/done", params={"code": code, "state": state})
-        assert back.status_code == 503
-        assert "refused: 400 invalid_grant" in back.text
+        assert back.status_code == 403
+        assert "does not take the code that you came back with" in back.text
         assert thief.get("/").status_code == 303
 
 
@@ -163,6 +167,124 @@ def test_what_the_provider_says_of_a_refusal_is_told(here):
         state = parse_qs(urlsplit(pages.get("/sign-in/oidc").headers["location"]).query)["state"][0]
         back = pages.get("/sign-in/oidc/done", params={"error": "access_denied", "state": state})
         assert "did not sign you in: access_denied" in back.text
+
+
+WORDS = {"name": "Ada Example", "meaning": "approved the protocol"}
+
+
+def to_sign(pages, words=WORDS):
+    """Where the provider is asked to sign somebody in anew, once the form for signing is sent."""
+    form = {"csrf": form_token(pages.get("/studies/trial/answer")), **words}
+    led = pages.post("/studies/trial/sign", data=form)
+    return led.headers["refresh"].removeprefix("0; url=") if led.status_code == 200 else led
+
+
+def back_to_sign(pages, address, user):
+    """The end of it: the page that follows the provider's answer, by way of the one that leads there."""
+    back = urlsplit(httpx2.get(f"{address}&user={user}").headers["location"])
+    session = {name: value for name, value in pages.cookies.items() if "session" in name}
+    for name in session:  # strict: not sent when another site leads here
+        del pages.cookies[name]
+    led = pages.get(f"{back.path}?{back.query}")
+    pages.cookies.update(session)
+    return pages.get(led.headers["refresh"].removeprefix("0; url="))
+
+
+def signatures(here):
+    return here.house.admin.request("GET", "studies", "trial", "signatures")["signatures"]
+
+
+def overwritten(here, user, **claims):
+    here.people.write_text(json.dumps(PEOPLE | {user: PEOPLE[user] | claims}))
+
+
+def test_who_signed_in_there_signs_by_signing_in_anew(here):
+    before = len(signatures(here))
+    with browser(here) as pages:
+        sign_in(pages, "bob")
+        page = pages.get("/studies/trial/answer").text
+        assert "You sign in at 127.0.0.1 once more" in page
+        assert "Your token" not in page
+        address = to_sign(pages)
+        asked = parse_qs(urlsplit(address).query)
+        assert (asked["prompt"], asked["max_age"], asked["scope"]) == (["login"], ["0"], ["openid profile email"])
+        assert len(signatures(here)) == before, "nothing is signed yet"
+        done = back_to_sign(pages, address, "bob")
+        assert (done.status_code, done.headers["location"]) == (303, "/studies/trial/answer#signatures-title")
+        assert "parley-provider" not in pages.cookies
+        signed = signatures(here)[before:]
+        assert [(one["name"], one["meaning"], one["actor"]) for one in signed] == [(*WORDS.values(), "viewer:3")]
+        session = {"Authorization": f"Session {pages.cookies['parley-session']}"}
+        for more in ({}, {"kid": pages.get("/v1/whoami", headers=session).json()["kid"]}):
+            sent = pages.post("/v1/studies/trial/signatures", json={**WORDS, "token": "", **more}, headers=session)
+            assert sent.status_code in (403, 422), "the session alone does not sign"
+    assert len(signatures(here)) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("user", "claims", "words"),
+    [
+        ("ada", {}, "somebody else signed in at 127.0.0.1"),
+        ("bob", {"auth_time": None}, "does not say when you signed in (no auth_time)"),
+        ("bob", {"auth_time": time.time() - 300}, "did not ask you to sign in anew: you did 3"),
+        ("bob", {"nonce": "another"}, "sent an ID token that does not hold"),
+        ("bob", {"groups": []}, "gives you no role here"),
+        ("nobody", {}, "did not sign you in"),
+    ],
+)
+def test_nothing_is_signed_unless_the_same_person_signs_in_anew(here, user, claims, words):
+    before = len(signatures(here))
+    with browser(here) as pages:
+        sign_in(pages, "bob")
+        address = to_sign(pages)
+        overwritten(here, "bob", **claims)
+        try:
+            refused = back_to_sign(pages, address, user)
+        finally:
+            overwritten(here, "bob")
+        assert refused.status_code == 403
+        assert "Nothing was signed: " in refused.text
+        assert words in refused.text
+        assert WORDS["meaning"] in refused.text, "what was typed stays"
+        assert pages.get("/studies/trial/answer").status_code == 200, "and who is signed in stays so"
+    assert len(signatures(here)) == before
+
+
+def test_what_waits_is_for_one_session_one_study_these_words_and_ten_minutes(here):
+    here.house.create(study_message(agents=1, arms=2, policy="uniform"), "other")
+    before = len(signatures(here))
+    with browser(here) as pages, browser(here) as other:
+        for one in (pages, other):
+            sign_in(one, "ada")
+        to_sign(other)
+        elsewhere = other.cookies["parley-provider"].split(".")
+        for change in (
+            lambda secret, sealed, path: elsewhere,
+            lambda secret, sealed, path: (secret, elsewhere[1], path),
+            lambda secret, sealed, path: (secret, "AAAA" + sealed[4:], path),
+            lambda secret, sealed, path: (secret, sealed, path.replace("trial", "other")),
+        ):
+            address = to_sign(pages)
+            changed = ".".join(change(*pages.cookies["parley-provider"].split(".")))
+            pages.cookies.set("parley-provider", changed, domain="parley.test")
+            refused = back_to_sign(pages, address, "ada")
+            assert refused.status_code == 403
+            assert "Nothing was signed: this was not begun here, or in another session" in refused.text
+        address = to_sign(pages)
+        here.ahead.hours = 0.17
+        try:
+            assert "begun more than 10 minutes ago: begin again" in back_to_sign(pages, address, "ada").text
+        finally:
+            here.ahead.hours = 0.0
+    assert len(signatures(here)) == before
+
+
+def test_what_cannot_be_signed_is_refused_before_the_provider_is_asked(here):
+    with browser(here) as pages:
+        sign_in(pages, "bob")
+        for words in (WORDS | {"name": " "}, WORDS | {"meaning": "\u6c49" * 2000}, {"name": "Bob"}):
+            assert to_sign(pages, words).status_code == 422
+        assert "too long to be kept while you sign in" in to_sign(pages, WORDS | {"meaning": "\u6c49" * 2000}).text
 
 
 def test_a_provider_that_is_down_is_told_and_tokens_still_work(prepared_sqlite, tmp_path):

@@ -6,20 +6,23 @@ Authlib builds the addresses and checks the claims, joserfc the signature.
 """
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import anyio.to_thread
 import httpx2 as httpx
 
 from parley.coordinator.access import sessions, tokens
-from parley.coordinator.access.tokens import Role
-from parley.coordinator.clock import Clock
+from parley.coordinator.access.tokens import Role, TokenRow
+from parley.coordinator.clock import Clock, hours_between
 from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, Transaction
@@ -27,6 +30,7 @@ from parley.coordinator.settings import ServerSettings
 
 DONE = "/sign-in/oidc/done"  # where the provider sends people back to
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"]
+BEGUN = 600  # seconds within which somebody comes back from the provider
 SECONDS = 10.0  # that a request to the provider may take
 AT_ONCE = 8  # requests to it: anybody may knock
 KEPT = 60.0  # seconds for which its discovery document is taken as it was
@@ -47,9 +51,10 @@ class Provider:
         self._few = asyncio.Semaphore(AT_ONCE)
         self._known: tuple[float, dict[str, Any]] = (0.0, {})
         self.host = urlsplit(settings.oidc_issuer).hostname or ""
+        self._by = f"oidc:{self.host}"
 
-    async def address(self, secret: str) -> str:
-        """Where a browser with this secret goes to sign in."""
+    async def address(self, secret: str, **more: str) -> str:
+        """Where a browser with this secret goes to sign in; `more` is asked of the provider too."""
         from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
         from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
@@ -63,30 +68,81 @@ class Provider:
             nonce=_derived(secret, "nonce"),
             code_challenge=create_s256_code_challenge(_derived(secret, "verifier")),
             code_challenge_method="S256",
+            **more,
         )
         return address
 
     async def session(self, secret: str, answer: Mapping[str, str]) -> str:
         """The secret of a new session, for what the provider sent the browser back with; else the refusal."""
+        kid, claims = await self._named(secret, answer)
+        await self._admit(kid, claims)
+        at, hours = self._session_clock(), self._settings.session_hours
+        opened = self._storage.submit(lambda transaction: sessions.open_session(transaction, kid, at=at, hours=hours))
+        return (await asyncio.wrap_future(opened))[0]
+
+    async def person(self, kid: str) -> TokenRow | None:
+        """The row of somebody whom this provider named; None for who holds a token."""
+        look = self._storage.glance
+        row = await anyio.to_thread.run_sync(look, lambda transaction: tokens.get_token(transaction, kid))
+        return row if row is not None and row.created_by == self._by else None
+
+    async def seal(self, kid: str, bound: str, words: str) -> str:
+        """Words that wait in a browser until this person comes back to what they are `bound` to."""
+        waiting = base64.urlsafe_b64encode(f"{self._clock()} {words}".encode()).decode().rstrip("=")
+        return waiting + await self._seal(kid, bound, waiting)
+
+    async def unseal(self, kid: str, bound: str, sealed: str) -> tuple[str, str]:
+        """When words were sealed, and the words; refused if that was elsewhere or too long ago."""
+        waiting, seal = sealed[:-64], sealed[-64:]
+        if not hmac.compare_digest(seal.encode(), (await self._seal(kid, bound, waiting)).encode()):
+            raise Refusal("not-allowed", "this was not begun here, or in another session: begin again")
+        at, _, words = base64.urlsafe_b64decode(waiting + "==").decode().partition(" ")
+        if hours_between(at, self._clock()) * 3600 > BEGUN:
+            raise Refusal("not-allowed", f"this was begun more than {BEGUN // 60} minutes ago: begin again")
+        return at, words
+
+    async def _seal(self, kid: str, bound: str, waiting: str) -> str:
+        """By what every server process knows and no browser: the row of a person has a secret that nobody was given."""
+        row = await self.person(kid)
+        if row is None:
+            raise Refusal("not-allowed", f"{self.host} has not named you: begin again")
+        return _derived(row.digest, f"{bound} {waiting}")
+
+    async def confirm(self, kid: str, since: str, secret: str, answer: Mapping[str, str]) -> None:
+        """Refuse unless the provider names the same person, who proved it there anew `since` then."""
+        found, claims = await self._named(secret, answer)
+        if found != kid:
+            raise Refusal("not-allowed", f"somebody else signed in at {self.host}: sign in there as who you are here")
+        signed_in, asked = claims.get("auth_time"), datetime.fromisoformat(since).timestamp()
+        if not isinstance(signed_in, int | float):
+            words = "does not say when you signed in (no auth_time): ask whoever runs this server"
+            raise Refusal("not-allowed", f"{self.host} {words}")
+        if signed_in < asked - LEEWAY:
+            words = f"did not ask you to sign in anew: you did {asked - signed_in:,.0f} seconds before"
+            raise Refusal("not-allowed", f"{self.host} {words}. Sign out there and begin again")
+        await self._admit(kid, claims)
+
+    async def _named(self, secret: str, answer: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
+        """Whom the provider names to the browser with this secret: the person's kid, and all claims."""
         if not secret or not hmac.compare_digest(answer.get("state", "").encode(), _derived(secret, "state").encode()):
             raise Refusal("not-allowed", "this sign-in was not begun here, or too long ago: begin again")
         if "code" not in answer:
             words = answer.get("error_description") or answer.get("error") or "no reason"
             raise Refusal("not-allowed", f"{self.host} did not sign you in: {words[:200]}")
         claims = await self._claims(secret, answer["code"])
+        return hashlib.sha256(f"{self._settings.oidc_issuer} {claims['sub']}".encode()).hexdigest()[:16], claims
+
+    async def _admit(self, kid: str, claims: Mapping[str, Any]) -> None:
+        """Give a person the role and the name that the claims say."""
         role, study = self._role(claims)
         named, subject = claims.get(self._settings.oidc_name), str(claims["sub"])
         name = named if isinstance(named, str) and named.isprintable() and 0 < len(named) <= LONGEST else subject
-        kid = hashlib.sha256(f"{self._settings.oidc_issuer} {subject}".encode()).hexdigest()[:16]
+        scope: dict[str, Any] = {"role": role, "name": name[:LONGEST], "study": study, "agent": None}
 
-        def work(transaction: Transaction) -> str:
-            by, at = f"oidc:{self.host}", self._clock()
-            scope: dict[str, Any] = {"role": role, "name": name[:LONGEST], "study": study, "agent": None}
-            tokens.admit_person(transaction, kid, **scope, by=by, at=at)
-            hours = self._settings.session_hours
-            return sessions.open_session(transaction, kid, at=self._session_clock(), hours=hours)[0]
+        def work(transaction: Transaction) -> None:
+            tokens.admit_person(transaction, kid, **scope, by=self._by, at=self._clock())
 
-        return await asyncio.wrap_future(self._storage.submit(work))
+        await asyncio.wrap_future(self._storage.submit(work))
 
     def _role(self, claims: Mapping[str, Any]) -> tuple[Role, str | None]:
         """The first role of the setting whose value is in the claim."""
@@ -159,6 +215,9 @@ class Provider:
         if not answer.is_success or not isinstance(found, dict):
             words = str(found.get("error", "")) if isinstance(found, dict) else ""
             logger.warning("the sign-in provider refused", url=url, status=answer.status_code, error=words)
+            if words == "invalid_grant":
+                why = "it was used, is too old, or is another browser's. Begin again"
+                raise Refusal("not-allowed", f"{self.host} does not take the code that you came back with: {why}")
             raise Refusal("provider-unavailable", f"{self.host} refused: {answer.status_code} {words}"[:200].rstrip())
         return found
 

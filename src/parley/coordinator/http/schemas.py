@@ -93,6 +93,12 @@ class SignBody(Model):
     token: str
 
 
+class ConfirmedSignBody(SignBody):
+    """A signature of whom the sign-in provider named anew. No request is read as one: only pages make it."""
+
+    kid: str
+
+
 class TokenBody(Model):
     """Whom a token is for. An agent's needs study and agent; an administrator's neither."""
 

@@ -8,6 +8,7 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from parley.coordinator.access.oidc import BEGUN
 from parley.coordinator.answers import IssuedToken
 from parley.coordinator.http.routes import access
 from parley.coordinator.problems import Refusal
@@ -15,7 +16,6 @@ from parley.dashboard.session import ADMINISTRATORS, FORM_COOKIE, Page, page, se
 
 ROLES = ("viewer", "analyst", "auditor", "administrator", "agent")
 A_PAGE = 50
-BEGUN = 600  # seconds within which somebody comes back from the provider
 
 
 async def tokens_page(
@@ -79,12 +79,18 @@ async def sign_in_page(shown: Page) -> Response:
     return await _form(shown, following)
 
 
-async def _form(
-    shown: Page, following: str, *, problem: str = "", code: int = 200, signed_in: bool = False
-) -> Response:
+async def _form(shown: Page, following: str, *, problem: str = "", code: int = 200) -> Response:
     provider = shown.context.provider
-    known: dict[str, Any] = {"next": following, "problem": problem, "signed_in": signed_in}
+    known: dict[str, Any] = {"next": following, "problem": problem, "onward": ""}
     return await shown.show("sign_in.html", code=code, provider=provider and provider.host, **known)
+
+
+async def lead_on(shown: Page, heading: str, address: str) -> Response:
+    """A page that leads on, where a redirection does not: a browser sends its session only to what a page of ours leads
+    to, and takes no form of ours to another site."""
+    response = await shown.show("sign_in.html", onward=heading, next=address)
+    response.headers["Refresh"] = f"0; url={quote(address, safe='/?=&%#:+')}"
+    return response
 
 
 async def sign_in(shown: Page) -> Response:
@@ -113,8 +119,11 @@ def _entered(shown: Page, response: Response, session: str) -> Response:
     return response
 
 
-def _provider_cookie(request: Request) -> dict[str, Any]:
-    """Of a sign-in that has begun: lax, since the provider's site sends the browser back."""
+def provider_cookie(request: Request) -> dict[str, Any]:
+    """Of a sign-in that has begun: lax, since the provider's site sends the browser back.
+
+    Its value is a secret, what is sealed until then, and where to go then, with points between.
+    """
     cookie = session_cookie(request)
     return cookie | {"key": cookie["key"].replace("session", "provider"), "samesite": "lax"}
 
@@ -129,26 +138,27 @@ async def to_provider(shown: Page) -> Response:
         response = RedirectResponse(await provider.address(secret), status_code=303)
     except Refusal as refusal:
         return await _form(shown, following, problem=refusal.detail, code=refusal.status)
-    value = f"{secret}.{quote(following, safe='')}"
-    response.set_cookie(**_provider_cookie(shown.request), value=value, max_age=BEGUN)
+    value = f"{secret}..{quote(following, safe='')}"
+    response.set_cookie(**provider_cookie(shown.request), value=value, max_age=BEGUN)
     return response
 
 
 async def from_provider(shown: Page) -> Response:
-    """Open a session for whom the provider names. A browser sends its cookie only to what a page of ours leads to: so
-    this is a page that leads on, not a redirection."""
-    provider, cookie = shown.context.provider, _provider_cookie(shown.request)
+    """Open a session for whom the provider names; who is to sign has one, and goes on with what the provider said."""
+    provider, cookie = shown.context.provider, provider_cookie(shown.request)
     if provider is None:
         return RedirectResponse("/sign-in", status_code=303)
     secret, _, rest = shown.request.cookies.get(cookie["key"], "").partition(".")
+    sealed, _, rest = rest.partition(".")
     following = local(unquote(rest) or "/")
+    if sealed:
+        return await lead_on(shown, "Signed in", f"{following}?{shown.request.url.query}")
     try:
         session = await provider.session(secret, shown.request.query_params)
     except Refusal as refusal:
         response = await _form(shown, following, problem=refusal.detail, code=refusal.status)
     else:
-        response = _entered(shown, await _form(shown, following, signed_in=True), session)
-        response.headers["Refresh"] = f"0; url={quote(following, safe='/?=&%#')}"
+        response = _entered(shown, await lead_on(shown, "Signed in", following), session)
     response.delete_cookie(**cookie)
     return response
 

