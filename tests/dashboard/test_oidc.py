@@ -231,6 +231,7 @@ def test_who_signed_in_there_signs_by_signing_in_anew(here):
         ("bob", {"groups": []}, "gives you no role here"),
         ("nobody", {}, "did not sign you in"),
     ],
+    ids=["another person", "no auth_time", "old auth_time", "nonce", "no role any more", "refused there"],
 )
 def test_nothing_is_signed_unless_the_same_person_signs_in_anew(here, user, claims, words):
     before = len(signatures(here))

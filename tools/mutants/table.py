@@ -419,6 +419,8 @@ MUTANTS = [
          OIDC + "test_an_id_token_that_does_not_hold_is_refused[audience]"),
         ("a code without its challenge is bought", "coordinator/access/oidc.py", 'code_challenge=create_s256_code_challenge(_derived(secret, "verifier")),', "code_challenge=create_s256_code_challenge('0' * 64),",
          OIDC + "test_somebody_whom_the_provider_knows_signs_in_and_out"),
+        ("a sign-in of long ago signs", "coordinator/access/oidc.py", "if signed_in < asked - LEEWAY:", "if False:",
+         OIDC + "test_nothing_is_signed_unless_the_same_person_signs_in_anew[old auth_time]"),
         ("who was revoked signs in again", "coordinator/access/tokens.py", "if row is not None and row.revoked_at is not None:", "if False:",
          OIDC + "test_a_person_has_the_role_of_the_last_sign_in_and_none_once_revoked"),
     ),

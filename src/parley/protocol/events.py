@@ -242,8 +242,8 @@ class ResultsRead(_Event, tag="parley/event/results-read/1"):
 
 
 class Signed(_Event, tag="parley/event/signed/1"):
-    """Somebody signed, with their token entered again. It covers the log up to here: its hash holds that of the record
-    before.
+    """Somebody signed, with their token entered again or signed in anew. It covers the log up to here: its hash holds
+    that of the record before.
     """
 
     template: ClassVar[str] = "{0.name}: {0.meaning}"
