@@ -260,8 +260,8 @@ def test_what_waits_is_for_one_session_one_study_these_words_and_ten_minutes(her
         to_sign(other)
         elsewhere = other.cookies["parley-provider"].split(".")
         for change in (
-            lambda secret, sealed, path: elsewhere,
-            lambda secret, sealed, path: (secret, elsewhere[1], path),
+            lambda *_: elsewhere,
+            lambda secret, _, path: (secret, elsewhere[1], path),
             lambda secret, sealed, path: (secret, "AAAA" + sealed[4:], path),
             lambda secret, sealed, path: (secret, sealed, path.replace("trial", "other")),
         ):

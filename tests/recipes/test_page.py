@@ -27,7 +27,8 @@ TEMPLATE = """{% extends "study_base.html" %}
 def test_a_page_is_three_files(product):
     product.new("dashboard/pages/arms.py", ARMS)
     product.new("dashboard/templates/arms.html", TEMPLATE)
-    product.put("dashboard/pages/__init__.py", "    arms,\n", after="from parley.dashboard.pages import (\n    access,\n    administration,\n    answer,\n")
+    before = "from parley.dashboard.pages import (\n    access,\n    administration,\n    answer,\n"
+    product.put("dashboard/pages/__init__.py", "    arms,\n", after=before)
     product.put("dashboard/pages/__init__.py", "arms, ", after="PAGES = (")
     assert len(product.touched) == 3
     product.run("tests.recipes.page", str(product.folder))
