@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from parley.coordinator.cache import Cache
-from parley.coordinator.record.base import RecordCache
+from parley.coordinator.record.base import Cache, RecordCache
 
 
 def kept(known, keys):

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from tests.coordinator.support import report_of, study_message
 from tests.coordinator.test_lost_sites import freeze, sound
 
-from parley.coordinator.record import ledger, reports, studies
+from parley.coordinator.record import ledger, phases, studies
 from parley.coordinator.studies.phases import load_trial
 from parley.errors import Conflict, NotAllowed, NotThere, Rejected
 from parley.protocol.corrections import read_anew
@@ -98,7 +98,7 @@ def test_what_the_database_knows_is_what_a_replay_knows(house):
     assert loaded.corrections == replayed.corrections
     assert loaded.settled == replayed.settled
     assert read_anew(loaded).after.to_json() == read_anew(replayed).after.to_json()
-    assert len(house.storage.read(lambda c: reports.corrections(c, "trial"))) == 2
+    assert len(house.storage.read(lambda c: phases.corrections(c, "trial"))) == 2
 
 
 def test_two_administrators_do_not_overwrite_each_other(house):

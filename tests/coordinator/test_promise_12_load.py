@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.coordinator.support import rewards, study_message
 
-from parley.coordinator.record import phases, reports
+from parley.coordinator.record import phases
 from parley.coordinator.studies.phases import INLINE_CELLS
 from parley.coordinator.studies.reports import take_report
 
@@ -37,7 +37,7 @@ def test_a_phase_of_many_agents_closes_and_the_next_plan_is_there(house):
     after = house.admin.plan("large", "agent 1", after=plan.phase, wait=30)
     assert after.phase == 2
     assert after.draws is not None
-    taken = house.storage.read(lambda c: reports.of_phase(c, "large", 1))
+    taken = house.storage.read(lambda c: phases.reports_of(c, "large", 1))
     assert len(taken) == agents
     assert house.storage.read(lambda c: phases.phase_row(c, "large", 1)).decision is not None
     assert house.admin.request("POST", "studies", "large", "verify", timeout=120)["sound"]

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from tests.coordinator.support import far_off, rewards, study_message
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import initialise, ledger, open_storage, reports, studies
+from parley.coordinator.record import initialise, ledger, open_storage, studies
+from parley.coordinator.record import phases as recorded
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import situation
 from parley.coordinator.studies import acts, phases, proposals
@@ -123,7 +124,7 @@ class Walk:
         self.change(acts.amend_report, self.answer(self.agent(), shift=0.05), "a slip")
 
     def refuse(self):
-        held = self.storage.read(lambda t: reports.held(t, "trial", self.row().phase))
+        held = self.storage.read(lambda t: recorded.held(t, "trial", self.row().phase))
         waits = [one for one in held if one.refused is None]
         if waits:
             self.change(acts.refuse_report, "trial", self.row().phase, waits[0].agent, waits[0].digest, "a slip")

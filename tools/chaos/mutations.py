@@ -153,17 +153,17 @@ def look_at_a_token_once():
 
 def look_for_no_earlier_report():
     """The state machine is a second line of defence: what was sent again is put aside, not taken twice."""
-    from parley.coordinator.record import reports
+    from parley.coordinator.record import phases
 
-    change(reports, "receipts", lambda *_: [])
+    change(phases, "receipts", lambda *_: [])
 
 
 def take_reports_twice():
     """Neither the look, nor the state machine, nor the primary key: a report that comes again is another one."""
-    from parley.coordinator.record import reports, writer
+    from parley.coordinator.record import phases, writer
     from parley.protocol import state_machine
 
-    look, store = reports.revisions, writer.store
+    look, store = phases.revisions, writer.store
 
     def another(connection, study, entry):
         if entry.table.name == "reports":
@@ -171,7 +171,7 @@ def take_reports_twice():
             row["revision"] = len(look(connection, study, row["phase"], row["agent"]))
         store(connection, study, entry)
 
-    change(reports, "receipts", lambda *_: [])
+    change(phases, "receipts", lambda *_: [])
     rewrite(state_machine, "_check_awaited", "here.place.standing is not None", "False")
     change(writer, "store", another)
 

@@ -16,7 +16,6 @@ from starlette.applications import Starlette
 
 from parley.coordinator.access.tokens import ADMINS, UNBLINDED
 from parley.coordinator.answers import Estimated, Forecast, WantedPower
-from parley.coordinator.cache import Cache
 from parley.coordinator.clock import Clock, utc_now
 from parley.coordinator.http.app import create_app, new_context
 from parley.coordinator.http.context import Call
@@ -28,6 +27,7 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import latest_state
 from parley.coordinator.reading.studies import require_study
 from parley.coordinator.record import Storage, Transaction, studies
+from parley.coordinator.record.base import Cache
 from parley.coordinator.settings import ServerSettings
 from parley.errors import ParleyError
 from parley.experiments.forecasts.forecast import budget_for_power, estimates, forecast_document, launch_warning

@@ -71,9 +71,9 @@ def show_salts():
     words=("/v1/studies/blinded/board",),
 )
 def show_single_arms():
-    from parley.coordinator.http.routes import studies
+    from parley.coordinator.reading import progress
 
-    change(studies, "board", lambda *asked, real=studies.board, **how: real(*asked, **(how | {"blinded": False})))
+    change(progress, "board", lambda *asked, real=progress.board, **how: real(*asked, **(how | {"blinded": False})))
 
 
 @MENDS.undone(

@@ -22,7 +22,7 @@ from parley.coordinator.http.limits import Pool, Slots, Throttle
 from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.studies import summary
+from parley.coordinator.reading.studies import require_study, summary
 from parley.coordinator.reading.visibility import ETags, Visibility
 from parley.coordinator.reading.watch import Watch
 from parley.coordinator.record import Storage, Transaction
@@ -178,6 +178,10 @@ class Call(Generic[Q, B]):
         """What was read, and may be large, when it is the token's turn; a text is JSON already."""
         finished: T = await self.context.read_for(self.by.kid, lambda transaction: self.finish(work(transaction)))
         return finished
+
+    async def about(self, work: Callable[[Transaction, StudyRow], T]) -> T:
+        """The same of the study in the path."""
+        return await self.answer(lambda transaction: work(transaction, require_study(transaction, self.study)))
 
     async def compute(self, work: Callable[[], T]) -> T:
         """What takes its time, off the event loop, when it is the token's turn."""

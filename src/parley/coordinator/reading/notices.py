@@ -16,7 +16,7 @@ from sqlalchemy import and_, exists, func, insert, select
 from parley.coordinator.answers import Telling
 from parley.coordinator.clock import hours_between
 from parley.coordinator.reading.visibility import to_the_minute
-from parley.coordinator.record import Transaction, phases, reports, studies
+from parley.coordinator.record import Transaction, phases, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, late_reports, log
 from parley.coordinator.record.tables import phases as phases_table
@@ -163,7 +163,7 @@ def late_agents(transaction: Transaction, row: StudyRow, at: str) -> list[str]:
     asked = phases.draws_of_many(transaction, row.id, row.phase, study.agents)
     noted = select(late_reports.c.agent).where(late_reports.c.study == row.id, late_reports.c.phase == row.phase)
     gone = {
-        *reports.reported_agents(transaction, row.id, row.phase),
+        *phases.reported_agents(transaction, row.id, row.phase),
         *studies.frozen_agents(transaction, row.id),
         *transaction.execute(noted).scalars(),
     }

@@ -4,36 +4,16 @@ What a blinded reader gets is told in `docs/api.md`, under Blinding; `tests/dash
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.coordinator.answers import (
-    Act,
-    AgentFound,
-    AgentSensitivity,
-    ArmFound,
-    Board,
-    ByArm,
-    ChangeFound,
-    Conduct,
-    DecidedPhase,
-    DroppedArm,
-    EstimatedRegret,
-    Explained,
-    Findings,
-    Flow,
-    History,
-    Measured,
-    RegretStanding,
-    Sensitivities,
-    WeightStep,
-)
+from parley.coordinator import answers
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.visibility import to_the_minute
-from parley.coordinator.record import Transaction, ledger, phases, reports, studies
+from parley.coordinator.record import Transaction, ledger, phases, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.costs import money_of
 from parley.estimates import WORDS, Estimates, estimates, fixed_quantile, leading
@@ -50,54 +30,49 @@ from parley.status import ArmStatus, OutcomeStatus, overall
 from parley.totals import Totals
 from parley.weights import WeightPath
 
-
-@dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Some agents, by place: `first`, and at most `limit` from there on."""
-
-    first: int = 0
-    limit: int = 2000
-
-    @property
-    def slice(self) -> slice:
-        """For the agents' axis."""
-        return slice(self.first, self.first + self.limit)
+MOST_NUMBERS = 1_000_000  # pairs of arm and agent in one answer, over its phases
+MOST_CELLS = 10_000  # pairs of arm and agent whose intervals are worked out for one answer
+MOST_FOLDED = 2_000  # pairs of a study whose phases are folded under other weights while somebody waits
 
 
-def board(transaction: Transaction, row: StudyRow, *, columns: Columns, blinded: bool) -> Board:
+def _fewer(columns: slice, most: int) -> slice:
+    """The first of some agents, by their places: at most so many, and at least one."""
+    return slice(columns.start, min(columns.stop, columns.start + max(1, most)))
+
+
+def board(transaction: Transaction, row: StudyRow, *, columns: slice, blinded: bool) -> answers.Board:
     """Arm x agent: what may be said of every arm of every agent, and since which phase."""
     study, after = studies.message(transaction, row), latest_phase(row)
     policy, (state, case) = policy_of(transaction, row), _phase(transaction, row, after)
     planned = _planned(transaction, row, columns)
-    some = columns.slice
     ends, statuses = ends_at(policy, state, row.stage), policy.arm_statuses(state, case)
     left = state.active.sum(axis=0)
     priced = "price" in study.problem.non_default() and not blinded
-    spent = _accepted(transaction, row, state, None if priced else study.agents[some])
-    return Board(
+    spent = _accepted(transaction, row, state, None if priced else study.agents[columns])
+    return answers.Board(
         study=row.id,
         stage=str(row.stage),
         phases=int(state.phase),
         blinded=blinded,
         arms=list(study.arms),
-        agents=list(study.agents[some]),
-        first=columns.first,
+        agents=list(study.agents[columns]),
+        first=columns.start,
         agent_count=len(study.agents),
         top=study.problem.top,
         open_pairs=int((state.active & (left > study.problem.top)).sum()),
         decided_agents=int((left <= study.problem.top).sum()),
-        candidates=left[some].tolist(),
-        drawn=state.counts.sum(axis=0)[some].tolist(),
-        spent=spent.sum(axis=0)[some].tolist(),
+        candidates=left[columns].tolist(),
+        drawn=state.counts.sum(axis=0)[columns].tolist(),
+        spent=spent.sum(axis=0)[columns].tolist(),
         money=float(money_of(study.problem, spent)) if priced else None,
         planned=planned.sum(axis=0).tolist(),
-        ends=[end.value for end in ends[some]],
-        rates=None if study.problem.rate is None else study.problem.rate[some].tolist(),
+        ends=[end.value for end in ends[columns]],
+        rates=None if study.problem.rate is None else study.problem.rate[columns].tolist(),
         round_days=study.problem.round_days,
-        delay=study.problem.delay[some].tolist(),
-        statuses=None if blinded else statuses[:, some].tolist(),
-        dropped_in=None if blinded else state.dropped_in[:, some].tolist(),
-        counts=None if blinded else spent[:, some].tolist(),
+        delay=study.problem.delay[columns].tolist(),
+        statuses=None if blinded else statuses[:, columns].tolist(),
+        dropped_in=None if blinded else state.dropped_in[:, columns].tolist(),
+        counts=None if blinded else spent[:, columns].tolist(),
         plan=None if blinded else planned.tolist(),
         by_arm=None if blinded else _by_arm(state, statuses),
         standing=_standing(study.make_policy(), state, planned, columns, blinded=blinded),
@@ -121,11 +96,11 @@ def end_of(transaction: Transaction, row: StudyRow) -> OutcomeStatus:
     return overall(ends_at(policy_of(transaction, row), latest_state(transaction, row), row.stage))
 
 
-def _by_arm(state: State, statuses: NDArray[np.str_]) -> ByArm:
+def _by_arm(state: State, statuses: NDArray[np.str_]) -> answers.ByArm:
     counted = {status.value: (statuses == status.value).sum(axis=1).tolist() for status in ArmStatus}
     if not any(counted[ArmStatus.CLOSED]):  # most studies have no such arms
         del counted[ArmStatus.CLOSED]
-    return ByArm(statuses=counted, drawn=state.counts.sum(axis=1).tolist())
+    return answers.ByArm(statuses=counted, drawn=state.counts.sum(axis=1).tolist())
 
 
 def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequence[str] | None) -> IntArray:
@@ -139,38 +114,38 @@ def _accepted(transaction: Transaction, row: StudyRow, state: State, names: Sequ
         counts = np.sum([_totals(transaction, row, phase).counts for phase in range(1, decided + 1)], axis=0)
     if row.phase <= decided:
         return np.asarray(counts)
-    taken = reports.of_phase(transaction, row.id, row.phase, names)
+    taken = phases.reports_of(transaction, row.id, row.phase, names)
     parts = [taken[name].report.totals if name in taken else None for name in study.agents]
     return np.asarray(counts + Totals.columns(parts, len(study.arms)).counts)
 
 
 def _standing(
-    policy: Policy, state: State, planned: IntArray, columns: Columns, *, blinded: bool
-) -> RegretStanding | None:
+    policy: Policy, state: State, planned: IntArray, columns: slice, *, blinded: bool
+) -> answers.RegretStanding | None:
     """With a horizon: what is played where, what it has cost by present estimates, what this phase explores."""
     if not isinstance(policy, Playing):
         return None
-    standing, some = policy.standing(state), columns.slice
-    horizon, left = policy.problem.horizon, standing.left[some].tolist()
+    standing = policy.standing(state)
+    horizon, left = policy.problem.horizon, standing.left[columns].tolist()
     assert horizon is not None
     if blinded or not state.counts.any():
-        return RegretStanding(horizon=horizon, left=left)
+        return answers.RegretStanding(horizon=horizon, left=left)
     total, width = float(standing.regret.sum()), 2 * float(standing.error)
-    leading = standing.leading[:, some]
-    return RegretStanding(
+    leading = standing.leading[:, columns]
+    return answers.RegretStanding(
         horizon=horizon,
         left=left,
-        regret=EstimatedRegret(estimate=total, low=max(total - width, 0.0), high=total + width),
-        agents=standing.regret[some].tolist(),
+        regret=answers.EstimatedRegret(estimate=total, low=max(total - width, 0.0), high=total + width),
+        agents=standing.regret[columns].tolist(),
         leaders=[policy.problem.arms[arm] for arm in leading.argmax(axis=0)],
         exploring=np.where(leading, 0, planned).sum(axis=0).tolist(),
     )
 
 
-def _planned(transaction: Transaction, row: StudyRow, columns: Columns) -> IntArray:
+def _planned(transaction: Transaction, row: StudyRow, columns: slice) -> IntArray:
     """`(arm, agent)`: what the phase in progress asks of some agents; 0 once the study is over."""
     study = studies.message(transaction, row)
-    names = study.agents[columns.slice]
+    names = study.agents[columns]
     planned = np.zeros((len(study.arms), len(names)), dtype=np.int64)
     if row.stage in (Stage.RUNNING, Stage.CLOSING, Stage.PAUSED):
         asked = phases.draws_of_many(transaction, row.id, row.phase, names)
@@ -209,14 +184,15 @@ def _phase(transaction: Transaction, row: StudyRow, phase: int) -> tuple[State, 
 
 
 def history(
-    transaction: Transaction, row: StudyRow, *, after: int, limit: int, columns: Columns, blinded: bool, explain: bool
-) -> History:
+    transaction: Transaction, row: StudyRow, *, after: int, limit: int, columns: slice, blinded: bool, explain: bool
+) -> answers.History:
     """What each decided phase brought, oldest first; explanations are the slow part of a large study."""
-    study, some = studies.message(transaction, row), columns.slice
+    study = studies.message(transaction, row)
     state, case = _phase(transaction, row, latest_phase(row))
     statuses = policy_of(transaction, row).arm_statuses(state, case)  # what is said of an arm now
-    shown = []
-    for phase in range(after + 1, min(after + limit, row.phase) + 1):
+    shown, cells = [], row.arms * min(columns.stop - columns.start, row.agents)
+    few = min(limit, max(1, MOST_NUMBERS // cells))
+    for phase in range(after + 1, min(after + few, row.phase) + 1):
         found = phases.phase_row(transaction, row.id, phase)
         if found is None or found.decision is None:
             break
@@ -224,28 +200,32 @@ def history(
         when = to_the_minute if blinded else str
         dropped, aside = dropped_in == phase, statuses == ArmStatus.SET_ASIDE.value
         shown.append(
-            DecidedPhase(
+            answers.DecidedPhase(
                 phase=phase,
                 opened_at=when(found.opened_at),
                 closed_at=when(found.closed_at),
                 samples=int(counts.sum()),
-                drawn=counts.sum(axis=0)[some].tolist(),
+                drawn=counts.sum(axis=0)[columns].tolist(),
                 finished=finished,
                 dropped=int(dropped.sum()),
                 set_aside=None if blinded else int((dropped & aside).sum()),
-                counts=None if blinded else counts[:, some].tolist(),
+                counts=None if blinded else counts[:, columns].tolist(),
                 dropped_arms=None if blinded else _dropped(study, columns, dropped, statuses),
                 explanation=_explained(transaction, row, phase, columns) if explain and not blinded else None,
             )
         )
-    return History(study=row.id, arms=list(study.arms), agents=list(study.agents[some]), blinded=blinded, phases=shown)
+    return answers.History(
+        study=row.id, arms=list(study.arms), agents=list(study.agents[columns]), blinded=blinded, phases=shown
+    )
 
 
-def _dropped(study: StudyMessage, columns: Columns, dropped: BoolArray, statuses: NDArray[np.str_]) -> list[DroppedArm]:
+def _dropped(
+    study: StudyMessage, columns: slice, dropped: BoolArray, statuses: NDArray[np.str_]
+) -> list[answers.DroppedArm]:
     return [
-        DroppedArm(arm=study.arms[arm], agent=study.agents[agent], status=str(statuses[arm, agent]))
+        answers.DroppedArm(arm=study.arms[arm], agent=study.agents[agent], status=str(statuses[arm, agent]))
         for arm, agent in np.argwhere(dropped)
-        if columns.first <= agent < columns.first + columns.limit
+        if columns.start <= agent < columns.stop
     ]
 
 
@@ -260,16 +240,16 @@ def _decision(transaction: Transaction, row: StudyRow, phase: int, text: str) ->
     return transaction.cache.decisions.get_or_compute((row.id, row.digest, phase), read)
 
 
-def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: Columns) -> Explained:
+def _explained(transaction: Transaction, row: StudyRow, phase: int, columns: slice) -> answers.Explained:
     """With the intervals of the findings after that phase: a mean has one interval, on whatever page."""
-    (state, shown), some = _phase(transaction, row, phase), columns.slice
+    state, shown = _phase(transaction, row, phase)
     mean = _estimated(transaction, row, studies.message(transaction, row), state, phase, columns).mean
     undrawn = ~state.counts.any(axis=1, keepdims=True)  # a dormant arm has no mean, and 0 would look like one
-    return Explained(
-        mixed_means=finite(np.where(undrawn, np.nan, shown.mixed_means[:, some])),
+    return answers.Explained(
+        mixed_means=finite(np.where(undrawn, np.nan, shown.mixed_means[:, columns])),
         low=finite(mean.low),
         high=finite(mean.high),
-        score=finite(shown.score[:, some]),
+        score=finite(shown.score[:, columns]),
         line=shown.line,
         words=shown.words,
     )
@@ -280,9 +260,9 @@ def finite(array: NDArray[Any]) -> list[list[float | None]]:
     return [[float(value) if np.isfinite(value) else None for value in line] for line in np.asarray(array)]
 
 
-def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase: int | None) -> Findings:
+def findings(transaction: Transaction, row: StudyRow, *, columns: slice, phase: int | None) -> answers.Findings:
     """Of some agents, after a decided phase, or after the latest."""
-    study = studies.message(transaction, row)
+    study, columns = studies.message(transaction, row), _fewer(columns, MOST_CELLS // row.arms)
     last = phases.decided(transaction, row.id)
     if phase is not None and phase > last:
         raise Refusal("not-found", f"phase {phase} is not decided yet: {last} are")
@@ -290,7 +270,7 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase
     state, case = _phase(transaction, row, latest_phase(row) if phase is None else phase)
     ends = ends_at(policy, state, row.stage if shown == last else Stage.RUNNING)
     change = _estimated(transaction, row, study, state, shown, columns).change if shown else None
-    return Findings(
+    return answers.Findings(
         study=row.id,
         stage=str(row.stage),
         phase=shown,
@@ -299,8 +279,8 @@ def findings(transaction: Transaction, row: StudyRow, *, columns: Columns, phase
         control=study.problem.control,
         rates=study.problem.noise.means_are_rates,
         words=WORDS,
-        change=None if change is None else ChangeFound(**change.document()),
-        first=columns.first,
+        change=None if change is None else answers.ChangeFound(**change.document()),
+        first=columns.start,
         agent_count=len(study.agents),
         agents=_agents(transaction, row, state, policy.arm_statuses(state, case), shown, ends, columns),
     )
@@ -313,37 +293,38 @@ def _agents(
     statuses: NDArray[np.str_],
     last: int,
     ends: list[OutcomeStatus],
-    columns: Columns,
-) -> list[AgentFound]:
+    columns: slice,
+) -> list[answers.AgentFound]:
     study = studies.message(transaction, row)
     if not last:  # nothing is decided, and nobody is told what single reports say
         return [
-            AgentFound(agent=name, end=OutcomeStatus.OPEN, leader=None, arms=[]) for name in study.agents[columns.slice]
+            answers.AgentFound(agent=name, end=OutcomeStatus.OPEN, leader=None, arms=[])
+            for name in study.agents[columns]
         ]
     found = _estimated(transaction, row, study, state, last, columns)
     quantile, control = fixed_quantile(studies.claim(transaction, row).problem.delta), found.control
     agents = []
-    for place, name in enumerate(study.agents[columns.slice]):
-        agent = columns.first + place
+    for place, name in enumerate(study.agents[columns]):
+        agent = columns.start + place
         arms = [
-            ArmFound(
+            answers.ArmFound(
                 arm=arm,
                 status=str(statuses[k, agent]),
                 dropped_in=int(state.dropped_in[k, agent]),
                 draws=int(state.counts[k, agent]),
-                mean=Measured(**found.mean.cell(k, place, quantile)),
-                to_leader=Measured(**found.lead.cell(k, place, quantile)),
-                to_control=None if control is None else Measured(**control.cell(k, place, quantile)),
+                mean=answers.Measured(**found.mean.cell(k, place, quantile)),
+                to_leader=answers.Measured(**found.lead.cell(k, place, quantile)),
+                to_control=None if control is None else answers.Measured(**control.cell(k, place, quantile)),
             )
             for k, arm in enumerate(study.arms)
         ]
         leader = study.arms[int(found.leader[place])]
-        agents.append(AgentFound(agent=name, end=ends[agent].value, leader=leader, arms=arms))
+        agents.append(answers.AgentFound(agent=name, end=ends[agent].value, leader=leader, arms=arms))
     return agents
 
 
 def _estimated(
-    transaction: Transaction, row: StudyRow, study: StudyMessage, state: State, last: int, columns: Columns
+    transaction: Transaction, row: StudyRow, study: StudyMessage, state: State, last: int, columns: slice
 ) -> Estimates:
     """From the fresh draws of every phase up to the `last`; the differences are to the leader among the answers.
 
@@ -353,17 +334,12 @@ def _estimated(
     def made() -> Estimates:
         leader = leading(study.problem, state.totals, np.asarray(state.answers))
         drawn = [_totals(transaction, row, phase) for phase in range(1, last + 1)]
-        return estimates(study.problem, drawn, leader, columns.slice)
+        return estimates(study.problem, drawn, leader, columns)
 
-    return transaction.cache.estimates.get_or_compute((row.id, row.digest, last, columns.first, columns.limit), made)
-
-
-MOST_FOLDED = (
-    2_000  # pairs of arm and agent of a study whose phases are folded under other weights while somebody waits
-)
+    return transaction.cache.estimates.get_or_compute((row.id, row.digest, last, columns.start, columns.stop), made)
 
 
-def sensitivities(transaction: Transaction, row: StudyRow, *, columns: Columns) -> Sensitivities:
+def sensitivities(transaction: Transaction, row: StudyRow, *, columns: slice) -> answers.Sensitivities:
     """For which weights the answer of some agents stays, after the latest decided phase."""
     study, policy, last = (
         studies.message(transaction, row),
@@ -374,39 +350,42 @@ def sensitivities(transaction: Transaction, row: StudyRow, *, columns: Columns) 
 
     def made() -> Sensitivity:
         drawn = [_totals(transaction, row, phase) for phase in range(1, last + 1)]
-        answers = np.asarray(latest_state(transaction, row).answers)
-        return sensitivity(policy, drawn, answers, prove=prove)
+        chosen = np.asarray(latest_state(transaction, row).answers)
+        return sensitivity(policy, drawn, chosen, prove=prove)
 
     agents = []
     if last and row.agents > 1:
         found = transaction.cache.sensitivities.get_or_compute((row.id, row.digest, last), made)
-        agents = [_sensitivity(study, found, study.agents.index(name)) for name in study.agents[columns.slice]]
-    return Sensitivities(
+        agents = [_sensitivity(study, found, study.agents.index(name)) for name in study.agents[columns]]
+    return answers.Sensitivities(
         study=row.id,
         phase=last,
         level=1 - studies.claim(transaction, row).problem.delta,
         axis=WeightPath.through(study.problem.weights).axis,
         words=STANDINGS,
         proofs=prove and foldable(policy),
-        first=columns.first,
+        first=columns.start,
         agent_count=len(study.agents),
         agents=agents,
     )
 
 
-def _sensitivity(study: StudyMessage, found: Sensitivity, agent: int) -> AgentSensitivity:
+def _sensitivity(study: StudyMessage, found: Sensitivity, agent: int) -> answers.AgentSensitivity:
     def named(arms: BoolArray) -> list[str]:
         return [arm for arm, chosen in zip(study.arms, arms[:, agent], strict=True) if chosen]
 
     held = found.range_of(agent)
     steps = zip(found.path.values, found.standing, found.leading, strict=True)
-    return AgentSensitivity(
+    return answers.AgentSensitivity(
         agent=study.agents[agent],
         arms=named(found.arms),
         stated=float(found.path.stated[agent]),
         low=None if held is None else held[0],
         high=None if held is None else held[1],
-        steps=[WeightStep(value=value, standing=row[agent].value, leaders=named(ahead)) for value, row, ahead in steps],
+        steps=[
+            answers.WeightStep(value=value, standing=row[agent].value, leaders=named(ahead))
+            for value, row, ahead in steps
+        ],
     )
 
 
@@ -415,24 +394,24 @@ ROUTINE = {"report-accepted", "phase-closed", "certified", "results-read"}
 MOST_ACTS = 1_000
 
 
-def conduct(transaction: Transaction, row: StudyRow, *, columns: Columns) -> Conduct:
+def conduct(transaction: Transaction, row: StudyRow, *, columns: slice) -> answers.Conduct:
     """The flow of all draws so far, of some agents and in all, and what was done to the study."""
-    study, some = studies.message(transaction, row), columns.slice
-    flow, outside = _flow(transaction, row, study), reports.outside(transaction, row.id)
+    study, columns = studies.message(transaction, row), _fewer(columns, MOST_NUMBERS // (5 * row.arms))
+    flow, outside = _flow(transaction, row, study), phases.outside(transaction, row.id)
     acts = ledger.of_kind(transaction, row.id, EVENTS.keys() - ROUTINE, limit=MOST_ACTS)
-    return Conduct(
+    return answers.Conduct(
         study=row.id,
         arms=list(study.arms),
-        agents=list(study.agents[some]),
-        first=columns.first,
+        agents=list(study.agents[columns]),
+        first=columns.start,
         agent_count=len(study.agents),
         ended_at=ledger.last_at(transaction, row.id, "certified") if row.stage in OVER else None,
-        flow=Flow(**{name: found[:, some].tolist() for name, found in flow.items()}),
-        by_arm=Flow(**{name: found.sum(axis=1).tolist() for name, found in flow.items()}),
-        outside=[outside.get(name, 0) for name in study.agents[some]],
+        flow=answers.Flow(**{name: found[:, columns].tolist() for name, found in flow.items()}),
+        by_arm=answers.Flow(**{name: found.sum(axis=1).tolist() for name, found in flow.items()}),
+        outside=[outside.get(name, 0) for name in study.agents[columns]],
         outside_in_all=sum(outside.values()),
         acts=[
-            Act(
+            answers.Act(
                 sequence=record.sequence,
                 at=record.at,
                 kind=record.kind,
@@ -456,13 +435,13 @@ def _flow(transaction: Transaction, row: StudyRow, study: StudyMessage) -> dict[
         flow["counted"] += np.array(decision.counts)
         flow["missing"] += np.array(decision.missing or 0)
     if row.phase > len(decisions):
-        for name, taken in reports.of_phase(transaction, row.id, row.phase).items():
+        for name, taken in phases.reports_of(transaction, row.id, row.phase).items():
             place = study.agents.index(name)
             flow["undecided"][:, place] += taken.report.counts
             flow["missing"][:, place] += taken.report.missing or 0
-    corrections = [one.event.report for one in reports.corrections(transaction, row.id)]
+    corrections = [one.event.report for one in phases.corrections(transaction, row.id)]
     for (phase, name), report in {(one.phase, one.agent): one for one in corrections}.items():  # the last one of each
-        before = reports.standing(transaction, row.id, phase, name)
+        before = phases.standing(transaction, row.id, phase, name)
         parts = ((getattr(one.totals, part) for one in (before, report)) for part in ("counts", "sums", "squares"))
         changed = np.any([one != other for one, other in parts], axis=0)
         flow["corrected"][:, study.agents.index(name)] += np.where(changed, before.counts, 0)
@@ -473,7 +452,7 @@ def _totals(transaction: Transaction, row: StudyRow, phase: int) -> Totals:
     """`(arm, agent)`: what the reports of a decided phase add up to."""
 
     def made() -> Totals:
-        study, taken = studies.message(transaction, row), reports.of_phase(transaction, row.id, phase)
+        study, taken = studies.message(transaction, row), phases.reports_of(transaction, row.id, phase)
         parts = [taken[name].report.totals if name in taken else None for name in study.agents]
         return Totals.columns(parts, len(study.arms))
 

@@ -13,11 +13,10 @@ from parley.coordinator import answers
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import end_of, latest_phase
 from parley.coordinator.reading.visibility import ETags, Visibility
-from parley.coordinator.record import Transaction, ledger, phases, reports, studies, tables
-from parley.coordinator.record.reports import warnings
+from parley.coordinator.record import Transaction, ledger, phases, studies, tables
 from parley.coordinator.record.studies import StudyRow
-from parley.protocol import Certificate, Held, Stage
-from parley.protocol.codec import canonical
+from parley.protocol import Certificate, Held, Report, Stage
+from parley.protocol.codec import canonical, read_json
 from parley.protocol.lost_sites import guarantee_under
 from parley.protocol.verify import Signature
 from parley.status import OutcomeStatus
@@ -36,24 +35,10 @@ def require_study(transaction: Transaction, study: str) -> StudyRow:
 
 def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyLine:
     """A line of the list of studies, as much of it as somebody may see."""
-    return answers.StudyLine(
-        id=row.id,
-        name=row.name,
-        policy=row.policy,
-        arms=row.arms,
-        agents=row.agents,
-        stage=str(row.stage),
-        reason=row.reason,
-        phase=row.phase,
-        awaited=row.awaited,
-        samples=row.samples,
-        created_at=visibility.time(row.created_at),
-        opened_at=visibility.time(row.opened_at),
-        version=etags.of(row.id, row.sequence),
-        sequence=row.sequence if visibility.whole else None,
-        head=row.head if visibility.whole else None,
-        digest=row.digest,
-    )
+    shown = {name: getattr(row, name) for name in answers.StudyLine.__struct_fields__ if name != "version"}
+    shown |= {"stage": str(row.stage), "version": etags.of(row.id, row.sequence)}
+    shown |= {name: visibility.time(shown[name]) for name in ("created_at", "opened_at")}
+    return answers.StudyLine(**shown | ({} if visibility.whole else {"sequence": None, "head": None}))
 
 
 def listed(
@@ -101,8 +86,8 @@ def held_now(transaction: Transaction, row: StudyRow) -> dict[str, Held]:
     """agent -> its report that waits for an administrator, in the phase in progress."""
     if row.stage not in (Stage.RUNNING, Stage.PAUSED) or not row.awaited:
         return {}
-    waits = {one.agent: one for one in reports.held(transaction, row.id, row.phase) if one.refused is None}
-    taken = reports.reported_agents(transaction, row.id, row.phase) if waits else {}
+    waits = {one.agent: one for one in phases.held(transaction, row.id, row.phase) if one.refused is None}
+    taken = phases.reported_agents(transaction, row.id, row.phase) if waits else {}
     gone = {*taken, *studies.frozen_agents(transaction, row.id)} if waits else set()
     return {agent: Held(one.digest, one.why) for agent, one in waits.items() if agent not in gone}
 
@@ -118,7 +103,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
     """Where a study is, whom it waits for and since when."""
     study, claim = studies.message(transaction, row), studies.claim(transaction, row)
     asked = phases.asked_agents(transaction, row.id, row.phase)
-    reported = reports.reported_agents(transaction, row.id, row.phase)
+    reported = phases.reported_agents(transaction, row.id, row.phase)
     frozen = studies.frozen_agents(transaction, row.id)
     question, anew = studies.question(transaction, row.id), studies.asked_anew(transaction, row.id)
     reweighed = anew.pop("", None)
@@ -135,7 +120,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
         descriptions=study.problem.descriptions(),
         guarantee=guarantee_under(claim, study.weights, *((question.opened, question.withdrawn) if question else ())),
         rates=study.problem.noise.means_are_rates,
-        warnings=list(warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],
+        warnings=list(phases.warnings(transaction, row, study, latest_phase(row))) if visibility.whole else [],
         asked=len(asked),
         reported=[
             answers.Reported(agent=name, at=visibility.time(reported[name], name))
@@ -169,24 +154,23 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
 
 def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[StudyRow, answers.AgentAssignment]:
     """What an agent is asked to draw now."""
-    turn = phases.assignment_of(transaction, study, agent)
-    if turn is None:
-        raise Refusal("not-found", f"no study {study!r}")
-    row = turn.row
+    row = require_study(transaction, study)
     message = studies.message(transaction, row)
     if agent not in message.agents:
         raise Refusal("not-found", marked("no agent {0!r} in {1!r}").format(agent, study))
+    place = phases.look_up(transaction, row, agent)
+    frozen = place is not None and place.frozen is not None
     return row, answers.AgentAssignment(
         study=study,
         agent=agent,
         stage=str(row.stage),
         reason=row.reason,
         phase=row.phase,
-        plan=turn.plan,
+        plan=None if place is None else place.plan_digest,
         arms=list(message.arms),
-        draws=list(turn.draws) if turn.draws is not None and not turn.frozen else None,
-        reported=turn.reported,
-        frozen=turn.frozen,
+        draws=None if place is None or frozen or place.draws is None else read_json(place.draws),
+        reported=place is not None and place.reported is not None,
+        frozen=frozen,
         rho=message.problem.rho,
         closed_arms=list(message.problem.dormant),
         answer=_answer(transaction, row, agent) if message.problem.show_answer else None,
@@ -204,48 +188,50 @@ def _answer(transaction: Transaction, row: StudyRow, agent: str) -> list[str] | 
 
 
 def report_of_agent(
-    transaction: Transaction, study: str, phase: int, agent: str, *, salted: bool
+    transaction: Transaction, row: StudyRow, *, phase: int, agent: str, salted: bool
 ) -> answers.ReportOfAgent:
     """The report that counts and its earlier revisions; `salted`: with the salts of their records."""
-    require_study(transaction, study)
-    found = reports.revisions(transaction, study, phase, agent)
+    found = phases.revisions(transaction, row.id, phase, agent)
     if not found:
         raise Refusal("not-found", f"no report of {agent!r} in phase {phase}")
     shown = [
-        vars(taken) | {"salt": ledger.salt_of(transaction, study, taken.receipt.sequence) if salted else None}
+        msgspec.structs.asdict(taken)
+        | {"salt": ledger.salt_of(transaction, row.id, taken.receipt.sequence) if salted else None}
         for taken in found
     ]
     corrections = [
         answers.CorrectedReport(report=one.event.report, reason=one.event.reason, sequence=one.sequence, at=one.at)
-        for one in reports.corrections(transaction, study)
+        for one in phases.corrections(transaction, row.id)
         if (one.event.report.phase, one.event.report.agent) == (phase, agent)
     ]
     earlier = [answers.SaltedReport(**taken) for taken in shown[:-1]]
     return answers.ReportOfAgent(**shown[-1], earlier=earlier, corrections=corrections)
 
 
-def reports_of_phase(transaction: Transaction, study: str, phase: int) -> answers.Reports:
+def reports_of_phase(transaction: Transaction, row: StudyRow, *, phase: int) -> answers.Reports:
     """Every report of a phase that counts."""
-    require_study(transaction, study)
-    found = sorted(reports.of_phase(transaction, study, phase).items())
-    return answers.Reports(study=study, phase=phase, reports=[answers.TakenReport(**vars(taken)) for _, taken in found])
+    found = sorted(phases.reports_of(transaction, row.id, phase).items())
+    return answers.Reports(study=row.id, phase=phase, reports=[taken for _, taken in found])
 
 
-def signatures(transaction: Transaction, study: str, visibility: Visibility) -> answers.Signatures:
+def signatures(transaction: Transaction, row: StudyRow, visibility: Visibility) -> answers.Signatures:
     """Who signed, as much of it as somebody may see."""
-    require_study(transaction, study)
-    found = [Signature.of(record) for record in ledger.of_kind(transaction, study, "signed")]
+    found = [Signature.of(record) for record in ledger.of_kind(transaction, row.id, "signed")]
     if not visibility.whole:
         found = [replace(one, at=visibility.time(one.at), sequence=None) for one in found]
-    return answers.Signatures(study=study, signatures=found)
+    return answers.Signatures(study=row.id, signatures=found)
 
 
-def quarantined(transaction: Transaction, study: str, *, after: int, limit: int, held: bool) -> answers.Quarantine:
+def quarantined(transaction: Transaction, row: StudyRow, *, after: int, limit: int, held: bool) -> answers.Quarantine:
     """Reports that came for a taken place, and those that are or were held; `held`: only what waits."""
-    waits = {one.digest for one in held_now(transaction, require_study(transaction, study)).values()}
+    waits = {one.digest for one in held_now(transaction, row).values()}
     only = waits if held else None
-    found, following = reports.quarantined(transaction, study, after=after, limit=limit, size=PAGE, only=only)
+    found, following = phases.quarantined(transaction, row.id, after=after, limit=limit, size=PAGE, only=only)
+    kept = ("digest", "stands", "why", "refused", "at", "sequence")
     shown = [
-        answers.Aside(**vars(aside), digest=aside.report.digest, held=aside.report.digest in waits) for aside in found
+        answers.Aside(
+            report=Report.read(one.body), held=one.digest in waits, **{name: getattr(one, name) for name in kept}
+        )
+        for one in found
     ]
-    return answers.Quarantine(study=study, quarantine=shown, next=following)
+    return answers.Quarantine(study=row.id, quarantine=shown, next=following)

@@ -1,21 +1,24 @@
-"""The phases of a study: what each asks of whom, what was decided, and the policy's state between them."""
+"""The phases of a study: what each asks of whom, the reports that were taken, amended or put aside, what was decided,
+and the policy's state between them.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, Row, Table, and_, bindparam, func, select
 
-from parley.coordinator.record import studies
+from parley.coordinator.answers import TakenReport
+from parley.coordinator.record import ledger
 from parley.coordinator.record.base import Transaction
-from parley.coordinator.record.reports import corrections, receipts
-from parley.coordinator.record.reports import standing as standing_report
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.tables import assignments, frozen, phases, quarantine, reports, states
 from parley.coordinator.record.tables import studies as studies_table
 from parley.policies import State
-from parley.protocol import Decision, Held, Place, Plan, Report, StudyMessage
+from parley.protocol import Decision, Held, Place, Plan, Receipt, Report, StudyMessage
 from parley.protocol.codec import read_json
+from parley.protocol.events import ReportCorrected
+from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 from parley.protocol.state_machine import Counted
 from parley.rewards import Past
 
@@ -53,11 +56,22 @@ def phase_row(transaction: Transaction, study: str, phase: int) -> Row[*tuple[An
     return transaction.execute(select(*columns).where(here)).one_or_none()
 
 
+def plan_text(transaction: Transaction, study: str, phase: int) -> str | None:
+    """The whole plan of a phase, as it was published."""
+    here = and_(phases.c.study == study, phases.c.phase == phase)
+    return transaction.execute(select(phases.c.plan).where(here)).scalar_one_or_none()
+
+
 def plan_of(transaction: Transaction, study: str, phase: int) -> Plan | None:
     """The whole plan of a phase."""
-    here = and_(phases.c.study == study, phases.c.phase == phase)
-    text = transaction.execute(select(phases.c.plan).where(here)).scalar_one_or_none()
+    text = plan_text(transaction, study, phase)
     return None if text is None else Plan.read(text)
+
+
+def decision_text(transaction: Transaction, study: str, phase: int) -> str | None:
+    """What a phase decided, as it was written."""
+    found = phase_row(transaction, study, phase)
+    return None if found is None else found.decision
 
 
 def draws_of_many(
@@ -69,23 +83,33 @@ def draws_of_many(
     return {row.agent: tuple(read_json(row.draws)) for row in transaction.execute(query)}
 
 
+def look_up(transaction: Transaction, row: StudyRow, agent: str) -> Row[*tuple[Any, ...]] | None:
+    """An agent's place in the phase in progress: plan_digest, draws, frozen, held, why and reported, or None each."""
+    return transaction.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
+
+
 def place_of(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:
     """An agent's place in the phase in progress, with the report that counts; None when the phase is not there."""
-    found = _place(transaction, row, agent)
+    found = look_up(transaction, row, agent)
     if found is None:
         return None
-    standing = None if found.reported is None else standing_report(transaction, row.id, row.phase, agent)
-    return _read_place(found, standing)
+    return _place(found, None if found.reported is None else standing(transaction, row.id, row.phase, agent))
 
 
 def free_place(transaction: Transaction, row: StudyRow, agent: str) -> Place | None:
     """An agent's place in the phase in progress, if no report stands in it."""
-    found = _place(transaction, row, agent)
-    return None if found is None or found.reported is not None else _read_place(found, None)
+    found = look_up(transaction, row, agent)
+    return None if found is None or found.reported is not None else _place(found, None)
 
 
-def _place(transaction: Transaction, row: StudyRow, agent: str) -> Row[*tuple[Any, ...]] | None:
-    return transaction.execute(PLACE, {"study": row.id, "phase": row.phase, "agent": agent}).one_or_none()
+def _place(found: Row[*tuple[Any, ...]], report: Report | None) -> Place:
+    return Place(
+        plan=found.plan_digest,
+        draws=None if found.draws is None else tuple(read_json(found.draws)),
+        frozen=found.frozen is not None,
+        standing=report,
+        held=None if found.held is None else Held(found.held, found.why),
+    )
 
 
 def counted(transaction: Transaction, study: str, phase: int, agent: str) -> Counted | None:
@@ -93,7 +117,7 @@ def counted(transaction: Transaction, study: str, phase: int, agent: str) -> Cou
     found = phase_row(transaction, study, phase)
     if found is None or found.decision is None or not receipts(transaction, study, phase, agent):
         return None
-    report = standing_report(transaction, study, phase, agent)
+    report = standing(transaction, study, phase, agent)
     later = (one.event.report for one in corrections(transaction, study))
     same = [one.digest for one in later if (one.phase, one.agent) == (phase, agent)]
     return Counted(
@@ -102,20 +126,6 @@ def counted(transaction: Transaction, study: str, phase: int, agent: str) -> Cou
         counts=report.counts,
         digest=same[-1] if same else report.digest,
     )
-
-
-def _read_place(found: Row[*tuple[Any, ...]], standing: Report | None) -> Place:
-    return Place(
-        plan=found.plan_digest,
-        draws=_read_draws(found.draws),
-        frozen=found.frozen is not None,
-        standing=standing,
-        held=None if found.held is None else Held(found.held, found.why),
-    )
-
-
-def _read_draws(text: str | None) -> tuple[int, ...] | None:
-    return None if text is None else tuple(read_json(text))
 
 
 def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past | None:
@@ -130,32 +140,6 @@ def past(transaction: Transaction, row: StudyRow, study: StudyMessage) -> Past |
         return (study.problem.noise.past(now.totals, now.totals - before.totals, row.phase - 1),)
 
     return transaction.cache.pasts.get_or_compute((row.id, row.opened_at, row.phase), made)[0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Assigned:
-    """Where a study is, and what its phase in progress asks of one agent."""
-
-    row: StudyRow
-    plan: str | None  # digest of the plan in force
-    draws: tuple[int, ...] | None  # None: nothing is asked of this agent
-    frozen: bool
-    reported: bool
-
-
-def assignment_of(transaction: Transaction, study: str, agent: str) -> Assigned | None:
-    """What an agent asks for most; None when there is no such study."""
-    row = studies.get(transaction, study)
-    if row is None:
-        return None
-    found = _place(transaction, row, agent)
-    return Assigned(
-        row=row,
-        plan=None if found is None else found.plan_digest,
-        draws=None if found is None else _read_draws(found.draws),
-        frozen=found is not None and found.frozen is not None,
-        reported=found is not None and found.reported is not None,
-    )
 
 
 def asked_agents(transaction: Transaction, study: str, phase: int) -> set[str]:
@@ -193,3 +177,169 @@ def decisions(transaction: Transaction, study: str) -> list[Decision]:
     """Every decision so far, in order."""
     query = select(phases.c.decision).where(phases.c.study == study, phases.c.decision.is_not(None))
     return [Decision.read(text) for text in transaction.execute(query.order_by(phases.c.phase)).scalars() if text]
+
+
+# Reports.
+
+REVISIONS = (
+    select(reports)
+    .where(
+        reports.c.study == bindparam("study"),
+        reports.c.phase == bindparam("phase"),
+        reports.c.agent == bindparam("agent"),
+    )
+    .order_by(reports.c.revision)
+)
+# One after the other: bodies may be large, and a report that comes again is recognised by its digest.
+RECEIPTS = REVISIONS.with_only_columns(*(column for column in reports.c if column.name != "body"))
+LAST = REVISIONS.with_only_columns(reports.c.body).order_by(None).order_by(reports.c.revision.desc()).limit(1)
+
+
+def receipts(transaction: Transaction, study: str, phase: int, agent: str) -> list[Receipt]:
+    """The receipt of everything that stands or stood in one place, in order."""
+    return [_receipt(row) for row in transaction.execute(RECEIPTS, {"study": study, "phase": phase, "agent": agent})]
+
+
+def _receipt(row: Row[*tuple[Any, ...]]) -> Receipt:
+    place = {"study": row.study, "phase": row.phase, "agent": row.agent}
+    return Receipt(**place, report=row.digest, sequence=row.sequence, head=row.head)
+
+
+def standing(transaction: Transaction, study: str, phase: int, agent: str) -> Report:
+    """The report that counts, where there is one."""
+    return Report.read(transaction.execute(LAST, {"study": study, "phase": phase, "agent": agent}).scalar_one())
+
+
+def _taken(row: Row[*tuple[Any, ...]]) -> TakenReport:
+    return TakenReport(report=Report.read(row.body), revision=row.revision, at=row.at, receipt=_receipt(row))
+
+
+def revisions(transaction: Transaction, study: str, phase: int, agent: str) -> list[TakenReport]:
+    """Everything that stands or stood in one place, in order; the last one counts."""
+    found = transaction.execute(REVISIONS, {"study": study, "phase": phase, "agent": agent})
+    return [_taken(row) for row in found]
+
+
+def reports_of(
+    transaction: Transaction, study: str, phase: int, agents: Collection[str] | None = None
+) -> dict[str, TakenReport]:
+    """agent -> the report that counts; of all agents, or of some."""
+    here = and_(reports.c.study == study, reports.c.phase == phase)
+    here = here if agents is None else and_(here, reports.c.agent.in_(agents))
+    rows = transaction.execute(select(reports).where(here).order_by(reports.c.revision))
+    return {row.agent: _taken(row) for row in rows}
+
+
+def outside(transaction: Transaction, study: str) -> dict[str, int]:
+    """agent -> people who came to its site and are not counted, of all reports that count; those without are left out.
+
+    A report writes the key only where there are any, so most need not be read.
+    """
+    later = reports.alias()
+    same = and_(*(later.c[key] == reports.c[key] for key in ("study", "phase", "agent")))
+    amended = select(later.c.revision).where(same, later.c.revision > reports.c.revision).exists()
+    query = select(reports.c.body).where(reports.c.study == study, reports.c.body.contains('"outside":'), ~amended)
+    found: dict[str, int] = {}
+    for one in map(Report.read, transaction.execute(query).scalars()):
+        found[one.agent] = found.get(one.agent, 0) + (one.outside or 0)
+    return found
+
+
+def reported_agents(transaction: Transaction, study: str, phase: int) -> dict[str, str]:
+    """agent -> when its report came."""
+    here = and_(reports.c.study == study, reports.c.phase == phase, reports.c.revision == 0)
+    return {row.agent: row.at for row in transaction.execute(select(reports.c.agent, reports.c.at).where(here))}
+
+
+def set_aside(transaction: Transaction, study: str, phase: int, agent: str) -> set[str]:
+    """The digests of the reports that are in quarantine for one place."""
+    here = and_(quarantine.c.study == study, quarantine.c.phase == phase, quarantine.c.agent == agent)
+    return set(transaction.execute(select(quarantine.c.digest).where(here)).scalars())
+
+
+def quarantined(
+    transaction: Transaction,
+    study: str,
+    *,
+    after: int = 0,
+    limit: int = 100,
+    size: int | None = None,
+    only: Collection[str] | None = None,
+) -> tuple[list[Row[*tuple[Any, ...]]], int | None]:
+    """Some of what was put aside after a record of the log, oldest first, and after which one it goes on.
+
+    No more once they are together larger than `size`. `only` those with these digests.
+    """
+    here = and_(quarantine.c.study == study, quarantine.c.sequence > after)
+    query = select(quarantine).where(here).order_by(quarantine.c.sequence).limit(limit)
+    if only is not None:
+        query = query.where(quarantine.c.digest.in_(only))
+    found: list[Row[*tuple[Any, ...]]] = []
+    length, full = 0, False
+    for row in transaction.execute(query):
+        found.append(row)
+        length += len(row.body)
+        if full := size is not None and length > size:
+            break
+    return found, found[-1].sequence if full or len(found) == limit else None
+
+
+HELD = select(quarantine.c.agent, quarantine.c.digest, quarantine.c.why, quarantine.c.refused, quarantine.c.at).where(
+    quarantine.c.study == bindparam("study"), quarantine.c.phase == bindparam("phase"), quarantine.c.stands == ""
+)
+
+
+def held(transaction: Transaction, study: str, phase: int) -> Sequence[Row[*tuple[Any, ...]]]:
+    """What was held in a phase, decided on or not: agent, digest, why, refused, at. Mostly nothing."""
+    return transaction.execute(HELD, {"study": study, "phase": phase}).all()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corrected:
+    """A correction in the log."""
+
+    event: ReportCorrected
+    sequence: int
+    at: str
+
+
+def corrections(transaction: Transaction, study: str) -> list[Corrected]:
+    """Every report that was corrected after its phase was decided, in order; only the log holds them, and few."""
+    return [
+        Corrected(event=ReportCorrected.from_json(record.payload), sequence=record.sequence, at=record.at)
+        for record in ledger.of_kind(transaction, study, "report-corrected")
+    ]
+
+
+def most_releases(transaction: Transaction, study: str) -> int:
+    """How often, at most, sums were released that a quarantined report of a private study has."""
+    texts = transaction.execute(select(quarantine.c.body).where(quarantine.c.study == study)).scalars()
+    return max((Report.read(text).releases or 1 for text in texts), default=1)
+
+
+def warnings(
+    transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int, settled: int | None = None
+) -> tuple[str, ...]:
+    """What the reports of so many decided phases say against what it assumes; each phase is read once, and cached.
+
+    Where only so many of them are `settled`, those after them are not cached: they may still change.
+    """
+    model = study.problem.noise
+    if not decided or (model.stated_variance is None and not model.assumes_gaussian):
+        return ()
+    return scale_warnings(study, _scatter(transaction, row, study, decided, decided if settled is None else settled))
+
+
+def _scatter(transaction: Transaction, row: StudyRow, study: StudyMessage, decided: int, settled: int) -> Scatter:
+    known = transaction.cache.scatters
+    found: Scatter | None = None
+    for phase in range(1, decided + 1):
+        before = found
+
+        def made(phase: int = phase, before: Scatter | None = before) -> Scatter:
+            taken = reports_of(transaction, row.id, phase)
+            return added_scatter(study, (one.report for one in taken.values()), before)
+
+        found = known.get_or_compute((row.id, row.digest, phase), made) if phase <= settled else made()
+    assert found is not None
+    return found

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sqlalchemy import Table, and_, delete, insert, update
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import ledger, phases, reports, studies, tables
+from parley.coordinator.record import ledger, phases, studies, tables
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.errors import IllegalMove, ImpossibleReport
@@ -117,7 +117,7 @@ def enact(
     after = _admitted(row, before, event)
     revision = 0
     if isinstance(event, events.ReportAmended):
-        revision = len(reports.receipts(transaction, row.id, row.phase, event.report.agent))
+        revision = len(phases.receipts(transaction, row.id, row.phase, event.report.agent))
     points = AFTER.get(kind_of(event), {})
     record = ledger.append(transaction, row, event, actor=actor, at=at, drafted=drafted)
     _reached(points, "log")
@@ -167,7 +167,7 @@ def _with_context(transaction: Transaction, row: StudyRow, here: Situation, even
     a correction replaces.
     """
     if isinstance(event, events.PhaseClosedEarly):
-        return replace(here, reported=len(reports.reported_agents(transaction, row.id, row.phase)))
+        return replace(here, reported=len(phases.reported_agents(transaction, row.id, row.phase)))
     if isinstance(event, events.ReportCorrected):
         found = phases.counted(transaction, row.id, event.report.phase, event.report.agent)
         return replace(here, counted=found)
@@ -175,7 +175,7 @@ def _with_context(transaction: Transaction, row: StudyRow, here: Situation, even
         return here
     place = here.place
     if place is not None and isinstance(event, events.ReportQuarantined):
-        held = reports.held(transaction, row.id, row.phase)
+        held = phases.held(transaction, row.id, row.phase)
         place = replace(place, refused=frozenset(one.digest for one in held if one.refused is not None))
     return replace(here, place=place, against=phases.past(transaction, row, here.study))
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import Storage, ledger, reports, studies
+from parley.coordinator.record import Storage, ledger, phases, studies
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact, locked, write_first
@@ -142,7 +142,7 @@ def amend_report(
 ) -> tuple[StudyRow, Receipt]:
     """Put another report in the place of one that was accepted in the phase in progress, or is held; both are kept."""
     row = locked(transaction, report.study)
-    earlier = reports.receipts(transaction, report.study, report.phase, report.agent)
+    earlier = phases.receipts(transaction, report.study, report.phase, report.agent)
     event = ReportAmended(report=report, replaces=earlier[-1].report if earlier else "", reason=reason)
     row = enact(transaction, row, event, actor=actor, at=at)
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from parley import __version__
-from parley.coordinator.record import Storage, ledger, phases, reports
+from parley.coordinator.record import Storage, ledger, phases
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact
@@ -63,7 +63,7 @@ def _issued(
     transaction: Transaction, row: StudyRow, trial: Trial, decisions: Sequence[Decision], settled: int
 ) -> Certificate:
     """`settled`: how many of the decisions are in the database; the reports of the others may still be amended."""
-    corrected = reports.corrections(transaction, row.id)
+    corrected = phases.corrections(transaction, row.id)
     private = trial.study.problem.rho is not None
     return issue_certificate(
         replace(trial, corrections=tuple(one.event for one in corrected)),
@@ -72,14 +72,14 @@ def _issued(
         sequence=row.sequence,
         head=row.head,
         version=__version__,
-        warnings=reports.warnings(transaction, row, trial.study, len(decisions), settled),
+        warnings=phases.warnings(transaction, row, trial.study, len(decisions), settled),
         phases=[totals_of(transaction, trial, decision.phase) for decision in decisions],
         corrected_in=[one.sequence for one in corrected],
-        released=reports.most_releases(transaction, row.id) if private else 1,
+        released=phases.most_releases(transaction, row.id) if private else 1,
     )
 
 
 def totals_of(transaction: Transaction, trial: Trial, phase: int) -> Totals:
     """What the reports of a closed phase add up to."""
-    taken = reports.of_phase(transaction, trial.id, phase)
+    taken = phases.reports_of(transaction, trial.id, phase)
     return replace(trial, reports={agent: found.report for agent, found in taken.items()}).totals

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from parley.coordinator.clock import Clock
 from parley.coordinator.observability import Metrics, logger
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import Storage, StorageUnavailable, phases, reports, studies
+from parley.coordinator.record import Storage, StorageUnavailable, phases, studies
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact
@@ -45,8 +45,8 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
     plan = phases.plan_of(transaction, row.id, row.phase)
     if state is None or plan is None:
         raise StorageUnavailable(f"the study {row.id} has no state or no plan for phase {row.phase}: damaged data")
-    taken = reports.of_phase(transaction, row.id, row.phase)
-    held = reports.held(transaction, row.id, row.phase)
+    taken = phases.reports_of(transaction, row.id, row.phase)
+    held = phases.held(transaction, row.id, row.phase)
     last = studies.question(transaction, row.id)
     trial = Trial(
         id=row.id,
@@ -69,13 +69,13 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
         return trial
     recorded, settled = [], []
     for phase in range(1, phases.decided(transaction, row.id) + 1):
-        plan, taken = phases.plan_of(transaction, row.id, phase), reports.of_phase(transaction, row.id, phase)
+        plan, taken = phases.plan_of(transaction, row.id, phase), phases.reports_of(transaction, row.id, phase)
         if plan is None:
             raise StorageUnavailable(f"the study {row.id} has no plan for phase {phase}: damaged data")
         found = {agent: one.report for agent, one in taken.items()}
         recorded.append(replace(trial, reports=found).totals)
         settled.append(Settled(plan=plan, reports={agent: one.receipt.report for agent, one in taken.items()}))
-    corrected = tuple(one.event for one in reports.corrections(transaction, row.id))
+    corrected = tuple(one.event for one in phases.corrections(transaction, row.id))
     return replace(trial, past=tuple(recorded), settled=tuple(settled), corrections=corrected)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import ledger, phases, reports, studies
+from parley.coordinator.record import ledger, phases, studies
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact, locked
@@ -42,7 +42,7 @@ def take_report(
     if known is not None and not ledger.has(transaction, row.id, *known):
         return dispute(transaction, row, report.agent, known, actor=actor, at=at)
     place = phases.free_place(transaction, row, report.agent) if report.phase == row.phase else None
-    earlier = () if place else reports.receipts(transaction, report.study, report.phase, report.agent)
+    earlier = () if place else phases.receipts(transaction, report.study, report.phase, report.agent)
     reached("report-looked-up")
     for receipt in earlier:
         if receipt.report == report.digest:
@@ -61,7 +61,7 @@ def take_report(
 
 def _hold(transaction: Transaction, row: StudyRow, report: Report, why: str, *, actor: str, at: str) -> Refusal:
     """A report that the stated model rules out: keep it apart, write it down, and wait for an administrator."""
-    for one in reports.held(transaction, report.study, report.phase):
+    for one in phases.held(transaction, report.study, report.phase):
         if one.digest == report.digest and one.refused is not None:
             raise Refusal("report-refused", f"{one.refused}. It was refused since {one.why}")
     row = enact(transaction, row, ReportQuarantined(report=report, stands="", why=why), actor=actor, at=at)
@@ -73,7 +73,7 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
 
     It must be one that could have been taken: what answers another plan, or cannot be true, is refused and not kept.
     """
-    standing = reports.standing(transaction, report.study, report.phase, report.agent)
+    standing = phases.standing(transaction, report.study, report.phase, report.agent)
     if report.plan != standing.plan:
         raise Refusal("wrong-plan", "the report names another plan than the one it is for", plan=standing.plan)
     study = studies.message(transaction, row)
@@ -83,7 +83,7 @@ def _put_aside(transaction: Transaction, row: StudyRow, report: Report, *, actor
         check_report(report, draws, study.problem.noise, study.problem if study.flexible else None)
     except ImpossibleReport as error:
         raise Refusal("impossible-report", str(error)) from None
-    aside = reports.set_aside(transaction, report.study, report.phase, report.agent)
+    aside = phases.set_aside(transaction, report.study, report.phase, report.agent)
     known, full = report.digest in aside, len(aside) >= MOST_ASIDE
     if not known and not full:
         enact(transaction, row, ReportQuarantined(report=report, stands=standing.digest), actor=actor, at=at)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, cast
 
+from msgspec.structs import asdict
 from starlette.responses import StreamingResponse
 
 from parley.coordinator import answers
@@ -15,7 +16,7 @@ from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Call
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import PAGE, log_page, quarantined, require_study, signatures
-from parley.coordinator.record import Transaction, ledger, reports, stamps
+from parley.coordinator.record import Transaction, ledger, phases, stamps
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.studies import acts, proposals
 from parley.coordinator.studies.phases import load_trial
@@ -176,10 +177,7 @@ async def _confirmed(
 
 async def list_quarantine(call: Call[schemas.QuarantineQuery, None]) -> answers.Quarantine:
     """Reports that came for a taken place, and those that are or were held; `after` continues. `held`: what waits."""
-    query = call.query
-    return await call.answer(
-        lambda c: quarantined(c, call.study, after=query.after, limit=query.limit, held=query.held)
-    )
+    return await call.about(partial(quarantined, **asdict(call.query)))
 
 
 async def amend_report(call: Call[None, schemas.AmendBody]) -> answers.StudyLine:
@@ -215,7 +213,7 @@ async def list_corrections(call: Call[None, None]) -> answers.Corrections:
 
 def _corrections(call: Call[None, None]) -> answers.Corrections:
     def look(transaction: Transaction) -> tuple[Trial | None, list[int]]:
-        row, found = require_study(transaction, call.study), reports.corrections(transaction, call.study)
+        row, found = require_study(transaction, call.study), phases.corrections(transaction, call.study)
         trial = load_trial(transaction, row, past=True) if found else None
         return trial, [one.sequence for one in found]
 
@@ -251,26 +249,17 @@ async def sign_study(call: Call[None, schemas.SignBody]) -> answers.StudyLine:
 
 async def list_signatures(call: Call[None, None]) -> answers.Signatures:
     """Who signed the study, when, and what each signature says."""
-    return await call.answer(lambda transaction: signatures(transaction, call.study, call.visibility))
+    return await call.about(partial(signatures, visibility=call.visibility))
 
 
 async def get_log(call: Call[schemas.StudyLogQuery, None]) -> str:
     """Records of a study's log. `after` continues: later records, or earlier ones with `newest_first`."""
-    query = call.query
-    which = {"after": query.after, "kind": query.kind, "actor": query.actor, "newest_first": query.newest_first}
-
-    def work(transaction: Transaction) -> str:
-        require_study(transaction, call.study)
-        return log_page(transaction, call.study, limit=query.limit, **which)
-
-    return await call.answer(work)
+    return await call.about(lambda transaction, row: log_page(transaction, row.id, **asdict(call.query)))
 
 
 async def get_server_log(call: Call[schemas.LogQuery, None]) -> str:
     """Records of the server's own log: tokens issued and revoked, previews that were shown."""
-    query = call.query
-    which = {"after": query.after, "limit": query.limit, "newest_first": query.newest_first}
-    return await call.answer(lambda transaction: log_page(transaction, ledger.SERVER, **which))
+    return await call.answer(lambda transaction: log_page(transaction, ledger.SERVER, **asdict(call.query)))
 
 
 async def export_log(call: Call[None, None]) -> StreamingResponse:

@@ -101,11 +101,9 @@ async def get_report(call: Call[None, None]) -> ReportOfAgent:
     computed again.
     """
     at, salted = call.at, call.by.agent == call.at.agent or call.by.role in INSPECTORS
-    return await call.answer(
-        lambda transaction: report_of_agent(transaction, at.study, at.phase, at.agent, salted=salted)
-    )
+    return await call.about(partial(report_of_agent, phase=at.phase, agent=at.agent, salted=salted))
 
 
 async def list_reports(call: Call[None, None]) -> Reports:
     """Every report of a phase that counts."""
-    return await call.answer(lambda transaction: reports_of_phase(transaction, call.study, call.at.phase))
+    return await call.about(partial(reports_of_phase, phase=call.at.phase))

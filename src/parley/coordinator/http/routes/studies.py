@@ -1,51 +1,40 @@
 """Studies: list, create, look at, follow."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
+from msgspec.structs import asdict
 from starlette.responses import StreamingResponse
 
-from parley.coordinator.answers import (
-    Board,
-    Conduct,
-    Findings,
-    History,
-    Sensitivities,
-    Studies,
-    StudyLine,
-    StudyStatus,
-)
+from parley.coordinator import answers
 from parley.coordinator.http.context import Call
 from parley.coordinator.http.guard import still_welcome
 from parley.coordinator.http.schemas import FindingsQuery, HistoryQuery, NewStudyBody, SomeAgents, StudiesQuery
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.progress import Columns, board, conduct, findings, history, sensitivities
+from parley.coordinator.reading import progress
 from parley.coordinator.reading.studies import listed, pulse, require_study, status
 from parley.coordinator.reading.watch import Glance
 from parley.coordinator.record import StorageUnavailable, Transaction, phases, studies
+from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies import acts
 from parley.errors import InvalidInput
 from parley.protocol import StudyMessage, Trial
 from parley.protocol.codec import canonical
 
-MOST_NUMBERS = 1_000_000  # pairs of arm and agent in one answer, over its phases
-MOST_CELLS = 10_000  # pairs of arm and agent whose intervals are worked out for one answer
 MOMENT = 1.0  # seconds between looks at all studies
 HEARTBEAT = 15  # seconds without news after which a comment keeps a proxy from closing the stream
 STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-async def list_studies(call: Call[StudiesQuery, None]) -> Studies:
+async def list_studies(call: Call[StudiesQuery, None]) -> answers.Studies:
     """Studies by id; `search` looks into names and ids, `after` continues a list."""
-    query = call.query
     work = partial(listed, visibility=call.visibility, etags=call.context.etags, only=call.by.study)
-    which = {"search": query.search, "stage": query.stage, "after": query.after}
-    return await call.answer(partial(work, limit=query.limit, **which))
+    return await call.answer(partial(work, **asdict(call.query)))
 
 
-async def create_study(call: Call[None, NewStudyBody]) -> StudyLine:
+async def create_study(call: Call[None, NewStudyBody]) -> answers.StudyLine:
     """Create a study and open its first phase. The document is a study file's content with the weights as a matrix."""
     trial = await call.compute(partial(_prepare, call.body, call.context.settings))
     row = await call.change(partial(acts.create_study, trial=trial, actor=call.by.name, at=call.context.clock()))
@@ -75,116 +64,74 @@ def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
         raise Refusal("invalid-study", str(error)[:400]) from None
 
 
-async def get_study(call: Call[None, None]) -> StudyStatus:
+async def get_study(call: Call[None, None]) -> answers.StudyStatus:
     """Where a study is, whom it waits for and since when."""
-    visibility, etags = call.visibility, call.context.etags
-    return await call.answer(
-        lambda transaction: status(transaction, require_study(transaction, call.study), visibility, etags)
-    )
+    return await call.about(partial(status, visibility=call.visibility, etags=call.context.etags))
 
 
 async def get_document(call: Call[None, None]) -> str:
     """The study as it is asked now: canonical JSON, whose SHA-256 is the study's digest."""
-    return await call.answer(
-        lambda transaction: studies.message(transaction, require_study(transaction, call.study)).text
-    )
+    return await call.about(lambda transaction, row: studies.message(transaction, row).text)
 
 
-async def get_board(call: Call[SomeAgents, None]) -> Board:
+async def get_board(call: Call[SomeAgents, None]) -> answers.Board:
     """Arm x agent: candidates, when others were ruled out, answers, draws so far and planned; of some agents only,
     from the `first` on. Blinded, what is told of single arms is null."""
-    columns = Columns(first=call.query.first, limit=call.query.columns)
-    return await call.answer(
-        lambda transaction: board(
-            transaction, require_study(transaction, call.study), columns=columns, blinded=call.blinded
-        )
-    )
+    return await call.about(partial(progress.board, columns=call.query.places, blinded=call.blinded))
 
 
-async def get_history(call: Call[HistoryQuery, None]) -> History:
+async def get_history(call: Call[HistoryQuery, None]) -> answers.History:
     """What every decided phase brought, of some agents: draws and, unless blinded, who is out, means, scores."""
-    query, some = call.query, Columns(first=call.query.first, limit=call.query.columns)
-
-    def work(transaction: Transaction) -> History:
-        row = require_study(transaction, call.study)
-        few = min(query.limit, max(1, MOST_NUMBERS // (row.arms * min(query.columns, row.agents))))
-        work = partial(history, after=query.after, limit=few, columns=some)
-        return work(transaction, row, blinded=call.blinded, explain=query.explain)
-
-    return await call.answer(work)
+    query = call.query
+    work = partial(progress.history, after=query.after, limit=query.limit, columns=query.places)
+    return await call.about(partial(work, blinded=call.blinded, explain=query.explain))
 
 
-async def get_findings(call: Call[FindingsQuery, None]) -> Findings:
+async def get_findings(call: Call[FindingsQuery, None]) -> answers.Findings:
     """What the study has found so far: every mean and difference, with intervals that hold jointly at every phase.
 
     Of large studies an answer has fewer agents than asked for: go on with `first`."""
-    query = call.query
-
-    def work(transaction: Transaction) -> Findings:
-        row = require_study(transaction, call.study)
-        few = min(query.columns, max(1, MOST_CELLS // row.arms))
-        return findings(transaction, row, columns=Columns(first=query.first, limit=few), phase=query.phase)
-
-    return await call.answer(work)
+    return await call.about(partial(progress.findings, columns=call.query.places, phase=call.query.phase))
 
 
-async def get_sensitivity(call: Call[SomeAgents, None]) -> Sensitivities:
+async def get_sensitivity(call: Call[SomeAgents, None]) -> answers.Sensitivities:
     """For which weights the answer of some agents stays, by the same data: proven for a reader who would have chosen
     them in advance, or for all readers at once."""
-    columns = Columns(first=call.query.first, limit=call.query.columns)
-    return await call.answer(
-        lambda transaction: sensitivities(transaction, require_study(transaction, call.study), columns=columns)
-    )
+    return await call.about(partial(progress.sensitivities, columns=call.query.places))
 
 
-async def get_conduct(call: Call[SomeAgents, None]) -> Conduct:
+async def get_conduct(call: Call[SomeAgents, None]) -> answers.Conduct:
     """How a study was conducted: the flow of its draws from the plan to the answer, and who did what, when and why."""
-    query = call.query
-
-    def work(transaction: Transaction) -> Conduct:
-        row = require_study(transaction, call.study)
-        few = min(query.columns, max(1, MOST_NUMBERS // (5 * row.arms)))
-        return conduct(transaction, row, columns=Columns(first=query.first, limit=few))
-
-    return await call.answer(work)
+    return await call.about(partial(progress.conduct, columns=call.query.places))
 
 
 async def get_plan(call: Call[None, None]) -> str:
     """The whole plan of a phase, every agent's draws."""
     phase = call.at.phase
-
-    def work(transaction: Transaction) -> str:
-        plan = phases.plan_of(transaction, require_study(transaction, call.study).id, phase)
-        if plan is None:
-            raise Refusal("not-found", f"phase {phase} has no plan")
-        return plan.text
-
-    return await call.answer(work)
+    return await _kept(call, partial(phases.plan_text, phase=phase), f"phase {phase} has no plan")
 
 
 async def get_decision(call: Call[None, None]) -> str:
     """What a phase decided, and from which data."""
     phase = call.at.phase
-
-    def work(transaction: Transaction) -> str:
-        found = phases.phase_row(transaction, require_study(transaction, call.study).id, phase)
-        if found is None or found.decision is None:
-            raise Refusal("not-found", f"phase {phase} has no decision")
-        return str(found.decision)
-
-    return await call.answer(work)
+    return await _kept(call, partial(phases.decision_text, phase=phase), f"phase {phase} has no decision")
 
 
 async def get_certificate(call: Call[None, None]) -> str:
     """The certificate, once the study is over."""
+    return await _kept(call, studies.certificate_of, "the study is not over: there is no certificate yet")
 
-    def work(transaction: Transaction) -> str:
-        text = studies.certificate_of(transaction, require_study(transaction, call.study).id)
+
+async def _kept(call: Call[None, None], find: Callable[[Transaction, str], str | None], otherwise: str) -> str:
+    """A text that is kept of a study, or the refusal."""
+
+    def work(transaction: Transaction, row: StudyRow) -> str:
+        text = find(transaction, row.id)
         if text is None:
-            raise Refusal("not-found", "the study is not over: there is no certificate yet")
+            raise Refusal("not-found", otherwise)
         return text
 
-    return await call.answer(work)
+    return await call.about(work)
 
 
 async def follow_study(call: Call[None, None]) -> StreamingResponse:
