@@ -110,6 +110,7 @@ def drifting(draw, step):
     return drawn
 
 
+@pytest.mark.simulations
 @pytest.mark.parametrize("step", [0.5, 2.0])
 @pytest.mark.parametrize("noise", [{"scale": "unknown", "guess": 5.0}, {"kind": "gaussian", "scale": 4.7}], ids=str)
 def test_drift_is_not_taken_for_skew_and_does_not_hide_it(noise, step):

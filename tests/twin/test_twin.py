@@ -246,18 +246,21 @@ def test_a_study_as_planned(model, tolerance):
         assert as_planned(seed, model, tolerance) == []
 
 
+@pytest.mark.simulations
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
 @pytest.mark.parametrize("model", MODELS)
 def test_a_study_whose_sites_do_not_keep_to_the_plan(model, tolerance):
     assert not_as_planned(1, model, tolerance) == []
 
 
+@pytest.mark.simulations
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
 @pytest.mark.parametrize("model", MODELS)
 def test_a_study_that_loses_a_site(model, tolerance):
     assert a_site_is_lost(1, model, tolerance) == []
 
 
+@pytest.mark.simulations
 @pytest.mark.parametrize("tolerance", [0.0, 0.1])
 @pytest.mark.parametrize("model", MODELS)
 def test_a_study_whose_arms_come_and_go(model, tolerance):
