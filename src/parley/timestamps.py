@@ -7,11 +7,13 @@ somebody else, it shows a log that was cut before the record, or rewritten.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+from collections.abc import AsyncIterable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from parley.errors import BrokenChain, InvalidInput, needs
@@ -33,21 +35,36 @@ async def ask_stamp(authority: str, record: Record) -> Stamp:
         from rfc3161_client import HashAlgorithm, TimestampRequestBuilder
     host = _host(authority)
     request = TimestampRequestBuilder().data(record.hashed).hash_algorithm(HashAlgorithm.SHA256).build()
-    headers = {"Content-Type": "application/timestamp-query"}
+    headers = {"Content-Type": "application/timestamp-query", "Accept-Encoding": "identity"}
+    asked: dict[str, Any] = {"content": request.as_bytes(), "headers": headers}
     try:
-        async with httpx.AsyncClient(timeout=SECONDS) as client:
-            answer = await client.post(authority, content=request.as_bytes(), headers=headers)
+        async with (
+            asyncio.timeout(SECONDS),
+            httpx.AsyncClient(timeout=SECONDS) as client,
+            client.stream("POST", authority, **asked) as answer,
+        ):
+            content = await at_most(LARGEST, answer.aiter_raw())
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        words = f"no answer from {host}: {error or type(error).__name__}"
+        words = f"no answer from {host}: {str(error) or type(error).__name__}"
         raise InvalidInput("authority", found=words, allowed=AUTHORITY) from None
-    if not answer.is_success or len(answer.content) > LARGEST:
-        found = f"{answer.status_code} and {len(answer.content)} bytes from {host}"
+    if not answer.is_success or len(content) > LARGEST:
+        found = f"{answer.status_code} and {len(content)} bytes{' or more' * (len(content) > LARGEST)} from {host}"
         raise InvalidInput("authority", found=found, allowed=AUTHORITY)
-    response = base64.b64encode(answer.content).decode()
+    response = base64.b64encode(content).decode()
     stamp = Stamp(study=record.stream, sequence=record.sequence, head=record.hash, authority=host, response=response)
     if read_response(stamp).tst_info.nonce != request.nonce:
         raise InvalidInput("authority", found=f"an answer from {host} to another request", allowed=AUTHORITY)
     return stamp
+
+
+async def at_most(size: int, parts: AsyncIterable[bytes]) -> bytes:
+    """What comes in parts. Of more than `size` bytes no further part is read: whoever sends them may never end."""
+    found = bytearray()
+    async for part in parts:
+        found += part
+        if len(found) > size:
+            break
+    return bytes(found)
 
 
 def _host(authority: str) -> str:

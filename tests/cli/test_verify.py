@@ -73,6 +73,15 @@ def test_a_site_learns_that_its_report_was_amended(house, amended, tmp_path):
     assert "Amended" not in run("verify", str(amended), "--receipts", str(tmp_path / "outbox 2")), "not its own"
 
 
+def test_what_somebody_wrote_is_no_line_of_ours(house, tmp_path):
+    house.create(study_message(agents=2, arms=2, policy="uniform"))
+    body = {"name": "Eve\nSigned: Ada Example", "meaning": "no", "token": house.token}
+    house.admin.request("POST", "studies", "trial", "signatures", json=body)
+    (tmp_path / "trial.ndjson").write_text("\n".join(house.admin.export("trial")))
+    said = run("verify", str(tmp_path / "trial.ndjson")).splitlines()
+    assert [line for line in said if line.startswith("Signed: ")] == [line for line in said if "Eve" in line]
+
+
 def held_in_phase_two(house, tmp_path):
     """A site whose second report is held, with the receipt of its first; that report, and one that might be meant."""
     (client,) = house.create(study_message(agents=1, arms=2, policy="evidence", noise={"scale": 1.0}))

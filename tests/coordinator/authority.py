@@ -2,6 +2,7 @@
 
 import subprocess
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 CONFIG = """
@@ -86,3 +87,35 @@ class Authority:
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
+
+
+@contextmanager
+def endless_answers():
+    """The address of a server whose answers do not end; and what it found when it was cut off."""
+    cut = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            try:
+                for _ in range(64):
+                    self.wfile.write(b" " * 2**20)
+            except OSError:
+                cut.append(self.path)
+
+        def do_POST(self):
+            self.do_GET()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", cut
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,15 +1,17 @@
 """Who signed, with the token entered again, and who saw results while a study went on: in the log, told by `verify`."""
 
+import asyncio
 import json
 from functools import partial
 
 import pytest
-from tests.coordinator.support import House, report_of, study_message
+from tests.coordinator.support import House, far_off, report_of, study_message
 from tests.coordinator.test_lost_sites import sound
 
 from parley.coordinator.http.operations import OPERATIONS
+from parley.coordinator.http.routes import administration
 from parley.coordinator.studies.acts import record_read
-from parley.errors import NotAllowed, NotThere, Rejected
+from parley.errors import NotAllowed, NotThere, Rejected, Unreachable
 from parley.protocol import read_log, verify_log
 from parley.service.app import FORECASTS
 
@@ -130,6 +132,43 @@ def test_two_looks_at_once_are_one_record(house):
         work = partial(record_read, study="trial", operation="get_log", after=seen, actor="analyst:a", at="now")
         house.storage.change(work)
     assert reads(house) == [("analyst:a", 1, "get_log")]
+
+
+def test_an_export_that_lasts_longer_than_a_phase_is_a_read_in_both(sqlite_house, monkeypatch):
+    monkeypatch.setattr(administration, "PAGE", 1)  # characters that are read from the database at a time
+    agents, sent = sqlite_house.create(STUDY), []
+    sqlite_house.issue("auditor", name="a")
+
+    def decide():
+        for place, client in enumerate(agents):
+            client.send(report_of(client.plan("trial", f"agent {place + 1}"), place))
+
+    async def send(message):
+        if message.get("body") and not any(sent):
+            await asyncio.to_thread(decide)
+        sent.append(message.get("body", b""))
+
+    credential = (b"authorization", f"Bearer {sqlite_house.tokens[None, None]}".encode())
+    scope = {"type": "http", "method": "GET", "path": "/v1/studies/trial/export", "query_string": b"", "root_path": ""}
+    asked = sqlite_house.app({**scope, "headers": [credential]}, asyncio.Event().wait, send)
+    sqlite_house.application.run(asked)
+    assert b'"phase-closed"' in b"".join(sent)
+    assert reads(sqlite_house) == [("auditor:a", 1, "export_log"), ("auditor:a", 2, "export_log")]
+
+
+def test_a_status_that_tells_means_is_a_read(sqlite_house):
+    agents = sqlite_house.create(STUDY)
+    viewer, analyst = (sqlite_house.issue(role, name="a", study="trial") for role in ("viewer", "analyst"))
+    for place, client in enumerate(agents):
+        client.send(report_of(client.plan("trial", f"agent {place + 1}"), place))
+    analyst.status("trial")
+    with pytest.raises(Unreachable, match=r"the mean .* of arm 1"):
+        agents[0].send(far_off(report_of(agents[0].plan("trial", "agent 1"), 0)))
+    for client in (*agents, viewer):
+        client.status("trial")
+    assert reads(sqlite_house) == []
+    assert "the mean" in analyst.status("trial")["missing"][0]["held"]
+    assert reads(sqlite_house) == [("analyst:a", 2, "get_study")]
 
 
 def test_every_read_of_a_study_is_either_of_results_or_said_to_be_of_none():

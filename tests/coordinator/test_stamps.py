@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
-from tests.coordinator.authority import Authority
+from tests.coordinator.authority import Authority, endless_answers
 from tests.coordinator.support import House, report_of, study_message
 from tests.coordinator.test_webhooks import eventually
 
@@ -209,3 +209,13 @@ def test_an_authority_that_is_none_is_told(stamped, tmp_path, monkeypatch):
         with pytest.raises(InvalidInput, match=said):
             run(*words, address)
     assert not Path(tmp_path / "x").exists()
+
+
+def test_an_answer_that_does_not_end_is_not_read_to_the_end(stamped, tmp_path, monkeypatch):
+    """Most authorities are asked by plain HTTP: anybody on the way may answer."""
+    monkeypatch.setenv("PARLEY_TOKEN", stamped.token)
+    words = ("admin", "timestamp", "trial", "--server", stamped.url, "--output", tmp_path / "x", "--authority")
+    with endless_answers() as (address, cut):
+        with pytest.raises(InvalidInput, match=r"found 200 and \d+ bytes or more from 127.0.0.1"):
+            run(*words, address)
+        assert eventually(lambda: cut)

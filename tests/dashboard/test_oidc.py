@@ -10,7 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
+from tests.coordinator.authority import endless_answers
 from tests.coordinator.support import House, study_message
+from tests.coordinator.test_webhooks import eventually
 from tests.dashboard.provider import provider_process
 from tests.dashboard.site import form_token
 
@@ -82,8 +84,26 @@ def test_somebody_whom_the_provider_knows_signs_in_and_out(here):
         assert pages.post("/sign-out", data={"csrf": form_token(page)}).status_code == 303
         assert pages.get("/").status_code == 303, "the session is over"
     tokens = here.house.admin.request("GET", "tokens")["tokens"]
-    (row,) = [one for one in tokens if one["principal"] == "administrator:ada@example.org"]
-    assert row["created_by"] == "oidc:127.0.0.1"
+    (row,) = [one for one in tokens if one["principal"].startswith("administrator:ada@example.org")]
+    assert (row["principal"], row["created_by"]) == (f"administrator:ada@example.org ({row['kid']})", "oidc:127.0.0.1")
+
+
+def test_nobody_is_logged_as_somebody_else_by_taking_their_name(here):
+    """A name is what people may choose at many providers, and an address passes on to others. A token has one too."""
+    named = {"sub": "20", "email": "pia@example.org", "groups": ["staff"]}
+    other, odd = named | {"sub": "21"}, named | {"sub": "a\nb\x00", "email": "analyst\u202e"}
+    here.people.write_text(json.dumps(PEOPLE | {"one": named, "other": other, "odd": odd}))
+    token = here.house.issue("analyst", name="pia@example.org")
+    token.request("GET", "studies", "trial", "board")
+    for user in ("one", "other", "odd"):
+        with browser(here) as pages:
+            assert sign_in(pages, user).status_code == 200
+            assert pages.get("/studies/trial/evidence").status_code == 200
+    here.people.write_text(json.dumps(PEOPLE))
+    told = [one["actor"] for one in here.house.admin.request("POST", "studies", "trial", "verify")["reads"]]
+    mine = [actor for actor in told if actor.startswith(("analyst:pia@example.org", "analyst:somebody ("))]
+    assert len(set(mine)) == 4, "whoever sees results is in the log, whatever the name"
+    assert all(actor.isprintable() for actor in told)
 
 
 def test_the_request_has_a_challenge_a_state_and_a_nonce_of_this_browser_alone(here):
@@ -103,7 +123,7 @@ def test_roles_may_be_of_one_study_and_a_name_may_be_missing(here):
         assert pages.get("/studies/trial").status_code == 200
         assert pages.get("/studies/trial/audit").status_code == 403
         assert pages.get("/tokens").status_code == 403
-    assert any(one["principal"] == "viewer:3" for one in here.house.admin.request("GET", "tokens")["tokens"])
+    assert any(one["principal"].startswith("viewer:3 (") for one in here.house.admin.request("GET", "tokens")["tokens"])
 
 
 def test_who_has_no_role_is_told(here):
@@ -156,7 +176,7 @@ def test_a_person_has_the_role_of_the_last_sign_in_and_none_once_revoked(here):
         assert pages.get("/webhooks").status_code == 403, "in every session"
         here.people.write_text(json.dumps(PEOPLE))
         tokens = here.house.admin.request("GET", "tokens")["tokens"]
-        (kid,) = [one["kid"] for one in tokens if one["principal"] == "analyst:ann@example.org"]
+        (kid,) = [one["kid"] for one in tokens if one["principal"] == f"analyst:ann@example.org ({one['kid']})"]
         here.house.admin.request("DELETE", "tokens", kid)
         assert pages.get("/").status_code == 303
         assert "an administrator revoked the access of analyst:ann@example.org" in sign_in(pages, "ann").text
@@ -213,9 +233,11 @@ def test_who_signed_in_there_signs_by_signing_in_anew(here):
         assert (done.status_code, done.headers["location"]) == (303, "/studies/trial/answer#signatures-title")
         assert "parley-provider" not in pages.cookies
         signed = signatures(here)[before:]
-        assert [(one["name"], one["meaning"], one["actor"]) for one in signed] == [(*WORDS.values(), "viewer:3")]
         session = {"Authorization": f"Session {pages.cookies['parley-session']}"}
-        for more in ({}, {"kid": pages.get("/v1/whoami", headers=session).json()["kid"]}):
+        kid = pages.get("/v1/whoami", headers=session).json()["kid"]
+        named = (*WORDS.values(), f"viewer:3 ({kid})")
+        assert [(one["name"], one["meaning"], one["actor"]) for one in signed] == [named]
+        for more in ({}, {"kid": kid}):
             sent = pages.post("/v1/studies/trial/signatures", json={**WORDS, "token": "", **more}, headers=session)
             assert sent.status_code in (403, 422), "the session alone does not sign"
     assert len(signatures(here)) == before + 1
@@ -286,6 +308,20 @@ def test_what_cannot_be_signed_is_refused_before_the_provider_is_asked(here):
         for words in (WORDS | {"name": " "}, WORDS | {"meaning": "\u6c49" * 2000}, {"name": "Bob"}):
             assert to_sign(pages, words).status_code == 422
         assert "too long to be kept while you sign in" in to_sign(pages, WORDS | {"meaning": "\u6c49" * 2000}).text
+
+
+def test_an_answer_that_does_not_end_is_not_read_to_the_end(prepared_sqlite, tmp_path):
+    (tmp_path / "parley.db").write_bytes(prepared_sqlite.read_bytes())
+    with endless_answers() as (address, cut):
+        chosen = {"oidc_issuer": address, "oidc_client_id": "parley", "oidc_roles": ROLES}
+        house = House(open_storage(str(tmp_path / "parley.db")), public_url=PUBLIC, **chosen)
+        try:
+            with browser(SimpleNamespace(house=house)) as pages:
+                assert "127.0.0.1 does not answer as it should" in pages.get("/sign-in/oidc").text
+            assert eventually(lambda: cut)
+        finally:
+            house.close()
+            house.storage.close()
 
 
 def test_a_provider_that_is_down_is_told_and_tokens_still_work(prepared_sqlite, tmp_path):

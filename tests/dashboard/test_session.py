@@ -44,9 +44,11 @@ def test_the_session_is_a_cookie_that_no_script_and_no_other_site_can_use(here):
         assert here.token not in cookie
 
 
-def test_under_tls_the_cookie_is_secure_and_bound_to_the_host(tmp_path):
+@pytest.mark.parametrize("settings", [{"plain_http": True}, {"public_url": "https://parley.example.org"}])
+def test_under_tls_the_cookie_is_secure_and_bound_to_the_host(tmp_path, settings):
+    """Also behind a proxy on the same machine: the address that people open says so."""
     configure("error")
-    with site(tmp_path, plain_http=True) as behind_a_proxy, behind_a_proxy.browser(False) as browser:
+    with site(tmp_path, **settings) as behind_a_proxy, behind_a_proxy.browser(False) as browser:
         page = browser.get("/sign-in")
         line = next(line for line in page.headers.get_list("set-cookie") if line.startswith("parley-form="))
         assert "Secure" in line

@@ -80,43 +80,48 @@ def verify_command(
             | {"reads": [asdict(one) for one in result.reads]}
         )
     elif result.sound:
-        say(
+        _line(
             f"Sound. {result.study}: {plural(result.records, 'record')} chained, {plural(result.phases, 'decision')} "
             f"taken again and found the same, {plural(result.receipts, 'receipt')} found; the study is {result.stage}."
         )
         _say_stamped(result, times, asked=stamp_ca is not None)
         if not result.exact:
-            say("Numbers differ in the last digits: another machine's rounding. No decision differs.")
+            _line("Numbers differ in the last digits: another machine's rounding. No decision differs.")
         for found in result.amended:
-            say(
+            _line(
                 f"Amended: the report of {found.agent!r} in phase {found.phase} does not count as it was sent; "
                 f"{found.actor} put another in its place (record {found.sequence}): {found.reason}"
             )
         for found in result.corrected:
-            say(
+            _line(
                 f"Corrected: the report of {found.agent!r} in phase {found.phase} was decided on as it was sent; "
                 f"{found.actor} corrected it since (record {found.sequence}): {found.reason}"
             )
         _say_people(result)
     for warning in () if as_json else result.warnings:
-        say(f"Warning: {warning}.")
+        _line(f"Warning: {warning}.")
     if not result.sound:
         raise BrokenChain(f"{study} is not sound: {result.problem}")
+
+
+def _line(text: str) -> None:
+    """Say it in one line: what somebody wrote must not end it and go on as we would."""
+    say(" ".join(text.split()))
 
 
 def _say_people(result: Verification) -> None:
     """Who signed, and who saw results while the study went on."""
     if result.signatures:
-        say(f"{plural(len(result.signatures), 'signature')}, each of all records before its own:")
+        _line(f"{plural(len(result.signatures), 'signature')}, each of all records before its own:")
     for signature in result.signatures:
-        say(
+        _line(
             f"Signed: {signature.name}, {signature.meaning!r} "
             f"({signature.actor}, {signature.at}, record {signature.sequence})"
         )
     for actor in dict.fromkeys(read.actor for read in result.reads):
         mine = (read for read in result.reads if read.actor == actor)
         seen = (f"{read.phase} ({read.operation}, {read.at}, record {read.sequence})" for read in mine)
-        say(f"Read: {actor} saw results while the study went on, in phase {', '.join(seen)}")
+        _line(f"Read: {actor} saw results while the study went on, in phase {', '.join(seen)}")
 
 
 def _verify(study: str, db: str | None, server: str | None, token_file: str | None, held: list[Proof]) -> Verification:
@@ -161,16 +166,16 @@ def _say_stamped(result: Verification, times: list[datetime], *, asked: bool) ->
     """What the time stamps show, and what was not checked of them."""
     if not result.stamps:
         if asked:
-            say("No time stamp is with this log: --stamp-ca had nothing to check.")
+            _line("No time stamp is with this log: --stamp-ca had nothing to check.")
         return
     later = result.records - max(stamp.sequence for stamp in result.stamps)
     after = (
         f"{plural(later, 'record')} came after the last stamped one" if later else "No record came after the last one"
     )
     if asked:
-        say(f"{plural(len(times), 'time stamp')} checked, the last of {max(times):%Y-%m-%d %H:%M:%S} UTC. {after}.")
+        _line(f"{plural(len(times), 'time stamp')} checked, the last of {max(times):%Y-%m-%d %H:%M:%S} UTC. {after}.")
     else:
-        say(
+        _line(
             f"{plural(len(result.stamps), 'time stamp')} compared with the log. {after}. Who signed, and when, was not "
             "checked: give the authority's certificates, --stamp-ca FILE."
         )

@@ -106,7 +106,9 @@ class ServerSettings:
         "Where webhooks may go, separated by commas: names (example.org, *.example.org), and private addresses or "
         "networks that they may resolve to (10.1.0.0/16). Empty: nowhere.",
     )
-    public_url: str = _setting("", "Address at which people open the pages, for links in webhooks.")
+    public_url: str = _setting(
+        "", "Address at which people open the pages, for links in webhooks; https:// makes cookies secure."
+    )
     oidc_issuer: str = _setting(
         "", "OpenID Connect provider (URL of the issuer) with which people may sign in to the pages. Empty: none."
     )

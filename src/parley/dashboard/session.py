@@ -136,7 +136,7 @@ Handler = Callable[[Page], Awaitable[Response]]
 
 def _secure(request: Request) -> bool:
     settings = context_of(request).settings
-    return bool(settings.tls_cert) or settings.plain_http
+    return bool(settings.tls_cert) or settings.plain_http or settings.public_url.startswith("https://")
 
 
 def session_cookie(request: Request) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import json
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -27,11 +28,13 @@ from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, Transaction
 from parley.coordinator.settings import ServerSettings
+from parley.timestamps import at_most
 
 DONE = "/sign-in/oidc/done"  # where the provider sends people back to
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"]
 BEGUN = 600  # seconds within which somebody comes back from the provider
 SECONDS = 10.0  # that a request to the provider may take
+LARGEST = 2**20  # bytes of an answer
 AT_ONCE = 8  # requests to it: anybody may knock
 KEPT = 60.0  # seconds for which its discovery document is taken as it was
 LEEWAY = 60  # seconds by which its clock may differ
@@ -47,7 +50,8 @@ class Provider:
         secret = os.environ.get("PARLEY_OIDC_SECRET", "")
         path = settings.oidc_secret_file
         self._secret = Path(path).read_text(encoding="utf-8").strip() if path else secret
-        self._http = httpx.AsyncClient(timeout=SECONDS, limits=httpx.Limits(max_keepalive_connections=0))
+        plain, alone = {"Accept-Encoding": "identity"}, httpx.Limits(max_keepalive_connections=0)
+        self._http = httpx.AsyncClient(timeout=SECONDS, limits=alone, headers=plain)
         self._few = asyncio.Semaphore(AT_ONCE)
         self._known: tuple[float, dict[str, Any]] = (0.0, {})
         self.host = urlsplit(settings.oidc_issuer).hostname or ""
@@ -135,9 +139,10 @@ class Provider:
     async def _admit(self, kid: str, claims: Mapping[str, Any]) -> None:
         """Give a person the role and the name that the claims say."""
         role, study = self._role(claims)
-        named, subject = claims.get(self._settings.oidc_name), str(claims["sub"])
-        name = named if isinstance(named, str) and named.isprintable() and 0 < len(named) <= LONGEST else subject
-        scope: dict[str, Any] = {"role": role, "name": name[:LONGEST], "study": study, "agent": None}
+        names = (str(one) for one in (claims.get(self._settings.oidc_name) or "", claims["sub"]))
+        plain = next((one for one in names if one.strip() and one.isprintable() and len(one) <= LONGEST), "somebody")
+        name = f"{plain} ({kid})"  # people choose their names, and addresses pass on: the kid is nobody else's
+        scope: dict[str, Any] = {"role": role, "name": name, "study": study, "agent": None}
 
         def work(transaction: Transaction) -> None:
             tokens.admit_person(transaction, kid, **scope, by=self._by, at=self._clock())
@@ -206,10 +211,9 @@ class Provider:
 
     async def _asked(self, method: str, url: str, **options: Any) -> dict[str, Any]:
         try:
-            async with self._few:
-                answer = await self._http.request(method, url, **options)
-            found = answer.json()
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            async with self._few, asyncio.timeout(SECONDS), self._http.stream(method, url, **options) as answer:
+                found = json.loads(await at_most(LARGEST, answer.aiter_raw()))
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
             logger.warning("the sign-in provider does not answer", url=url, error=str(error) or type(error).__name__)
             raise Refusal("provider-unavailable", f"{self.host} does not answer as it should: try again") from None
         if not answer.is_success or not isinstance(found, dict):

@@ -207,7 +207,9 @@ def admit_person(
     if row is not None and row.revoked_at is not None:
         raise Refusal("not-allowed", f"an administrator revoked the access of {row.principal}")
     if row is None or (row.principal, row.study) != (principal_name(role, name, study, agent), study):
-        transaction.execute(delete(tables.tokens).where(tables.tokens.c.kid == kid))
+        # One that is being revoked at this moment stays, and the sign-in fails.
+        live = (tables.tokens.c.kid == kid, tables.tokens.c.revoked_at.is_(None))
+        transaction.execute(delete(tables.tokens).where(*live))
         issue_token(transaction, role=role, name=name, study=study, agent=agent, by=by, at=at, kid=kid)
 
 

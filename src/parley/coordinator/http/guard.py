@@ -103,7 +103,7 @@ class Operation(Endpoint):
                 else:
                     found = await self._answered(replace(call, headers=asked.request.headers, finish=encoded))
                 if self.results and principal.role in UNBLINDED:
-                    await _record_read(call, self.name)
+                    await record_read(call, self.name)
             status = found.status_code if isinstance(found, Response) else self.status
         except Exception as error:  # every failure has a problem document
             found = settled(error)
@@ -252,7 +252,7 @@ def _require_clean(asked: Asked) -> None:
             raise Refusal("not-found", "no such thing")
 
 
-async def _record_read(call: Call[Any, Any], operation: str) -> None:
+async def record_read(call: Call[Any, Any], operation: str) -> None:
     """Keep in the study's log who sees its results: once a principal and phase, after they were read and before they
     are shown, so that the phase is not an earlier one than theirs. Whoever is in the log already costs a look at a row.
     """

@@ -10,11 +10,12 @@ import re
 from markupsafe import Markup, escape
 
 from parley.experiments.report_kit.tables import Table
+from parley.formatting import printable
 from parley.translation import gettext
 
 TOKEN = re.compile("\x00([a-z_]+) (\\d+)")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
-SPECIAL = re.compile(r"([\\`*<>|\[\]#])")
+SPECIAL = re.compile(r"([\\`*<>|\[\]#~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;))")  # a_b is no emphasis
 
 Block = Table | Markup | tuple[Markup, str]  # the last: on a page, and in Markdown
 Blocks = dict[tuple[str, int], Block]
@@ -30,8 +31,10 @@ def as_text(words: str) -> str:
 
     >>> as_text("<b> *A*"), html_sections("## 1\\n" + as_text("<b> **A**"), {})[0][1]
     ('\\\\<b\\\\> \\\\*A\\\\*', Markup('<p>&lt;b&gt; **A**</p>'))
+    >>> print(as_text("_not_ ~~so~~ &lt; a_b"), html_sections("## 1\\n" + as_text("_not_ ~~so~~ a_b \\\\_"), {})[0][1])
+    \\_not\\_ \\~\\~so\\~\\~ \\&lt; a_b <p>_not_ ~~so~~ a_b \\_</p>
     """
-    return SPECIAL.sub(r"\\\1", " ".join(words.split()))
+    return SPECIAL.sub(r"\\\1", printable(" ".join(words.split())))
 
 
 def html_sections(text: str, blocks: Blocks) -> list[tuple[str, Markup]]:
@@ -95,7 +98,7 @@ def _inline(text: str) -> Markup:
 
 def _plain(text: str) -> str:
     """Without the marks of `as_text`."""
-    return re.sub(r"\\(?=[^\w\s])", "", text)
+    return re.sub(r"\\([^\w\s]|_)", r"\1", text)
 
 
 def words_of_reader() -> dict[str, str]:

@@ -14,6 +14,7 @@ from parley.coordinator import answers
 from parley.coordinator.answers import Verified
 from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Call
+from parley.coordinator.http.guard import record_read
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import PAGE, log_page, quarantined, require_study, signatures
 from parley.coordinator.record import Transaction, ledger, phases, stamps
@@ -281,6 +282,7 @@ async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
     with call.context.streams.taken(kid):
         while (found := await call.context.read_for(kid, some))[1]:
             after, lines = found
+            await record_read(call, "export_log")  # a phase may have been decided since the last lines were sent
             for line in lines:
                 yield line
         for text in await call.context.read_for(kid, lambda transaction: stamps.texts(transaction, call.study)):

@@ -9,7 +9,7 @@ from starlette.responses import StreamingResponse
 
 from parley.coordinator import answers
 from parley.coordinator.http.context import Call
-from parley.coordinator.http.guard import still_welcome
+from parley.coordinator.http.guard import record_read, still_welcome
 from parley.coordinator.http.schemas import FindingsQuery, HistoryQuery, NewStudyBody, SomeAgents, StudiesQuery
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading import progress
@@ -66,7 +66,17 @@ def read_study(body: NewStudyBody, settings: ServerSettings) -> StudyMessage:
 
 async def get_study(call: Call[None, None]) -> answers.StudyStatus:
     """Where a study is, whom it waits for and since when."""
-    return await call.about(partial(status, visibility=call.visibility, etags=call.context.etags))
+    visibility, etags = call.visibility, call.context.etags
+
+    def work(transaction: Transaction) -> tuple[answers.StudyStatus, bool]:
+        found = status(transaction, require_study(transaction, call.study), visibility, etags)
+        # These words have means and scatters of arms.
+        return call.finish(found), visibility.whole and any([*found.warnings, *(one.held for one in found.missing)])
+
+    answer, results = await call.context.read_for(call.by.kid, work)
+    if results:
+        await record_read(call, "get_study")
+    return answer
 
 
 async def get_document(call: Call[None, None]) -> str:
