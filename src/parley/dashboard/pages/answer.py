@@ -158,7 +158,7 @@ async def sign(shown: Page) -> Response:
         if refusal.slug not in UNSIGNED:
             raise
         return await answer_page(shown, problem=refusal.detail, code=refusal.status)
-    return _signed(shown)
+    return _to_signatures(shown)
 
 
 async def _sign_in_anew(shown: Page, body: Mapping[str, str]) -> Response:
@@ -184,14 +184,14 @@ async def signed_in_anew(shown: Page) -> Response:
     provider, cookie = shown.context.provider, provider_cookie(shown.request)
     secret, sealed = (shown.request.cookies.get(cookie["key"], "") + "..").split(".")[:2]
     if provider is None or shown.who is None:
-        return RedirectResponse("/", status_code=303)
+        return _to_signatures(shown)
     try:
         at, words = await provider.unseal(shown.who.kid, f"{secret} {shown.csrf} {shown.study}", sealed)
         body = ConfirmedSignBody.read(words)
         shown = replace(shown, form={"name": body.name, "meaning": body.meaning})
         await provider.confirm(body.kid, at, secret, shown.request.query_params)
         await shown.call(sign_study, body=body)
-        response = _signed(shown)
+        response = _to_signatures(shown)
     except Refusal as refusal:
         if refusal.slug not in UNSIGNED:
             raise
@@ -200,7 +200,7 @@ async def signed_in_anew(shown: Page) -> Response:
     return response
 
 
-def _signed(shown: Page) -> Response:
+def _to_signatures(shown: Page) -> Response:
     return RedirectResponse(f"/studies/{quote(shown.study, safe='')}/answer#signatures-title", status_code=303)
 
 
