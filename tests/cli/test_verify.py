@@ -15,6 +15,7 @@ from tests.coordinator.support import House, far_off, report_of, study_message
 from parley.agent.outbox import Outbox
 from parley.cli.main import main
 from parley.coordinator.record import initialise, open_storage
+from parley.coordinator.studies.acts import sign_study
 from parley.errors import BrokenChain, InvalidInput, Unreachable
 from parley.protocol import Record
 
@@ -74,9 +75,10 @@ def test_a_site_learns_that_its_report_was_amended(house, amended, tmp_path):
 
 
 def test_what_somebody_wrote_is_no_line_of_ours(house, tmp_path):
+    """A log may have been written by anybody; our own coordinator takes no such name."""
     house.create(study_message(agents=2, arms=2, policy="uniform"))
-    body = {"name": "Eve\nSigned: Ada Example", "meaning": "no", "token": house.token}
-    house.admin.request("POST", "studies", "trial", "signatures", json=body)
+    words = {"name": "Eve\nSigned: Ada Example", "meaning": "no"}
+    house.storage.change(lambda transaction: sign_study(transaction, "trial", **words, actor="analyst:eve", at="now"))
     (tmp_path / "trial.ndjson").write_text("\n".join(house.admin.export("trial")))
     said = run("verify", str(tmp_path / "trial.ndjson")).splitlines()
     assert [line for line in said if line.startswith("Signed: ")] == [line for line in said if "Eve" in line]

@@ -42,6 +42,9 @@ def test_a_signature_needs_the_token_again_and_changes_nothing_else(house):
         sign(agents[0], house.tokens["trial", "agent 1"])
     with pytest.raises(Rejected, match="allowed: text that is not blank"):
         sign(house.admin, house.token, name=" ")
+    for odd in ("Ada\nSigned: Bo", "\x1b[2J", "\u202eadA", "\u200b"):
+        with pytest.raises(Rejected, match="allowed: one line of printable text"):
+            sign(house.admin, house.token, name=odd)
     assert listed(house.admin) == []
     body = {"name": "Ada Example", "meaning": "approved the protocol", "token": house.token}
     house.admin.request("POST", "studies", "trial", "signatures", json=body, headers=headers)

@@ -8,6 +8,7 @@ from msgspec import Meta
 from parley.coordinator.access.tokens import Role
 from parley.coordinator.answers import Telling
 from parley.coordinator.http.context import LARGEST_PHASE
+from parley.errors import InvalidInput
 from parley.protocol import EVENTS, Report, Stage
 from parley.protocol.codec import INK, Count, Digest, Model, Name, Words
 
@@ -91,6 +92,11 @@ class SignBody(Model):
     name: Annotated[Name, Meta(pattern=INK)]
     meaning: Annotated[Words, Meta(pattern=INK)]
     token: str
+
+    def __post_init__(self) -> None:
+        for key, words in (("name", self.name), ("meaning", self.meaning)):
+            if not words.isprintable():
+                raise InvalidInput(key, found=ascii(words[:80]), allowed="one line of printable text")
 
 
 class ConfirmedSignBody(SignBody):
