@@ -354,7 +354,7 @@ MUTANTS = [
          CORRECTED + "test_past_decisions_stand_and_the_certificate_tells_how_it_would_read"),
         ("the reading leaves the corrections out", "protocol/corrections.py", "for some in (decided, corrected))", "for some in (decided, decided))",
          CORRECTED + "test_the_reading_is_the_fold_of_the_corrected_phases_along_the_plans_as_they_were"),
-        ("a certificate from before a correction stands", "protocol/verify.py", "isinstance(event, AgentThawed | Cancelled | AskedAnew | ReportCorrected)", "isinstance(event, AgentThawed | Cancelled | AskedAnew)",
+        ("a certificate from before a correction stands", "protocol/verify.py", "events.AskedAnew | events.ReportCorrected)", "events.AskedAnew)",
          CORRECTED + "test_a_certificate_that_does_not_tell_is_found"),
         ("of two who correct the last one wins", "protocol/state_machine.py", "if event.replaces != counted.digest:", "if False:",
          CORRECTED + "test_two_who_correct_the_same_report_do_not_overwrite_each_other"),

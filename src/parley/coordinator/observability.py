@@ -1,13 +1,16 @@
 """What the operator of a coordinator sees: JSON lines of log, and metrics for Prometheus."""
 
+import asyncio
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from parley.errors import StorageUnavailable
 
 SECRET = re.compile(r"parley_[0-9a-f]{16}_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/=]{24,}|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
 
@@ -56,6 +59,23 @@ def configure(level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(threshold, logging.WARNING) if level != "debug" else threshold)
+
+
+async def guarded(work: Callable[[], Awaitable[Any]], words: str) -> None:
+    """Do something beside the requests. Whatever goes wrong is logged, and ends nothing else."""
+    try:
+        await work()
+    except StorageUnavailable as error:
+        logger.warning(words, error=str(error))
+    except Exception:
+        logger.exception(words)
+
+
+async def repeat(work: Callable[[], Awaitable[Any]], seconds: float, words: str) -> None:
+    """The same again and again, so many seconds apart."""
+    while True:
+        await guarded(work, words)
+        await asyncio.sleep(seconds)
 
 
 class Metrics:

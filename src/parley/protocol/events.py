@@ -28,6 +28,20 @@ class _Event(Message, tag="parley/event"):
         return self.template.format(self)
 
 
+class _OfReport(_Event, tag="parley/event/of-report"):
+    """What happens to a report: whose it is, how much it has, and what the template adds."""
+
+    report: Report
+
+    @property
+    def sentence(self) -> str:
+        """What happened."""
+        report, drawn = self.report, sum(self.report.counts)
+        words = marked("{0}, phase {1}: {2:,} sample") if drawn == 1 else marked("{0}, phase {1}: {2:,} samples")
+        more = filter(None, [report.reason, self.template.format(self)])
+        return "; ".join([words.format(report.agent, report.phase, drawn), *more])
+
+
 class StudyCreated(_Event, tag="parley/event/study-created/1"):
     """The study and its first plan."""
 
@@ -37,61 +51,39 @@ class StudyCreated(_Event, tag="parley/event/study-created/1"):
     plan: Plan
 
 
-class ReportAccepted(_Event, tag="parley/event/report-accepted/1"):
+class ReportAccepted(_OfReport, tag="parley/event/report-accepted/1"):
     """The first report of an agent in a phase."""
 
-    report: Report
-
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return _of_report(self.report)
+    template: ClassVar[str] = ""
 
 
-class ReportQuarantined(_Event, tag="parley/event/report-quarantined/1"):
+class ReportQuarantined(_OfReport, tag="parley/event/report-quarantined/1"):
     """A report that is kept and not used: another one for a place that is taken, or one with a mean that the stated
     model rules out. That one is held: nothing stands in its place until an administrator takes or refuses it.
     """
 
-    report: Report
+    template: ClassVar[str] = "{0.why}"
     stands: Annotated[str, described("Digest of the report that stands; empty if this one is held.")]
     why: Annotated[str, described("Why it is held.")] = ""
 
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return _of_report(self.report, self.why)
 
-
-class ReportAmended(_Event, tag="parley/event/report-amended/1"):
+class ReportAmended(_OfReport, tag="parley/event/report-amended/1"):
     """An administrator put another report in the place of an accepted one, before the phase was decided; or one in the
     place of one that is held, most often that one itself.
     """
 
-    report: Report
     replaces: Annotated[str, described("Digest of the accepted report; empty if one is held.")]
     reason: str
 
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return _of_report(self.report, self.reason)
 
-
-class ReportCorrected(_Event, tag="parley/event/report-corrected/1"):
+class ReportCorrected(_OfReport, tag="parley/event/report-corrected/1"):
     """An administrator put a report right after its phase was decided. What was decided stands as it was taken; the
     certificate tells how it would read with this report instead.
     """
 
-    report: Report
     replaces: Annotated[str, described("Digest of the correction before it; else of the report that was decided on.")]
     reason: str
     consequences: Previewed
-
-    @property
-    def sentence(self) -> str:
-        """What happened."""
-        return _of_report(self.report, self.reason)
 
 
 class ReportRefused(_Event, tag="parley/event/report-refused/1"):
@@ -256,12 +248,6 @@ class Certified(_Event, tag="parley/event/certified/1"):
 
     template: ClassVar[str] = "{0.certificate.samples:,} samples, {0.certificate.phases} phases"
     certificate: Certificate
-
-
-def _of_report(report: Report, *more: str) -> str:
-    drawn = sum(report.counts)
-    words = marked("{0}, phase {1}: {2:,} sample") if drawn == 1 else marked("{0}, phase {1}: {2:,} samples")
-    return "; ".join([words.format(report.agent, report.phase, drawn), *filter(None, [report.reason, *more])])
 
 
 Event: TypeAlias = (

@@ -260,8 +260,11 @@ def admit(here: Situation, event: Event) -> Situation:
     match event:
         case ReportAccepted() | ReportAmended() | ReportRefused() | ReportQuarantined(stands=""):
             after = _report_admitted(here, event, kind)
-        case ReportCorrected() | ResultsRead():
-            _check_kept(here, event, kind)
+        case ReportCorrected():
+            _check_correction(here, event, kind)
+            after = here
+        case ResultsRead(phase=phase):
+            _require_phase(here, phase, kind)
             after = here
         case AgentFrozen() | AgentThawed():
             require(here.stage, kind)
@@ -272,10 +275,8 @@ def admit(here: Situation, event: Event) -> Situation:
             _check_early_close(here, phase, kind)
             after = _settled(replace(here, closed_early=True))
         case PhaseClosed(decision=decision, plan=plan):
-            if plan is None:
-                after = replace(here, stage=Stage.FINISHED if decision.finished else Stage.STALLED)
-            else:
-                after = _opened(here, plan)
+            end = Stage.FINISHED if decision.finished else Stage.STALLED
+            after = replace(here, stage=end) if plan is None else _opened(here, plan)
         case Paused() | Disputed() | StepFailed():
             after = replace(here, stage=Stage.PAUSED)
         case Resumed():
@@ -465,14 +466,6 @@ def _check_standing(here: Situation, report: Report, replaces: str, kind: str) -
         raise illegal(here.stage, kind, words, "not-found")
     if standing.digest != replaces:
         raise illegal(here.stage, kind, f"the report of {report.agent!r} that it replaces does not stand")
-
-
-def _check_kept(here: Situation, event: ReportCorrected | ResultsRead, kind: str) -> None:
-    """Refuse what cannot be so of what is kept beside the study, which goes on as it was."""
-    if isinstance(event, ResultsRead):
-        _require_phase(here, event.phase, kind)
-    else:
-        _check_correction(here, event, kind)
 
 
 def _check_correction(here: Situation, event: ReportCorrected, kind: str) -> None:

@@ -45,18 +45,7 @@ from parley.totals import Totals
 
 PLAN_TOLERANCE = 1e-6  # another machine's solver may round otherwise; more is another plan
 RECOMPUTED_BY_ASKING = ("phase", "weights", "delta", "left", "dropped_in", "finished", "opened", "withdrawn")
-RECOMPUTED_BY_STEP = (
-    "study",
-    "phase",
-    "plan",
-    "data",
-    "counts",
-    "dropped_in",
-    "finished",
-    "missing",
-    "asked",
-    "releases",
-)
+RECOMPUTED_BY_STEP = [name for name in Decision.known_keys() if name != "state"]  # its digits may be rounded otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -482,7 +471,9 @@ def apply(trial: Trial, event: Event) -> Trial:
             _check_next_plan(event.plan, mine.plan, trial.study)
             return replace(mine.trial, stage=after.stage, plan=event.plan or mine.trial.plan)
         case Reweighed() | ArmOpened() | ArmWithdrawn():
-            return replace(_anew_as_recorded(trial, event), stage=after.stage)
+            again = asked_again(trial, event)
+            _check_anew(event, again.event(event.reason, event.consequences), trial.study)
+            return replace(again.trial, stage=after.stage, plan=event.plan or again.trial.plan)
         case PhaseClosedEarly(without=without):
             if without != trial.awaited:
                 raise InvalidInput(
@@ -490,21 +481,11 @@ def apply(trial: Trial, event: Event) -> Trial:
                 )
             return replace(trial, stage=after.stage, closed_early=True)
         case PhaseClosed():
-            return _closed_as_recorded(trial, event)
+            step = trial.step()
+            _check_step(event, step.event, trial.study)
+            return trial.close(replace(step, plan=event.plan))
         case _:
             return replace(trial, stage=after.stage)
-
-
-def _closed_as_recorded(trial: Trial, event: PhaseClosed) -> Trial:
-    step = trial.step()
-    _check_step(event, step.event, trial.study)
-    return trial.close(replace(step, plan=event.plan))
-
-
-def _anew_as_recorded(trial: Trial, event: Reweighed | ArmOpened | ArmWithdrawn) -> Trial:
-    mine = asked_again(trial, event)
-    _check_anew(event, mine.event(event.reason, event.consequences), trial.study)
-    return replace(mine.trial, plan=event.plan or mine.trial.plan)
 
 
 def replay(events: Iterable[Event]) -> Trial:

@@ -11,25 +11,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from parley.errors import BrokenChain, CoordinatorError, InvalidInput, ParleyError
+from parley.protocol import events
 from parley.protocol.certificate import issue_certificate, same_certificate
 from parley.protocol.chain import Proof, Record, Stamp, chained, check_receipts
 from parley.protocol.codec import canonical, digest, read_json
-from parley.protocol.events import (
-    AgentThawed,
-    AskedAnew,
-    Cancelled,
-    Certified,
-    Event,
-    PhaseClosed,
-    ReportAccepted,
-    ReportAmended,
-    ReportCorrected,
-    ReportQuarantined,
-    ResultsRead,
-    Signed,
-    StudyCreated,
-    read_event,
-)
+from parley.protocol.events import Event, read_event
 from parley.protocol.messages import Decision, Receipt
 from parley.protocol.report_checks import Scatter, added_scatter, scale_warnings
 from parley.protocol.state_machine import Stage
@@ -60,7 +46,7 @@ class Signature:
     @classmethod
     def of(cls, record: Record) -> Signature:
         """From the record of a `signed`."""
-        event = Signed.from_json(record.payload)
+        event = events.Signed.from_json(record.payload)
         return cls(name=event.name, meaning=event.meaning, at=record.at, actor=record.actor, sequence=record.sequence)
 
 
@@ -183,28 +169,28 @@ class _Seen:
             if event.text != canonical(record.payload):
                 raise InvalidInput(record.kind, found="a payload that its event does not write", allowed="its text")
             if before is None:
-                if isinstance(event, StudyCreated) and event.study_id != record.stream:
+                if isinstance(event, events.StudyCreated) and event.study_id != record.stream:
                     raise InvalidInput("study", found=event.study_id, allowed=record.stream)
                 self.trial = replay([event])
             else:
                 self.trial = apply(before, event)
-                if isinstance(event, PhaseClosed):
+                if isinstance(event, events.PhaseClosed):
                     self.scatter = added_scatter(before.study, before.reports.values(), self.scatter)
                     self.decisions.append(event.decision)
                     self.exact &= digest(self.trial.state.to_json()) == event.decision.state
-                if isinstance(event, AskedAnew):
+                if isinstance(event, events.AskedAnew):
                     self.exact &= asked_again(before, event).event("", "").states == event.states
-                if isinstance(event, Certified):
+                if isinstance(event, events.Certified):
                     self._check_certificate(event, before)
-                if isinstance(event, AgentThawed | Cancelled | AskedAnew | ReportCorrected):
+                if isinstance(event, events.AgentThawed | events.Cancelled | events.AskedAnew | events.ReportCorrected):
                     self.certificate = None  # a blocked study goes on, or reads otherwise: another one follows
         except UNREPLAYABLE as error:
             raise BrokenChain(f"record {record.sequence} ({record.kind}) does not follow: {error}") from None
         self.heads[record.sequence] = record.hash
         self._note_report(record, event)
-        if isinstance(event, Signed):
+        if isinstance(event, events.Signed):
             self.signatures.append(Signature.of(record))
-        if isinstance(event, ResultsRead):
+        if isinstance(event, events.ResultsRead):
             read = Read(
                 actor=record.actor,
                 phase=event.phase,
@@ -218,21 +204,21 @@ class _Seen:
 
     def _note_report(self, record: Record, event: Event) -> None:
         """What a receipt is compared with. A report that was held and is taken as it was sent is no amendment."""
-        if isinstance(event, ReportAccepted | ReportAmended):
+        if isinstance(event, events.ReportAccepted | events.ReportAmended):
             self.given[record.sequence] = Receipt.of(event.report, sequence=record.sequence, head=record.hash)
-        if isinstance(event, ReportQuarantined):
+        if isinstance(event, events.ReportQuarantined):
             self.sent.add(event.report.digest)
             self.released = max(self.released, event.report.releases or 1)
-        if isinstance(event, ReportCorrected):
+        if isinstance(event, events.ReportCorrected):
             self.corrections.append(_amendment(record, event))
-        if isinstance(event, ReportAmended) and (event.replaces or event.report.digest not in self.sent):
+        if isinstance(event, events.ReportAmended) and (event.replaces or event.report.digest not in self.sent):
             self.amendments.append(_amendment(record, event))
 
     def warnings(self, trial: Trial) -> tuple[str, ...]:
         """What the phases that were decided say of the stated scale."""
         return () if self.scatter is None else scale_warnings(trial.study, self.scatter)
 
-    def _check_certificate(self, event: Certified, trial: Trial) -> None:
+    def _check_certificate(self, event: events.Certified, trial: Trial) -> None:
         last = len(self.heads)
         if self.certificate is not None:
             raise InvalidInput("certificate", found="a second one", allowed="one")
@@ -255,7 +241,7 @@ class _Seen:
         self.certificate = event.certificate.digest
 
 
-def _amendment(record: Record, event: ReportAmended | ReportCorrected) -> Amendment:
+def _amendment(record: Record, event: events.ReportAmended | events.ReportCorrected) -> Amendment:
     return Amendment(
         phase=event.report.phase,
         agent=event.report.agent,

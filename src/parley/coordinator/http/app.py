@@ -21,10 +21,10 @@ from parley.coordinator.http.guard import Operation, refusal_of
 from parley.coordinator.http.limits import Pool, Slots, Throttle
 from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
 from parley.coordinator.http.webhooks import Sender
-from parley.coordinator.observability import Metrics, logger
+from parley.coordinator.observability import Metrics, logger, repeat
 from parley.coordinator.reading.visibility import ETags
 from parley.coordinator.reading.watch import Watch
-from parley.coordinator.record import Storage, StorageUnavailable, stamps
+from parley.coordinator.record import Storage, stamps
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
 from parley.timestamps import ask_stamp
@@ -95,7 +95,8 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
     context.watch.start()
     context.closer.start()
     context.sender.start()
-    beside = [asyncio.create_task(_sweep(context))]
+    words = "cannot look for sessions that are over"
+    beside = [asyncio.create_task(repeat(partial(_sweep, context), SWEEP, words))]
     if context.settings.timestamp_authority:
         beside.append(asyncio.create_task(_stamp(context)))
     logger.info("started", version=__version__, database=context.storage.url)
@@ -110,15 +111,10 @@ async def _running(app: Starlette) -> AsyncIterator[None]:
 
 
 async def _sweep(context: Context) -> None:
-    """Forget sessions that are over, now and then: what is forgotten no clock brings back."""
-    while True:
-        over, sweep = (partial(work, at=context.session_clock()) for work in (sessions.any_over, sessions.sweep))
-        try:
-            if await context.read(over):
-                await asyncio.wrap_future(context.storage.submit(sweep))
-        except StorageUnavailable as error:
-            logger.warning("cannot look for sessions that are over", error=str(error))
-        await asyncio.sleep(SWEEP)
+    """Forget sessions that are over: what is forgotten no clock brings back."""
+    over, sweep = (partial(work, at=context.session_clock()) for work in (sessions.any_over, sessions.sweep))
+    if await context.read(over):
+        await asyncio.wrap_future(context.storage.submit(sweep))
 
 
 async def _stamp(context: Context) -> None:

@@ -28,11 +28,11 @@ from parley.coordinator.access import webhooks
 from parley.coordinator.access.webhooks import Cursor
 from parley.coordinator.answers import Telling
 from parley.coordinator.clock import Clock, hours_between
-from parley.coordinator.observability import Metrics, logger
+from parley.coordinator.observability import Metrics, guarded, logger, repeat
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading import notices
 from parley.coordinator.reading.notices import Notice
-from parley.coordinator.record import Storage, StorageUnavailable, Transaction, studies
+from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.settings import Address, ServerSettings
 from parley.killpoints import reached
 from parley.protocol import Stage
@@ -70,7 +70,7 @@ class Sender:
 
     def start(self) -> None:
         """Begin, with whatever was left to send."""
-        self._task = asyncio.create_task(self._run())
+        self._task = asyncio.create_task(repeat(self._look, MOMENT, "cannot look for webhooks to send"))
 
     async def stop(self) -> None:
         """Send nothing more. What is on its way is sent again by whoever starts next."""
@@ -78,20 +78,6 @@ class Sender:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while True:
-            await self._guarded(self._look, "cannot look for webhooks to send")
-            await asyncio.sleep(MOMENT)
-
-    async def _guarded(self, work: Callable[[], Any], words: str) -> None:
-        """Whatever goes wrong is no reason to send nothing from then on."""
-        try:
-            await work()
-        except StorageUnavailable as error:
-            logger.warning(words, error=str(error))
-        except Exception:
-            logger.exception(words)
 
     async def _read(self, work: Callable[[Transaction], T]) -> T:
         return await anyio.to_thread.run_sync(self._storage.read, work)
@@ -110,7 +96,7 @@ class Sender:
             task = self._running.get(row.id)
             if webhooks.is_due(row, now) and (task is None or task.done()):
                 work = partial(self._tell, row)
-                self._running[row.id] = asyncio.create_task(self._guarded(work, "cannot send a webhook"))
+                self._running[row.id] = asyncio.create_task(guarded(work, "cannot send a webhook"))
 
     async def _note_late(self, now: str) -> None:
         def look(transaction: Transaction) -> list[str]:

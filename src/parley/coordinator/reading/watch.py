@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import anyio.to_thread
 
-from parley.coordinator.observability import logger
-from parley.coordinator.record import Storage, StorageUnavailable, Transaction, studies
+from parley.coordinator.observability import repeat
+from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.record.studies import StudyRow
 
 MOMENT = 0.5  # seconds
@@ -53,7 +53,7 @@ class Watch:
     def start(self) -> None:
         """Begin to look."""
         self._loop = asyncio.get_running_loop()
-        self._task = asyncio.create_task(self._look())
+        self._task = asyncio.create_task(repeat(self._look, MOMENT, "cannot look for changes"))
 
     async def stop(self) -> None:
         """Look no more, and let everybody who waits go."""
@@ -78,22 +78,13 @@ class Watch:
             self._changed.notify_all()
 
     async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(MOMENT)
-            watched = list(self._followers)
-            if watched:
-                try:
-                    await self._note(await anyio.to_thread.run_sync(self._glances, watched))
-                except StorageUnavailable as error:
-                    logger.warning("cannot look for changes", error=str(error))
-                except Exception:  # whatever it was, those who wait must not wait for good
-                    logger.exception("cannot look for changes")
+        watched = list(self._followers)
 
-    def _glances(self, watched: list[str]) -> list[Glance]:
-        def work(transaction: Transaction) -> list[Glance]:
+        def glances(transaction: Transaction) -> list[Glance]:
             return [Glance.of(row) for row in studies.find(transaction, among=watched, limit=None)[0]]
 
-        return self._storage.read(work)
+        if watched:
+            await self._note(await anyio.to_thread.run_sync(self._storage.read, glances))
 
     async def next(self, study: str, after: int, timeout: float) -> Glance | None:
         """The study once its log is longer than `after`; None if that takes too long or the server stops."""

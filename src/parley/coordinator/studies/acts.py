@@ -11,27 +11,8 @@ from parley.coordinator.record.writer import enact, locked, write_first
 from parley.coordinator.studies.certify import Drafted, certify, certify_as_drafted, draft_end
 from parley.coordinator.studies.phases import INLINE_CELLS, close_if_due, load_trial
 from parley.errors import ParleyError
-from parley.protocol import (
-    TRANSITIONS,
-    Receipt,
-    Report,
-    Stage,
-    StudyMessage,
-    Trial,
-    create,
-    require_readable,
-)
+from parley.protocol import TRANSITIONS, Receipt, Report, Stage, StudyMessage, Trial, create, events, require_readable
 from parley.protocol.codec import canonical
-from parley.protocol.events import (
-    Cancelled,
-    Paused,
-    ReportAmended,
-    ReportRefused,
-    ResultsRead,
-    Resumed,
-    Signed,
-    StudyCreated,
-)
 
 ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 RESERVED = (ledger.SERVER,)
@@ -60,8 +41,8 @@ def prepare_study(study_id: str, study: StudyMessage) -> Trial:
         raise Refusal("invalid-study", str(error)) from None
 
 
-def _created(trial: Trial) -> StudyCreated:
-    return StudyCreated(study_id=trial.id, study=trial.study, plan=trial.plan)
+def _created(trial: Trial) -> events.StudyCreated:
+    return events.StudyCreated(study_id=trial.id, study=trial.study, plan=trial.plan)
 
 
 def create_study(transaction: Transaction, trial: Trial, *, actor: str, at: str) -> StudyRow:
@@ -74,18 +55,18 @@ def create_study(transaction: Transaction, trial: Trial, *, actor: str, at: str)
 
 def pause_study(transaction: Transaction, study: str, reason: str, *, actor: str, at: str) -> StudyRow:
     """Take no report until resumed."""
-    return enact(transaction, locked(transaction, study), Paused(reason=reason), actor=actor, at=at)
+    return enact(transaction, locked(transaction, study), events.Paused(reason=reason), actor=actor, at=at)
 
 
 def resume_study(transaction: Transaction, study: str, reason: str, *, actor: str, at: str) -> StudyRow:
     """Go on; a step that is due is taken now (small studies) or by the closer."""
-    row = enact(transaction, locked(transaction, study), Resumed(reason=reason), actor=actor, at=at)
+    row = enact(transaction, locked(transaction, study), events.Resumed(reason=reason), actor=actor, at=at)
     return close_if_due(transaction, row, at)
 
 
 def sign_study(transaction: Transaction, study: str, name: str, meaning: str, *, actor: str, at: str) -> StudyRow:
     """Keep a signature in the log; it changes nothing else."""
-    return enact(transaction, locked(transaction, study), Signed(name=name, meaning=meaning), actor=actor, at=at)
+    return enact(transaction, locked(transaction, study), events.Signed(name=name, meaning=meaning), actor=actor, at=at)
 
 
 def record_read(
@@ -95,7 +76,7 @@ def record_read(
     row = locked(transaction, study)
     if (row.stage, "results-read") not in TRANSITIONS or already_read(transaction, row, actor, after=after):
         return row
-    return enact(transaction, row, ResultsRead(phase=row.phase, operation=operation), actor=actor, at=at)
+    return enact(transaction, row, events.ResultsRead(phase=row.phase, operation=operation), actor=actor, at=at)
 
 
 def already_read(transaction: Transaction, row: StudyRow, actor: str, *, after: int = 0) -> bool:
@@ -117,7 +98,7 @@ def draft_cancel(storage: Storage, study: str, reason: str, *, actor: str, at: s
     found = storage.read(look)
     if found is None:
         return None
-    return draft_end(storage, *found, Cancelled(reason=reason), None, actor=actor, at=at)
+    return draft_end(storage, *found, events.Cancelled(reason=reason), None, actor=actor, at=at)
 
 
 def cancel_study(
@@ -127,7 +108,7 @@ def cancel_study(
 
     None if the log has moved on from where the end was `drafted`.
     """
-    row, event = locked(transaction, study), Cancelled(reason=reason)
+    row, event = locked(transaction, study), events.Cancelled(reason=reason)
     if drafted is None:
         row = enact(transaction, row, event, actor=actor, at=at)
         return certify(transaction, row, load_trial(transaction, row), at)
@@ -143,7 +124,7 @@ def amend_report(
     """Put another report in the place of one that was accepted in the phase in progress, or is held; both are kept."""
     row = locked(transaction, report.study)
     earlier = phases.receipts(transaction, report.study, report.phase, report.agent)
-    event = ReportAmended(report=report, replaces=earlier[-1].report if earlier else "", reason=reason)
+    event = events.ReportAmended(report=report, replaces=earlier[-1].report if earlier else "", reason=reason)
     row = enact(transaction, row, event, actor=actor, at=at)
     receipt = Receipt.of(report, sequence=row.sequence, head=row.head)
     return (row if earlier else close_if_due(transaction, row, at)), receipt
@@ -153,5 +134,5 @@ def refuse_report(
     transaction: Transaction, study: str, phase: int, agent: str, digest: str, reason: str, *, actor: str, at: str
 ) -> StudyRow:
     """Refuse a report that is held: the agent is asked for another."""
-    event = ReportRefused(phase=phase, agent=agent, report=digest, reason=reason)
+    event = events.ReportRefused(phase=phase, agent=agent, report=digest, reason=reason)
     return enact(transaction, locked(transaction, study), event, actor=actor, at=at)

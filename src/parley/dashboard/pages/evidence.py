@@ -124,34 +124,24 @@ def _panels(
     for place in range(len(board.agents)):
         arms = arms_of(history, board, place)
         same.setdefault(repr(arms), (arms, []))[1].append(place)
-    return [
-        _panel(arms, board, places[0], name or _named([board.agents[place] for place in places]), limit, within, rates)
-        for arms, places in same.values()
-    ]
-
-
-def _panel(
-    arms: Sequence[Arm],
-    board: Board,
-    place: int,
-    agent: str,
-    limit: float,
-    within: tuple[float, float] | None,
-    rates: bool,
-) -> dict[str, Any]:
-    left = board.candidates[place]
-    begun = any(score for arm in arms for score in arm.scores)  # the first phase informs, and has no bets
-    timeline = f"Mixed means of {agent} over the phases, with intervals; numbers are below"
-    case = gettext("Evidence against each arm of %(agent)s; numbers are below", agent=agent)
-    return {
-        "agent": agent,
-        "left": left,
-        "decided": left <= board.top,
-        "settled": board.ends[place] == OutcomeStatus.SETTLED,
-        "arms": arms,
-        "timeline": timeline_chart(arms, timeline, within=within, rates=rates),
-        "evidence": evidence_chart(arms, limit, case) if begun else None,
-    }
+    panels = []
+    for arms, (place, *others) in same.values():
+        agent, left = name or _named([board.agents[one] for one in (place, *others)]), board.candidates[place]
+        begun = any(score for arm in arms for score in arm.scores)  # the first phase informs, and has no bets
+        timeline = f"Mixed means of {agent} over the phases, with intervals; numbers are below"
+        case = gettext("Evidence against each arm of %(agent)s; numbers are below", agent=agent)
+        panels.append(
+            {
+                "agent": agent,
+                "left": left,
+                "decided": left <= board.top,
+                "settled": board.ends[place] == OutcomeStatus.SETTLED,
+                "arms": arms,
+                "timeline": timeline_chart(arms, timeline, within=within, rates=rates),
+                "evidence": evidence_chart(arms, limit, case) if begun else None,
+            }
+        )
+    return panels
 
 
 routes = [page("/studies/{study}/evidence", evidence_page, tab="Evidence")]

@@ -77,7 +77,9 @@ async def _gathered(shown: Page) -> tuple[dict[str, Any], Content]:
             **head,
             "certificate": certificate,
             "settings": status.settings,
-            "answers": _answers(certificate, status.agents),
+            "answers": [answer_of(certificate, agent, by_arm=status.agents <= WHOLE) for agent in range(status.agents)]
+            if certificate
+            else [],
             "found": with_panels(found, status.settings["tolerance"]),
             "reread": [
                 reread_of(corrected, agent) for agent in range(len(conduct.agents)) if corrected.get("corrections")
@@ -122,10 +124,6 @@ async def report_markdown(shown: Page) -> Response:
             return markdown_text(f"{as_text(head['status'].name)}: report", *made()).encode()
 
     return attached(shown, await shown.draw(drawn), "text/markdown; charset=utf-8", "report.md")
-
-
-def _answers(certificate: Mapping[str, Any] | None, agents: int) -> list[dict[str, Any]]:
-    return [answer_of(certificate, agent, by_arm=agents <= WHOLE) for agent in range(agents)] if certificate else []
 
 
 def _size(status: Any, phases: int) -> str:

@@ -59,7 +59,10 @@ async def samples_page(shown: Page) -> Response:
     def made() -> dict[str, Any]:
         for agent in agents:
             agent["bar"] = _bar(agent, largest)
-        return {"calendar": None if days is None else _calendar(board, *days)}
+        if days is None:
+            return {"calendar": None}
+        each, decided = days  # who draws when
+        return {"calendar": calendar_chart(board.agents, each, board.delay, board.round_days, decided=decided)}
 
     values["made"] = made
     return await shown.show("samples.html", tab="Samples", **head, **values)
@@ -88,11 +91,6 @@ async def _days(shown: Page, board: Board) -> tuple[list[list[float]], int] | No
     phases = [*drawn, board.planned] if any(board.planned) else drawn
     days = [[some / rate if rate else 0.0 for some, rate in zip(row, board.rates, strict=True)] for row in phases]
     return days, len(drawn)
-
-
-def _calendar(board: Board, days: list[list[float]], decided: int) -> Markup:
-    """Who draws when."""
-    return calendar_chart(board.agents, days, board.delay, board.round_days, decided=decided)
 
 
 def _cells(board: Board, bounds: list[list[float]] | None, place: int, in_already: bool) -> list[dict[str, Any]]:
