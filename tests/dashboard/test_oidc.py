@@ -279,11 +279,13 @@ def test_what_waits_is_for_one_session_one_study_these_words_and_ten_minutes(her
     with browser(here) as pages, browser(here) as other:
         for one in (pages, other):
             sign_in(one, "ada")
-        to_sign(other)
-        elsewhere = other.cookies["parley-provider"].split(".")
+        for one in (pages, other):
+            to_sign(one)
+        earlier, elsewhere = (one.cookies["parley-provider"].split(".") for one in (pages, other))
         for change in (
             lambda *_: elsewhere,
             lambda secret, _, path: (secret, elsewhere[1], path),
+            lambda secret, _, path: (secret, earlier[1], path),
             lambda secret, sealed, path: (secret, "AAAA" + sealed[4:], path),
             lambda secret, sealed, path: (secret, sealed, path.replace("trial", "other")),
         ):
