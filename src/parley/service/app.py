@@ -25,7 +25,6 @@ from parley.coordinator.http.schemas import EstimateBody, SomeAgents
 from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.progress import latest_state
-from parley.coordinator.reading.studies import require_study
 from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.record.base import Cache
 from parley.coordinator.settings import ServerSettings
@@ -84,7 +83,7 @@ async def get_forecast(call: Call[SomeAgents, None]) -> Forecast:
     study = call.study
 
     def work(transaction: Transaction) -> tuple[Any, bool, Policy, State, tuple[str, ...]]:
-        row = require_study(transaction, study)
+        row = studies.require(transaction, study)
         message = studies.message(transaction, row)
         frozen = tuple(sorted(studies.frozen_agents(transaction, study)))
         state = latest_state(transaction, row)

@@ -4,7 +4,6 @@ A session stands for the token it was opened with: it can do what the token can,
 its own time. It lives in the database, so it outlives a restart of the server and is known to every server process.
 """
 
-import hashlib
 import re
 import secrets
 
@@ -15,13 +14,10 @@ from parley.coordinator.clock import later
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import sessions
+from parley.protocol.codec import sha256
 
 MOST = 20  # sessions of one token; a further one ends the oldest
 FORM = re.compile(r"[A-Za-z0-9_-]{43}")
-
-
-def _digest(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def open_session(transaction: Transaction, kid: str, *, at: str, hours: float) -> tuple[str, str]:
@@ -31,7 +27,7 @@ def open_session(transaction: Transaction, kid: str, *, at: str, hours: float) -
     too_many = transaction.execute(mine.offset(MOST - 1)).scalars().all()
     transaction.execute(delete(sessions).where(sessions.c.digest.in_(too_many)))
     secret, expires = secrets.token_urlsafe(32), later(at, hours)
-    row = {"digest": _digest(secret), "kid": kid, "created_at": at, "expires_at": expires}
+    row = {"digest": sha256(secret), "kid": kid, "created_at": at, "expires_at": expires}
     transaction.execute(insert(sessions).values(row))
     return secret, expires
 
@@ -40,7 +36,7 @@ def resume(transaction: Transaction, secret: str, *, at: str) -> Principal:
     """The principal of a session; unknown, ended and expired ones are refused alike, and those of a revoked token."""
     if FORM.fullmatch(secret) is not None:
         # The secret is 256 random bits: looking its hash up tells nothing about it by how long that takes.
-        found = transaction.execute(select(sessions).where(sessions.c.digest == _digest(secret))).one_or_none()
+        found = transaction.execute(select(sessions).where(sessions.c.digest == sha256(secret))).one_or_none()
         row = None if found is None or found.expires_at <= at else get_token(transaction, found.kid)
         if row is not None and row.revoked_at is None:
             return principal_of_row(row)
@@ -49,7 +45,7 @@ def resume(transaction: Transaction, secret: str, *, at: str) -> Principal:
 
 def end(transaction: Transaction, secret: str) -> None:
     """Sign out; ending it twice is the same as once."""
-    transaction.execute(delete(sessions).where(sessions.c.digest == _digest(secret)))
+    transaction.execute(delete(sessions).where(sessions.c.digest == sha256(secret)))
 
 
 def sweep(transaction: Transaction, *, at: str) -> None:

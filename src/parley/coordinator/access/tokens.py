@@ -222,9 +222,7 @@ def _check_scope(transaction: Transaction, role: Role, study: str | None, agent:
         raise Refusal("invalid-request", "an administrator is one of the whole server, not of a study")
     if study is None:
         return
-    row = studies.get(transaction, study)
-    if row is None:
-        raise Refusal("not-found", f"no study {study!r}")
+    row = studies.require(transaction, study)
     if agent is not None and agent not in studies.message(transaction, row).agents:
         raise Refusal("not-found", f"no agent {agent!r} in {study!r}")
 

@@ -65,8 +65,8 @@ def register(
     transaction: Transaction, *, url: str, events: Sequence[Telling], study: str | None, by: str, at: str
 ) -> tuple[str, Row[*tuple[Any, ...]]]:
     """A new webhook, told of what happens from now on; returns its secret, which is shown only here, and its row."""
-    if study is not None and studies.get(transaction, study) is None:
-        raise Refusal("not-found", f"no study {study!r}")
+    if study is not None:
+        studies.require(transaction, study)
     webhook, secret = f"wh_{secrets.token_hex(4)}", "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
     chosen = sorted(set(events or USUAL))
     # The address may be a secret of its receiver: the log has the host only.

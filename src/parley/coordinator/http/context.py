@@ -22,10 +22,10 @@ from parley.coordinator.http.limits import Pool, Slots, Throttle
 from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.studies import require_study, summary
+from parley.coordinator.reading.studies import summary
 from parley.coordinator.reading.visibility import ETags, Visibility
 from parley.coordinator.reading.watch import Watch
-from parley.coordinator.record import Storage, Transaction
+from parley.coordinator.record import Storage, Transaction, studies
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
@@ -181,7 +181,7 @@ class Call(Generic[Q, B]):
 
     async def about(self, work: Callable[[Transaction, StudyRow], T]) -> T:
         """The same of the study in the path."""
-        return await self.answer(lambda transaction: work(transaction, require_study(transaction, self.study)))
+        return await self.answer(lambda transaction: work(transaction, studies.require(transaction, self.study)))
 
     async def compute(self, work: Callable[[], T]) -> T:
         """What takes its time, off the event loop, when it is the token's turn."""

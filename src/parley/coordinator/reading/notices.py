@@ -4,7 +4,6 @@ A notice says no more than a viewer may know: what happened, in which study and 
 Single arms, counts and reasons are for those who follow its link.
 """
 
-import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ from parley.coordinator.record.tables import assignments, late_reports, log
 from parley.coordinator.record.tables import phases as phases_table
 from parley.coordinator.record.tables import reports as reports_table
 from parley.protocol import Stage
-from parley.protocol.codec import canonical, read_json
+from parley.protocol.codec import canonical, read_json, sha256
 
 KINDS = {"phase-closed": Telling.DECIDED, "report-quarantined": Telling.HELD, "certified": Telling.ENDED}
 # A certificate that follows a correction is another reading of an end that was told.
@@ -52,7 +51,7 @@ class Notice:
 
     def message_id(self, webhook: str) -> str:
         """By which a receiver knows a message that it has had before."""
-        return "msg_" + hashlib.sha256(f"{webhook} {self.key}".encode()).hexdigest()[:32]
+        return "msg_" + sha256(f"{webhook} {self.key}")[:32]
 
     def body(self, pages: str) -> str:
         """The JSON text that is sent; `pages` is the address of the dashboard."""

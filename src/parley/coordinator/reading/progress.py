@@ -162,12 +162,7 @@ def latest_phase(row: StudyRow) -> int:
 
 def latest_state(transaction: Transaction, row: StudyRow) -> State:
     """The policy's state after the last decided phase."""
-    return state_at(transaction, row, latest_phase(row))
-
-
-def state_at(transaction: Transaction, row: StudyRow, phase: int) -> State:
-    """The policy's state after a decided phase."""
-    return _phase(transaction, row, phase)[0]
+    return _phase(transaction, row, latest_phase(row))[0]
 
 
 def _phase(transaction: Transaction, row: StudyRow, phase: int) -> tuple[State, Explanation]:

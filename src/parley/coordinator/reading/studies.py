@@ -25,14 +25,6 @@ from parley.translation import marked
 PAGE = 4 * 1024 * 1024  # characters of records in one answer; a single one may be larger
 
 
-def require_study(transaction: Transaction, study: str) -> StudyRow:
-    """The row, or the refusal."""
-    row = studies.get(transaction, study)
-    if row is None:
-        raise Refusal("not-found", f"no study {study!r}")
-    return row
-
-
 def summary(row: StudyRow, visibility: Visibility, etags: ETags) -> answers.StudyLine:
     """A line of the list of studies, as much of it as somebody may see."""
     shown = {name: getattr(row, name) for name in answers.StudyLine.__struct_fields__ if name != "version"}
@@ -154,7 +146,7 @@ def status(transaction: Transaction, row: StudyRow, visibility: Visibility, etag
 
 def agent_assignment(transaction: Transaction, study: str, agent: str) -> tuple[StudyRow, answers.AgentAssignment]:
     """What an agent is asked to draw now."""
-    row = require_study(transaction, study)
+    row = studies.require(transaction, study)
     message = studies.message(transaction, row)
     if agent not in message.agents:
         raise Refusal("not-found", marked("no agent {0!r} in {1!r}").format(agent, study))

@@ -5,7 +5,6 @@ should have left there (`rows_of`, which also wrote them): every report and revi
 decision, whom it asked, what was put aside, who was frozen, the documents, the states, the study's own row.
 """
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +18,7 @@ from parley.coordinator.record.base import Storage, Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import Entry, first_row, row_after, rows_of
 from parley.protocol import Event, Proof, Record, Trial, Verification, read_log, verify_log
-from parley.protocol.codec import canonical
+from parley.protocol.codec import canonical, sha256
 from parley.protocol.events import AskedAnew, PhaseClosed, ReportAccepted, ReportAmended, StudyCreated
 from parley.protocol.state_machine import agent_of
 
@@ -140,7 +139,7 @@ class _Digest(str):
 def _hashed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    return str(value) if isinstance(value, _Digest) else hashlib.sha256(value.encode()).hexdigest()
+    return str(value) if isinstance(value, _Digest) else sha256(value)
 
 
 def _differences(stored: _Stored, expected: _Projection, *, exact: bool) -> Iterator[str]:

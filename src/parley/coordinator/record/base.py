@@ -195,6 +195,15 @@ def unavailable(error: Exception) -> StorageUnavailable:
     return StorageUnavailable(str(getattr(error, "orig", error)))
 
 
+def look(engine: Engine, cache: RecordCache, work: Callable[[Transaction], T]) -> T:
+    """Run what reads on a connection of an engine."""
+    try:
+        with engine.begin() as connection:
+            return work(Transaction(connection, cache))
+    except SQLAlchemyError as error:  # of the database, or of the pool when all connections are taken
+        raise unavailable(error) from error
+
+
 Change: TypeAlias = tuple[Callable[[Transaction], Any], Future[Any]]
 Outcome: TypeAlias = tuple[Any, Exception | None]
 

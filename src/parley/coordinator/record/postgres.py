@@ -12,8 +12,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from sqlalchemy import URL, Engine, create_engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import URL, create_engine
 
 from parley.coordinator.record.base import (
     LARGEST_GROUP,
@@ -22,7 +21,7 @@ from parley.coordinator.record.base import (
     Storage,
     Transaction,
     commit_together,
-    unavailable,
+    look,
 )
 from parley.errors import StorageUnavailable
 
@@ -96,17 +95,10 @@ class PostgresStorage(Storage):
             return
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        return self._look(self._snapshots, work)
+        return look(self._snapshots, self.cache, work)
 
     def glance(self, work: Callable[[Transaction], T]) -> T:
-        return self._look(self._statements, work)
-
-    def _look(self, engine: Engine, work: Callable[[Transaction], T]) -> T:
-        try:
-            with engine.begin() as connection:
-                return work(Transaction(connection, self.cache))
-        except SQLAlchemyError as error:  # of the database, or of the pool when all connections are taken
-            raise unavailable(error) from error
+        return look(self._statements, self.cache, work)
 
     def close(self) -> None:
         self._workers.shutdown()

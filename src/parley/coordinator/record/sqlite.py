@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from parley.coordinator.record.base import (
@@ -31,7 +30,7 @@ from parley.coordinator.record.base import (
     Storage,
     Transaction,
     commit_together,
-    unavailable,
+    look,
 )
 from parley.errors import InvalidInput, StorageUnavailable
 from parley.files import FileLock, Locked
@@ -68,11 +67,7 @@ class SqliteStorage(Storage):
         return done
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        try:
-            with self._readers.begin() as connection:
-                return work(Transaction(connection, self.cache))
-        except SQLAlchemyError as error:  # of the database, or of the pool when all readers are taken
-            raise unavailable(error) from error
+        return look(self._readers, self.cache, work)
 
     def close(self) -> None:
         if not self._closed.acquire(blocking=False):

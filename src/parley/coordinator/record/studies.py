@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from parley.coordinator.problems import Refusal
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import assignments, documents, frozen, questions, reports, studies
 from parley.errors import StorageUnavailable
@@ -93,6 +94,14 @@ def get(transaction: Transaction, study: str) -> StudyRow | None:
     """A study as it is in this snapshot."""
     found = transaction.execute(GET, {"study": study}).one_or_none()
     return None if found is None else _row(found)
+
+
+def require(transaction: Transaction, study: str) -> StudyRow:
+    """The same, or the refusal."""
+    row = get(transaction, study)
+    if row is None:
+        raise Refusal("not-found", f"no study {study!r}")
+    return row
 
 
 def lock(transaction: Transaction, study: str) -> StudyRow | None:

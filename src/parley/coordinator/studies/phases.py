@@ -9,19 +9,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from parley.coordinator.clock import Clock
 from parley.coordinator.observability import Metrics, logger
-from parley.coordinator.problems import Refusal
 from parley.coordinator.record import Storage, StorageUnavailable, phases, studies
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact
 from parley.coordinator.studies.certify import COORDINATOR, Drafted, certify, certify_as_drafted, draft_end
-from parley.errors import IllegalMove, ImpossibleReport, InvalidInput, ParleyError
+from parley.errors import ParleyError
 from parley.killpoints import reached
 from parley.protocol import Held, Stage, Step, Trial, require_readable
 from parley.protocol.codec import canonical
@@ -29,7 +27,6 @@ from parley.protocol.events import StepFailed
 from parley.protocol.state_machine import CONCLUDED
 from parley.protocol.trial import Settled
 
-T = TypeVar("T")
 LONGEST = 2_000  # characters of a reason
 MOMENT = 2.0  # seconds between looks when nobody calls
 INLINE_CELLS = 2_000  # arms x agents up to which a step is taken within the transaction of the last report
@@ -77,27 +74,6 @@ def load_trial(transaction: Transaction, row: StudyRow, *, past: bool = False) -
         settled.append(Settled(plan=plan, reports={agent: one.receipt.report for agent, one in taken.items()}))
     corrected = tuple(one.event for one in phases.corrections(transaction, row.id))
     return replace(trial, past=tuple(recorded), settled=tuple(settled), corrections=corrected)
-
-
-def preview(storage: Storage, study: str, look: Callable[[Trial], T], *, past: bool = False) -> tuple[int, T]:
-    """What is shown of a trial, computed outside of every lock, and the sequence of the log it was seen at."""
-
-    def read(transaction: Transaction) -> tuple[StudyRow, Trial]:
-        row = studies.get(transaction, study)
-        if row is None:
-            raise Refusal("not-found", f"no study {study!r}")
-        return row, load_trial(transaction, row, past=past)
-
-    row, trial = storage.read(read)
-    try:
-        return row.sequence, look(trial)
-    except IllegalMove as error:
-        raise Refusal(error.reason, error.words or str(error), stage=str(row.stage), phase=row.phase) from None
-    except ImpossibleReport as error:
-        raise Refusal("impossible-report", str(error)) from None
-    except InvalidInput as error:
-        wrong = "invalid-request" if error.key.startswith("weights") else "illegal-move"
-        raise Refusal(wrong, str(error), stage=str(row.stage), phase=row.phase) from None
 
 
 @dataclass(frozen=True, kw_only=True)

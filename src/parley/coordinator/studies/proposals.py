@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import Storage
+from parley.coordinator.record import Storage, studies
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import enact, locked
 from parley.coordinator.studies.certify import certify
-from parley.coordinator.studies.phases import close_if_due, load_trial, preview
+from parley.coordinator.studies.phases import close_if_due, load_trial
+from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.protocol import Event, Report, Trial, admit, previews, require_readable
 from parley.protocol.codec import canonical
 from parley.protocol.corrections import CorrectionPreview, correction_preview
@@ -60,7 +61,7 @@ def propose_early_close(storage: Storage, study: str, phase: int) -> Proposal[Ea
         admit(trial.situation(), PhaseClosedEarly(phase=phase, reason="", without=trial.awaited, consequences=""))
         return previews.early_close_preview(trial)
 
-    seen, shown = preview(storage, study, look)
+    seen, shown, _ = _preview(storage, study, "phase-closed-early", look, past=False)
 
     def make(reason: str) -> Made:
         without, digest = shown.awaited, shown.digest
@@ -142,15 +143,28 @@ def _preview(
     *,
     agent: str | None = None,
     arm: str | None = None,
+    past: bool = True,
 ) -> tuple[int, P, Trial]:
-    """The preview of an event of a kind, and where it was seen. The policy runs ahead: that takes time."""
+    """The preview of an event of a kind, computed outside of every lock, and the sequence of the log it was seen at.
 
-    def allowed(trial: Trial) -> tuple[P, Trial]:
-        for what, name, known in (("agent", agent, trial.study.agents), ("arm", arm, trial.study.arms)):
-            if name is not None and name not in known:
-                raise Refusal("not-found", f"no {what} {name!r} in {study!r}")
+    The policy runs ahead: that takes time.
+    """
+
+    def read(transaction: Transaction) -> tuple[StudyRow, Trial]:
+        row = studies.require(transaction, study)
+        return row, load_trial(transaction, row, past=past)
+
+    row, trial = storage.read(read)
+    for what, name, known in (("agent", agent, trial.study.agents), ("arm", arm, trial.study.arms)):
+        if name is not None and name not in known:
+            raise Refusal("not-found", f"no {what} {name!r} in {study!r}")
+    try:
         require(trial.stage, kind)
-        return look(trial), trial
-
-    seen, (shown, trial) = preview(storage, study, allowed, past=True)
-    return seen, shown, trial
+        return row.sequence, look(trial), trial
+    except IllegalMove as error:
+        raise Refusal(error.reason, error.words or str(error), stage=str(row.stage), phase=row.phase) from None
+    except ImpossibleReport as error:
+        raise Refusal("impossible-report", str(error)) from None
+    except InvalidInput as error:
+        wrong = "invalid-request" if error.key.startswith("weights") else "illegal-move"
+        raise Refusal(wrong, str(error), stage=str(row.stage), phase=row.phase) from None

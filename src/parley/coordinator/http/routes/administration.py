@@ -16,8 +16,8 @@ from parley.coordinator.http import schemas
 from parley.coordinator.http.context import Call
 from parley.coordinator.http.guard import record_read
 from parley.coordinator.problems import Refusal
-from parley.coordinator.reading.studies import PAGE, log_page, quarantined, require_study, signatures
-from parley.coordinator.record import Transaction, ledger, phases, stamps
+from parley.coordinator.reading.studies import PAGE, log_page, quarantined, signatures
+from parley.coordinator.record import Transaction, ledger, phases, stamps, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.studies import acts, proposals
 from parley.coordinator.studies.phases import load_trial
@@ -214,7 +214,7 @@ async def list_corrections(call: Call[None, None]) -> answers.Corrections:
 
 def _corrections(call: Call[None, None]) -> answers.Corrections:
     def look(transaction: Transaction) -> tuple[Trial | None, list[int]]:
-        row, found = require_study(transaction, call.study), phases.corrections(transaction, call.study)
+        row, found = studies.require(transaction, call.study), phases.corrections(transaction, call.study)
         trial = load_trial(transaction, row, past=True) if found else None
         return trial, [one.sequence for one in found]
 
@@ -265,7 +265,7 @@ async def get_server_log(call: Call[schemas.LogQuery, None]) -> str:
 
 async def export_log(call: Call[None, None]) -> StreamingResponse:
     """The whole log, one record a line, then its time stamps: all that `parley verify` needs on another machine."""
-    await call.context.read(lambda transaction: require_study(transaction, call.study))
+    await call.context.read(lambda transaction: studies.require(transaction, call.study))
     call.context.streams.check(call.by.kid)
     headers = {"Content-Disposition": f'attachment; filename="{call.study}.ndjson"'}
     return StreamingResponse(_lines(call), media_type="application/x-ndjson", headers=headers)

@@ -13,7 +13,7 @@ from parley.coordinator.http.guard import record_read, still_welcome
 from parley.coordinator.http.schemas import FindingsQuery, HistoryQuery, NewStudyBody, SomeAgents, StudiesQuery
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading import progress
-from parley.coordinator.reading.studies import listed, pulse, require_study, status
+from parley.coordinator.reading.studies import listed, pulse, status
 from parley.coordinator.reading.watch import Glance
 from parley.coordinator.record import StorageUnavailable, Transaction, phases, studies
 from parley.coordinator.record.studies import StudyRow
@@ -69,7 +69,7 @@ async def get_study(call: Call[None, None]) -> answers.StudyStatus:
     visibility, etags = call.visibility, call.context.etags
 
     def work(transaction: Transaction) -> tuple[answers.StudyStatus, bool]:
-        found = status(transaction, require_study(transaction, call.study), visibility, etags)
+        found = status(transaction, studies.require(transaction, call.study), visibility, etags)
         # These words have means and scatters of arms.
         return call.finish(found), visibility.whole and any([*found.warnings, *(one.held for one in found.missing)])
 
@@ -146,7 +146,7 @@ async def _kept(call: Call[None, None], find: Callable[[Transaction, str], str |
 
 async def follow_study(call: Call[None, None]) -> StreamingResponse:
     """Server-sent events: `study` with stage, phase, awaited and version, at first and after every change."""
-    row = await call.context.read(lambda transaction: require_study(transaction, call.study))
+    row = await call.context.read(lambda transaction: studies.require(transaction, call.study))
     call.context.streams.check(call.by.kid)
     return StreamingResponse(_events(call, Glance.of(row)), media_type="text/event-stream", headers=STREAM)
 
