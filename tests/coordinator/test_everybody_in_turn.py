@@ -31,7 +31,7 @@ def held_up(monkeypatch):
     go_on, inside, seen, real = threading.Event(), threading.Semaphore(0), [0, 0], routes.status
     count = threading.Lock()
 
-    def slow(connection, row, **rest):
+    def slow(connection, row, *rest):
         with count:
             seen[0] += 1
             seen[1] = max(seen)
@@ -40,7 +40,7 @@ def held_up(monkeypatch):
             go_on.wait(PATIENCE)
         with count:
             seen[0] -= 1
-        return real(connection, row, **rest)
+        return real(connection, row, *rest)
 
     monkeypatch.setattr(routes, "status", slow)
     try:
