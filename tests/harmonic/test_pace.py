@@ -121,9 +121,7 @@ def test_cell_variances_are_the_old_program_with_other_costs():
     programs, _ = random_program(5, "prices")
     assert programs.variances is not None
     # x = v x' turns sum w^2 v / x into the plain program in x' with costs v c.
-    plain = ContrastPrograms(
-        programs.squared_weights, programs.costs * programs.variances, programs.inverse, programs.opponents
-    )
+    plain = replace(programs, costs=programs.costs * programs.variances, variances=None)
     ours, theirs = solve(programs), solve(plain)
     assert ours.value == pytest.approx(theirs.value, rel=1e-8)
     assert ours.allocation == pytest.approx(theirs.allocation * programs.variances, rel=1e-3)
