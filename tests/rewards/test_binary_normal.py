@@ -16,9 +16,17 @@ from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.protocol import StudyMessage
 from parley.rewards import Binary, BinaryNormal, Gaussian, make_model
-from parley.rewards.bets import LOG_SHARES, NEAR_TIE, boosted_stakes, contrast_variance, gaussian_payoff
+from parley.rewards.bets import (
+    LOG_SHARES,
+    NEAR_TIE,
+    NOTHING,
+    boosted_stakes,
+    contrast_variance,
+    gaussian_payoff,
+    log_bet,
+    log_boost,
+)
 from parley.rewards.intervals import stack_phases
-from parley.rewards.payoffs import NOTHING, log_bet, log_boost
 from parley.simulation import simulate
 from parley.study import parse_study
 from parley.totals import Totals

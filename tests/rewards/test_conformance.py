@@ -10,8 +10,7 @@ from tests.rewards.models import EXACT, MODELS
 from parley import rewards
 from parley.problem import Instance, Problem
 from parley.rewards import Bets, make_model, noise_keys
-from parley.rewards.bets import contrast_variance
-from parley.rewards.payoffs import NOTHING
+from parley.rewards.bets import NOTHING, contrast_variance
 from parley.totals import Totals
 
 WEIGHTS = np.array([[0.7, 0.2], [0.3, 0.8]])

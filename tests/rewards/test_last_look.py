@@ -12,11 +12,13 @@ from tests.rewards.models import MODELS
 from tests.rewards.test_student import tail
 
 from parley.rewards import Bets, make_model
-from parley.rewards.bets import BEYOND, LOG_SHARES, boosted_stakes
-from parley.rewards.payoffs import (
+from parley.rewards.bets import (
+    BEYOND,
     LEAST_SHARE,
+    LOG_SHARES,
     MOST_SHARE,
     NOTHING,
+    boosted_stakes,
     log_bet,
     log_boost,
     log_conditional_error,

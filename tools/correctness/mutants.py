@@ -13,8 +13,7 @@ from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.evidence.wealth import Contrasts, Wealth
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.rewards import Bets, Binary, BinaryNormal, BoundedVariance, Gaussian, RewardModel, UnknownScale
-from parley.rewards.bets import LOG_SHARES, boosted_stakes
-from parley.rewards.payoffs import log_bet, log_boost
+from parley.rewards.bets import LOG_SHARES, boosted_stakes, log_bet, log_boost
 from parley.totals import Totals
 
 

@@ -17,9 +17,8 @@ import numpy as np
 from parley.checks import FloatArray
 from parley.errors import InvalidInput, UnknownName
 from parley.rewards import intervals, plausibility, sampling
-from parley.rewards.bets import Bets, at_bets, contrast_payoff
+from parley.rewards.bets import Bets, at_bets, contrast_payoff, stake_that_crosses
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
-from parley.rewards.payoffs import stake_that_crosses
 from parley.rewards.plausibility import Flaw, ImplausibleMean, Past, implausible_mean
 from parley.rewards.sampling import Sampler, TiltedLaw
 from parley.rewards.scales import Scale, in_lists

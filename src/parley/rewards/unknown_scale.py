@@ -15,9 +15,19 @@ from parley.checks import FloatArray, positive
 from parley.errors import InvalidInput
 from parley.rewards import intervals, sampling
 from parley.rewards.base import RewardModel
-from parley.rewards.bets import LOG_SHARES, Bets, at_bets, boosted_stakes, contrast_variance, least_weighed
+from parley.rewards.bets import (
+    LOG_SHARES,
+    NOTHING,
+    Bets,
+    at_bets,
+    boosted_stakes,
+    contrast_variance,
+    least_weighed,
+    log_bet,
+    log_boost,
+    log_final_payoff,
+)
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
-from parley.rewards.payoffs import NOTHING, log_bet, log_boost, log_final_payoff
 from parley.rewards.plausibility import LEVEL, largest_variance
 from parley.rewards.sampling import Sampler
 from parley.rewards.scales import Scale, squared_scale
