@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.common import Section, best_of, in_process
 from parley.bounds import bai, identification
+from parley.costs import Pace
 from parley.harmonic import ArmPrograms, solve, solver
-from parley.harmonic.pace import Pace
 from parley.problem import Instance, Problem
 
 

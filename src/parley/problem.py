@@ -19,7 +19,7 @@ from parley.errors import InvalidInput, TiedArms
 from parley.formatting import plural
 from parley.once import once
 from parley.rewards import Gaussian, RewardModel
-from parley.rewards.scales import checked_scale, fitting
+from parley.rewards.base import checked_scale, fitting
 from parley.settings import StudySettings
 
 __all__ = ["BoolArray", "Drift", "FloatArray", "Instance", "IntArray", "Problem", "top_gaps"]

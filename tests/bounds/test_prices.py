@@ -8,8 +8,8 @@ from tests.support import instances, paper_study
 
 from parley.bounds import bai, regret
 from parley.bounds.prices import cost, priced_bounds, regret_and_money, time, time_and_money
+from parley.costs import days_needed
 from parley.errors import InvalidInput, TiedArms
-from parley.harmonic.pace import days_needed
 from parley.problem import Instance, Problem
 
 LAWS = settings(deadline=None, max_examples=40)

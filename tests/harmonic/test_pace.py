@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import random_weights
 
+from parley.costs import Pace, days_needed
 from parley.errors import InvalidInput, NotConverged
 from parley.harmonic import ArmPrograms, ContrastPrograms, Status, proven_gap, solve
-from parley.harmonic.pace import Pace, days_needed
 
 pytestmark = pytest.mark.simulations
 

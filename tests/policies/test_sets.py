@@ -7,8 +7,7 @@ import pytest
 from tests.policies.racing import racing
 from tests.support import random_weights
 
-from parley.policies.evidence.sets import carried, scores
-from parley.policies.evidence.wealth import Wealth
+from parley.policies.evidence.wealth import Wealth, carried, scores
 from parley.problem import Instance, Problem
 from parley.rewards import Noise
 from parley.simulation.simulate import make_environment

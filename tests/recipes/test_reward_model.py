@@ -13,7 +13,7 @@ import numpy as np
 from parley.checks import FloatArray, IntArray
 from parley.rewards.gaussian import Scaled
 from parley.rewards.sampling import Sampler
-from parley.rewards.scales import SCALE, Scale
+from parley.rewards.base import SCALE, Scale
 from parley.settings import Key
 from parley.totals import Totals
 

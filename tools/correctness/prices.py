@@ -16,7 +16,7 @@ from tools.correctness.common import DOCS, SEED, in_parallel, table
 
 from parley.bounds import bai
 from parley.bounds.prices import cost, time
-from parley.harmonic.pace import days_needed
+from parley.costs import days_needed
 from parley.policies import make_policy
 from parley.problem import Instance, Problem
 from parley.simulation import Outcome, simulate

@@ -8,9 +8,8 @@ agent draws, so the fastest allocation bounds the expected days.
 import numpy as np
 
 from parley.bounds.paper import ACCURACY, Bound, arm_by_arm, best_arm_only, identification
-from parley.costs import stated_rates
+from parley.costs import Pace, stated_rates
 from parley.harmonic import solve
-from parley.harmonic.pace import Pace
 from parley.problem import FloatArray, Instance
 
 

@@ -24,8 +24,8 @@ from enum import Enum
 
 import numpy as np
 
+from parley.costs import Pace, agent_days
 from parley.errors import InvalidInput, NotConverged
-from parley.harmonic.pace import Pace, agent_days
 from parley.harmonic.programs import Programs
 from parley.problem import BoolArray, FloatArray, IntArray
 

@@ -16,12 +16,11 @@ from parley.checks import FloatArray, number
 from parley.errors import InvalidInput
 from parley.rewards import bets as betting
 from parley.rewards import intervals, sampling
-from parley.rewards.base import RewardModel
+from parley.rewards.base import RewardModel, Scale, no_scale
 from parley.rewards.bets import REACH, TERMS, Bets, Sides, at_bets, staked_gaps
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.plausibility import Flaw
 from parley.rewards.sampling import Sampler
-from parley.rewards.scales import Scale, no_scale
 from parley.settings import NUMBER, Key
 from parley.totals import Totals
 

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Self
 from parley.checks import LARGEST_SCALE, FloatArray, number
 from parley.errors import InvalidInput
 from parley.rewards import sampling
-from parley.rewards.base import RewardModel
+from parley.rewards.base import GUESS, RewardModel, Scale, no_scale
 from parley.rewards.sampling import Sampler
-from parley.rewards.scales import GUESS, Scale, no_scale
 from parley.settings import NUMBER, REQUIRED, Key
 
 

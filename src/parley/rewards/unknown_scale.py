@@ -14,7 +14,7 @@ from scipy.special import log_ndtr, ndtri, stdtr
 from parley.checks import FloatArray, positive
 from parley.errors import InvalidInput
 from parley.rewards import intervals, sampling
-from parley.rewards.base import RewardModel
+from parley.rewards.base import RewardModel, Scale, squared_scale
 from parley.rewards.bets import (
     LOG_SHARES,
     NOTHING,
@@ -30,7 +30,6 @@ from parley.rewards.bets import (
 from parley.rewards.intervals import Bound, ContrastSummary, Interval, PhaseContrasts
 from parley.rewards.plausibility import LEVEL, largest_variance
 from parley.rewards.sampling import Sampler
-from parley.rewards.scales import Scale, squared_scale
 from parley.totals import Totals
 
 SCOPES = {  # what may be pooled -> the axes of (arm, agent) that share a scale

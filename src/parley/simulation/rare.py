@@ -24,8 +24,7 @@ from parley.checks import BoolArray, FloatArray, IntArray
 from parley.errors import InvalidInput
 from parley.policies.base import State
 from parley.policies.evidence.racing import EvidenceRacing
-from parley.policies.evidence.sets import slot_of
-from parley.policies.evidence.wealth import Contrasts, Wealth
+from parley.policies.evidence.wealth import Contrasts, Wealth, slot_of
 from parley.privacy import with_noise
 from parley.problem import Instance, Problem
 from parley.rewards import RewardModel

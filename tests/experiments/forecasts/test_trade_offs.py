@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tests.support import paper_study
 
 from parley.cli.main import main
-from parley.costs import phase_days, stated_rates
+from parley.costs import agent_days, phase_days, stated_rates
 from parley.experiments.forecasts.plan_page import trade_off_figure, trade_off_table
 from parley.experiments.forecasts.planning import (
     Planner,
@@ -21,7 +21,6 @@ from parley.experiments.forecasts.planning import (
 )
 from parley.experiments.forecasts.scenarios import Scenario, with_weights
 from parley.experiments.report_kit.svg import calendar_chart, clipped, phase_begins
-from parley.harmonic.pace import agent_days
 from parley.problem import Problem
 
 pytestmark = pytest.mark.simulations

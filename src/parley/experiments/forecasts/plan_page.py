@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parley.costs import stated_rates
+from parley.costs import agent_days, stated_rates
 from parley.experiments.forecasts.designs import LOOKS
 from parley.experiments.forecasts.planning import CostPlan, Logistics, ScenarioCost
 from parley.experiments.forecasts.power import Characteristic, PoweredBudget
@@ -19,7 +19,6 @@ from parley.experiments.report_kit.pages import picture, render
 from parley.experiments.report_kit.svg import calendar_chart
 from parley.experiments.report_kit.tables import Table
 from parley.formatting import DASH, number, share_text
-from parley.harmonic.pace import agent_days
 from parley.privacy import epsilon
 from parley.problem import Problem
 from parley.translation import gettext, retold

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.costs import CostModel, round_overhead, stated_rates
+from parley.costs import CostModel, days_needed, round_overhead, stated_rates
 from parley.errors import InvalidInput
 from parley.harmonic import ArmPrograms, ContrastPrograms, Solution, solve
-from parley.harmonic.pace import days_needed
 from parley.policies.evidence.wealth import Contrasts, both
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
 from parley.totals import Totals

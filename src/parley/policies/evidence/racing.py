@@ -18,9 +18,18 @@ from parley.once import once
 from parley.policies.base import Elimination, Explanation, State, best_estimates
 from parley.policies.evidence import plan, tolerance
 from parley.policies.evidence.plan import TEMPERS, Temper
-from parley.policies.evidence.sets import carried, scores
 from parley.policies.evidence.tolerance import Pairs
-from parley.policies.evidence.wealth import LOWEST, Contrasts, Wealth, against, both, chance_of_losing, log_shares
+from parley.policies.evidence.wealth import (
+    LOWEST,
+    Contrasts,
+    Wealth,
+    against,
+    both,
+    carried,
+    chance_of_losing,
+    log_shares,
+    scores,
+)
 from parley.problem import BoolArray, FloatArray, IntArray
 from parley.quotas import cut_to
 from parley.rewards import Bets, PhaseContrasts

@@ -1,9 +1,18 @@
-"""What evidence racing remembers between phases, and what the past fixes before one."""
+"""What evidence racing remembers between phases, what the past fixes before one, and what slots keep meanwhile.
 
+With N of 2 or more a slot speaks for sets of arms. The candidates stand in an *order*, the N leaders first. A set bets
+that its *best outsider* j beats its *worst member* k, and shares the slot (k, j) with all sets of which that is true;
+the leaders' own set has a slot of its own. A slot's wealth is a lower bound for all its sets. When leaders change, the
+new ones come last among the leaders and the former ones first among the losers, and a slot begins with the least that
+any of its sets had in the slot where it was. docs/evidence-racing.md has the algorithm and the proof.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logit, ndtr
 
 from parley.policies.base import State
@@ -12,6 +21,8 @@ from parley.problem import BoolArray, FloatArray, IntArray
 STEEPNESS = 0.7  # of the shares: 0 is the union over agents; more bets on the first phase's leaders being right
 LOWEST = -1e100  # stands for the estimate of an arm that is none, or of which nothing is known
 LEAST_CHANCE = 1e-3  # that an arm is taken for a loser, or for none: no first phase is surer than that
+WORK = 500_000  # numbers of an array at a time
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,7 +34,7 @@ class Wealth(State):
     signal: FloatArray  # (..., arm, agent): sum of smallest contrast / largest variance, for the bound on the gap
     information: FloatArray  # (..., arm, agent): sum of 1 / largest variance
     gap_at_least: FloatArray  # (..., arm, agent): the best such bound so far, at least 0
-    ranks: IntArray | None = None  # (..., arm, agent): the last phase's order (see `sets`); -1 for who was out
+    ranks: IntArray | None = None  # (..., arm, agent): the last phase's order; -1 for who was out
     log_shares: FloatArray | None = None  # (..., arm, agent): of arms in a joint answer, where all answer together
 
 
@@ -87,3 +98,154 @@ def log_shares(mixed: FloatArray, variances: FloatArray, top: int, new: BoolArra
     loses = 1 - np.where(new, 1.0, 1 - chance_of_losing(mixed, variances, top)) / rivals
     loses = np.clip(loses, LEAST_CHANCE, 1 - LEAST_CHANCE)
     return np.asarray(STEEPNESS * logit(loses))
+
+
+def carried(state: Wealth, rank: IntArray, opponents: IntArray, line: float) -> tuple[FloatArray, IntArray | None]:
+    """The slots' log wealth before a phase, and the order: `(..., slot, arm, agent)` and `(..., arm, agent)`.
+
+    `rank` is by estimate. Slots that speak for no set stand on the line. With N = 1 an arm is its own set and has one
+    slot, which keeps its wealth whoever the opponent is: there is no order.
+    """
+    if state.ranks is None:
+        return state.log_wealth, None
+    top = state.log_wealth.shape[-3]
+    old, new, active = _rows(state.ranks), _rows(rank), _rows(state.active)
+    wealth, before, now = _rows(state.log_wealth, 3), _rows(state.opponents, 3), _rows(opponents, 3)
+    known, arms = (old >= 0).any(axis=-1, keepdims=True), old.shape[-1]
+    led, leads = (old >= 0) & (old < top), active & (new < top)
+    stays, comes, goes, rest = old, arms + new, 2 * arms + new, 3 * arms + old
+    key = np.where(leads, np.where(led, stays, comes), np.where(led, goes, rest))
+    order = _ranked(np.where(active, np.where(known, key, new), 4 * arms))
+    leaders = led | ~known
+    own = np.where(leaders[:, None], wealth, np.inf).min(axis=(-2, -1))
+    betting = ((state.phase > 0) & ~state.finished)[..., None] & (state.active.sum(axis=-2) > top)
+    racing = betting.reshape(-1, 1)
+    moved = np.flatnonzero(racing & known & (led != leads).any(axis=-1, keepdims=True))
+    for some in _parts(moved, arms**2):
+        table = _by_rank(wealth[some], before[some], old[some])
+        slots, own[some] = _inherited(old[some], order[some], table, own[some], line)
+        at = np.take_along_axis(order[some][:, None], now[some], axis=-1)
+        mine = np.take_along_axis(slots, np.broadcast_to(order[some][:, None], slots.shape), axis=-1)
+        wealth[some] = np.take_along_axis(mine, np.minimum(at, top - 1), axis=1)
+    hat = (new == top - 1)[:, None] & (np.take_along_axis(new[:, None], now, axis=-1) == top)
+    of_leaders = np.where(hat, own[:, None, None], line)
+    wealth = np.where(leads[:, None], of_leaders, wealth)
+    ranks = np.where(racing, np.where(active, order, -1), old)
+    return _back(wealth, state.log_wealth.shape), _back(ranks, state.ranks.shape)
+
+
+def scores(state: Wealth) -> FloatArray:
+    """`(..., arm, agent)`: the least wealth of all sets that may hold the arm; once it is out, of its own slots."""
+    least = np.asarray(state.log_wealth.min(axis=-3))
+    if state.ranks is None:
+        return least
+    top, arms = state.log_wealth.shape[-3:-1]
+    wealth, order, mine = _rows(state.log_wealth, 3), _rows(state.ranks), _rows(least)
+    racing = order >= 0
+    own = np.where(racing & (order < top), mine, np.inf).min(axis=-1, keepdims=True)
+    table = _by_rank(wealth, _rows(state.opponents, 3), order)
+    beyond = np.minimum.accumulate(table[..., ::-1], axis=-1)[..., ::-1]  # the least from here on
+    beyond = np.concatenate([beyond[..., 1:], np.full((*table.shape[:2], 1), np.inf)], axis=-1)
+    place, outsider = np.arange(arms), np.arange(top)[:, None]
+    holds = (outsider > place) | ((outsider < place) & (outsider < top - 1))
+    others = np.where(holds, beyond, np.inf).min(axis=1)
+    rest = np.where(place < top, own, np.inf)
+    others = np.take_along_axis(np.minimum(others, rest), np.maximum(order, 0), axis=-1)
+    return _back(np.where(racing, np.where(order < top, others, np.minimum(mine, others)), mine), state.ranks.shape)
+
+
+def slot_of(
+    ranks: IntArray, opponents: IntArray, log_wealth: FloatArray, members: IntArray
+) -> tuple[IntArray, IntArray]:
+    """The slot and the arm, `(run,)` each, of one set of candidates; `ranks (run, arm)`, the others `(run, slot, arm)`.
+
+    The leaders' own set has the only slot of theirs that may be below the line.
+    """
+    rows, top, arms = log_wealth.shape
+    row, rivals = np.arange(rows), ranks >= 0
+    rivals[:, members] = False
+    last = members[np.argmax(ranks[:, members], axis=-1)]
+    first = np.argmin(np.where(rivals, ranks, arms), axis=-1)
+    slot = np.argmax(opponents[row, :, last] == first[:, None], axis=-1)
+    leaders = ((ranks >= 0) & (ranks < top))[:, None]
+    own = np.argmin(np.where(leaders, log_wealth, np.inf).reshape(rows, -1), axis=-1)
+    leading = ranks[row, last] < top
+    return np.where(leading, own // arms, slot), np.where(leading, own % arms, last)
+
+
+def _inherited(
+    old: IntArray, new: IntArray, table: FloatArray, own: FloatArray, line: float
+) -> tuple[FloatArray, FloatArray]:
+    """By new ranks `(row, outsider, member)`: the least that any set of a slot had; and what the new leaders' set had.
+
+    A set of the slot (r, b) has all before r, not r, b as the last, and N - 1 - r *free* ones in between. It was in the
+    slot (o, i) if its last member stood at i and its first outsider at o; so it has all that stood before o, and i.
+    Whether there is such a set is a matter of counting.
+    """
+    rows, arms = old.shape
+    top = table.shape[1]
+    row, every = np.arange(rows)[:, None], np.arange(arms)
+    was = np.full((rows, arms), arms)  # where the arm at a new rank stood; arms ruled out earlier stood nowhere
+    was[row, new] = np.where(old >= 0, old, arms)
+    now = np.full((rows, arms + 1), 2 * arms)  # the new rank of the arm that stood there
+    now[row, was] = every
+    now = now[:, :arms]
+    live, own = np.where(table >= line, np.inf, table), np.where(own >= line, np.inf, own)
+    below = np.zeros((rows, arms + 1, arms), dtype=np.int64)  # [b, i]: how many before b stood before i
+    below[:, 1:] = np.cumsum(was[..., None] < every, axis=1)
+    tail = np.full((rows, arms), arms)  # the first that stood of those after b
+    tail[:, :-1] = np.minimum.accumulate(was[:, :0:-1], axis=-1)[:, ::-1]
+    least = np.full((rows, top, arms), np.inf)
+    for r in range(top):
+        free = top - 1 - r
+        last = np.maximum(was[:, :r].max(axis=-1, initial=-1)[:, None], was)
+        first = np.minimum(was[:, r : r + 1], tail)
+        inside = below[:, :arms] - below[:, r + 1 : r + 2]
+        place, end = now[:, None, :], every[:, None]
+        chosen = (place > r) & (place < end)
+        member = (place <= end) & (place != r) & (last[..., None] <= every)
+        for o in range(top):
+            at = now[:, o : o + 1]
+            between = (at > r) & (at < every)
+            outsider = (at >= r) & (at != every) & (first >= o)
+            forced = inside[..., o : o + 1] + chosen
+            most = inside - inside[..., o : o + 1] - between[..., None] + forced
+            there = member & outsider[..., None] & (forced <= free) & (most >= free)
+            least[:, r] = np.minimum(least[:, r], np.where(there, live[:, o, None, :], np.inf).min(axis=-1))
+        led = (last < top) & (first >= top)  # the former leaders themselves
+        least[:, r] = np.minimum(least[:, r], np.where(led, own[:, None], np.inf))
+    last, first = was[:, :top].max(axis=-1), was[:, top:].min(axis=-1)
+    leading = np.where(last < top, own, live[row[:, 0], np.minimum(first, top - 1), last])
+    return np.minimum(least, line), np.minimum(leading, line)
+
+
+def _by_rank(wealth: FloatArray, opponents: IntArray, order: IntArray) -> FloatArray:
+    """`(row, outsider, member)` by rank, from `(row, slot, arm)`: inf where no set is."""
+    rows, top, arms = wealth.shape
+    at = np.take_along_axis(order[:, None], np.maximum(opponents, 0), axis=-1)
+    sorted_ = np.take_along_axis(wealth, np.argsort(at, axis=1, kind="stable"), axis=1)
+    table = np.full((rows, top, arms + 1), np.inf)
+    place = np.where(order >= top, order, arms)
+    np.put_along_axis(table, np.broadcast_to(place[:, None], wealth.shape), sorted_, axis=-1)
+    return table[..., :arms]
+
+
+def _ranked(keys: IntArray) -> IntArray:
+    return np.argsort(np.argsort(keys, axis=-1, kind="stable"), axis=-1, kind="stable")
+
+
+def _rows(values: NDArray[Scalar], axes: int = 2) -> NDArray[Scalar]:
+    """`(..., arm, agent)` as `(row, arm)`, with `axes` 3 `(..., slot, arm, agent)` as `(row, slot, arm)`; a copy."""
+    moved = np.moveaxis(values, -1, -axes)
+    return moved.reshape(-1, *moved.shape[1 - axes :]).copy()
+
+
+def _back(rows: NDArray[Scalar], shape: tuple[int, ...]) -> NDArray[Scalar]:
+    """As it was before `_rows`."""
+    axes = rows.ndim
+    return np.moveaxis(rows.reshape(*shape[:-axes], shape[-1], *shape[-axes:-1]), -axes, -1)
+
+
+def _parts(places: IntArray, each: int) -> Iterator[IntArray]:
+    size = max(WORK // each, 1)
+    return (places[first : first + size] for first in range(0, len(places), size))
