@@ -17,10 +17,7 @@ ROOMS: dict[str, tuple[str, list[str]]] = {
     "parley": ("The public names", ["parley"]),
     "problems": ("Problems, weights, totals", ["parley.problem", "parley.weights", "parley.totals", "parley.study"]),
     "rewards": ("Reward models", ["parley.rewards"]),
-    "solver": (
-        "Bounds and the solver",
-        ["parley.bounds", "parley.harmonic", "parley.quotas"],
-    ),
+    "solver": ("Bounds and the solver", ["parley.bounds", "parley.harmonic"]),
     "policies": ("Policies", ["parley.policies"]),
     "simulation": ("Simulation", ["parley.simulation"]),
     "protocol": ("The protocol", ["parley.protocol"]),

@@ -29,7 +29,6 @@ NUMERIC = (
     "problem.py",
     "totals.py",
     "costs.py",
-    "quotas.py",
     "settings.py",
 )
 SOURCE = str(Path(parley.__file__).parent) + "/"

@@ -9,9 +9,9 @@ from tests.protocol.support import rewards, study_message
 from tests.support import paper_study
 
 from parley import POLICIES, Instance, Problem, make_policy, simulate
+from parley.policies.base import cut_to
 from parley.protocol import Report, Stage, apply, create, issue_certificate
 from parley.protocol.events import ReportAccepted
-from parley.quotas import cut_to
 from parley.rewards import make_model
 from parley.simulation import phases
 from parley.status import OutcomeStatus, overall

@@ -84,11 +84,11 @@ MUTANTS = [
     ),
     *_of(
         "quotas",
-        ("counts are rounded down", "quotas.py", "return np.ceil(values).astype(np.int64)",
-         "return np.floor(values).astype(np.int64)", "tests/test_quotas.py::test_counts_are_feasible_and_minimal_down_to_tiny_proxy_gaps"),
-        ("small cells stay small", "quotas.py", "return np.where(quotas > 0, np.maximum(quotas, minimum), quotas)",
+        ("counts are rounded down", "policies/base.py", "return np.ceil(values).astype(np.int64)",
+         "return np.floor(values).astype(np.int64)", "tests/policies/test_quotas.py::test_counts_are_feasible_and_minimal_down_to_tiny_proxy_gaps"),
+        ("small cells stay small", "policies/base.py", "return np.where(quotas > 0, np.maximum(quotas, minimum), quotas)",
          "return quotas", "tests/policies/test_minimum_cell.py"),
-        ("a cut plan may exceed the budget by one", "quotas.py", "places < np.maximum(left - flat.sum(axis=-1), 0)[..., None]",
+        ("a cut plan may exceed the budget by one", "policies/base.py", "places < np.maximum(left - flat.sum(axis=-1), 0)[..., None]",
          "places < np.maximum(left + 1 - flat.sum(axis=-1), 0)[..., None]", BUDGETS + "test_a_cut_plan_keeps_to_what_is_left_and_to_the_minimum"),
     ),
     *_of(

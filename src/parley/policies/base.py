@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from parley.errors import InvalidInput
 from parley.once import once
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
-from parley.quotas import cut_to, raise_cells
 from parley.status import ArmStatus, OutcomeStatus
 from parley.totals import Totals
 from parley.translation import marked
@@ -29,6 +28,7 @@ from parley.translation import marked
 ARRAYS = {IntArray: np.int64, FloatArray: np.float64, BoolArray: np.bool_}
 OPTIONAL = {array | None: dtype for array, dtype in ARRAYS.items()}
 DTYPES: dict[Any, type[np.generic]] = {**ARRAYS, **OPTIONAL}  # of the fields of a state
+LARGEST_COUNT = 2.0**53  # beyond this float64 no longer tells whole numbers apart
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -364,6 +364,61 @@ class Policy(ABC):
             "finished": np.full(batch, self.candidates.sum() <= self.problem.top),
             "accepted": np.zeros((*batch, shape[-1]), dtype=np.bool_) if self.problem.tolerance else None,
         }
+
+
+def whole_counts(values: FloatArray) -> IntArray:
+    """Round up to whole draws. A number that no study could draw is an error, never an overflow.
+
+    >>> whole_counts(np.array([0.0, 1.2])).tolist()
+    [0, 2]
+    """
+    largest = float(np.max(values, initial=0.0))
+    if not largest <= LARGEST_COUNT:
+        raise InvalidInput(
+            "planned draws",
+            found=f"{largest:.3g} of one arm by one agent",
+            allowed="at most 2^53",
+            hint="No study could tell gaps this small apart; set max_samples",
+        )
+    return np.ceil(values).astype(np.int64)
+
+
+def raise_cells(quotas: IntArray, minimum: int) -> IntArray:
+    """Raise cells of 1 to `minimum` - 1 draws to `minimum`; a cell of 0 stays 0.
+
+    >>> raise_cells(np.array([0, 1, 4, 9]), 5).tolist()
+    [0, 5, 5, 9]
+    """
+    return np.where(quotas > 0, np.maximum(quotas, minimum), quotas)
+
+
+def cut_to(quotas: IntArray, left: IntArray, minimum: int = 1) -> IntArray:
+    """Cut quotas `(..., arm, agent)` to `left (...)` draws in total, in the same proportions.
+
+    A cell that falls below the minimum becomes 0. If no cell would remain, the largest takes what is left.
+
+    >>> cut_to(np.array([[10, 20], [30, 0]]), np.array(7)).tolist()
+    [[1, 2], [4, 0]]
+    >>> cut_to(np.array([[10, 20], [30, 0]]), np.array(7), minimum=5).tolist()
+    [[0, 0], [7, 0]]
+    """
+    total = quotas.sum(axis=(-2, -1))
+    over = total > left
+    if not over.any():
+        return quotas
+    share = np.minimum(left / np.maximum(total, 1), 1.0)[..., None, None]
+    flat = np.floor(quotas * share).astype(np.int64).reshape(*total.shape, -1)
+    rest = (quotas * share).reshape(flat.shape) - flat
+    # The draws lost by rounding down go to the largest remainders.
+    places = np.argsort(np.argsort(-rest, axis=-1, kind="stable"), axis=-1, kind="stable")
+    flat = flat + (places < np.maximum(left - flat.sum(axis=-1), 0)[..., None]) * (rest > 0)
+    flat = np.where(flat >= minimum, flat, 0)
+    largest = np.argmax(quotas.reshape(flat.shape), axis=-1)[..., None]
+    lone = np.minimum(np.take_along_axis(quotas.reshape(flat.shape), largest, axis=-1), left[..., None])
+    single = np.zeros_like(flat)
+    np.put_along_axis(single, largest, np.where(lone >= minimum, lone, 0), axis=-1)
+    flat = np.where(flat.any(axis=-1, keepdims=True), flat, single)
+    return np.where(over[..., None, None], flat.reshape(quotas.shape), quotas)
 
 
 def nth_largest(values: FloatArray, n: int, among: BoolArray) -> FloatArray:

@@ -11,9 +11,8 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.once import once
-from parley.policies.base import Elimination, Explanation, State, nth_largest
+from parley.policies.base import Elimination, Explanation, State, nth_largest, whole_counts
 from parley.problem import BoolArray, FloatArray, IntArray, Problem
-from parley.quotas import whole_counts
 from parley.thresholds import pf_ucb_radius
 
 

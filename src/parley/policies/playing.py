@@ -12,9 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from parley.errors import InvalidInput
-from parley.policies.base import Elimination, State
+from parley.policies.base import Elimination, State, raise_cells
 from parley.problem import BoolArray, FloatArray, IntArray
-from parley.quotas import raise_cells
 
 FIRST_OPEN, OPEN_GROWTH = 200, 10  # an open horizon is first 200 draws per arm, then ten times as long, and so on
 

@@ -15,13 +15,12 @@ import numpy as np
 from parley.bounds import regret
 from parley.errors import UnknownName
 from parley.once import once
-from parley.policies.base import Explanation, State, nth_largest
+from parley.policies.base import Explanation, State, nth_largest, whole_counts
 from parley.policies.evidence.racing import EvidenceRacing
 from parley.policies.oracle import require_truth
 from parley.policies.pf_ucb_bai import personalization, phase_lengths
 from parley.policies.playing import Playing
 from parley.problem import BoolArray, FloatArray, Instance, IntArray
-from parley.quotas import whole_counts
 from parley.translation import marked
 
 RADII = {

@@ -4,6 +4,7 @@ Every phase halves the *proxy gap* of the arms that remain, asks the oracle for 
 every confidence interval as narrow as its proxy gap, and draws the exact smallest counts that reach it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,9 +13,8 @@ import numpy as np
 from parley.bounds import oracle
 from parley.errors import InvalidInput, UnknownName
 from parley.once import once
-from parley.policies.base import Elimination, Explanation, State, best_estimates, nth_largest
+from parley.policies.base import Elimination, Explanation, State, best_estimates, nth_largest, raise_cells, whole_counts
 from parley.problem import BoolArray, FloatArray, IntArray
-from parley.quotas import smallest_counts
 from parley.thresholds import THRESHOLDS, Threshold, make_threshold, radius
 from parley.totals import Totals
 from parley.translation import marked
@@ -220,3 +220,33 @@ class Uniform(Wcpe):
         needed = (variances / np.square(proxies)).max(axis=-1, keepdims=True)
         weighed = self.problem.squared_weights.any(axis=1)  # nobody asks for draws that nobody's mix holds
         return np.asarray(needed * weighed)
+
+
+def smallest_counts(
+    counts: IntArray, allocation: FloatArray, threshold: Callable[[IntArray], FloatArray], minimum_cell: int = 1
+) -> IntArray:
+    """The smallest integers `n >= max(counts, 1)` with `n >= allocation * threshold(n)`, all `(..., arm, agent)`.
+
+    W-CPE asks for the fewest further draws that meet this (Algorithm 1). `threshold` is `(..., arm, 1)` and does not
+    decrease in any count, so the points that meet it form a lattice: its least element is the limit of
+    `n <- max(counts, ceil(allocation * threshold(n)))` from below, and it minimises every count at once. The points
+    where each `n - counts` is also 0 or at least `minimum_cell` form a lattice too. Raising cells afterwards would be
+    wrong: more draws by one agent raise the threshold, and with it what the others need.
+
+    >>> n = np.array([[1, 1]])
+    >>> beta = lambda n: np.log(4.0 + n.sum(axis=-1, keepdims=True))
+    >>> smallest_counts(n, np.array([[2.0, 0.5]]), beta).tolist()
+    [[5, 2]]
+    >>> smallest_counts(n, np.array([[2.0, 0.5]]), beta, minimum_cell=20).tolist()
+    [[21, 21]]
+    """
+    if (allocation < 0).any() or not np.isfinite(allocation).all():
+        raise InvalidInput("allocation", found=allocation.min(), allowed="finite numbers of at least 0")
+    first = np.maximum(counts, 1)
+    least = counts + raise_cells(first - counts, minimum_cell)
+    while True:
+        needed = np.maximum(first, whole_counts(allocation * threshold(least)))
+        following = counts + raise_cells(needed - counts, minimum_cell)
+        if (following == least).all():
+            return following
+        least = following

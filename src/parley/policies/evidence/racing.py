@@ -15,7 +15,7 @@ import numpy as np
 
 from parley.errors import InvalidInput
 from parley.once import once
-from parley.policies.base import Elimination, Explanation, State, best_estimates
+from parley.policies.base import Elimination, Explanation, State, best_estimates, cut_to
 from parley.policies.evidence import plan, tolerance
 from parley.policies.evidence.plan import TEMPERS, Temper
 from parley.policies.evidence.tolerance import Pairs
@@ -31,7 +31,6 @@ from parley.policies.evidence.wealth import (
     scores,
 )
 from parley.problem import BoolArray, FloatArray, IntArray
-from parley.quotas import cut_to
 from parley.rewards import Bets, PhaseContrasts
 from parley.totals import Totals
 from parley.translation import marked
