@@ -24,8 +24,7 @@ from parley.coordinator.observability import configure
 from parley.coordinator.record import Storage, open_storage, studies
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.acts import create_study, prepare_study
-from parley.coordinator.studies.phases import load_trial, take_step
-from parley.coordinator.studies.reports import take_report
+from parley.coordinator.studies.phases import load_trial, take_report, take_step
 from parley.protocol import Report, StudyMessage
 from parley.service.app import create_service
 from parley.study import parse_study

@@ -15,7 +15,7 @@ import parley.agent
 from parley.agent import AsyncClient, Client
 from parley.agent.client import read_token
 from parley.coordinator.record import initialise, open_storage
-from parley.coordinator.studies import reports
+from parley.coordinator.studies import phases
 from parley.errors import Conflict, InvalidInput, NotAllowed, NotThere, Unreachable, WrongReceipt
 from parley.protocol import Receipt
 from parley.totals import Totals
@@ -52,7 +52,7 @@ def test_a_receipt_for_another_report_is_refused(house, monkeypatch):
         def of(report, **where):
             return replace(Receipt.of(report, **where), report="0" * 64)
 
-    monkeypatch.setattr(reports, "Receipt", Lying)
+    monkeypatch.setattr(phases, "Receipt", Lying)
     with Client(house.url, house.tokens["trial", "agent 1"]) as client:
         report = report_of(client.plan("trial", "agent 1"), 0)
         with pytest.raises(WrongReceipt, match="did not acknowledge"):

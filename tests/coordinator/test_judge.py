@@ -9,8 +9,7 @@ from parley.coordinator.record import ledger, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import situation
 from parley.coordinator.studies import acts, proposals
-from parley.coordinator.studies.phases import load_trial
-from parley.coordinator.studies.reports import take_report
+from parley.coordinator.studies.phases import load_trial, take_report
 from parley.errors import IllegalMove, ImpossibleReport
 from parley.protocol import Report, Stage, apply, read_event, replay
 from parley.protocol.events import ReportAccepted

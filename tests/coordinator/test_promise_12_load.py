@@ -7,8 +7,7 @@ import pytest
 from tests.coordinator.support import rewards, study_message
 
 from parley.coordinator.record import phases
-from parley.coordinator.studies.phases import INLINE_CELLS
-from parley.coordinator.studies.reports import take_report
+from parley.coordinator.studies.phases import INLINE_CELLS, take_report
 
 pytestmark = pytest.mark.servers
 

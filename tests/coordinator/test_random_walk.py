@@ -16,7 +16,7 @@ from parley.coordinator.record import phases as recorded
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.record.writer import situation
 from parley.coordinator.studies import acts, phases, proposals
-from parley.coordinator.studies.reports import take_report
+from parley.coordinator.studies.phases import take_report
 from parley.protocol import Report, Stage, Trial
 
 pytestmark = pytest.mark.simulations

@@ -36,7 +36,7 @@ def acknowledge_before_the_commit():
     from parley import killpoints
     from parley.coordinator.record.postgres import PostgresStorage
     from parley.coordinator.record.sqlite import SqliteStorage
-    from parley.coordinator.studies.reports import Accepted
+    from parley.coordinator.studies.phases import Accepted
 
     def hasty(submit):
         def submitted(self, work, **lane):

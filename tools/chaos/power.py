@@ -27,8 +27,7 @@ from parley.agent.plans import AgentPlan
 from parley.coordinator.record import base, initialise, open_storage, sqlite, studies
 from parley.coordinator.record.audit import verify_stored
 from parley.coordinator.studies.acts import create_study
-from parley.coordinator.studies.phases import load_trial
-from parley.coordinator.studies.reports import take_report
+from parley.coordinator.studies.phases import load_trial, take_report
 from parley.protocol import create
 
 NAME = "parley.db"

@@ -15,7 +15,7 @@ from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import agent_assignment, report_of_agent, reports_of_phase
 from parley.coordinator.record import Transaction
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.studies.reports import Accepted, take_report
+from parley.coordinator.studies.phases import Accepted, take_report
 from parley.protocol import Report, Stage
 from parley.protocol.codec import LARGEST_INTEGER
 
