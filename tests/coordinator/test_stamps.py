@@ -16,7 +16,7 @@ from tests.coordinator.test_webhooks import eventually
 
 from parley.cli.main import main
 from parley.coordinator.http import app
-from parley.coordinator.record import open_storage, stamps
+from parley.coordinator.record import ledger, open_storage
 from parley.coordinator.record.backup import backup
 from parley.errors import BrokenChain, Conflict, InvalidInput, NotAllowed, NotThere, ParleyError
 from parley.protocol import Stamp
@@ -178,7 +178,9 @@ def test_logs_are_stamped_after_each_decided_phase_and_a_dead_authority_harms_no
         kept = eventually(
             lambda: [
                 one
-                for one in map(Stamp.read, house.storage.read(lambda transaction: stamps.texts(transaction, "trial")))
+                for one in map(
+                    Stamp.read, house.storage.read(lambda transaction: ledger.stamp_texts(transaction, "trial"))
+                )
                 if one.sequence == end["sequence"]
             ]
         )

@@ -20,6 +20,7 @@ from parley.coordinator.record import (
     phases,
     schema,
     studies,
+    writer,
 )
 from parley.coordinator.record.tables import chains, log, metadata
 from parley.coordinator.studies.acts import create_study, prepare_study
@@ -35,7 +36,7 @@ def put(storage, name="trial", **options):
 def append_one(connection, study="trial", reason="why"):
     """A record at the end of a study's chain: what storing is about, without a judge."""
     row = studies.lock(connection, study)
-    record = ledger.append(connection, row, Paused(reason=reason), actor="test", at="now")
+    record = writer.append(connection, row, Paused(reason=reason), actor="test", at="now")
     row = replace(row, sequence=record.sequence, head=record.hash)
     studies.save(connection, row)
     return row
@@ -76,7 +77,7 @@ def test_work_that_raises_leaves_nothing(storage):
 
     def work(connection):
         row = studies.lock(connection, "trial")
-        ledger.append(connection, row, Paused(reason="no"), actor="test", at="now")
+        writer.append(connection, row, Paused(reason="no"), actor="test", at="now")
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):

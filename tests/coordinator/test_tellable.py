@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from tests.coordinator.support import report_of, study_message
 
-from parley.coordinator.record import ledger, studies
+from parley.coordinator.record import ledger, studies, writer
 from parley.coordinator.studies.acts import create_study, prepare_study
 from parley.errors import Conflict, ParleyError, Rejected
 from parley.protocol import EVENTS, Record, Report, create, issue_certificate, kind_of, read_event
@@ -124,7 +124,7 @@ def test_an_event_with_extreme_values_is_refused_or_told_again_to_the_last_bit(s
 
         def work(connection, event=event):
             row = studies.get(connection, "trial")
-            record = ledger.append(connection, row, event, actor="test", at="now")
+            record = writer.append(connection, row, event, actor="test", at="now")
             try:
                 found = list(ledger.walk(connection, "trial"))[-1]
                 again = read_event(found.kind, found.payload)
@@ -154,7 +154,7 @@ class Undone(Exception):
 @pytest.mark.parametrize("actor", ["a\x00b", "\ud800"])
 def test_what_is_around_an_event_is_read_back_too(storage, actor):
     with pytest.raises(ParleyError):
-        storage.change(lambda c: ledger.append_server(c, "token-issued", {}, actor=actor, at="now"))
+        storage.change(lambda c: writer.append_server(c, "token-issued", {}, actor=actor, at="now"))
 
 
 def test_a_receipt_with_a_number_that_no_log_can_tell_spoils_nothing(house):

@@ -95,7 +95,7 @@ def walk(folder):
 def test_the_last_report_of_a_phase_walks_through_few_files(tmp_path):
     files = walk(tmp_path)
     house = [name for name in files if not name.startswith(NUMERIC)]
-    for name in ("http/routes/agents", "studies/phases", "record/writer", "record/ledger"):
+    for name in ("http/routes/agents", "studies/phases", "record/writer"):
         assert f"coordinator/{name}.py" in house, "the walk was not seen where it is taken"
     assert {"protocol/state_machine.py", "policies/evidence/racing.py"} <= set(files)
     assert len(house) <= MOST, "\n".join(house)

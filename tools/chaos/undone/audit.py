@@ -26,9 +26,9 @@ def read_no_event_back():
     words=("DID NOT RAISE",),
 )
 def read_nothing_back_around_an_event():
-    from parley.coordinator.record import ledger
+    from parley.coordinator.record import writer
 
-    change(ledger, "_require_readable", lambda *_: None)
+    change(writer, "_require_readable", lambda *_: None)
 
 
 @MENDS.undone(

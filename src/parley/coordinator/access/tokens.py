@@ -20,8 +20,9 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from parley.coordinator.clock import utc_now
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import Storage, StorageUnavailable, initialise, ledger, open_storage, studies, tables
+from parley.coordinator.record import Storage, StorageUnavailable, initialise, open_storage, studies, tables
 from parley.coordinator.record.base import Transaction
+from parley.coordinator.record.writer import append_server
 from parley.errors import InvalidInput
 
 LIVE_TOKENS = 2  # per principal: the old one and the new one, while a rotation lasts
@@ -177,7 +178,7 @@ def issue_token(
     record = {"role": str(role), "principal": principal, "study": study, "agent": agent}
     # Appending first locks the server's chain, so that two rotations cannot both count one live token.
     kid, secret = kid or secrets.token_hex(8), secrets.token_urlsafe(32)
-    ledger.append_server(transaction, "token-issued", {"kid": kid, **record}, actor=by, at=at)
+    append_server(transaction, "token-issued", {"kid": kid, **record}, actor=by, at=at)
     tokens = tables.tokens.c
     live = select(tokens.kid).where(tokens.principal == principal, tokens.revoked_at.is_(None))
     if len(transaction.execute(live).all()) >= LIVE_TOKENS:
@@ -233,7 +234,7 @@ def revoke(transaction: Transaction, kid: str, *, by: str, at: str) -> TokenRow:
     if row is None:
         raise Refusal("not-found", "no such token")
     if row.revoked_at is None:
-        ledger.append_server(transaction, "token-revoked", {"kid": kid, "principal": row.principal}, actor=by, at=at)
+        append_server(transaction, "token-revoked", {"kid": kid, "principal": row.principal}, actor=by, at=at)
         transaction.execute(update(tables.tokens).where(tables.tokens.c.kid == kid).values(revoked_at=at))
     return row
 

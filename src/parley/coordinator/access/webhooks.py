@@ -16,10 +16,11 @@ from sqlalchemy import Row, delete, func, insert, literal, select, update
 from parley.coordinator.answers import Telling, WebhookLine
 from parley.coordinator.clock import later
 from parley.coordinator.problems import Refusal
-from parley.coordinator.record import ledger, studies
+from parley.coordinator.record import studies
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.tables import late_reports, webhook_cursors, webhooks
 from parley.coordinator.record.tables import studies as studies_table
+from parley.coordinator.record.writer import append_server
 from parley.coordinator.settings import AllowedHosts
 from parley.protocol.codec import canonical, read_json
 
@@ -71,7 +72,7 @@ def register(
     chosen = sorted(set(events or USUAL))
     # The address may be a secret of its receiver: the log has the host only.
     entry = {"webhook": webhook, "host": urlsplit(url).hostname, "events": chosen, "study": study}
-    ledger.append_server(transaction, "webhook-added", entry, actor=by, at=at)
+    append_server(transaction, "webhook-added", entry, actor=by, at=at)
     if len(transaction.execute(select(webhooks.c.id)).all()) >= MOST:
         raise Refusal("already-exists", f"there are {MOST} webhooks: remove one first")
     row: dict[str, Any] = {"id": webhook, "url": url, "secret": secret, "events": canonical(chosen), "study": study}
@@ -114,7 +115,7 @@ def remove(transaction: Transaction, webhook: str, *, by: str, at: str) -> Row[*
     """A webhook that is told nothing any more, and whose secret is forgotten."""
     row = get(transaction, webhook)
     entry = {"webhook": webhook, "host": urlsplit(row.url).hostname}
-    ledger.append_server(transaction, "webhook-removed", entry, actor=by, at=at)
+    append_server(transaction, "webhook-removed", entry, actor=by, at=at)
     transaction.execute(delete(webhook_cursors).where(webhook_cursors.c.webhook == webhook))
     transaction.execute(delete(webhooks).where(webhooks.c.id == webhook))
     return row

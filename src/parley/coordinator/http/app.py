@@ -24,7 +24,7 @@ from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics, logger, repeat
 from parley.coordinator.reading.visibility import ETags
 from parley.coordinator.reading.watch import Watch
-from parley.coordinator.record import Storage, stamps
+from parley.coordinator.record import Storage, ledger
 from parley.coordinator.settings import ServerSettings
 from parley.coordinator.studies.phases import Closer
 from parley.timestamps import ask_stamp
@@ -123,9 +123,9 @@ async def _stamp(context: Context) -> None:
     failures = 0
     while True:
         try:
-            for record in await context.read(partial(stamps.due, seen=seen)):
+            for record in await context.read(partial(ledger.stamps_due, seen=seen)):
                 stamp = await ask_stamp(context.settings.timestamp_authority, record)
-                await asyncio.wrap_future(context.storage.submit(partial(stamps.keep, stamp=stamp)))
+                await asyncio.wrap_future(context.storage.submit(partial(ledger.keep_stamp, stamp=stamp)))
                 context.metrics.stamps.labels("stamped").inc()
             failures = 0
         except Exception as error:  # also a bug: it must not end all other stamps

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Table, select
 
-from parley.coordinator.record import ledger, stamps, studies, tables
+from parley.coordinator.record import ledger, studies, tables
 from parley.coordinator.record.base import Storage, Transaction
 from parley.coordinator.record.studies import StudyRow
 from parley.coordinator.record.writer import Entry, first_row, row_after, rows_of
@@ -67,14 +67,14 @@ def _stored(transaction: Transaction, study: str) -> _Stored | None:
         row=row,
         tables={table.name: _rows(transaction, table, study) for table in PROJECTED},
         records=ledger.walk(transaction, study),
-        stamps=stamps.texts(transaction, study),
+        stamps=ledger.stamp_texts(transaction, study),
     )
 
 
 def _rows(transaction: Transaction, table: Table, study: str) -> Rows:
     query = select(table).where(table.c.study == study).execution_options(yield_per=ledger.BATCH)
     if table is tables.documents:
-        query = query.where(~stamps.KINDS)
+        query = query.where(~ledger.STAMPS)
     found = transaction.execute(query).mappings()
     return {_key(table, row): _others(table, row) for row in found}
 

@@ -5,7 +5,7 @@
   kept and the exception reaches the caller. If the commit fails, the caller gets `StorageUnavailable` and must assume
   neither outcome: every operation is written so that sending it again is safe.
 - `work` runs exactly once per call, may only use the transaction it is given, and must first lock what it changes:
-  `studies.lock` for a study, `ledger.append_server` for tokens, which locks the server's own chain. Locks are held to
+  `studies.lock` for a study, `writer.append_server` for tokens, which locks the server's own chain. Locks are held to
   the end of the transaction, so two works on one study never overlap, in whatever process they run.
 - `read(work)` shows one consistent snapshot and cannot write; `glance(work)` is for work of a single statement, which
   needs no transaction around it to see one moment.

@@ -1,93 +1,27 @@
-"""The log in the database: append a record to a study's chain or to the server's own, and read them back."""
+"""The log in the database, read back: records of a study's chain, or of the server's own. `writer` appends them.
+
+Time stamps of a log's head are kept beside it: rows of `documents`, so that backups carry them too. They follow from
+nothing that is in the log; the audit compares the records that they name with it.
+"""
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Row, and_, insert, select, update
+from sqlalchemy import Row, and_, func, insert, select
 
 from parley.coordinator.record.base import Transaction
-from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.record.tables import chains, log
-from parley.errors import BrokenChain, InvalidInput
-from parley.protocol import Event, Record, kind_of, require_readable
+from parley.coordinator.record.tables import documents, log, studies
+from parley.errors import BrokenChain
+from parley.protocol import Record, Stamp
 from parley.protocol.codec import canonical, read_json
 
 SERVER = "server"  # the stream of what belongs to no study: tokens, and who was shown which preview
 BATCH = 20  # records that a database sends at once: one may have megabytes
 AROUND = tuple(column.name for column in log.c if column.name != "payload")
-INSERT = insert(log)
-
-
-def draft(study: str, sequence: int, head: str, event: Event, *, actor: str, at: str, readable: bool = False) -> Record:
-    """The record of an event after a chain of so many records with this head; nothing is written.
-
-    What could not be read back does not enter the log. `readable`: that was made sure before, outside of the lock.
-    """
-    if not readable:
-        require_readable(event)
-    return Record.linked(
-        sequence,
-        head,
-        stream=study,
-        at=at,
-        actor=actor,
-        kind=kind_of(event),
-        payload=event.to_json(),
-        payload_text=event.text,
-    )
-
-
-def append(
-    transaction: Transaction,
-    row: StudyRow,
-    event: Event,
-    *,
-    actor: str,
-    at: str,
-    readable: bool = False,
-    drafted: Record | None = None,
-) -> Record:
-    """Write an event at the end of a locked study's chain; the study's row does not know of it yet (`writer`).
-
-    `drafted` is its record, if that was made outside of the lock; it must follow where the chain is now.
-    """
-    record = drafted or draft(row.id, row.sequence, row.head, event, actor=actor, at=at, readable=readable)
-    if (record.stream, record.sequence, record.previous) != (row.id, row.sequence + 1, row.head):
-        raise InvalidInput("record", found="one that was drafted for another place", allowed="the next of the chain")
-    _insert(transaction, record, event.text)
-    return record
-
-
-def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any], *, actor: str, at: str) -> Record:
-    """Write at the end of the server's own chain, whose row is locked here."""
-    last = transaction.execute(select(chains).where(chains.c.stream == SERVER).with_for_update()).one()
-    record = Record.linked(last.sequence, last.head, stream=SERVER, at=at, actor=actor, kind=kind, payload=payload)
-    _insert(transaction, record, canonical(payload))
-    head = {"sequence": record.sequence, "head": record.hash}
-    transaction.execute(update(chains).where(chains.c.stream == SERVER).values(head))
-    return record
-
-
-def _insert(transaction: Transaction, record: Record, payload: str) -> None:
-    """Insert what its reader makes the same record of; `payload` is the canonical text of the record's.
-
-    The payload was read back by whoever knows what it means. Of what is around it, numbers, hashes and times are made
-    here; who did what, and to what, came from outside and is read back.
-    """
-    _require_readable(record.stream, record.actor, record.kind)
-    transaction.execute(INSERT, {**{name: getattr(record, name) for name in AROUND}, "payload": payload})
-
-
-@lru_cache(maxsize=4096)
-def _require_readable(stream: str, actor: str, kind: str) -> None:
-    """Raise unless a record with these words is read as it was written; asked once of those that come again."""
-    around = Record.after(None, stream=stream, at="", actor=actor, kind=kind, payload={})
-    if Record.read(around.text) != around:
-        raise InvalidInput(
-            "record", found="one that would be read as another", allowed="what is read as it was written"
-        )
+STAMP = "stamp-{:010d}"  # by the sequence of the record: in order, and one of each
+STAMPS = documents.c.kind.startswith("stamp-")
+DECIDED = ("phase-closed", "certified")  # kinds of records after which a stamp is due
 
 
 def _record(row: Row[*tuple[Any, ...]], payload: Mapping[str, Any]) -> Record:
@@ -180,3 +114,39 @@ def walk(transaction: Transaction, stream: str) -> Iterator[Record]:
     found = deque(_found(transaction, stream, limit=None))
     # Each is dropped once it was handed over: a certificate has ten megabytes, and takes five times as many once read.
     return (_read(found.popleft()) for _ in range(len(found)))
+
+
+def keep_stamp(transaction: Transaction, stamp: Stamp) -> bool:
+    """Keep a stamp; False if there is one of its record, which stays."""
+    row = {"study": stamp.study, "kind": STAMP.format(stamp.sequence)}
+    same = and_(*(documents.c[name] == value for name, value in row.items()))
+    if transaction.execute(select(documents.c.kind).where(same)).first() is not None:
+        return False
+    transaction.execute(insert(documents).values(**row, body=stamp.text))
+    return True
+
+
+def stamp_texts(transaction: Transaction, study: str) -> list[str]:
+    """Every stamp of a study's log, as it is exported."""
+    query = select(documents.c.body).where(documents.c.study == study, STAMPS).order_by(documents.c.kind)
+    return list(transaction.execute(query).scalars())
+
+
+def stamps_due(transaction: Transaction, seen: dict[str, int]) -> list[Record]:
+    """The last records of logs in which something was decided after the last stamp.
+
+    `seen`: study -> up to where its log needs none; kept here, so that no record is looked at twice.
+    """
+    found = []
+    for study, sequence in transaction.execute(select(studies.c.id, studies.c.sequence)).all():
+        if seen.get(study) == sequence:
+            continue
+        latest = select(func.max(documents.c.kind)).where(documents.c.study == study, STAMPS)
+        stamped = int((transaction.execute(latest).scalar_one() or STAMP.format(0)).partition("-")[2])
+        after = max(stamped, seen.get(study, 0))
+        here = and_(log.c.stream == study, log.c.sequence > after, log.c.kind.in_(DECIDED))
+        if transaction.execute(select(log.c.sequence).where(here).limit(1)).first() is None:
+            seen[study] = sequence
+        else:
+            found.append(last(transaction, study))
+    return found

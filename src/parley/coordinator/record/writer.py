@@ -6,17 +6,31 @@ Nothing else writes these tables, and nobody sets a stage by hand. What an event
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
-from sqlalchemy import Table, and_, delete, insert, update
+from sqlalchemy import Table, and_, delete, insert, select, update
 
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import ledger, phases, studies, tables
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
-from parley.errors import IllegalMove, ImpossibleReport
+from parley.errors import IllegalMove, ImpossibleReport, InvalidInput
 from parley.killpoints import reached
-from parley.protocol import GENESIS, Event, Place, Plan, Record, Report, Situation, Stage, admit, events, kind_of
+from parley.protocol import (
+    GENESIS,
+    Event,
+    Place,
+    Plan,
+    Record,
+    Report,
+    Situation,
+    Stage,
+    admit,
+    events,
+    kind_of,
+    require_readable,
+)
 from parley.protocol.codec import canonical
 from parley.protocol.state_machine import OVER, agent_of
 
@@ -119,7 +133,7 @@ def enact(
     if isinstance(event, events.ReportAmended):
         revision = len(phases.receipts(transaction, row.id, row.phase, event.report.agent))
     points = AFTER.get(kind_of(event), {})
-    record = ledger.append(transaction, row, event, actor=actor, at=at, drafted=drafted)
+    record = append(transaction, row, event, actor=actor, at=at, drafted=drafted)
     _reached(points, "log")
     for entry in rows_of(event, record, before, revision=revision, state=state, states=states):
         store(transaction, row.id, entry)
@@ -186,12 +200,86 @@ def write_first(
     """A new study. `readable`: its event was read back before, outside of the transaction."""
     row = first_row(event, at)
     studies.add(transaction, row)
-    record = ledger.append(transaction, row, event, actor=actor, at=at, readable=readable)
+    record = append(transaction, row, event, actor=actor, at=at, readable=readable)
     for entry in rows_of(event, record, None, state=state):
         store(transaction, row.id, entry)
     row = first_row(event, at, sequence=record.sequence, head=record.hash)
     studies.save(transaction, row)
     return row
+
+
+def draft(study: str, sequence: int, head: str, event: Event, *, actor: str, at: str, readable: bool = False) -> Record:
+    """The record of an event after a chain of so many records with this head; nothing is written.
+
+    What could not be read back does not enter the log. `readable`: that was made sure before, outside of the lock.
+    """
+    if not readable:
+        require_readable(event)
+    return Record.linked(
+        sequence,
+        head,
+        stream=study,
+        at=at,
+        actor=actor,
+        kind=kind_of(event),
+        payload=event.to_json(),
+        payload_text=event.text,
+    )
+
+
+def append(
+    transaction: Transaction,
+    row: StudyRow,
+    event: Event,
+    *,
+    actor: str,
+    at: str,
+    readable: bool = False,
+    drafted: Record | None = None,
+) -> Record:
+    """Write an event at the end of a locked study's chain; the study's row does not know of it yet.
+
+    `drafted` is its record, if that was made outside of the lock; it must follow where the chain is now.
+    """
+    record = drafted or draft(row.id, row.sequence, row.head, event, actor=actor, at=at, readable=readable)
+    if (record.stream, record.sequence, record.previous) != (row.id, row.sequence + 1, row.head):
+        raise InvalidInput("record", found="one that was drafted for another place", allowed="the next of the chain")
+    _insert(transaction, record, event.text)
+    return record
+
+
+def append_server(transaction: Transaction, kind: str, payload: Mapping[str, Any], *, actor: str, at: str) -> Record:
+    """Write at the end of the server's own chain, whose row is locked here."""
+    last = transaction.execute(
+        select(tables.chains).where(tables.chains.c.stream == ledger.SERVER).with_for_update()
+    ).one()
+    record = Record.linked(
+        last.sequence, last.head, stream=ledger.SERVER, at=at, actor=actor, kind=kind, payload=payload
+    )
+    _insert(transaction, record, canonical(payload))
+    head = {"sequence": record.sequence, "head": record.hash}
+    transaction.execute(update(tables.chains).where(tables.chains.c.stream == ledger.SERVER).values(head))
+    return record
+
+
+def _insert(transaction: Transaction, record: Record, payload: str) -> None:
+    """Insert what its reader makes the same record of; `payload` is the canonical text of the record's.
+
+    The payload was read back by whoever knows what it means. Of what is around it, numbers, hashes and times are made
+    here; who did what, and to what, came from outside and is read back.
+    """
+    _require_readable(record.stream, record.actor, record.kind)
+    transaction.execute(INSERTS["log"], {**{name: getattr(record, name) for name in ledger.AROUND}, "payload": payload})
+
+
+@lru_cache(maxsize=4096)
+def _require_readable(stream: str, actor: str, kind: str) -> None:
+    """Raise unless a record with these words is read as it was written; asked once of those that come again."""
+    around = Record.after(None, stream=stream, at="", actor=actor, kind=kind, payload={})
+    if Record.read(around.text) != around:
+        raise InvalidInput(
+            "record", found="one that would be read as another", allowed="what is read as it was written"
+        )
 
 
 def store(transaction: Transaction, study: str, entry: Entry) -> None:

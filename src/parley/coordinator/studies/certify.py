@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from parley import __version__
-from parley.coordinator.record import Storage, ledger, phases
+from parley.coordinator.record import Storage, phases
 from parley.coordinator.record.base import Transaction
 from parley.coordinator.record.studies import StudyRow
-from parley.coordinator.record.writer import enact
+from parley.coordinator.record.writer import draft, enact
 from parley.protocol import Certificate, Decision, Event, Record, Trial, issue_certificate
 from parley.protocol.events import Certified
 from parley.totals import Totals
@@ -45,7 +45,7 @@ def draft_end(
 ) -> Drafted:
     """What ends a study as it was `seen`, outside of every lock: `event`, with the last `decision` if it has one, after
     which it is the `trial`."""
-    end = ledger.draft(seen.id, seen.sequence, seen.head, event, actor=actor, at=at)
+    end = draft(seen.id, seen.sequence, seen.head, event, actor=actor, at=at)
     row = replace(seen, sequence=end.sequence, head=end.hash)
 
     def made(transaction: Transaction) -> Certificate:
@@ -54,7 +54,7 @@ def draft_end(
         return _issued(transaction, row, trial, decisions, settled=len(before))
 
     certified = Certified(certificate=storage.read(made))
-    record = ledger.draft(row.id, row.sequence, row.head, certified, actor=COORDINATOR, at=at)
+    record = draft(row.id, row.sequence, row.head, certified, actor=COORDINATOR, at=at)
     assert certified.certificate.text  # written out here, once
     return Drafted(end=end, certified=certified, record=record)
 

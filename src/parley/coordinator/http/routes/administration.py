@@ -17,8 +17,9 @@ from parley.coordinator.http.context import Call
 from parley.coordinator.http.guard import record_read
 from parley.coordinator.problems import Refusal
 from parley.coordinator.reading.studies import PAGE, log_page, quarantined, signatures
-from parley.coordinator.record import Transaction, ledger, phases, stamps, studies
+from parley.coordinator.record import Transaction, ledger, phases, studies
 from parley.coordinator.record.audit import verify_stored
+from parley.coordinator.record.writer import append_server
 from parley.coordinator.studies import acts, proposals
 from parley.coordinator.studies.phases import load_trial
 from parley.coordinator.studies.proposals import Proposal
@@ -157,7 +158,7 @@ async def _previewed(
     what, found = await call.compute(work)
     if not blind:
         look, by, at = {"study": call.study, **what}, call.by.name, call.context.clock()
-        await call.change(lambda transaction: ledger.append_server(transaction, "preview-shown", look, actor=by, at=at))
+        await call.change(lambda transaction: append_server(transaction, "preview-shown", look, actor=by, at=at))
     return found
 
 
@@ -285,7 +286,7 @@ async def _lines(call: Call[None, None]) -> AsyncIterator[str]:
             await record_read(call, "export_log")  # a phase may have been decided since the last lines were sent
             for line in lines:
                 yield line
-        for text in await call.context.read_for(kid, lambda transaction: stamps.texts(transaction, call.study)):
+        for text in await call.context.read_for(kid, lambda transaction: ledger.stamp_texts(transaction, call.study)):
             yield f"{text}\n"
 
 
@@ -299,10 +300,10 @@ async def add_stamp(call: Call[None, Stamp]) -> Stamp:
     def work(transaction: Transaction) -> Stamp:
         if not ledger.has(transaction, stamp.study, stamp.sequence, stamp.head):
             raise Refusal("not-found", f"no record {stamp.sequence} with the hash {stamp.head:.12}... in the log")
-        if not stamps.keep(transaction, stamp):
+        if not ledger.keep_stamp(transaction, stamp):
             raise Refusal("already-exists", f"record {stamp.sequence} has a time stamp")
         entry = {"study": stamp.study, "sequence": stamp.sequence, "authority": stamp.authority}
-        ledger.append_server(transaction, "stamp-added", entry, actor=by, at=at)
+        append_server(transaction, "stamp-added", entry, actor=by, at=at)
         return stamp
 
     return await call.change(work)
