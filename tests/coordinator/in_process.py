@@ -13,6 +13,7 @@ class Application(httpx.BaseTransport):
     def __init__(self, app, **server_options):
         self._direct = httpx.ASGITransport(app, raise_app_exceptions=False)
         self._app, self._options, self.server = app, server_options, None
+        self._serving = threading.Lock()  # several threads may want the server first
         self._loop = uvicorn.Config(app).get_loop_factory()()  # the kind that a server has
         self._over = asyncio.Event()
         self.thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -51,13 +52,14 @@ class Application(httpx.BaseTransport):
 
     def serve(self):
         """The port of a real server of the same application, started at the first call."""
-        if self.server is None:
-            options = {"host": "127.0.0.1", "port": 0, "log_config": None, "access_log": False, "lifespan": "off"}
-            self.server = uvicorn.Server(uvicorn.Config(self._app, **self._options | options))
-            self._served = asyncio.run_coroutine_threadsafe(self.server.serve(), self._loop)
-            begun = threading.Event()
-            while not self.server.started:
-                begun.wait(0.002)
+        with self._serving:
+            if self.server is None:
+                options = {"host": "127.0.0.1", "port": 0, "log_config": None, "access_log": False, "lifespan": "off"}
+                self.server = uvicorn.Server(uvicorn.Config(self._app, **self._options | options))
+                self._served = asyncio.run_coroutine_threadsafe(self.server.serve(), self._loop)
+                begun = threading.Event()
+                while not self.server.started:
+                    begun.wait(0.002)
         return self.server.servers[0].sockets[0].getsockname()[1]
 
     def end(self):
