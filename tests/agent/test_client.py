@@ -1,14 +1,14 @@
 """The Python client against a real coordinator: ten lines, sync and async, typed errors."""
 
 import asyncio
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from textwrap import dedent
-from threading import Thread
 
 import pytest
 from msgspec.structs import replace
 from tests.coordinator.support import House, report_of, study_message
+from tests.served import Served
 from tests.support import awaited
 
 import parley.agent
@@ -78,11 +78,8 @@ def test_an_agent_reads_its_own_report_and_no_other(house):
 
 def test_not_found_is_only_believed_from_a_coordinator():
     """A proxy that knows nothing says 404 too; that is not to say that there was no report."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as proxy:
-        Thread(target=proxy.serve_forever, daemon=True).start()
-        with Client(f"http://127.0.0.1:{proxy.server_port}", "token") as client, pytest.raises(Unreachable):
-            client.report("trial", 1, "agent 1")
-        proxy.shutdown()
+    with Served(SimpleHTTPRequestHandler) as proxy, Client(proxy.url, "token") as client, pytest.raises(Unreachable):
+        client.report("trial", 1, "agent 1")
 
 
 def test_the_same_for_asyncio(house):

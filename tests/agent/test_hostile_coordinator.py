@@ -5,15 +5,14 @@ import os
 import resource
 import subprocess
 import sys
-import threading
 import time
 import zlib
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from tests.agent.test_client import house  # noqa: F401
 from tests.agent.test_worker import Coordinator, Source, plan
 from tests.coordinator.support import study_message
+from tests.served import Served, Silent
 
 from parley.agent import AsyncClient, Client
 from parley.agent.outbox import Outbox
@@ -21,7 +20,7 @@ from parley.agent.worker import Worker
 from parley.errors import InvalidInput, Unreachable, WrongPlan
 
 
-class _Answering(BaseHTTPRequestHandler):
+class _Answering(Silent):
     """Every request gets the server's `answer`."""
 
     def do_GET(self):
@@ -35,17 +34,12 @@ class _Answering(BaseHTTPRequestHandler):
         except ConnectionError:
             self.server.cut_off = True
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def answering():
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Answering) as server:
-        server.url, server.cut_off = f"http://127.0.0.1:{server.server_port}", False
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
+    with Served(_Answering) as served:
+        served.server.url, served.server.cut_off = served.url, False
+        yield served.server
 
 
 def peak():

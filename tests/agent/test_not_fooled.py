@@ -2,8 +2,6 @@
 
 import json
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from urllib.request import Request, urlopen
 
 import pytest
@@ -11,6 +9,7 @@ from click.testing import CliRunner
 from msgspec import structs
 from tests.agent.test_worker import Coordinator, Source, plan
 from tests.coordinator.support import House, report_of, study_message
+from tests.served import Served, Silent
 
 from parley.agent import Client
 from parley.agent.outbox import Outbox
@@ -43,7 +42,7 @@ class Decided(Source):
 def portal(house, answer, every=2):
     """In front of a coordinator; every other request (`every`=1: each) gets the portal's own answer, with success."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         seen = 0
 
         def do_GET(self):
@@ -65,13 +64,8 @@ def portal(house, answer, every=2):
 
         do_PUT = do_GET  # noqa: N815
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with Served(Handler) as served:
+        yield served.url
 
 
 PAGES = {

@@ -1,8 +1,6 @@
 """A site's service, and what pretends to be its coordinator or its page: nothing is believed, nothing breaks."""
 
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +9,7 @@ from starlette.testclient import TestClient
 from tests.agent.test_not_fooled import house  # noqa: F401
 from tests.agent.test_worker import plan
 from tests.coordinator.support import report_of, study_message
+from tests.served import Served, Silent
 
 from parley.agent import Client
 from parley.agent.reporting import SiteRuntime, hand_over, site_of
@@ -158,7 +157,7 @@ def test_a_site_whose_place_was_reported_by_somebody_else_says_so(house, tmp_pat
         runtime.close()
 
 
-class _BrokenGzip(BaseHTTPRequestHandler):
+class _BrokenGzip(Silent):
     """A proxy that damages what it compresses."""
 
     def do_GET(self):
@@ -169,27 +168,22 @@ class _BrokenGzip(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"plain")
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture
 def damaging():
-    with ThreadingHTTPServer(("127.0.0.1", 0), _BrokenGzip) as server:
-        server.asked = 0
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
+    with Served(_BrokenGzip) as served:
+        served.server.asked = 0
+        yield served
 
 
 def test_an_answer_that_cannot_be_decoded_is_no_answer(damaging):
-    with Client(f"http://127.0.0.1:{damaging.server_port}", "t") as client, pytest.raises(Unreachable):
+    with Client(damaging.url, "t") as client, pytest.raises(Unreachable):
         client.plan("s", "a")
 
 
 def test_the_reporting_thread_outlives_whatever_an_answer_does(site, damaging, tmp_path, monkeypatch):
     monkeypatch.setattr("parley.agent.reporting.AGAIN", 0.01)
-    client = Client(f"http://127.0.0.1:{damaging.server_port}", "t")
+    client = Client(damaging.url, "t")
     runtime = SiteRuntime(site, client, tmp_path)
     failures = iter([OSError(24, "no file descriptor"), RuntimeError("a fault of ours")])
     plan_of = client.plan
@@ -203,9 +197,9 @@ def test_the_reporting_thread_outlives_whatever_an_answer_does(site, damaging, t
     runtime.start()
     try:
         until = time.monotonic() + 20
-        while damaging.asked < 2 and time.monotonic() < until:
+        while damaging.server.asked < 2 and time.monotonic() < until:
             time.sleep(0.02)
-        assert damaging.asked >= 2, "it asks again after every failure"
+        assert damaging.server.asked >= 2, "it asks again after every failure"
         assert "connected" not in runtime.words.replace("not connected", "")
     finally:
         runtime.close()

@@ -3,7 +3,8 @@
 import subprocess
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.served import Served, Silent
 
 CONFIG = """
 [tsa]
@@ -32,7 +33,7 @@ authorityKeyIdentifier = keyid
 """
 
 
-class Authority:
+class Authority(Served):
     """`down`: it answers 503. `asked` counts the requests."""
 
     def __init__(self, folder):
@@ -51,7 +52,7 @@ class Authority:
                      "-extensions", "stamps")  # fmt: skip
         authority, lock = self, threading.Lock()
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Silent):
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 with lock:
@@ -63,12 +64,8 @@ class Authority:
                 self.end_headers()
                 self.wfile.write(answer)
 
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/tsr"
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        super().__init__(Handler)
+        self.url += "/tsr"
 
     def openssl(self, *words):
         subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=30)
@@ -79,22 +76,13 @@ class Authority:
                      "-out", self.folder / "answer.tsr")  # fmt: skip
         return (self.folder / "answer.tsr").read_bytes()
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
 
 @contextmanager
 def endless_answers():
     """The address of a server whose answers do not end; and what it found when it was cut off."""
     cut = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         def do_GET(self):
             self.send_response(200)
             self.end_headers()
@@ -107,15 +95,5 @@ def endless_answers():
         def do_POST(self):
             self.do_GET()
 
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", cut
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with Served(Handler) as server:
+        yield server.url, cut

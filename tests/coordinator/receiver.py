@@ -6,14 +6,13 @@ As a process: `python -m tests.coordinator.receiver PORT SECRET_FILE OUTPUT REFU
 import json
 import ssl
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+from tests.served import Served, Silent
 
 
-class Receiver:
+class Receiver(Served):
     """`refusals`: how many messages it answers with 503 before it takes one; `answer`: with what it takes them."""
 
     def __init__(self, port=0, *, refusals=0, answer=204, keep=str, certificate=None):
@@ -21,7 +20,7 @@ class Receiver:
         self.taken, self.refused, self.forged = [], [], []
         receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Silent):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):
@@ -32,27 +31,13 @@ class Receiver:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.port = self.server.server_address[1]
+        super().__init__(Handler, port)
+        self.url += "/hook?to=me"
         if certificate is not None:
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             certificate.configure_cert(tls)
             self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
             self.server.handle_error = lambda *_: None  # who does not trust it hangs up
-        self.url = f"http://127.0.0.1:{self.port}/hook?to=me"
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
 
     def receive(self, headers, body):
         message = {key.lower(): value for key, value in headers.items()}["webhook-id"]

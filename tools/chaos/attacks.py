@@ -18,6 +18,7 @@ from pathlib import Path
 
 import httpx2 as httpx
 from tests.coordinator.support import report_of, server_process, study_message
+from tests.served import Meanwhile
 
 from parley.agent.client import Client
 from parley.coordinator.access.tokens import prepare
@@ -216,13 +217,12 @@ DEEP = {  # the database has to work for them
 ATTACKS = FORMS | NAMELESS | DEEP
 
 
-class Watcher:
+class Watcher(Meanwhile):
     """Asks its questions in turn, again and again, and keeps how long the longest answer took."""
 
     def __init__(self, *questions):
         self.questions, self.longest, self.asked, self.troubles = itertools.cycle(questions), 0.0, 0, []
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self.run)
 
     def run(self):
         while not self.over.wait(0.05):
@@ -233,13 +233,8 @@ class Watcher:
                 self.troubles.append(f"{type(error).__name__}: {error}"[:150])
             self.longest, self.asked = max(self.longest, time.monotonic() - begun), self.asked + 1
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
+    def stop(self):
         self.over.set()
-        self.thread.join()
 
 
 class Allowed:

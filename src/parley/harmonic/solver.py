@@ -263,10 +263,13 @@ def solve(
         )
     if pace is None and (programs.costs <= 0).any():
         raise InvalidInput("costs", found=0, allowed="positive numbers: free draws would have no limit")
-    best = _Best.start(programs, pace)
-    live = np.flatnonzero(total(programs.touched().astype(np.float64)) > 0)
-    part, steps = programs.take(live), 0
-    touched, costs, wanted = _prepared(part)
+    reached = programs.touched()
+    constrained = np.asarray(reached.any(axis=tuple(range(1, reached.ndim))))
+    best = _Best.start(programs, constrained, pace)
+    live = np.flatnonzero(constrained)
+    part, touched, steps = programs.take(live), reached[live], 0
+    costs = _costs(part, touched)
+    wanted = np.asarray((part.inverse > 0) & (part.rows(touched.astype(np.float64)) > 0), dtype=np.float64)
     lam = Multipliers.start(_warm(start, part, live, wanted), wanted, exponent=EXPONENT)
     tolls = None
     if pace is not None:
@@ -293,16 +296,17 @@ def solve(
                     lam.take(open_),
                     tolls.take(open_) if tolls else None,
                 )
-                ratios, spent, allocation = ratios[open_], spent[open_], allocation[open_]
-                touched, costs, wanted = _prepared(part)
                 if not live.size:
                     break
+                ratios, spent, allocation = ratios[open_], spent[open_], allocation[open_]
+                touched, wanted = touched[open_], wanted[open_]
+                costs = _costs(part, touched)
         lam.move(np.log(ratios / per_program(spent, ratios), out=np.zeros_like(ratios), where=ratios > 0), steps)
         if tolls:
             tolls.move(allocation, steps)
         elif steps == POLISH_AFTER and costs[0].size * wanted[0].size <= POLISH_UP_TO:
             lam.put(_polished(part, best, live, touched, wanted))
-    solution = best.solution(programs, steps, accuracy)
+    solution = best.solution(programs, reached, steps, accuracy)
     status = solution.status
     if strict and status is not Status.SOLVED:
         missed = int((~(solution.gap <= accuracy)).sum())
@@ -314,11 +318,9 @@ def solve(
     return solution
 
 
-def _prepared(part: Programs) -> tuple[BoolArray, FloatArray, FloatArray]:
-    """Which variables take part, their costs (0 for the others), and 1 for every row with a constraint."""
-    touched = part.touched()
-    wanted = (part.inverse > 0) & (part.rows(touched.astype(np.float64)) > 0)
-    return touched, np.where(touched, part.costs, 0.0), wanted.astype(np.float64)
+def _costs(part: Programs, touched: BoolArray) -> FloatArray:
+    """What each variable costs, 0 for those that take no part."""
+    return np.where(touched, part.costs, 0.0)
 
 
 def _warm(start: Solution | None, part: Programs, live: IntArray, wanted: FloatArray) -> FloatArray:
@@ -354,11 +356,10 @@ class _Best:
     shares: FloatArray | None
 
     @classmethod
-    def start(cls, programs: Programs, pace: Pace | None) -> _Best:
+    def start(cls, programs: Programs, constrained: BoolArray, pace: Pace | None) -> _Best:
         count = len(programs.inverse)
         finite = np.where(np.isfinite(programs.costs), programs.costs, 0.0)
-        idle = total(programs.touched().astype(np.float64)) == 0  # no constraint: 0 draws are optimal
-        upper = np.where(idle, 0.0, np.inf)
+        upper = np.where(constrained, np.inf, 0.0)  # without a constraint 0 draws are optimal
         shares = None if pace is None else np.zeros((count, finite.shape[-1]))
         return cls(upper, np.zeros(count), np.zeros_like(finite), np.zeros_like(programs.inverse), shares)
 
@@ -381,9 +382,8 @@ class _Best:
         if shares is not None and self.shares is not None:
             self.shares[live[better]] = shares[better]
 
-    def solution(self, programs: Programs, steps: int, accuracy: float) -> Solution:
+    def solution(self, programs: Programs, touched: BoolArray, steps: int, accuracy: float) -> Solution:
         # Rounding may leave a row over its bound by a few units in the last place: scale until it is truly feasible.
-        touched = programs.touched()
         ratios = programs.rows(_reciprocals(self.allocation, touched & (self.allocation > 0)))
         excess = largest(ratios)
         scale = np.where(excess > 1, excess * (1 + 1e-15), 1.0)

@@ -1,0 +1,40 @@
+"""What runs in a thread of its own inside a `with`, such as a small HTTP server that a test talks to."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Meanwhile:
+    """`run` is what the thread does, `stop` ends it."""
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self.thread.join()
+
+
+class Served(Meanwhile):
+    """An HTTP server on 127.0.0.1, on a free port unless one is given."""
+
+    def __init__(self, handler, port=0):
+        self.server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+        self.port = self.server.server_port
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def run(self):
+        self.server.serve_forever(poll_interval=0.01)
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Silent(BaseHTTPRequestHandler):
+    """A handler that prints nothing."""
+
+    def log_message(self, *_):
+        pass
