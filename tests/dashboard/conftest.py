@@ -1,7 +1,13 @@
 import pytest
-from tests.dashboard.site import site
+from tests.dashboard.site import few_studies, site
 
 from parley.coordinator.observability import configure
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_forecasts():
+    with few_studies():
+        yield
 
 
 @pytest.fixture(scope="module")

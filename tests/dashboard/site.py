@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx2
 import numpy as np
+import pytest
 import uvicorn
 
 from parley.agent import Client
@@ -19,6 +20,7 @@ from parley.coordinator.record import open_storage
 from parley.coordinator.settings import ServerSettings
 from parley.dashboard import pages
 from parley.dashboard.session import STUDY
+from parley.experiments.forecasts import forecast
 from parley.protocol import StudyMessage
 from parley.service.app import create_service
 from parley.study import parse_study
@@ -122,6 +124,19 @@ def form_token(page):
 def sign_in(browser, token):
     page = browser.get("/sign-in")
     return browser.post("/sign-in", data={"csrf": form_token(page), "token": token, "next": "/"})
+
+
+@contextmanager
+def few_studies():
+    """Every page of a running study starts a forecast, and what a study would cost is simulated: both by few studies.
+
+    How good the figures are is a matter of tests/experiments/forecasts.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forecast, "FORECAST_WORK", 48)
+        patch.setattr(forecast, "ESTIMATE_WORK", 60)
+        patch.setattr(forecast, "MOST_STUDIES", forecast.FEWEST_STUDIES)
+        yield
 
 
 @contextmanager

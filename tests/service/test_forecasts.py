@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.dashboard.site import MEANS, form_token, site
+from tests.dashboard.site import MEANS, few_studies, form_token, site
 
 from parley.experiments.forecasts.forecast import budget_for_power
 from parley.experiments.forecasts.planning import Planner
@@ -18,6 +18,12 @@ from parley.service.app import Forecaster, estimate
 from parley.study import parse_study
 
 SMALL = parse_study({"arms": 4, "agents": 3, "weights": {"kind": "personalized", "alpha": 0.5}})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_forecasts():
+    with few_studies():
+        yield
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["with pages", "the API alone"])
