@@ -16,7 +16,7 @@ from tests.coordinator.support import report_of, study_message
 from tests.support import awaited
 
 from parley.coordinator.http.app import ANSWERS
-from parley.coordinator.http.limits import Pool
+from parley.coordinator.http.context import Pool
 from parley.coordinator.http.routes import studies as routes
 from parley.dashboard.render import render
 from parley.errors import Conflict, Rejected, Unreachable

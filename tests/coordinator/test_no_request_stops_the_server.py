@@ -11,7 +11,7 @@ from tests.coordinator.support import report_of, study_message
 from tests.support import awaited
 
 from parley.coordinator.http.app import COMPUTATIONS
-from parley.coordinator.http.limits import Pool, Throttle
+from parley.coordinator.http.context import Pool, Throttle
 from parley.coordinator.problems import Refusal
 from parley.dashboard.pages.studies import uploaded_study
 from parley.errors import InvalidInput, Rejected, Unreachable

@@ -21,8 +21,7 @@ from starlette.routing import Route
 
 from parley.coordinator.answers import Who
 from parley.coordinator.http.context import LARGE_ANSWER, Call, Context, context_of
-from parley.coordinator.http.guard import Asked, Operation, settled
-from parley.coordinator.http.limits import COSTLY, cost_of, read_body
+from parley.coordinator.http.guard import COSTLY, Asked, Operation, cost_of, read_body, settled
 from parley.coordinator.http.routes.access import whoami
 from parley.coordinator.problems import Refusal
 from parley.dashboard.render import HEADERS, render

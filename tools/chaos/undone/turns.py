@@ -18,7 +18,7 @@ TURNS = "everybody_in_turn.py::"
     words=("assert 40 == 32",),
 )
 def give_any_number_of_turns():
-    from parley.coordinator.http.limits import Slots
+    from parley.coordinator.http.context import Slots
 
     change(Slots, "enter", lambda self, key: self._taken.update([key]))
 
@@ -30,7 +30,7 @@ def give_any_number_of_turns():
     words=("TimeoutError",),
 )
 def compute_without_turns():
-    from parley.coordinator.http.limits import Pool
+    from parley.coordinator.http.context import Pool
 
     real = Pool.__init__
     change(Pool, "__init__", lambda self, **how: real(self, **(how | {"of_one": 10**9})))
@@ -43,7 +43,7 @@ def compute_without_turns():
     words=("assert 0.0 == 1",),
 )
 def ask_the_same_for_every_request():
-    from parley.coordinator.http.limits import Throttle
+    from parley.coordinator.http.context import Throttle
 
     change(Throttle, "wait", lambda self, key, _=1.0, real=Throttle.wait: real(self, key))
 
@@ -115,7 +115,7 @@ def keep_what_was_refused():
     words=("== [1]",),
 )
 def change_without_turns():
-    from parley.coordinator.http.limits import Pool
+    from parley.coordinator.http.context import Pool
 
     real = Pool.turn
     change(Pool, "turn", lambda self, key: nullcontext() if self._slots._words == "changes" else real(self, key))

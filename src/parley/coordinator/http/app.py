@@ -16,9 +16,8 @@ from parley.coordinator.access import sessions
 from parley.coordinator.access.oidc import Provider
 from parley.coordinator.access.tokens import TokenCache
 from parley.coordinator.clock import Clock, MonotonicClock, utc_now
-from parley.coordinator.http.context import Context, Readiness
+from parley.coordinator.http.context import Context, Pool, Readiness, Slots, Throttle
 from parley.coordinator.http.guard import Operation, refusal_of
-from parley.coordinator.http.limits import Pool, Slots, Throttle
 from parley.coordinator.http.operations import COORDINATOR, OPERATIONS
 from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics, logger, repeat

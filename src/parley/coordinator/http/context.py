@@ -1,7 +1,13 @@
-"""What handlers work with: one running coordinator, and one call of an operation that passed the guard."""
+"""What handlers work with: one running coordinator, and one call of an operation that passed the guard.
+
+What one token may ask and have in progress is counted here, per process, in memory, on the event loop. Whoever passes
+such a limit is told when to come back.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -9,16 +15,17 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import anyio.to_thread
 import msgspec
+from anyio import Lock, Semaphore
 from cachetools import LRUCache
 from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.requests import Request
 
+from parley.connections import Buckets
 from parley.coordinator.access.oidc import Provider
 from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, TokenCache, require_live
 from parley.coordinator.answers import StudyLine
 from parley.coordinator.clock import Clock, MonotonicClock
-from parley.coordinator.http.limits import Pool, Slots, Throttle
 from parley.coordinator.http.webhooks import Sender
 from parley.coordinator.observability import Metrics
 from parley.coordinator.problems import Refusal
@@ -37,7 +44,95 @@ Q = TypeVar("Q")
 B = TypeVar("B")
 LARGE_ANSWER = 256 * 1024  # bytes of an answer that cost as much as a request
 LARGEST_PHASE = 1_000_000
+LATER = {"Retry-After": "2"}
 MOMENT = 1.0  # seconds for which an answer about readiness holds
+
+
+class Throttle(Buckets):
+    """A bucket of requests a token."""
+
+    def check(self, key: str, cost: float = 1.0) -> None:
+        """Raise the refusal that says when to come back."""
+        seconds = self.wait(key, cost)
+        if seconds > 0:
+            later = max(1, round(seconds + 0.5))
+            raise Refusal("too-fast", f"come back in {later} s", headers={"Retry-After": str(later)})
+
+
+class Slots:
+    """How many things of a kind one token may have in progress.
+
+    >>> slots = Slots(1, "requests")
+    >>> slots.enter("a"), slots.enter("b"), slots.leave("a"), slots.enter("a")
+    (None, None, None, None)
+    """
+
+    def __init__(self, most: int, words: str) -> None:
+        self._most, self._words = most, words
+        self._taken: Counter[str] = Counter()
+
+    def enter(self, key: str) -> None:
+        """Take a slot, or raise the refusal."""
+        if self._taken[key] >= self._most:
+            words = f"a token may have {self._most} {self._words} in progress"
+            raise Refusal("too-fast", f"{words}: wait for an answer first", headers=LATER)
+        self._taken[key] += 1
+
+    def leave(self, key: str) -> None:
+        """Give a slot back."""
+        self._taken[key] -= 1
+        if self._taken[key] <= 0:
+            del self._taken[key]
+
+    @contextmanager
+    def taken(self, key: str) -> Iterator[None]:
+        """A slot for as long as this lasts."""
+        self.enter(key)
+        try:
+            yield
+        finally:
+            self.leave(key)
+
+    def check(self, key: str) -> None:
+        """Raise the refusal if there is no slot left."""
+        with self.taken(key):
+            pass
+
+
+class Pool:
+    """Work that takes its time, off the event loop: `at_once` of everybody together, one of a token.
+
+    Tokens take turns, so that the others wait for one work of a token and no more. A token with more than `of_one` in
+    progress or waiting is told to come back, and so is everybody while `waiting` are.
+    """
+
+    def __init__(self, *, at_once: int, of_one: int, waiting: int, words: str) -> None:
+        self._slots = Slots(of_one, words)
+        self._at_once, self._most, self._waiting = at_once, waiting, 0
+        self._places: Semaphore | None = None  # made by the first work: it belongs to an event loop
+        self._queues: dict[str, Lock] = {}
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[None]:
+        """A place for as long as this lasts, when it is the token's turn."""
+        if self._waiting >= self._most:
+            raise Refusal("too-busy", "others compute at the moment", headers=LATER)
+        with self._slots.taken(key):
+            self._waiting += 1
+            self._places = self._places or Semaphore(self._at_once, fast_acquire=True)
+            queue = self._queues.setdefault(key, Lock(fast_acquire=True))
+            try:
+                async with queue, self._places:
+                    yield
+            finally:
+                self._waiting -= 1
+                if not (queue.locked() or queue.statistics().tasks_waiting):
+                    self._queues.pop(key, None)
+
+    async def run(self, key: str, work: Callable[[], T]) -> T:
+        """What `work` returns, computed on a thread when it is its turn."""
+        async with self.turn(key):
+            return await anyio.to_thread.run_sync(work)
 
 
 class Readiness:

@@ -22,7 +22,6 @@ from starlette.routing import Route
 from parley.coordinator.access.sessions import resume
 from parley.coordinator.access.tokens import UNBLINDED, Principal, Role, authorize
 from parley.coordinator.http.context import LARGE_ANSWER, Call, Context, Place, context_of
-from parley.coordinator.http.limits import COSTLY, check_shape, cost_of, read_body
 from parley.coordinator.observability import logger
 from parley.coordinator.problems import Refusal
 from parley.coordinator.record import StorageUnavailable, studies
@@ -35,6 +34,10 @@ from parley.protocol.codec import LARGE, Model, refused
 BY_STATUS = {404: "not-found", 405: "method-not-allowed"}
 SHORT, PER_ARM = 16_384, 120  # bytes: a report's names and digests; a count, a sum and a square at their longest
 SOME_KEYS, MOST_KEYS = 2_500, 20_000  # colons, rather: a reason may have some too
+USUAL = 64 * 1024  # bytes of a body that cost as much as a request
+COSTLY = 20.0  # requests; of those that cost more than this, a token has few in progress at once
+DEEPEST = 32
+NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 NOT_KEPT = {"Cache-Control": "no-store"}
 NOBODY = Principal(kid="", role=Role.VIEWER, name="", study=None, agent=None)
 
@@ -174,6 +177,53 @@ def encoded(answer: Any) -> bytes:
     b'{"status":"ok"}'
     """
     return answer.encode() if isinstance(answer, str) else msgspec.json.encode(answer)
+
+
+def cost_of(request: Request, limit: int) -> float:
+    """What a request takes from the bucket: one, and one more for every 64 KiB of its body.
+
+    A body that does not say how large it is counts as the largest.
+    """
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and len(announced) < 16:
+        return 1.0 + min(int(announced), limit) / USUAL
+    return 1.0 + (limit / USUAL if "transfer-encoding" in request.headers else 0.0)
+
+
+async def read_body(request: Request, limit: int) -> bytearray:
+    """The body, refused if it announces too many bytes, and cut off while reading if it lied or did not say.
+
+    Of tens of megabytes there is one copy.
+    """
+    announced, body = request.headers.get("content-length", "0"), bytearray()
+    fits = announced.isdigit() and int(announced) <= limit
+    if fits:
+        async for part in request.stream():
+            body += part
+            if not (fits := len(body) <= limit):
+                break
+    if not fits:
+        raise Refusal("too-large", f"the body may have up to {limit} bytes")
+    return body
+
+
+def check_shape(body: bytes | bytearray, *, keys: int) -> None:
+    """Raise unless JSON is as flat as all that is sent here, with at most so many keys.
+
+    >>> check_shape(b'{"a": [1, 2]}', keys=3)
+    >>> check_shape(b"[" * 100, keys=200)
+    Traceback (most recent call last):
+    parley.coordinator.problems.Refusal: the body is nested more than 32 deep
+    """
+    if body.count(b":") > keys:
+        raise Refusal("invalid-request", f"the body may have up to {keys} keys")
+    if body.count(b"[") + body.count(b"{") > keys:  # each costs a step below
+        raise Refusal("invalid-request", f"the body may have up to {keys} lists and objects")
+    depth = 0
+    for bracket in body.translate(None, NOT_BRACKETS)[: 2 * keys]:  # of closing ones no more than that mean anything
+        depth += 1 if bracket in b"[{" else -1
+        if depth > DEEPEST:
+            raise Refusal("invalid-request", f"the body is nested more than {DEEPEST} deep")
 
 
 def _checked(read: Callable[[Any], Any], given: Any) -> Any:
